@@ -1,0 +1,209 @@
+"""From labels, pairs or triplets to validated index arrays: what the learned metric must satisfy.
+
+The papers' rule for labels: each point has its ``n_targets`` nearest neighbours of the same label (targets, to be kept
+close) and its ``n_impostors`` nearest neighbours of another label (impostors, to be pushed away), by Euclidean
+distance; its triplets are all (point, target, impostor).
+"""
+
+import warnings
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from .arrays import arange, is_torch, like, namespace, to_numpy
+from .operators import kernels
+
+BLOCK = 1 << 25  # distances held at a time during the neighbour search
+SPARE = 8  # candidates kept beyond k, re-ranked with exact distances
+
+
+def check_labels(y, n_targets):
+    """Encode class labels as 0, 1, ...; refuse a single class and warn about classes too small for their targets."""
+    y = to_numpy(y)
+    check_classification_targets(y)
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has 1 class, {classes[0]!r}, in {len(y)} rows; a metric is learned between classes: give at least two."
+        )
+    if counts.max() < 2:
+        raise ValueError(
+            f"y has {len(classes)} classes of one row each, so no point has a target; give at least two rows of a class."
+        )
+    small = classes[counts <= n_targets]
+    if len(small):
+        warnings.warn(
+            f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: {small[0]!r}), so their "
+            f"points have fewer than n_targets={n_targets} targets; lower n_targets or merge classes.",
+            stacklevel=3,
+        )
+    return np.searchsorted(classes, y)
+
+
+def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
+    """All (point, target, impostor) of the papers' rule, as an integer array (m, 3) in the library of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints import triplets_from_labels
+    >>> X = np.array([[0.0], [1.0], [3.0], [3.5]])
+    >>> triplets_from_labels(X, np.array([0, 0, 1, 1]), n_targets=1, n_impostors=1)
+    array([[0, 1, 2],
+           [1, 0, 2],
+           [2, 3, 1],
+           [3, 2, 1]])
+    """
+    xp, n = namespace(X), X.shape[0]
+    targets, impostors = neighbours_by_label(X, y, n_targets, n_impostors)
+    shape = (n, targets.shape[1], impostors.shape[1])
+    points = xp.broadcast_to(arange(n, X)[:, None, None], shape)
+    columns = (points, xp.broadcast_to(targets[:, :, None], shape), xp.broadcast_to(impostors[:, None, :], shape))
+    triplets = xp.stack([column.reshape(-1) for column in columns], 1)
+    return triplets[(triplets >= 0).all(1)]
+
+
+def pairs_from_labels(X, y, n_targets=3, n_impostors=3):
+    """Each point with its targets (similar) and its impostors (not), as ordered pairs (m, 2) and a mask (m,)."""
+    xp = namespace(X)
+    lists = [_ordered_pairs(neighbours) for neighbours in neighbours_by_label(X, y, n_targets, n_impostors)]
+    similar = xp.zeros(len(lists[0]) + len(lists[1]), dtype=xp.bool, device=X.device)
+    similar[: len(lists[0])] = True
+    return xp.concat(lists), similar
+
+
+def _ordered_pairs(neighbours):
+    xp = namespace(neighbours)
+    points = xp.broadcast_to(arange(len(neighbours), neighbours)[:, None], neighbours.shape)
+    pairs = xp.stack([points.reshape(-1), neighbours.reshape(-1)], 1)
+    return pairs[pairs[:, 1] >= 0]
+
+
+def check_triplets(triplets, n_points):
+    """Validate user triplets and return them as an integer array (m, 3).
+
+    Raises
+    ------
+    ValueError
+        When the shape is wrong, the set is empty, an index is out of range, or a triplet names a point twice.
+    """
+    triplets = _check_indices(triplets, "triplets", 3, n_points)
+    i, j, k = triplets.T
+    for first, second, names in ((i, j, "i == j"), (i, k, "i == k"), (j, k, "j == k")):
+        _refuse_rows(first == second, triplets, "triplets", f"have {names}", "name three different rows of X in each")
+    return triplets
+
+
+def check_pairs(pairs, n_points):
+    """Validate user pairs and return them as an integer array (m, 2)."""
+    pairs = _check_indices(pairs, "pairs", 2, n_points)
+    _refuse_rows(pairs[:, 0] == pairs[:, 1], pairs, "pairs", "join a point to itself", "drop them")
+    return pairs
+
+
+def check_similar(similar, n_pairs):
+    """Validate the mask that says which pairs are similar, and return it as a boolean array."""
+    similar = np.asarray(to_numpy(similar))
+    if similar.shape != (n_pairs,):
+        raise ValueError(f"similar has shape {similar.shape}; give one value for each of the {n_pairs} pairs.")
+    if similar.dtype != bool and not np.isin(similar, (0, 1)).all():
+        raise ValueError(f"similar must be boolean or hold only 0 and 1; got {np.unique(similar)[:5]}.")
+    return similar.astype(bool)
+
+
+def _check_indices(indices, name, width, n_points):
+    indices = np.asarray(to_numpy(indices))
+    if indices.ndim != 2 or indices.shape[1] != width:
+        raise ValueError(f"{name} has shape {indices.shape}; give an integer array of shape (m, {width}).")
+    if len(indices) == 0:
+        raise ValueError(f"{name} is empty; give at least one row.")
+    if indices.dtype.kind not in "iu":
+        if indices.dtype.kind != "f" or not np.array_equal(indices, np.round(indices)):
+            raise ValueError(f"{name} has dtype {indices.dtype}; give row numbers of X as integers.")
+        indices = indices.astype(np.int64)
+    outside = (indices < 0) | (indices >= n_points)
+    allowed = f"use row numbers of X from 0 to {n_points - 1}"
+    _refuse_rows(outside.any(axis=1), indices, name, "have an index out of range", allowed)
+    return indices.astype(np.int64, copy=False)
+
+
+def _refuse_rows(bad, rows, name, fault, remedy):
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{int(bad.sum())} of the {len(rows)} {name} {fault}, first {name}[{first}] = {rows[first].tolist()}; {remedy}."
+        )
+
+
+def neighbours_by_label(X, y, n_targets, n_impostors):
+    """Nearest same-label and other-label points of every point, exactly, ties to the lower index.
+
+    Parameters
+    ----------
+    X : array (n, D), float32 or float64, NumPy or PyTorch
+    y : integer array (n,)
+        Labels, as `check_labels` encodes them.
+    n_targets, n_impostors : int
+        How many neighbours to find with the same and with another label.
+
+    Returns
+    -------
+    targets : integer array (n, n_targets)
+    impostors : integer array (n, n_impostors)
+        In the library of X; padded with -1 where a point has too few.
+
+    Notes
+    -----
+    Candidates come from blocked matrix products in float32, `SPARE` more than asked for, and are re-ranked by float64
+    differences. A row whose candidates might miss a neighbour through rounding (many ties, say) is searched again by
+    differences alone, so the result is exact. Memory: one block of distances, however many points there are.
+    """
+    xp, n = namespace(X), X.shape[0]
+    y = like(y, X, xp.int64)
+    Z = X - X.mean(0)
+    scale = float(abs(Z).max()) or 1.0
+    Z = like(Z / scale, X, xp.float32)
+    squares = (Z * Z).sum(1)
+    # a squared distance in product form, a sum of D rounded products, is wrong by less than this
+    rounding = 4 * float(xp.finfo(Z.dtype).eps) * (8 + X.shape[1]) * float(squares.max())
+    found = tuple(xp.full((n, k), -1, dtype=xp.int64, device=X.device) for k in (n_targets, n_impostors))
+    search = _search_torch if is_torch(X) else _search_numpy
+    step = max(1, BLOCK // n)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        distances = Z[rows] @ Z.T
+        distances *= -2
+        distances += squares
+        distances += squares[rows, None]
+        search(distances, rows, X, y, scale, rounding, [out[rows] for out in found])
+    return found
+
+
+def _search_numpy(distances, rows, X, y, scale, rounding, found):
+    for same, out in zip((True, False), found, strict=True):
+        args = (distances, rows.start, X, y, same, scale, rounding, SPARE, out)
+        kernels.threaded(kernels.nearest_by_label, len(distances), distances.size, *args)
+
+
+def _search_torch(distances, rows, X, y, scale, rounding, found):
+    import torch
+
+    point = torch.arange(rows.start, rows.stop, device=X.device)
+    distances[torch.arange(len(point)), point] = torch.inf
+    same_label = y[point, None] == y
+    for hidden, out in zip((~same_label, same_label), found, strict=True):
+        k = out.shape[1]
+        masked = distances.masked_fill(hidden, torch.inf)
+        near, index = masked.topk(min(k + SPARE, len(y)), dim=1, largest=False)
+        index, order = index.sort(dim=1)
+        exact = (X[point, None].double() - X[index].double()).square().sum(2)
+        exact[~near.gather(1, order).isfinite()] = torch.inf
+        exact, order = exact.sort(dim=1, stable=True)
+        choice = torch.where(exact.isfinite(), index.gather(1, order), -1)[:, :k]
+        out[:, : choice.shape[1]] = choice
+        unsafe = near[:, -1].isfinite() & ~(exact[:, k - 1] / scale**2 < near[:, -1] - rounding)
+        for r in unsafe.nonzero().ravel().tolist():
+            exact = (X[point[r]].double() - X.double()).square().sum(1)
+            exact[hidden[r]] = torch.inf
+            exact[point[r]] = torch.inf
+            out[r] = exact.sort(stable=True).indices[:k]

@@ -1,0 +1,194 @@
+"""The scikit-learn surface every learned metric shares: validation on the way in, the Mahalanobis methods on the way out."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import constraints, spectral
+from ..arrays import is_torch, like, namespace, to_numpy
+from ..solvers.base import SolveResult
+
+
+class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of all estimators that learn d(x, x')^2 = (x - x')' M (x - x') with M = components_' components_.
+
+    A subclass writes ``fit``, which reads as: validate, make constraints and operator, solve, `_store`. X may be anything
+    scikit-learn takes, or a PyTorch tensor; a tensor stays on its device, and so do the fitted attributes.
+    """
+
+    components_: np.ndarray
+
+    # ---- on the way in
+
+    def _validate_X(self, X, reset=False, min_samples=1):
+        if is_torch(X):
+            X = _check_tensor(X, min_samples)
+            if reset:
+                self.n_features_in_ = X.shape[1]
+            elif X.shape[1] != self.n_features_in_:
+                name, expected = type(self).__name__, self.n_features_in_
+                raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {expected} features as input.")
+            return X
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=min_samples)
+
+    def _validate_labels(self, X, y):
+        """X and encoded labels; errors name what is wrong before any work starts."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                f"give labels y, or constraints by keyword ({self._constraint_names()})."
+            )
+        if is_torch(X):
+            X = self._validate_X(X, reset=True, min_samples=2)
+            if len(y) != len(X):
+                raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
+        else:
+            y = to_numpy(y)
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        return X, constraints.check_labels(y, self.n_targets)
+
+    @staticmethod
+    def _constraint_names():
+        return "triplets"
+
+    def _validate_triplets(self, X, y, triplets):
+        """X and its triplets, from labels by the papers' rule or as the user gives them."""
+        if triplets is None:
+            X, y = self._validate_labels(X, y)
+            found = constraints.triplets_from_labels(X, y, self.n_targets, self.n_impostors)
+        else:
+            if y is not None:
+                raise ValueError("Got both y and triplets; give labels or triplets, not both.")
+            X = self._validate_X(X, reset=True, min_samples=3)
+            found = like(constraints.check_triplets(triplets, len(X)), X, namespace(X).int64)
+        self._check_n_components(X)
+        return X, found
+
+    def _check_n_components(self, X):
+        if self.n_components is not None and self.n_components > X.shape[1]:
+            raise ValueError(
+                f"n_components={self.n_components} is more than the {X.shape[1]} features of X; "
+                "lower it, or use None to keep the rank of the learned metric."
+            )
+
+    def _progress(self):
+        """The callback that prints one line per iteration when ``verbose`` asks for it."""
+        if not self.verbose:
+            return None
+        name = type(self).__name__
+
+        def report(record):
+            if record["iteration"] % max(1, 11 - self.verbose) == 0:
+                print(
+                    f"[{name}] {record['iteration']:5d}  primal {record['primal']:.6e}  dual {record['dual']:.6e}  "
+                    f"gap {record['relative_gap']:.2e}  {record['seconds']:.1f} s"
+                )
+
+        return report
+
+    # ---- on the way out
+
+    def _store(self, result: SolveResult, L):
+        """Keep the metric L L' and the certificate of ``result``."""
+        self._store_factor(L)
+        self.certificate_ = result.certificate
+        self.objective_ = result.certificate.primal
+        self.n_iter_ = result.n_iter
+        self.history_ = result.history
+        return self
+
+    def _store_factor(self, L):
+        """Set ``components_`` to the rows of L' by falling eigenvalue, cut to ``n_components``."""
+        L = spectral.canonical_factor(L)[:, : self.n_components]
+        if L.shape[1] == 0:  # the zero metric still needs a column to transform into
+            L = like(np.zeros((L.shape[0], 1)), L)
+        self.components_ = L.T if is_torch(L) else np.ascontiguousarray(L.T)
+
+    @property
+    def _n_features_out(self):
+        return self.components_.shape[0]
+
+    def transform(self, X):
+        """Map X to the space where the learned metric is the Euclidean one.
+
+        Parameters
+        ----------
+        X : array-like (n, n_features_in_)
+
+        Returns
+        -------
+        array (n, rank)
+            ``X @ components_.T``.
+        """
+        check_is_fitted(self)
+        X = self._validate_X(X)
+        return X @ like(self.components_, X).T
+
+    def get_mahalanobis_matrix(self):
+        """The learned matrix M, positive semidefinite, n_features_in_ x n_features_in_."""
+        check_is_fitted(self)
+        return self.components_.T @ self.components_
+
+    def pair_distance(self, pairs):
+        """Learned distance within each pair.
+
+        Parameters
+        ----------
+        pairs : array-like (n_pairs, 2, n_features_in_)
+
+        Returns
+        -------
+        array (n_pairs,)
+        """
+        check_is_fitted(self)
+        pairs = pairs if is_torch(pairs) else np.asarray(pairs)
+        if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
+            raise ValueError(
+                f"pairs has shape {tuple(pairs.shape)}; give two points for each pair, (n_pairs, 2, {self.n_features_in_})."
+            )
+        difference = self._validate_X(pairs[:, 0]) - self._validate_X(pairs[:, 1])
+        mapped = difference @ like(self.components_, difference).T
+        return (mapped * mapped).sum(1) ** 0.5
+
+    def pair_score(self, pairs):
+        """Similarity within each pair: the negative of `pair_distance`, so that larger means more alike."""
+        return -self.pair_distance(pairs)
+
+    def get_metric(self):
+        """A function ``metric(u, v, squared=False)`` of two points, for code that takes a callable (SciPy, scikit-learn)."""
+        check_is_fitted(self)
+        components = to_numpy(self.components_).copy()
+
+        def metric(u, v, squared=False):
+            mapped = components @ (np.asarray(u) - np.asarray(v))
+            value = float(mapped @ mapped)
+            return value if squared else value**0.5
+
+        return metric
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+TRIPLET_PARAMETERS = {
+    "n_targets": [Interval(Integral, 1, None, closed="left")],
+    "n_impostors": [Interval(Integral, 1, None, closed="left")],
+}
+
+
+def _check_tensor(X, min_samples):
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D tensor X of shape {tuple(X.shape)} instead; reshape it.")
+    if X.shape[0] < min_samples:
+        raise ValueError(f"X has {X.shape[0]} sample(s); at least {min_samples} are needed.")
+    if not X.is_floating_point() or X.element_size() < 4:
+        X = X.float()
+    if not bool(X.isfinite().all()):
+        raise ValueError("X contains NaN or infinity; drop those rows or impute them first.")
+    return X.detach()

@@ -1,0 +1,147 @@
+"""The one linear operator: from a symmetric matrix M to one number per constraint, and back.
+
+A *pair* p = (a, b) of rows of X has the difference d_p = x_a - x_b and q_p(M) = d_p' M d_p. A constraint is a weighted
+sum of pairs, row r of the sparse matrix B, so that
+
+    forward   A(M)_r = (B q(M))_r            adjoint   A*(u) = sum_p (B'u)_p d_p d_p' = X' Lap(B'u) X
+
+with Lap(w) the weighted graph Laplacian of the pairs. Work is done once per unique unordered pair; no array of
+size (constraints x features) is ever formed. X is centred once, which changes no difference but keeps every digit of them.
+"""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+from ..arrays import arange, like, namespace, zeros
+
+
+class Operator(ABC):
+    """What a problem may ask of its constraints; ``dtype``, ``device`` and array library are those of ``forward``."""
+
+    n_constraints: int
+    n_features: int
+
+    @abstractmethod
+    def forward(self, M):
+        """A(M) for a symmetric matrix M (D x D)."""
+
+    @abstractmethod
+    def forward_factor(self, L):
+        """A(L L') for a factor L (D x r): cheaper and more accurate than ``forward(L @ L.T)``."""
+
+    @abstractmethod
+    def adjoint(self, u):
+        """A*(u), a symmetric D x D matrix."""
+
+    @abstractmethod
+    def subset(self, index):
+        """The operator of the constraints ``index`` only, with the points and pairs they need."""
+
+    @abstractmethod
+    def astype(self, dtype):
+        """The same operator in another precision."""
+
+    @abstractmethod
+    def empty_constraint_vector(self):
+        """A zero vector with one entry per constraint, in this operator's library, dtype and device."""
+
+
+class DifferenceOperator(Operator):
+    """Constraints on squared distances between rows of X; see the module docstring.
+
+    Parameters
+    ----------
+    X : array (n, D)
+        Data, centred by the constructor functions `from_triplets` and `from_pairs`.
+    a, b : integer arrays (P,)
+        The unique pairs, a < b, sorted by (a, b).
+    incidence : triple of arrays (row_start, pair, weight)
+        B in compressed row form: constraint r is ``sum(weight[k] * q[pair[k]] for k in row_start[r]:row_start[r+1])``.
+    """
+
+    def __init__(self, X, a, b, incidence):
+        self.X, self.a, self.b = X, a, b
+        self.row_start, self.pair, self.weight = incidence
+        self.n_constraints = self.row_start.shape[0] - 1
+        self.n_points, self.n_features = X.shape
+        self.xp = namespace(X)
+        self._prepare()
+
+    @abstractmethod
+    def _prepare(self):
+        """Build what the backend needs (B, its transpose, the pair graph)."""
+
+    @abstractmethod
+    def pair_forward(self, M):
+        """q(M), one value per unique pair."""
+
+    @abstractmethod
+    def pair_forward_factor(self, L):
+        """q(L L'), one value per unique pair."""
+
+    @abstractmethod
+    def pair_adjoint(self, w):
+        """sum_p w_p d_p d_p'."""
+
+    @abstractmethod
+    def combine(self, q):
+        """B q."""
+
+    @abstractmethod
+    def distribute(self, u):
+        """B' u."""
+
+    def forward(self, M):
+        return self.combine(self.pair_forward(M))
+
+    def forward_factor(self, L):
+        return self.combine(self.pair_forward_factor(L))
+
+    def adjoint(self, u):
+        return self.pair_adjoint(self.distribute(u))
+
+    @property
+    def dtype(self):
+        return self.X.dtype
+
+    @property
+    def n_pairs(self):
+        return self.a.shape[0]
+
+    @cached_property
+    def pair_lengths(self):
+        """Squared Euclidean length of every unique pair."""
+        return self._pair_squared_distances(self.X)
+
+    @abstractmethod
+    def _pair_squared_distances(self, Y):
+        """||Y_a - Y_b||^2 for every unique pair."""
+
+    def empty_constraint_vector(self):
+        return zeros(self.n_constraints, self.X)
+
+    def astype(self, dtype):
+        if self.X.dtype == dtype:
+            return self
+        X = like(self.X, self.X, dtype)
+        weight = like(self.weight, self.X, dtype)
+        return type(self)(X, self.a, self.b, (self.row_start, self.pair, weight))
+
+    def subset(self, index):
+        xp = self.xp
+        index = like(index, self.row_start)
+        length = (self.row_start[1:] - self.row_start[:-1])[index]
+        row_start = xp.zeros(index.shape[0] + 1, dtype=self.row_start.dtype, device=self.row_start.device)
+        row_start[1:] = xp.cumsum(length, 0)
+        n_entries = int(row_start[-1])
+        shift = self.row_start[index] - row_start[:-1]
+        entry = arange(n_entries, self.row_start) + self._repeat(shift, length)
+        pairs, pair = xp.unique(self.pair[entry], return_inverse=True)
+        points, ends = xp.unique(xp.concat([self.a[pairs], self.b[pairs]]), return_inverse=True)
+        a, b = ends[: pairs.shape[0]], ends[pairs.shape[0] :]
+        return type(self)(
+            self.X[points], like(a, self.a), like(b, self.b), (row_start, like(pair, self.pair), self.weight[entry])
+        )
+
+    def _repeat(self, values, times):
+        return self.xp.repeat(values, times) if self.xp.__name__ == "numpy" else self.xp.repeat_interleave(values, times)

@@ -1,0 +1,59 @@
+"""The operator of explicitly given constraint matrices: A(M)_r = <A_r, M>, dense or sparse."""
+
+import numpy as np
+from scipy import sparse
+
+from ..arrays import is_torch, like, namespace, zeros
+from .base import Operator
+
+
+class MatrixOperator(Operator):
+    """Operator of m symmetric D x D matrices.
+
+    Parameters
+    ----------
+    matrices : array (m, D, D), or sequence of dense or SciPy sparse (D, D) matrices
+        Only the symmetric part matters; it is taken here.
+    """
+
+    def __init__(self, matrices):
+        if sparse.issparse(matrices[0]):
+            stacked = [sparse.csr_array((A + A.T) / 2).reshape((1, -1)) for A in matrices]
+            flat, self.n_features = sparse.csr_array(sparse.vstack(stacked)), matrices[0].shape[0]
+        elif is_torch(matrices[0]):
+            xp = namespace(matrices[0])
+            A = matrices if is_torch(matrices) else xp.stack(list(matrices))
+            flat, self.n_features = ((A + A.mT) / 2).reshape(len(A), -1), A.shape[-1]
+        else:
+            A = np.asarray(matrices)
+            flat, self.n_features = ((A + A.swapaxes(1, 2)) / 2).reshape(len(A), -1), A.shape[-1]
+        self._set(flat)
+
+    def _set(self, flat):
+        self._flat, self._flat_transposed = flat, flat.T.tocsr() if sparse.issparse(flat) else flat.T
+        self.n_constraints, self.dtype = flat.shape[0], flat.dtype
+        self.xp = np if sparse.issparse(flat) else namespace(flat)
+
+    def forward(self, M):
+        return self._flat @ M.reshape(-1)
+
+    def forward_factor(self, L):
+        return self.forward(L @ L.T)
+
+    def adjoint(self, u):
+        return (self._flat_transposed @ u).reshape(self.n_features, self.n_features)
+
+    def subset(self, index):
+        return self._replace(self._flat[index])
+
+    def astype(self, dtype):
+        return self._replace(self._flat.astype(dtype) if self.xp is np else like(self._flat, self._flat, dtype))
+
+    def _replace(self, flat):
+        other = object.__new__(type(self))
+        other.n_features = self.n_features
+        other._set(flat)
+        return other
+
+    def empty_constraint_vector(self):
+        return np.zeros(self.n_constraints, self.dtype) if self.xp is np else zeros(self.n_constraints, self._flat)

@@ -1,0 +1,49 @@
+"""The general Frobenius-regularised semidefinite program (Shen et al. 2014, section III).
+
+    P(X) = <C, X> + ||X||_F^2 / (2 sigma)   s.t.  <A_i, X> <= b_i (i in I),  = b_i (i in E),  X psd
+    D(u) = -b'u - sigma/2 ||(C + A*(u))_-||_F^2,   u_I >= 0, u_E free
+    X(u) = -sigma (C + A*(u))_-        grad D(u) = A(X(u)) - b
+
+In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the limit, so a certificate has a
+violation: max_i residual_i / max_i |b_i|, the residual one-sided for inequalities.
+"""
+
+from ..arrays import float64, like
+from .base import SpectralDual
+
+
+class FrobeniusSDP(SpectralDual):
+    """See the module docstring.
+
+    Parameters
+    ----------
+    operator : Operator
+    C : array (D, D), symmetric
+    b : array (m,)
+    sigma : float
+    equality : boolean array (m,)
+    """
+
+    sign = -1.0
+
+    def __init__(self, operator, C, b, sigma, equality):
+        xp = operator.xp
+        zero = operator.empty_constraint_vector()
+        self.operator, self.sigma = operator, float(sigma)
+        self.b, self.equality = like(b, zero), like(equality, zero, xp.bool)
+        self.C = like(C, zero)
+        self.offset, self.linear = -self.C, -self.b
+        self.lower = xp.where(self.equality, -xp.inf, zero)
+        self.upper = zero + xp.inf
+        self.size = float(abs(self.b).max()) or 1.0
+
+    def primal_value(self, margins, squared_norm, factor):
+        xp = self.operator.xp
+        linear = float(float64((self.C @ factor) * factor).sum())
+        residual = margins - self.b
+        residual = xp.where(self.equality, abs(residual), xp.clip(residual, 0, None))
+        return linear + squared_norm / (2 * self.sigma), float(residual.max()) / self.size
+
+    def in_float64(self):
+        operator = self.operator.astype(self.operator.xp.float64)
+        return FrobeniusSDP(operator, float64(self.C), float64(self.b), self.sigma, self.equality)

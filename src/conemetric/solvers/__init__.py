@@ -1,0 +1,1 @@
+"""First-order algorithms, one per file, under one outer loop (`base`)."""

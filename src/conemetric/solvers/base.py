@@ -1,0 +1,231 @@
+"""What every solver shares: the outer loop, its stopping rule, status, certificate, history, callback and Ctrl-C.
+
+An algorithm is a generator of iterates (`Solver._steps`); the loop around it lives here, once. It keeps the best primal and the
+best dual point seen, stops when
+
+    |primal - dual| / max(|primal|, |dual|) <= tol    and    violation <= tol
+
+(no absolute floor: objectives scale with the units of the data), and certifies the points it kept in float64, outside the
+algorithm.
+"""
+
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..problems.base import Bounds, Problem
+
+
+class Status(StrEnum):
+    """Why a solve ended."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    STALLED = "stalled"  # the algorithm can make no further progress in this precision
+    INTERRUPTED = "interrupted"  # Ctrl-C
+    STOPPED = "stopped"  # the callback asked for it
+    INFEASIBLE = "infeasible"
+
+
+def relative_gap(primal, dual):
+    """(primal - dual) / max(|primal|, |dual|), and 0 where both are 0."""
+    size = max(abs(primal), abs(dual))
+    return (primal - dual) / size if size > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proven statement about a solution: ``dual <= optimum``, and the returned point has value ``primal``.
+
+    Attributes
+    ----------
+    primal, dual : float
+        Objective of the returned point; lower bound on the optimum (for a maximisation both change sign).
+    gap, relative_gap : float
+        ``primal - dual``, and that over ``max(|primal|, |dual|)``.
+    violation : float
+        How far the returned point misses its constraints, relative to their size; 0 where it cannot.
+    status : Status
+        Why the solver stopped.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    violation: float
+    status: Status
+
+    @classmethod
+    def from_bounds(cls, bounds: Bounds, status: Status):
+        primal, dual, violation = (float(value) for value in bounds)
+        return cls(primal, dual, primal - dual, relative_gap(primal, dual), violation, status)
+
+    def meets(self, tol):
+        """Whether gap and violation are within ``tol``."""
+        return abs(self.relative_gap) <= tol and self.violation <= tol
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """What an algorithm yields after an iteration; ``extra`` holds more scalars for the history."""
+
+    primal: float
+    dual: float
+    primal_point: Any
+    dual_point: Any
+    violation: float = 0.0
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+class Infeasible(Exception):
+    """Raised by an algorithm that has proven its program infeasible; carries the last iterate."""
+
+    def __init__(self, message, iterate):
+        super().__init__(message)
+        self.iterate = iterate
+
+
+@dataclass(frozen=True)
+class SolveResult:
+    """Best points found, their certificate, and the history of scalars (one array per name, one entry per iteration)."""
+
+    primal_point: Any
+    dual_point: Any
+    certificate: Certificate
+    n_iter: int
+    history: dict[str, np.ndarray]
+
+    @property
+    def status(self):
+        return self.certificate.status
+
+
+Callback = Callable[[dict[str, float]], bool | None]
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """Base of all solvers; ``requires`` names what the algorithm uses of its problem, checked before the first iteration."""
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+
+    requires: ClassVar[tuple[str, ...]] = ()
+    remedy: ClassVar[str] = "raise max_iter or loosen tol"
+
+    @abstractmethod
+    def _steps(self, problem, start) -> Iterator[Iterate]:
+        """Yield the starting point, then one iterate per iteration; return when no progress is possible."""
+
+    def solve(self, problem: Problem, start=None, callback: Callback | None = None) -> SolveResult:
+        """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
+
+        Parameters
+        ----------
+        problem : Problem
+        start : dual or primal point to begin from, as the algorithm says; default: the problem's own
+        callback : callable, default=None
+            Called after each iteration with a dict of scalars; a true return value stops the solve.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the certified gap is above ``tol``, with gap, tolerance and remedy.
+        """
+        missing = [name for name in self.requires if not hasattr(problem, name)]
+        if missing:
+            raise TypeError(
+                f"{type(self).__name__} needs {', '.join(missing)} of its problem; {type(problem).__name__} has none."
+            )
+        best = _Best(self.tol)
+        status, reason = Status.STALLED, ""
+        try:
+            for iterate in self._steps(problem, start):
+                record = best.take(iterate)
+                if callback is not None and callback(record):
+                    status = Status.STOPPED
+                    break
+                if best.converged:
+                    status = Status.CONVERGED
+                    break
+                if best.n_iter >= self.max_iter:
+                    status = Status.MAX_ITER
+                    break
+        except KeyboardInterrupt:
+            if best.n_iter < 0:
+                raise
+            status = Status.INTERRUPTED
+        except Infeasible as proof:
+            best.take(proof.iterate)
+            status, reason = Status.INFEASIBLE, str(proof)
+        certificate = Certificate.from_bounds(problem.certify(best.primal_point, best.dual_point), status)
+        certificate = self._judge(certificate, best, reason)
+        return SolveResult(best.primal_point, best.dual_point, certificate, best.n_iter, best.history())
+
+    def _judge(self, certificate, best, reason):
+        """Settle the status by the float64 certificate alone, and warn unless it meets ``tol``."""
+        status = certificate.status
+        if status in (Status.CONVERGED, Status.STALLED, Status.MAX_ITER):
+            kept = Status.STALLED if status is Status.CONVERGED else status
+            status = Status.CONVERGED if certificate.meets(self.tol) else kept
+            certificate = Certificate(**{**vars(certificate), "status": status})
+        if status is not Status.CONVERGED and not (status is Status.STOPPED and certificate.meets(self.tol)):
+            violation = f" and constraints missed by {certificate.violation:.2e}" if certificate.violation else ""
+            cause = reason or f"relative gap {certificate.relative_gap:.2e}{violation}, tol={self.tol:g}"
+            warnings.warn(
+                f"{type(self).__name__} ended as '{status}' after {best.n_iter} iterations: {cause}. "
+                f"The best certified point is returned; to go on, {self.remedy}.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return certificate
+
+
+class _Best:
+    """Best primal and best dual point of a run, and its history."""
+
+    def __init__(self, tol):
+        self.tol, self.n_iter = tol, -1
+        self.key = (np.inf, np.inf)
+        self.primal = self.violation = np.inf
+        self.dual = -np.inf
+        self.primal_point = self.dual_point = None
+        self._records: list[dict[str, float]] = []
+        self._began = time.perf_counter()
+
+    def take(self, iterate):
+        self.n_iter += 1
+        # a point within tolerance is judged by its value, any other by its violation first
+        key = (max(iterate.violation, self.tol), iterate.primal)
+        if key < self.key or self.primal_point is None:
+            self.key, self.primal, self.violation = key, iterate.primal, iterate.violation
+            self.primal_point = iterate.primal_point
+        if iterate.dual > self.dual or self.dual_point is None:
+            self.dual, self.dual_point = iterate.dual, iterate.dual_point
+        record = {
+            "iteration": self.n_iter,
+            "seconds": time.perf_counter() - self._began,
+            "primal": iterate.primal,
+            "dual": iterate.dual,
+            "relative_gap": relative_gap(self.primal, self.dual),
+            "violation": iterate.violation,
+            **iterate.extra,
+        }
+        self._records.append(record)
+        return record
+
+    @property
+    def converged(self):
+        return abs(relative_gap(self.primal, self.dual)) <= self.tol and self.violation <= self.tol
+
+    def history(self):
+        names = self._records[0] if self._records else ()
+        return {name: np.array([record[name] for record in self._records]) for name in names}

@@ -1,0 +1,151 @@
+"""What the solvers ask of one symmetric D x D matrix: positive part, shrinkage, leading eigenvectors, a factor.
+
+Full decompositions (LAPACK's divide and conquer, or the device's) up to `PARTIAL_FROM` rows; above it, Lanczos or LOBPCG
+for the few leading eigenpairs whenever few are wanted, warm-started where the caller has a starting vector.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+from .arrays import arange, float64, is_torch, like, namespace
+
+PARTIAL_FROM = 300  # rows from which Lanczos beats a full decomposition for one eigenvector (measured)
+
+
+@dataclass(frozen=True)
+class PSDPart:
+    """A positive semidefinite matrix by its positive eigenvalues (descending) and their eigenvectors (columns)."""
+
+    values: Any
+    vectors: Any
+
+    @property
+    def factor(self):
+        """L with the matrix equal to L L'."""
+        return self.vectors * self.values**0.5
+
+    @property
+    def squared_norm(self):
+        """Squared Frobenius norm, summed in float64."""
+        return float((float64(self.values) ** 2).sum())
+
+    @property
+    def trace(self):
+        return float(float64(self.values).sum())
+
+    @property
+    def rank(self):
+        return self.values.shape[0]
+
+    def matrix(self):
+        L = self.factor
+        return L @ L.T
+
+
+def psd_split(S, rank_guess=None):
+    """Positive part [S]_+ of a symmetric matrix; the negative part is what is missing, S - [S]_+.
+
+    Parameters
+    ----------
+    S : array (D, D)
+    rank_guess : int, default=None
+        How many positive eigenvalues to expect (from the last iteration, say). When it is a small part of a large D, only the
+        leading ones are computed, and more if the guess was low; the result does not depend on it.
+    """
+    return shrink(S, 0.0, rank_guess)
+
+
+def shrink(S, threshold, rank_guess=None):
+    """[S - threshold I]_+ , the proximal map of ``threshold * trace`` over the cone."""
+    n = S.shape[0]
+    if rank_guess is not None and n > PARTIAL_FROM:
+        k = rank_guess + 5
+        while k <= n // 10:
+            values, vectors = leading_eigenpairs(S, k)
+            if float(values[-1]) <= threshold:
+                return _positive(values - threshold, vectors)
+            k *= 2
+    values, vectors = namespace(S).linalg.eigh(S)
+    return _positive(_reversed(values) - threshold, _reversed(vectors))
+
+
+def _positive(values, vectors):
+    keep = int((values > 0).sum())
+    return PSDPart(values[:keep], vectors[:, :keep])
+
+
+def _reversed(array):
+    return array.flip(-1) if is_torch(array) else array[..., ::-1]
+
+
+def leading_eigenpair(S, start=None, tol=0.0):
+    """Largest eigenvalue of S (algebraically) and its unit eigenvector, as ``(float, array)``.
+
+    ``start`` is a starting vector (the last answer); ``tol`` the relative accuracy of the eigenvalue, 0 for full.
+    """
+    values, vectors = leading_eigenpairs(S, 1, start, tol)
+    return float(values[0]), vectors[:, 0]
+
+
+def leading_eigenpairs(S, k, start=None, tol=0.0):
+    """The k largest eigenvalues (descending) and their eigenvectors; S may also be a SciPy ``LinearOperator``."""
+    n = S.shape[0]
+    explicit = hasattr(S, "dtype") and (is_torch(S) or isinstance(S, np.ndarray))
+    if explicit and (n <= PARTIAL_FROM or k > n // 10):
+        values, vectors = namespace(S).linalg.eigh(S)
+        return _reversed(values)[:k], _reversed(vectors)[:, :k]
+    if is_torch(S):
+        return _leading_torch(S, k, start)
+    try:
+        v0 = np.random.default_rng(0).standard_normal(n).astype(S.dtype) if start is None else start
+        values, vectors = eigsh(S, k, which="LA", v0=v0, tol=tol)
+    except ArpackNoConvergence:
+        if not explicit:
+            raise
+        values, vectors = np.linalg.eigh(S)
+        values, vectors = values[-k:], vectors[:, -k:]
+    order = np.argsort(values)[::-1]
+    return values[order], vectors[:, order]
+
+
+def _leading_torch(S, k, start):
+    import torch
+
+    if S.is_cuda and S.shape[0] <= 2048:  # the device's full decomposition is faster than many small launches
+        values, vectors = torch.linalg.eigh(S)
+        return values.flip(0)[:k], vectors.flip(1)[:, :k]
+    rng = np.random.default_rng(0)
+    block = like(rng.standard_normal((S.shape[0], k)), S)
+    if start is not None:
+        block[:, 0] = start
+    return torch.lobpcg(S, X=block, niter=500, tol=float(torch.finfo(S.dtype).eps) ** 0.75)
+
+
+def factor(M, rtol=None):
+    """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, signs fixed.
+
+    Eigenvalues below ``rtol`` times the largest (default: D times the machine precision) count as zero. The entry of largest
+    magnitude in each column is positive.
+    """
+    values, vectors = namespace(M).linalg.eigh(M)
+    return _signed_factor(_reversed(values), _reversed(vectors), rtol)
+
+
+def canonical_factor(L, rtol=None):
+    """The `factor` of L L', found without forming it."""
+    if L.shape[1] == 0:
+        return L
+    vectors, singular, _ = namespace(L).linalg.svd(L, full_matrices=False)
+    return _signed_factor(singular**2, vectors, rtol)
+
+
+def _signed_factor(values, vectors, rtol):
+    xp = namespace(values)
+    rtol = vectors.shape[0] * float(xp.finfo(values.dtype).eps) if rtol is None else rtol
+    L = vectors * xp.clip(values, 0, None) ** 0.5
+    L = L[:, values > rtol * values[0]]
+    largest = xp.argmax(abs(L), 0)
+    return L * xp.sign(L[largest, arange(L.shape[1], L)])

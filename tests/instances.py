@@ -1,0 +1,39 @@
+"""Random small data sets and triplets, degenerate ones included, for comparisons with a conic solver."""
+
+import numpy as np
+
+from conemetric.constraints import triplets_from_labels
+
+KINDS = ("labels", "random", "duplicates", "collinear", "wide", "contradictory")
+
+
+def random_triplets(rng, n, m):
+    return np.array([rng.choice(n, 3, replace=False) for _ in range(m)])
+
+
+def triplet_instance(seed):
+    """(X, triplets, kind) with D from 2 to 12; the kind cycles with the seed."""
+    rng = np.random.default_rng(seed)
+    kind = KINDS[seed % len(KINDS)]
+    D = int(rng.integers(2, 13))
+    n = int(rng.integers(12, 25))
+    if kind == "wide":
+        D, n = 12, 8
+    X = rng.normal(size=(n, D)) * rng.uniform(0.3, 2.0, D)
+    if kind == "duplicates":
+        X[1::3] = X[: len(X[1::3])]
+    if kind == "collinear":
+        X[:, -1] = X[:, 0] * 2
+        X[:, D // 2] = 1.0
+    if kind == "labels":
+        return X, triplets_from_labels(X, rng.integers(0, 3, n), 2, 2), kind
+    T = random_triplets(rng, n, int(rng.integers(10, 40)))
+    if kind == "contradictory":
+        T = np.vstack([T, T[:, [0, 2, 1]], T[:3]])
+    return X, T, kind
+
+
+def triplet_matrices(X, T):
+    """The dense A_r = d_ik d_ik' - d_ij d_ij', the oracle of the operator."""
+    far, near = X[T[:, 0]] - X[T[:, 2]], X[T[:, 0]] - X[T[:, 1]]
+    return np.einsum("mi,mj->mij", far, far) - np.einsum("mi,mj->mij", near, near)
