@@ -228,4 +228,4 @@ class _Best:
 
     def history(self):
         names = self._records[0] if self._records else ()
-        return {name: np.array([record[name] for record in self._records]) for name in names}
+        return {name: np.array([record.get(name, np.nan) for record in self._records]) for name in names}

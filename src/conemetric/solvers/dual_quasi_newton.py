@@ -67,17 +67,27 @@ class DualQuasiNewton(Solver):
             point = accepted
 
     def _search(self, problem, point, direction):
-        """First point of the projected arc u + t d, t = 1, 1/2, ..., that rises enough; None when none does."""
+        """First point of the projected arc u + t d, t = 1, 1/2, ..., that rises enough; None when none does.
+
+        Where the rise drowns in the rounding of D, slopes decide instead of values (Hager & Zhang 2005): for a quadratic, the
+        Armijo condition says that the slope at the trial point is above -(1 - 2 ARMIJO) times the slope at the start.
+        """
         xp = problem.operator.xp
-        noise = 4 * float(xp.finfo(point.u.dtype).eps) * abs(point.dual)
+        noise = 1e3 * float(xp.finfo(point.u.dtype).eps) * abs(point.dual)
         t = 1.0
         for tried in range(1, MAX_HALVINGS + 1):
             trial = problem.evaluate(problem.project(point.u + t * direction), point.part.rank)
-            rise = _dot(xp, point.gradient, trial.u - point.u)
-            if trial.dual >= point.dual + ARMIJO * rise - noise:
-                return (trial, tried) if rise > 0 else (None, tried)
+            step = trial.u - point.u
+            slope = _dot(xp, point.gradient, step)
+            if not slope > 0:
+                break
+            rise = trial.dual - point.dual
+            if rise >= ARMIJO * slope and rise > noise:
+                return trial, tried
+            if abs(rise) <= noise and _dot(xp, trial.gradient, step) >= (2 * ARMIJO - 1) * slope:
+                return trial, tried
             t *= 0.5
-        return None, MAX_HALVINGS
+        return None, tried
 
 
 class CurvatureMemory:
