@@ -55,6 +55,10 @@ class SpectralDual(Problem):
         """An upper bound on the dual's curvature along ``direction``."""
         return self.sigma * float((float64(self.operator.adjoint(direction)) ** 2).sum())
 
+    def refutation(self, point):
+        """Why the program has no feasible point, where the multipliers at ``point`` prove it; else None."""
+        return None
+
     @abstractmethod
     def primal_value(self, margins, squared_norm, factor):
         """(objective, relative violation) of X = L L' with L = ``factor``, A(X) = ``margins``, ||X||_F^2 = ``squared_norm``."""

@@ -8,8 +8,13 @@ In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints onl
 violation: max_i residual_i / max_i |b_i|, the residual one-sided for inequalities.
 """
 
+from functools import cached_property
+
+from .. import spectral
 from ..arrays import float64, like
 from .base import SpectralDual
+
+OUT_OF_REACH = 1e8  # a feasible point would have to be this many times larger than the data suggest
 
 
 class FrobeniusSDP(SpectralDual):
@@ -43,6 +48,29 @@ class FrobeniusSDP(SpectralDual):
         residual = margins - self.b
         residual = xp.where(self.equality, abs(residual), xp.clip(residual, 0, None))
         return linear + squared_norm / (2 * self.sigma), float(residual.max()) / self.size
+
+    def refutation(self, point):
+        """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every feasible X, so Tr X >= -b'u / e.
+
+        Reported once that bound is `OUT_OF_REACH` times the natural size of X; e follows from A*(u) = -C - K(u).
+        """
+        forced = -float(float64(self.b * point.u).sum())
+        slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
+        size = max(self._size_of_X, self.sigma * point.part.trace)
+        if not forced > OUT_OF_REACH * slack * size:
+            return None
+        need = f"a trace of at least {forced / slack:.1e}" if slack > 0 else "an infinite trace"
+        return f"the constraints are infeasible: an X that met them would need {need}"
+
+    @cached_property
+    def _largest_of_C(self):
+        return max(0.0, spectral.leading_eigenpair(self.C)[0])
+
+    @cached_property
+    def _size_of_X(self):
+        """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
+        norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
+        return self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else float("inf")
 
     def in_float64(self):
         operator = self.operator.astype(self.operator.xp.float64)

@@ -194,7 +194,6 @@ class _Best:
 
     def __init__(self, tol):
         self.tol, self.n_iter = tol, -1
-        self.key = (np.inf, np.inf)
         self.primal = self.violation = np.inf
         self.dual = -np.inf
         self.primal_point = self.dual_point = None
@@ -203,13 +202,10 @@ class _Best:
 
     def take(self, iterate):
         self.n_iter += 1
-        # a point within tolerance is judged by its value, any other by its violation first
-        key = (max(iterate.violation, self.tol), iterate.primal)
-        if key < self.key or self.primal_point is None:
-            self.key, self.primal, self.violation = key, iterate.primal, iterate.violation
-            self.primal_point = iterate.primal_point
         if iterate.dual > self.dual or self.dual_point is None:
             self.dual, self.dual_point = iterate.dual, iterate.dual_point
+        if self.primal_point is None or self._rank(iterate) < self._rank(self):
+            self.primal, self.violation, self.primal_point = iterate.primal, iterate.violation, iterate.primal_point
         record = {
             "iteration": self.n_iter,
             "seconds": time.perf_counter() - self._began,
@@ -221,6 +217,10 @@ class _Best:
         }
         self._records.append(record)
         return record
+
+    def _rank(self, candidate):
+        """A point that misses its constraints by more than ``tol`` is judged by that, any other by its distance to the bound."""
+        return max(candidate.violation, self.tol), abs(candidate.primal - self.dual)
 
     @property
     def converged(self):

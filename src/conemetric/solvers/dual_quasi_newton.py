@@ -20,10 +20,10 @@ from typing import ClassVar
 import numpy as np
 
 from ..arrays import like, to_index, to_numpy
-from .base import Iterate, Solver
+from .base import Infeasible, Iterate, Solver
 
 ARMIJO = 1e-4
-MAX_HALVINGS = 40
+MAX_TRIALS = 40  # halvings or doublings of one step
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,11 @@ class DualQuasiNewton(Solver):
         while True:
             primal, violation = point.primal
             extra = {"rank": point.part.rank, "evaluations": evaluations}
-            yield Iterate(primal, point.dual, point.factor, point.u, violation, extra)
+            iterate = Iterate(primal, point.dual, point.factor, point.u, violation, extra)
+            reason = problem.refutation(point)
+            if reason:
+                raise Infeasible(reason, iterate)
+            yield iterate
             u, g = point.u, point.gradient
             free = ~(((u <= problem.lower) & (g <= 0)) | ((u >= problem.upper) & (g >= 0)))
             direction = memory.direction(g, free)
@@ -67,27 +71,37 @@ class DualQuasiNewton(Solver):
             point = accepted
 
     def _search(self, problem, point, direction):
-        """First point of the projected arc u + t d, t = 1, 1/2, ..., that rises enough; None when none does.
+        """A point of the projected arc u + t d that rises enough, t = 1, 1/2, ... or 2, 4, ...; None when none does.
 
         Where the rise drowns in the rounding of D, slopes decide instead of values (Hager & Zhang 2005): for a quadratic, the
-        Armijo condition says that the slope at the trial point is above -(1 - 2 ARMIJO) times the slope at the start.
+        Armijo condition says that the slope at the trial point is above -(1 - 2 ARMIJO) times the slope at the start. Where the
+        slope hardly falls over a whole step, the step doubles: a poorly scaled direction, or a dual without bound.
         """
         xp = problem.operator.xp
         noise = 1e3 * float(xp.finfo(point.u.dtype).eps) * abs(point.dual)
-        t = 1.0
-        for tried in range(1, MAX_HALVINGS + 1):
+
+        def at(t):
             trial = problem.evaluate(problem.project(point.u + t * direction), point.part.rank)
             step = trial.u - point.u
-            slope = _dot(xp, point.gradient, step)
-            if not slope > 0:
+            return trial, trial.dual - point.dual, _dot(xp, point.gradient, step), step
+
+        t, best = 1.0, None
+        for tried in range(1, MAX_TRIALS + 1):
+            trial, rise, slope, step = at(t)
+            if best is not None and not rise > best[1]:
                 break
-            rise = trial.dual - point.dual
-            if rise >= ARMIJO * slope and rise > noise:
-                return trial, tried
-            if abs(rise) <= noise and _dot(xp, trial.gradient, step) >= (2 * ARMIJO - 1) * slope:
-                return trial, tried
-            t *= 0.5
-        return None, tried
+            if not slope > 0:
+                return None, tried
+            if (rise >= ARMIJO * slope and rise > noise) or (
+                abs(rise) <= noise and _dot(xp, trial.gradient, step) >= (2 * ARMIJO - 1) * slope
+            ):
+                best = trial, rise
+                if t < 1 or _dot(xp, trial.gradient, step) < 0.9 * slope:
+                    break
+                t *= 2
+            else:
+                t *= 0.5
+        return (best[0] if best else None), tried
 
 
 class CurvatureMemory:
