@@ -1,0 +1,304 @@
+"""Named data sets: bundled with scikit-learn, then ``$CONEMETRIC_DATA/NAME.npz``, then OpenML.
+
+`REGISTRY` knows every set the experiments use: size, official split, how each paper prepared it, source and citation.
+A file in the folder named by ``CONEMETRIC_DATA`` holds arrays ``X`` (one row per sample), ``y`` (labels of any type; may be
+missing) and ``n_train`` (rows before it are the official training set; may be missing); what else it holds arrives in
+``Dataset.extras``. A name outside the registry works too when its file is there. What comes from OpenML is kept in
+scikit-learn's data folder with its SHA-256, and fetched again should the file no longer match.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from sklearn import datasets as bundled
+from sklearn.datasets import fetch_openml, get_data_home
+
+VARIABLE = "CONEMETRIC_DATA"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One data set.
+
+    Attributes
+    ----------
+    name : str
+    X : array (n, D)
+    y : integer array (n,) of labels from 0, or None where there are none
+    n_train : int or None
+        Size of the official training set, the first rows of X; None without an official split.
+    extras : mapping of str to array
+        What else the file holds: ``pairs``, ``same`` and ``fold`` of LFW; ``text`` and ``classes`` of debian_minilm384.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray | None = None
+    n_train: int | None = None
+    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is known of a data set before it is loaded.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Samples and features.
+    n_classes : int or None
+    n_train : int or None
+        Size of the official training set.
+    preprocessing : mapping of str to str
+        How each paper prepared it.
+    source, citation : str
+    openml : int or None
+        OpenML's identifier.
+    loader : callable or None
+        scikit-learn's loader, for what it carries.
+    tidy : callable or None
+        Makes OpenML's version equal to ours.
+    """
+
+    shape: tuple[int, int]
+    n_classes: int | None
+    source: str
+    citation: str
+    n_train: int | None = None
+    preprocessing: Mapping[str, str] = field(default_factory=dict)
+    openml: int | None = None
+    loader: Callable[[], Any] | None = None
+    tidy: Callable[[np.ndarray], np.ndarray] | None = None
+
+
+UCI = "UCI Machine Learning Repository"
+KEEL = "Alcala-Fdez et al., KEEL data-mining software tool, J. Multiple-Valued Logic and Soft Computing 17, 2011"
+RAW = "raw"
+STANDARDISED = "each feature to zero mean and unit variance"
+
+
+def _varying_columns(X):
+    """Drop constant columns: OpenML's ionosphere has one, KEEL's has not."""
+    return X[:, np.ptp(X, axis=0) > 0]
+
+
+def _first_21(X):
+    """The 21 signal columns of OpenML's waveform-5000, which appends 19 columns of noise."""
+    return X[:, :21]
+
+
+REGISTRY: Mapping[str, Spec] = MappingProxyType(
+    {
+        "iris": Spec(
+            (150, 4), 3, UCI, "Fisher, Annals of Eugenics 7, 1936", loader=bundled.load_iris,
+            preprocessing={"frobmetric": RAW, "boostmetric": RAW, "dml-eig": STANDARDISED},
+        ),
+        "wine": Spec(
+            (178, 13), 3, UCI, "Aeberhard & Forina, UCI, 1991", loader=bundled.load_wine,
+            preprocessing={"frobmetric": RAW, "boostmetric": RAW, "dml-eig": STANDARDISED},
+        ),
+        "wdbc": Spec(
+            (569, 30), 2, UCI, "Street, Wolberg & Mangasarian, SPIE 1905, 1993", loader=bundled.load_breast_cancer,
+            preprocessing={"dml-eig": RAW},
+        ),
+        "digits": Spec((1797, 64), 10, UCI, "Alpaydin & Kaynak, UCI, 1998 (test part)", loader=bundled.load_digits),
+        "mnist": Spec(
+            (70000, 784), 10, "http://yann.lecun.com/exdb/mnist", "LeCun, Bottou, Bengio & Haffner, Proc. IEEE 86, 1998",
+            n_train=60000, openml=554,
+            preprocessing={"frobmetric": "PCA to 164", "boostmetric": "PCA to 164", "numax": "crop to 20x20"},
+        ),
+        "usps11000": Spec(
+            (11000, 256), 10, "Roweis' usps_all.mat", "Hull, IEEE TPAMI 16, 1994",
+            preprocessing={"frobmetric": "PCA to 60", "boostmetric": "PCA to 60"},
+        ),
+        "usps9298": Spec(
+            (9298, 256), 10, "OpenML", "Hull, IEEE TPAMI 16, 1994", n_train=7291, openml=41082,
+            preprocessing={"dml-eig": "PCA to 64"},
+        ),
+        "letter": Spec(
+            (20000, 16), 26, UCI, "Frey & Slate, Machine Learning 6, 1991", n_train=16000, openml=6,
+            preprocessing={"frobmetric": RAW, "boostmetric": RAW},
+        ),
+        "isolet": Spec((7797, 617), 26, UCI, "Fanty & Cole, NIPS 1990", n_train=6238, openml=300, preprocessing={"numax": RAW}),
+        "balance": Spec(
+            (625, 4), 3, UCI, "Siegler, Cognitive Psychology 8, 1976", openml=11,
+            preprocessing={"frobmetric": RAW, "boostmetric": RAW, "fastqp": RAW},
+        ),
+        "pima": Spec(
+            (768, 8), 2, UCI, "Smith et al., Proc. Symp. Computer Applications in Medical Care, 1988", openml=37,
+            preprocessing={"dml-eig": RAW},
+        ),
+        "waveform": Spec(
+            (5000, 21), 3, UCI, "Breiman, Friedman, Olshen & Stone, Classification and Regression Trees, 1984",
+            openml=60, tidy=_first_21, preprocessing={"dml-eig": RAW},
+        ),
+        "segment": Spec((2310, 19), 7, UCI, "Brodley, UCI, 1990", openml=36, preprocessing={"dml-eig": RAW}),
+        "optdigits": Spec(
+            (5620, 64), 10, UCI, "Alpaydin & Kaynak, UCI, 1998", n_train=3823, openml=28, preprocessing={"dml-eig": RAW}
+        ),
+        "orl56x46": Spec(
+            (400, 2576), 40, "AT&T Laboratories Cambridge, 112x92 averaged 2x2", "Samaria & Harter, WACV 1994",
+            preprocessing={"dml-eig": "PCA to 64"},
+        ),
+        "orl32": Spec((400, 1024), 40, "Deng Cai's aligned ORL_32x32", "Samaria & Harter, WACV 1994"),
+        "yaleb32": Spec(
+            (2414, 1024), 38, "Deng Cai's YaleB_32x32", "Georghiades, Belhumeur & Kriegman, IEEE TPAMI 23, 2001",
+            preprocessing={"frobmetric": "PCA to 300", "boostmetric": "PCA to 300"},
+        ),
+        "lfw_view2_62x47": Spec(
+            (7701, 2914), 4281, "Labeled Faces in the Wild, view 2, deep-funnelled, cropped to 62x47",
+            "Huang, Ramesh, Berg & Learned-Miller, UMass Amherst TR 07-49, 2007",
+            preprocessing={"frobmetric": "PCA to 100-400", "dml-eig": "square root, PCA to 100"},
+        ),
+        "frey": Spec((1965, 560), None, "Roweis' frey_rawface.mat", "Roweis & Saul, Science 290, 2000"),
+        "teapots100_rgb76x101": Spec(
+            (100, 23028), None, "a 100-image subset of the 400 teapots", "Weinberger & Saul, IJCV 70, 2006"
+        ),
+        "keel_appendicitis": Spec((106, 7), 2, "KEEL", KEEL, preprocessing={"fastqp": RAW}),
+        "keel_ionosphere": Spec(
+            (351, 33), 2, "KEEL", KEEL, openml=59, tidy=_varying_columns, preprocessing={"fastqp": RAW}
+        ),
+        "keel_movement_libras": Spec((360, 90), 15, "KEEL", KEEL, openml=299, preprocessing={"fastqp": RAW}),
+        "keel_vowel": Spec((990, 13), 11, "KEEL", KEEL, preprocessing={"fastqp": RAW}),
+        "debian_minilm384": Spec(
+            (15756, 384), 33, "one-line descriptions of Debian 12 packages, label = archive section, by all-MiniLM-L6-v2",
+            "Wang et al., MiniLM, NeurIPS 2020; Reimers & Gurevych, Sentence-BERT, EMNLP 2019", n_train=11817,
+        ),
+    }
+)  # fmt: skip
+
+
+def load(name, *, dtype=np.float64):
+    """Load a data set by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `REGISTRY`, or the name of an ``.npz`` file in the folder that ``CONEMETRIC_DATA`` names.
+    dtype : NumPy floating type, default=float64
+        Type of X.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ValueError
+        When the name is not known and no such file exists.
+    FileNotFoundError
+        When the set is known but cannot be reached from here; the message lists the ways to get it.
+
+    Examples
+    --------
+    >>> from conemetric.datasets import load
+    >>> iris = load("iris")
+    >>> iris.X.shape, iris.y.max(), iris.n_train
+    ((150, 4), np.int64(2), None)
+    """
+    spec = REGISTRY.get(name)
+    if spec is not None and spec.loader is not None:
+        bunch = spec.loader()
+        return _dataset(name, {"X": bunch.data, "y": bunch.target, "classes": bunch.target_names}, dtype)
+    path = local_file(name)
+    if path is not None:
+        return _dataset(name, _read(path), dtype)
+    if spec is None:
+        raise ValueError(f"name={name!r} is not a known data set; known: {', '.join(REGISTRY)}. {_folder_hint(name)}")
+    if spec.openml is None:
+        raise FileNotFoundError(f"{name!r} has no public loader; it is {spec.source} ({spec.citation}). {_folder_hint(name)}")
+    return _dataset(name, _from_openml(name, spec), dtype)
+
+
+def local_file(name):
+    """Path of ``$CONEMETRIC_DATA/NAME.npz``, or None when there is none."""
+    folder = os.environ.get(VARIABLE)
+    path = Path(folder) / f"{name}.npz" if folder else None
+    return path if path is not None and path.is_file() else None
+
+
+def available(name):
+    """Whether `load` needs no network for this name.
+
+    >>> from conemetric.datasets import available
+    >>> available("iris")
+    True
+    """
+    spec = REGISTRY.get(name)
+    return (spec is not None and spec.loader is not None) or local_file(name) is not None or _cached(name).is_file()
+
+
+def _folder_hint(name):
+    folder = os.environ.get(VARIABLE)
+    where = f"no {name}.npz is in {VARIABLE}={folder}" if folder else f"the environment variable {VARIABLE} is not set"
+    return (
+        f"To use your own copy, save arrays X (n, D), y and, for an official split, n_train as {name}.npz "
+        f"and point {VARIABLE} at its folder ({where})."
+    )
+
+
+def _dataset(name, arrays, dtype):
+    arrays = dict(arrays)
+    if "X" not in arrays:
+        raise ValueError(f"{name}.npz has arrays {sorted(arrays)} but no X; save the samples, one per row, as X.")
+    X = np.asarray(arrays.pop("X"))
+    X = np.ascontiguousarray(X.reshape(len(X), -1), dtype=dtype)
+    y, n_train = arrays.pop("y", None), arrays.pop("n_train", None)
+    if y is not None:
+        y = np.ravel(y)
+        if len(y) != len(X):
+            raise ValueError(f"{name}.npz has {len(X)} rows in X but {len(y)} labels in y; save one label per row.")
+        y = np.unique(y, return_inverse=True)[1].astype(np.int64)
+    return Dataset(name, X, y, None if n_train is None else int(n_train), MappingProxyType(arrays))
+
+
+def _read(path):
+    with np.load(path) as archive:
+        return {key: archive[key] for key in archive.files}
+
+
+# ---- OpenML
+
+
+def _cached(name):
+    return Path(get_data_home()) / "conemetric" / f"{name}.npz"
+
+
+def _from_openml(name, spec):
+    path = _cached(name)
+    checksum = path.with_suffix(".sha256")
+    if path.is_file() and checksum.is_file() and checksum.read_text().strip() == _sha256(path):
+        return _read(path)
+    try:
+        bunch = fetch_openml(data_id=spec.openml, as_frame=False, parser="liac-arff")
+    except OSError as error:
+        raise FileNotFoundError(
+            f"{name!r} is neither bundled nor on this machine, and OpenML ({spec.openml}) could not be reached: {error}. "
+            f"{_folder_hint(name)}"
+        ) from error
+    X = np.asarray(bunch.data, dtype=np.float64)
+    arrays = {"X": X if spec.tidy is None else spec.tidy(X), "y": np.asarray(bunch.target).astype(str)}
+    found = (arrays["X"].shape, len(np.unique(arrays["y"])))
+    if found != (spec.shape, spec.n_classes):
+        raise FileNotFoundError(
+            f"OpenML {spec.openml} for {name!r} has shape {found[0]} and {found[1]} classes, not {spec.shape} and "
+            f"{spec.n_classes}: the version there has changed. {_folder_hint(name)}"
+        )
+    if spec.n_train is not None:
+        arrays["n_train"] = np.array(spec.n_train)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial.npz")
+    np.savez_compressed(partial, **arrays)
+    checksum.write_text(_sha256(partial))
+    partial.replace(path)
+    return arrays
+
+
+def _sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,190 @@
+"""The papers' k-NN protocol: split, learn on the training part, choose parameters on validation, report the test error.
+
+Everything fitted (preprocessing, metric, neighbours) sees the training part only; the metric is not refitted on training and
+validation together, as in the papers.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+
+def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
+    """Share of test points that the k nearest training points misclassify by majority, in the space of ``metric``.
+
+    Parameters
+    ----------
+    metric : fitted transformer or None
+        None means the Euclidean distance.
+    X_train, y_train, X_test, y_test : arrays
+    n_neighbors : int, or sequence of ints, default=3
+
+    Returns
+    -------
+    float between 0 and 1, or a list of them for a sequence of ``n_neighbors``
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.knn import knn_error
+    >>> X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([0, 0, 1, 1])
+    >>> knn_error(None, X, y, np.array([[0.2], [0.3]]), np.array([0, 1]), n_neighbors=1)
+    0.5
+    """
+    if metric is not None:
+        X_train, X_test = metric.transform(X_train), metric.transform(X_test)
+    ks = np.atleast_1d(n_neighbors)
+    errors = []
+    for k in ks:
+        classifier = KNeighborsClassifier(min(int(k), len(X_train))).fit(X_train, y_train)
+        errors.append(float(np.mean(classifier.predict(X_test) != y_test)))
+    return errors if np.ndim(n_neighbors) else errors[0]
+
+
+# ---- splits
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of the training, validation and test parts (validation may be empty)."""
+
+    train: np.ndarray
+    validation: np.ndarray
+    test: np.ndarray
+
+
+def random_splits(n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0) -> Iterator[Split]:
+    """Yield ``n_runs`` random splits of n rows; run r is the same whatever ``n_runs`` is.
+
+    Examples
+    --------
+    >>> from conemetric.evaluation.knn import random_splits
+    >>> [len(part) for split in random_splits(100, n_runs=1) for part in (split.train, split.validation, split.test)]
+    [70, 15, 15]
+    """
+    if len(fractions) != 3 or min(fractions) < 0 or not np.isclose(sum(fractions), 1):
+        raise ValueError(f"fractions={fractions} must be three shares (train, validation, test) that add up to 1.")
+    # cumulative sums in floating point may fall a hair short of the integer meant
+    first, second = (int(cut) for cut in np.cumsum(fractions)[:2] * n + 1e-9)
+    for run in range(n_runs):
+        order = np.random.default_rng([seed, run]).permutation(n)
+        yield Split(order[:first], order[first:second], order[second:])
+
+
+def official_split(n, n_train, n_validation=0, seed=0) -> Split:
+    """The official split, with ``n_validation`` rows drawn from its training part.
+
+    Examples
+    --------
+    >>> from conemetric.evaluation.knn import official_split
+    >>> split = official_split(10, 8, n_validation=2)
+    >>> len(split.train), len(split.validation), split.test
+    (6, 2, array([8, 9]))
+    """
+    if not 0 < n_train < n or not 0 <= n_validation < n_train:
+        raise ValueError(f"n_train={n_train} and n_validation={n_validation} do not fit {n} rows.")
+    order = np.random.default_rng(seed).permutation(n_train)
+    return Split(order[n_validation:], order[:n_validation], np.arange(n_train, n))
+
+
+def preprocessing(*, standardise=False, n_components=None):
+    """An unfitted transformer: standardise, then PCA to ``n_components`` (each optional).
+
+    Examples
+    --------
+    >>> from conemetric.evaluation.knn import preprocessing
+    >>> [name for name, step in preprocessing(standardise=True, n_components=2).steps]
+    ['standardscaler', 'pca']
+    """
+    steps = [StandardScaler()] if standardise else []
+    if n_components is not None:
+        steps.append(PCA(n_components, svd_solver="full"))
+    return make_pipeline(*steps) if steps else make_pipeline("passthrough")
+
+
+# ---- the protocol
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One method on one split.
+
+    Attributes
+    ----------
+    parameters : mapping
+        Chosen on validation.
+    validation_error, test_error : float
+        The former is nan without a validation part.
+    seconds : float
+        Time of the fit with the chosen parameters.
+    metric : the fitted estimator, or None for Euclidean
+    """
+
+    parameters: Mapping[str, Any]
+    validation_error: float
+    test_error: float
+    seconds: float
+    metric: Any
+
+
+Grid = Sequence[Mapping[str, Any]] | Callable[[np.ndarray, np.ndarray], Sequence[Mapping[str, Any]]]
+
+
+def evaluate(estimator, X, y, split, *, grid: Grid = ({},), prepare=None, n_neighbors=3) -> Outcome:
+    """Choose parameters on validation and report the test error, on one split.
+
+    Parameters
+    ----------
+    estimator : unfitted transformer with ``fit(X, y)``, or None for the Euclidean distance
+    X, y : arrays
+    split : Split
+    grid : sequence of parameter mappings, or a function of the prepared training X and y that returns one
+        The first of those with the least validation error is taken.
+    prepare : unfitted transformer, default=None
+        Preprocessing, fitted on the training part.
+    n_neighbors : int, default=3
+
+    Returns
+    -------
+    Outcome
+
+    Examples
+    --------
+    >>> from conemetric import FrobMetric
+    >>> from conemetric.datasets import load
+    >>> from conemetric.evaluation.knn import evaluate, random_splits
+    >>> iris, (split,) = load("iris"), random_splits(150, n_runs=1)
+    >>> outcome = evaluate(FrobMetric(tol=1e-2), iris.X, iris.y, split, grid=[{"C": 0.1}, {"C": 1.0}])
+    >>> outcome.test_error < 0.2, sorted(outcome.parameters)
+    (True, ['C'])
+    """
+    parts = [X[rows] for rows in (split.train, split.validation, split.test)]
+    if prepare is not None:
+        prepare = clone(prepare).fit(parts[0], y[split.train])
+        parts = [prepare.transform(part) if len(part) else part for part in parts]
+    train, validation, test = parts
+    y_train, y_validation, y_test = (y[rows] for rows in (split.train, split.validation, split.test))
+    choices = list(grid(train, y_train) if callable(grid) else grid)
+    if len(choices) > 1 and len(validation) == 0:
+        raise ValueError(f"grid has {len(choices)} choices but the split has no validation part to choose on; give one.")
+    tried = []
+    for parameters in choices:
+        metric, seconds = None, 0.0
+        if estimator is not None:
+            metric = clone(estimator).set_params(**parameters)
+            began = time.perf_counter()
+            metric.fit(train, y_train)
+            seconds = time.perf_counter() - began
+        error = knn_error(metric, train, y_train, validation, y_validation, n_neighbors) if len(validation) else np.nan
+        tried.append((error, parameters, seconds, metric))
+    error, parameters, seconds, metric = min(tried, key=lambda trial: trial[0])
+    test_error = knn_error(metric, train, y_train, test, y_test, n_neighbors)
+    return Outcome(dict(parameters), error, test_error, seconds, metric)

@@ -1,0 +1,167 @@
+"""Are these two the same? Pair verification: a threshold set on the training pairs, accuracy on the others.
+
+Restricted protocol: the metric sees only pairs marked same or not. Unrestricted: it sees the identities, and may score a pair
+by marginalised k-NN (Guillaumin, Verbeek & Schmid, "Is that you? Metric learning approaches for face identification", ICCV
+2009): the probability, under k-NN estimates, that both points have the same label.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.neighbors import NearestNeighbors
+
+
+def best_threshold(score, same):
+    """The threshold t for which "same when score >= t" is right most often, and that accuracy.
+
+    Midway between neighbouring scores, so that it does not depend on rounding of the pairs it was set on.
+
+    Examples
+    --------
+    >>> from conemetric.evaluation.verification import best_threshold
+    >>> threshold, accuracy = best_threshold([-3.0, -2.0, -1.0, 0.0], [False, False, True, True])
+    >>> float(threshold), accuracy
+    (-1.5, 1.0)
+    """
+    score, same = _check(score, same)
+    order = np.argsort(-score, kind="stable")
+    score, same = score[order], same[order]
+    # accepting the first c pairs is right on their positives and on the negatives left out
+    correct = np.concatenate([[0], np.cumsum(same)]) + np.sum(~same) - np.concatenate([[0], np.cumsum(~same)])
+    allowed = np.concatenate([[True], score[1:] < score[:-1], [True]])  # equal scores are accepted together
+    cut = int(np.argmax(np.where(allowed, correct, -1)))
+    if cut == 0:
+        threshold = np.inf
+    elif cut == len(score):
+        threshold = -np.inf
+    else:
+        threshold = (score[cut - 1] + score[cut]) / 2
+    return threshold, float(correct[cut] / len(score))
+
+
+def _check(score, same):
+    score, same = np.asarray(score, dtype=float), np.asarray(same).astype(bool)
+    if score.ndim != 1 or score.shape != same.shape:
+        raise ValueError(f"score and same must be vectors of one length; got shapes {score.shape} and {same.shape}.")
+    if not np.isfinite(score).all():
+        raise ValueError("score contains NaN or infinity; check the metric that produced it.")
+    return score, same
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Accuracy per fold and the ROC curve of all held-out pairs.
+
+    Attributes
+    ----------
+    accuracy : array (n_folds,)
+    false_positive_rate, true_positive_rate : arrays
+        The ROC curve.
+    auc : float
+    equal_error_rate : float
+    """
+
+    accuracy: np.ndarray
+    false_positive_rate: np.ndarray
+    true_positive_rate: np.ndarray
+    auc: float
+    equal_error_rate: float
+
+    @property
+    def mean(self):
+        return float(self.accuracy.mean())
+
+    @property
+    def standard_error(self):
+        return float(self.accuracy.std(ddof=1) / len(self.accuracy) ** 0.5)
+
+
+def cross_validate(score_pairs, same, fold) -> Verification:
+    """Verify every fold with a threshold set on the other folds.
+
+    Parameters
+    ----------
+    score_pairs : callable(train) -> array (n_pairs,)
+        Given a mask of the training pairs, learn from them and return a score of *every* pair, larger for more alike.
+    same : boolean array (n_pairs,)
+    fold : integer array (n_pairs,)
+
+    Returns
+    -------
+    Verification
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.verification import cross_validate
+    >>> same, fold = np.array([1, 0, 1, 0], dtype=bool), np.array([0, 0, 1, 1])
+    >>> cross_validate(lambda train: np.array([0.9, 0.1, 0.8, 0.3]), same, fold).mean
+    1.0
+    """
+    same, fold = np.asarray(same).astype(bool), np.asarray(fold)
+    if same.shape != fold.shape:
+        raise ValueError(f"same and fold must have one entry per pair; got shapes {same.shape} and {fold.shape}.")
+    names = np.unique(fold)
+    if len(names) < 2:
+        raise ValueError(f"fold names {len(names)} fold(s); at least two are needed to hold one out.")
+    accuracy, held_out = np.empty(len(names)), np.empty(len(same))
+    for number, name in enumerate(names):
+        test = fold == name
+        score = np.asarray(score_pairs(~test), dtype=float)
+        threshold, _ = best_threshold(score[~test], same[~test])
+        accuracy[number] = np.mean((score[test] >= threshold) == same[test])
+        # folds have their own scales; the margin over the threshold is what they have in common
+        held_out[test] = score[test] - (threshold if np.isfinite(threshold) else 0.0)
+    false_positive, true_positive, _ = roc_curve(same, held_out)
+    crossing = np.argmin(np.abs(false_positive - (1 - true_positive)))
+    eer = float((false_positive[crossing] + 1 - true_positive[crossing]) / 2)
+    return Verification(accuracy, false_positive, true_positive, float(roc_auc_score(same, held_out)), eer)
+
+
+def distance_score(metric, X, pairs):
+    """Minus the learned distance of each pair of rows of X (Euclidean when ``metric`` is None)."""
+    Z = X if metric is None else metric.transform(X)
+    return -np.linalg.norm(Z[pairs[:, 0]] - Z[pairs[:, 1]], axis=1)
+
+
+def marginalised_knn_score(metric, X_train, y_train, X, pairs, n_neighbors=100):
+    """Probability that the two points of each pair share a label, by marginalised k-NN.
+
+    P(same) = sum_c n_c(x) n_c(x') / k^2, with n_c(x) the number of the k nearest training points of x that have label c.
+
+    Parameters
+    ----------
+    metric : fitted transformer or None
+    X_train, y_train : arrays
+        Labelled points the neighbours are found among.
+    X : array (n, D)
+    pairs : integer array (n_pairs, 2)
+        Rows of X.
+    n_neighbors : int, default=100
+
+    Returns
+    -------
+    array (n_pairs,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.verification import marginalised_knn_score
+    >>> X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([0, 0, 1, 1])
+    >>> marginalised_knn_score(None, X, y, X, np.array([[0, 1], [0, 2]]), n_neighbors=2)
+    array([1., 0.])
+    """
+    if not 1 <= n_neighbors <= len(X_train):
+        raise ValueError(f"n_neighbors={n_neighbors} must be from 1 to the {len(X_train)} training points.")
+    if metric is not None:
+        X_train, X = metric.transform(X_train), metric.transform(X)
+    classes, labels = np.unique(y_train, return_inverse=True)
+    neighbours = NearestNeighbors(n_neighbors=n_neighbors).fit(X_train).kneighbors(X, return_distance=False)
+    rows = np.repeat(np.arange(len(X)), n_neighbors)
+    ones = np.ones(rows.size)
+    counts = sparse.csr_array((ones, (rows, labels[neighbours].ravel())), shape=(len(X), len(classes)))
+    counts.sum_duplicates()
+    pairs = np.asarray(pairs, dtype=np.int64)
+    return np.asarray(counts[pairs[:, 0]].multiply(counts[pairs[:, 1]]).sum(axis=1)).ravel() / n_neighbors**2

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conemetric.evaluation.verification import best_threshold, cross_validate, distance_score, marginalised_knn_score
+
+PAIRS = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=1, max_size=30)
+
+
+@given(PAIRS)
+def test_no_threshold_is_right_more_often(pairs):
+    score, same = np.array([p[0] for p in pairs], dtype=float), np.array([p[1] for p in pairs])
+    threshold, accuracy = best_threshold(score, same)
+    assert np.mean((score >= threshold) == same) == pytest.approx(accuracy)
+    others = [np.mean((score >= t) == same) for t in [-np.inf, np.inf, *score, *(score + 0.5)]]
+    assert accuracy == pytest.approx(max(others))
+
+
+def test_threshold_comes_from_the_other_folds():
+    # in fold 0 the scores are shifted, so a threshold from fold 1 gets half of it wrong
+    same, fold = np.array([1, 1, 0, 0] * 2, dtype=bool), np.repeat([0, 1], 4)
+    score = np.array([12.0, 11, 10, 9, 2, 1, 0, -1])
+    seen = []
+
+    def score_pairs(train):
+        seen.append(train.copy())
+        return score
+
+    result = cross_validate(score_pairs, same, fold)
+    np.testing.assert_array_equal(seen, [fold == 1, fold == 0])
+    assert result.accuracy.tolist() == [0.5, 0.5] and result.mean == 0.5
+
+
+def test_roc_and_standard_error():
+    rng = np.random.default_rng(0)
+    same, fold = rng.random(400) < 0.5, np.arange(400) % 10
+    score = same + rng.normal(size=400)
+    result = cross_validate(lambda train: score, same, fold)
+    wins = np.mean(score[same][:, None] > score[~same])
+    assert result.auc == pytest.approx(wins, abs=0.03)  # up to the folds' thresholds
+    assert result.false_positive_rate[0] == 0 and result.true_positive_rate[-1] == 1
+    assert 0.2 < result.equal_error_rate < 0.45
+    assert result.standard_error == pytest.approx(result.accuracy.std(ddof=1) / 10**0.5)
+
+
+def test_perfect_scores_have_no_error():
+    same, fold = np.arange(20) % 2 == 0, np.arange(20) // 4
+    result = cross_validate(lambda train: same.astype(float), same, fold)
+    assert (result.mean, result.auc, result.equal_error_rate) == (1.0, 1.0, 0.0)
+
+
+def test_distance_score():
+    X = np.array([[0.0, 0.0], [3.0, 4.0]])
+    assert distance_score(None, X, np.array([[0, 1], [1, 1]])).tolist() == [-5.0, 0.0]
+
+
+def test_marginalised_knn_is_the_double_sum():
+    rng = np.random.default_rng(1)
+    X_train, y_train = rng.normal(size=(40, 3)), rng.integers(3, 8, 40)
+    X, pairs, k = rng.normal(size=(15, 3)), rng.integers(0, 15, (12, 2)), 7
+    near = [np.argsort(((X_train - x) ** 2).sum(1))[:k] for x in X]
+    expected = [np.mean(y_train[near[a]][:, None] == y_train[near[b]]) for a, b in pairs]
+    np.testing.assert_allclose(marginalised_knn_score(None, X_train, y_train, X, pairs, k), expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: best_threshold([1.0, 2.0], [True]), "one length"),
+        (lambda: best_threshold([1.0, np.nan], [True, False]), "NaN"),
+        (lambda: cross_validate(None, [True, False], [0, 0]), "at least two"),
+        (lambda: cross_validate(None, [True, False], [0]), "one entry per pair"),
+        (lambda: marginalised_knn_score(None, np.eye(3), [0, 1, 2], np.eye(3), [[0, 1]], 4), "n_neighbors=4"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
