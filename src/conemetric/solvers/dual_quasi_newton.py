@@ -96,7 +96,7 @@ class DualQuasiNewton(Solver):
                 abs(rise) <= noise and _dot(xp, trial.gradient, step) >= (2 * ARMIJO - 1) * slope
             ):
                 best = trial, rise
-                if t < 1 or _dot(xp, trial.gradient, step) < 0.9 * slope:
+                if t < 1 or _dot(xp, trial.gradient, step) < 0.99 * slope:
                     break
                 t *= 2
             else:
