@@ -1,7 +1,7 @@
 """Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a certificate of optimality."""
 
-from .estimators.frobmetric import FrobMetric
+from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
 from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
 
-__all__ = ["FrobMetric", "FrobeniusSDPResult", "solve_frobenius_sdp"]
+__all__ = ["FrobMetric", "FrobMetricCV", "FrobeniusSDPResult", "frobmetric_path", "solve_frobenius_sdp"]
 __version__ = "0.1.0"

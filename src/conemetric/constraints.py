@@ -156,7 +156,8 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
     -----
     Candidates come from blocked matrix products in float32, `SPARE` more than asked for, and are re-ranked by float64
     differences. A row whose candidates might miss a neighbour through rounding (many ties, say) is searched again by
-    differences alone, so the result is exact. Memory: one block of distances, however many points there are.
+    differences alone, so the result is exact. Distances that differ by no more than the rounding of X itself are ties, so
+    that a change of units does not reorder them. Memory: one block of distances, however many points there are.
     """
     xp, n = namespace(X), X.shape[0]
     y = like(y, X, xp.int64)
@@ -166,6 +167,7 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
     squares = (Z * Z).sum(1)
     # a squared distance in product form, a sum of D rounded products, is wrong by less than this
     rounding = 4 * float(xp.finfo(Z.dtype).eps) * (8 + X.shape[1]) * float(squares.max())
+    tie = 4 * float(xp.finfo(X.dtype).eps) * X.shape[1] ** 0.5 * float(abs(X).max())
     found = tuple(xp.full((n, k), -1, dtype=xp.int64, device=X.device) for k in (n_targets, n_impostors))
     search = _search_torch if is_torch(X) else _search_numpy
     step = max(1, BLOCK // n)
@@ -175,19 +177,20 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
         distances *= -2
         distances += squares
         distances += squares[rows, None]
-        search(distances, rows, X, y, scale, rounding, [out[rows] for out in found])
+        search(distances, rows, X, y, (scale, rounding, tie), [out[rows] for out in found])
     return found
 
 
-def _search_numpy(distances, rows, X, y, scale, rounding, found):
+def _search_numpy(distances, rows, X, y, tolerances, found):
     for same, out in zip((True, False), found, strict=True):
-        args = (distances, rows.start, X, y, same, scale, rounding, SPARE, out)
+        args = (distances, rows.start, X, y, same, *tolerances, SPARE, out)
         kernels.threaded(kernels.nearest_by_label, len(distances), distances.size, *args)
 
 
-def _search_torch(distances, rows, X, y, scale, rounding, found):
+def _search_torch(distances, rows, X, y, tolerances, found):
     import torch
 
+    scale, rounding, tie = tolerances
     point = torch.arange(rows.start, rows.stop, device=X.device)
     distances[torch.arange(len(point)), point] = torch.inf
     same_label = y[point, None] == y
@@ -195,15 +198,26 @@ def _search_torch(distances, rows, X, y, scale, rounding, found):
         k = out.shape[1]
         masked = distances.masked_fill(hidden, torch.inf)
         near, index = masked.topk(min(k + SPARE, len(y)), dim=1, largest=False)
-        index, order = index.sort(dim=1)
-        exact = (X[point, None].double() - X[index].double()).square().sum(2)
-        exact[~near.gather(1, order).isfinite()] = torch.inf
-        exact, order = exact.sort(dim=1, stable=True)
-        choice = torch.where(exact.isfinite(), index.gather(1, order), -1)[:, :k]
-        out[:, : choice.shape[1]] = choice
-        unsafe = near[:, -1].isfinite() & ~(exact[:, k - 1] / scale**2 < near[:, -1] - rounding)
+        exact = (X[point, None].double() - X[index].double()).square().sum(2).sqrt()
+        exact[~near.isfinite()] = torch.inf
+        exact, index = _by_distance_then_index(exact, index, tie)
+        out[:, : index.shape[1]] = index[:, :k]
+        unsafe = near[:, -1].isfinite() & ~(((exact[:, k - 1] + tie) / scale).square() < near[:, -1] - rounding)
         for r in unsafe.nonzero().ravel().tolist():
-            exact = (X[point[r]].double() - X.double()).square().sum(1)
+            exact = (X[point[r]].double() - X.double()).square().sum(1).sqrt()
             exact[hidden[r]] = torch.inf
             exact[point[r]] = torch.inf
-            out[r] = exact.sort(stable=True).indices[:k]
+            out[r] = _by_distance_then_index(exact[None], torch.arange(len(y), device=X.device)[None], tie)[1][0, :k]
+
+
+def _by_distance_then_index(distances, index, tie):
+    """Sort rows by distance, those within ``tie`` of each other by index; infinite distances get index -1."""
+    import torch
+
+    distances, order = distances.sort(dim=1)
+    index = index.gather(1, order)
+    steps = torch.where(distances[:, 1:].isfinite(), distances[:, 1:] - distances[:, :-1], torch.inf)
+    group = torch.nn.functional.pad((steps > tie).cumsum(1), (1, 0))
+    key = group * (int(index.max()) + 1) + index
+    index = index.gather(1, key.argsort(dim=1))
+    return distances, torch.where(distances.isfinite(), index, -1)

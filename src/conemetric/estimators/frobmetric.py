@@ -2,9 +2,14 @@
 
 from numbers import Integral, Real
 
+import numpy as np
 from sklearn.base import _fit_context
+from sklearn.model_selection import check_cv
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..arrays import to_numpy
 from ..operators import from_triplets
 from ..problems.frobenius_metric import FrobeniusMetric
 from ..solvers.dual_quasi_newton import DualQuasiNewton
@@ -124,27 +129,181 @@ class FrobMetric(MahalanobisMetric):
         """
         X, triplets = self._validate_triplets(X, y, triplets)
         operator = from_triplets(X, triplets)
-        problem = FrobeniusMetric(operator, scaled_C(operator) if self.C == "scale" else self.C)
+        C = scaled_C(operator) if self.C == "scale" else float(self.C)
+        return self._fit_operator(operator, triplets, C, self._previous_multipliers(len(triplets), C))
+
+    def _fit_operator(self, operator, triplets, C, start):
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        result = solver.solve(problem, start=self._previous(problem), callback=self._progress())
-        self.C_, self.multipliers_, self.triplets_ = problem.C, result.dual_point, triplets
+        result = solver.solve(FrobeniusMetric(operator, C), start=start, callback=self._progress())
+        self.C_, self.multipliers_, self.triplets_ = C, result.dual_point, triplets
         return self._store(result, result.primal_point)
 
-    def _previous(self, problem):
+    def _previous_multipliers(self, n_triplets, C):
         """Multipliers of the last fit, carried over to the new C; None without ``warm_start``."""
         last = getattr(self, "multipliers_", None)
-        if not self.warm_start or last is None or len(last) != problem.operator.n_constraints:
+        if not self.warm_start or last is None or len(last) != n_triplets:
             return None
-        return last * (problem.C / self.C_)
+        return last * (C / self.C_)
+
+
+class FrobMetricCV(FrobMetric):
+    """`FrobMetric` with C chosen by cross-validated k-NN accuracy along a warm-started path.
+
+    Parameters
+    ----------
+    Cs : int or array-like of floats, default=6
+        Values of C to try; an int asks for that many between 1 and 1e5 in the scale-free unit 1 / s^4 of ``C="scale"``.
+    cv : int or cross-validation splitter, default=5
+    n_neighbors : int, default=3
+        k of the k-NN classifier that scores a metric.
+    n_targets, n_impostors, n_components, tol, max_iter, random_state, verbose
+        As in `FrobMetric`.
+
+    Attributes
+    ----------
+    C_ : float
+        The chosen C; the metric is fitted with it on all rows.
+    Cs_ : array (n_Cs,)
+        Ascending values tried.
+    scores_ : array (n_folds, n_Cs)
+        Held-out accuracy.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from conemetric import FrobMetricCV
+    >>> X, y = load_wine(return_X_y=True)
+    >>> metric = FrobMetricCV(Cs=3, cv=3).fit(X / X.std(axis=0), y)
+    >>> metric.scores_.shape
+    (3, 3)
+    """
+
+    _parameter_constraints = {
+        **{name: rule for name, rule in FrobMetric._parameter_constraints.items() if name not in ("C", "warm_start")},
+        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "cv": ["cv_object"],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        Cs=6,
+        *,
+        cv=5,
+        n_neighbors=3,
+        n_targets=3,
+        n_impostors=3,
+        n_components=None,
+        tol=1e-3,
+        max_iter=1000,
+        random_state=None,
+        verbose=0,
+    ):
+        self.Cs = Cs
+        self.cv = cv
+        self.n_neighbors = n_neighbors
+        self.n_targets = n_targets
+        self.n_impostors = n_impostors
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Choose C by cross-validation, then learn the metric from all rows.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,)
+            Class labels.
+
+        Returns
+        -------
+        self
+        """
+        X, triplets = self._validate_triplets(X, y, None)
+        y = to_numpy(y)
+        operator = from_triplets(X, triplets)
+        self.Cs_ = self._grid(operator)
+        self.scores_ = np.array([self._fold_scores(X, y, *fold) for fold in self._folds(X, y)])
+        best = int(self.scores_.mean(axis=0).argmax())
+        return self._fit_operator(operator, triplets, self.Cs_[best], None)
+
+    def _grid(self, operator):
+        if isinstance(self.Cs, Integral):
+            return np.geomspace(1, 1e5, self.Cs) / mean_impostor_distance(operator) ** 2
+        Cs = np.sort(np.asarray(self.Cs, dtype=np.float64))
+        if Cs.ndim != 1 or len(Cs) == 0 or not np.all((Cs > 0) & np.isfinite(Cs)):
+            raise ValueError(f"Cs={self.Cs!r} must be a count, or a list of positive numbers.")
+        return Cs
+
+    def _folds(self, X, y):
+        cv = check_cv(self.cv, y, classifier=True)
+        if hasattr(cv, "shuffle") and getattr(cv, "random_state", None) is None and isinstance(self.cv, Integral):
+            cv = type(cv)(cv.n_splits, shuffle=True, random_state=check_random_state(self.random_state).randint(2**31 - 1))
+        return cv.split(np.zeros(len(y)), y)
+
+    def _fold_scores(self, X, y, train, test):
+        parameters = {name: value for name, value in self.get_params().items() if name in FrobMetric().get_params()}
+        scores = []
+        for metric in frobmetric_path(X[train], y[train], Cs=self.Cs_, **{**parameters, "verbose": 0}):
+            knn = KNeighborsClassifier(self.n_neighbors).fit(to_numpy(metric.transform(X[train])), y[train])
+            scores.append(knn.score(to_numpy(metric.transform(X[test])), y[test]))
+        return scores
+
+
+def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
+    """Fit `FrobMetric` for ascending C, each from the multipliers of the one before.
+
+    Parameters
+    ----------
+    X, y, triplets
+        As in `FrobMetric.fit`.
+    Cs : array-like of floats
+    **parameters
+        Other parameters of `FrobMetric`.
+
+    Returns
+    -------
+    list of FrobMetric
+        One fitted estimator per C, in ascending order.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import frobmetric_path
+    >>> path = frobmetric_path(*load_iris(return_X_y=True), Cs=[0.01, 0.1, 1.0])
+    >>> [metric.C_ for metric in path]
+    [0.01, 0.1, 1.0]
+    """
+    first = FrobMetric(**parameters)
+    X, triplets = first._validate_triplets(X, y, triplets)
+    operator = from_triplets(X, triplets)
+    path, start = [], None
+    for C in np.sort(np.asarray(Cs, dtype=np.float64)):
+        metric = FrobMetric(**{**parameters, "C": float(C)})
+        metric._validate_X(X, reset=True)
+        start = None if start is None else start * (C / path[-1].C_)
+        path.append(metric._fit_operator(operator, triplets, float(C), start))
+        start = path[-1].multipliers_
+    return path
 
 
 def scaled_C(operator):
     """The C that makes the program independent of the units of X: `SCALE_FREE_C` / s^4."""
+    return SCALE_FREE_C / mean_impostor_distance(operator) ** 2
+
+
+def mean_impostor_distance(operator):
+    """s^2, the mean squared Euclidean distance over the impostor pairs of a triplet operator."""
     far = operator.pair[operator.row_start[:-1]]  # a triplet's row begins with its impostor pair
     mean_square = float(operator.pair_lengths[far].mean())
     if not mean_square > 0:
         raise ValueError(
-            "C='scale' needs impostors at a positive distance, but every impostor coincides with its point; "
-            "remove duplicated rows with contradicting labels from X, or give C as a number."
+            "Every impostor coincides with its point, so X has no scale to choose C by; "
+            "remove duplicated rows with contradicting labels, or give C as a number."
         )
-    return SCALE_FREE_C / mean_square**2
+    return mean_square

@@ -1,0 +1,218 @@
+"""FrobMetric as a user meets it: scikit-learn's conventions, units, warm starts, errors, both libraries."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conemetric import FrobMetric, FrobMetricCV, frobmetric_path
+from conemetric.arrays import to_numpy
+
+
+@parametrize_with_checks([FrobMetric(), FrobMetricCV(Cs=2, cv=2)])
+@pytest.mark.filterwarnings("ignore:.*targets")
+def test_follows_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.7, 1e3, 1e6])
+def test_units_do_not_change_the_metric(load, scale):
+    X, y = load(return_X_y=True)
+    M = FrobMetric().fit(X, y).get_mahalanobis_matrix()
+    assert_allclose(scale**2 * FrobMetric().fit(scale * X, y).get_mahalanobis_matrix(), M, atol=1e-8 * abs(M).max())
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_units_do_not_change_the_neighbours_in_float32(scale):
+    X, y = load_wine(return_X_y=True)
+    X = (X / X.std(axis=0)).astype(np.float32)
+
+    def neighbours(X):
+        Z = FrobMetric(tol=1e-4).fit(X, y).transform(X)
+        assert Z.dtype == np.float32
+        return NearestNeighbors(n_neighbors=3).fit(Z).kneighbors(return_distance=False)
+
+    assert (neighbours(X) == neighbours(X * np.float32(scale))).mean() > 0.97
+
+
+def test_learns_what_matters():
+    """Two informative features among ten: 3-NN improves far beyond the Euclidean metric."""
+    rng = np.random.default_rng(0)
+    X, y = make_blobs(300, 2, centers=4, cluster_std=0.8, random_state=0)
+    X = np.hstack([X, 8 * rng.normal(size=(300, 8))])
+    knn = KNeighborsClassifier(3)
+    before = knn.fit(X[:200], y[:200]).score(X[200:], y[200:])
+    metric = FrobMetric().fit(X[:200], y[:200])
+    after = knn.fit(metric.transform(X[:200]), y[:200]).score(metric.transform(X[200:]), y[200:])
+    assert after > before + 0.15
+    weight = np.diag(metric.get_mahalanobis_matrix())
+    assert weight[:2].min() > 5 * weight[2:].max()
+
+
+def test_digits_are_certified_in_both_precisions(dtype):
+    X, y = load_digits(return_X_y=True)
+    metric = FrobMetric().fit(X[:900].astype(dtype), y[:900])
+    assert metric.certificate_.relative_gap <= metric.tol
+    assert metric.certificate_.status == "converged"
+    assert metric.components_.dtype == dtype
+
+
+def test_libraries_agree(iris, asarray):
+    X, y = iris
+    metric = FrobMetric(tol=1e-6).fit(asarray(X), y)
+    reference = FrobMetric(tol=1e-6).fit(X, y)
+    assert type(metric.components_) is type(asarray(X))
+    assert metric.objective_ == pytest.approx(reference.objective_, rel=1e-5)
+    M = reference.get_mahalanobis_matrix()
+    assert_allclose(to_numpy(metric.get_mahalanobis_matrix()), M, atol=1e-2 * abs(M).max())
+
+
+def test_mahalanobis_surface(iris, asarray):
+    X, y = iris
+    metric = FrobMetric().fit(asarray(X), y)
+    Z, M = to_numpy(metric.transform(asarray(X))), to_numpy(metric.get_mahalanobis_matrix())
+    pairs = np.stack([X[:5], X[60:65]], axis=1)
+    distances = to_numpy(metric.pair_distance(asarray(pairs)))
+    assert_allclose(distances, np.linalg.norm(Z[:5] - Z[60:65], axis=1), rtol=1e-8)
+    assert_allclose(to_numpy(metric.pair_score(asarray(pairs))), -distances)
+    d = X[0] - X[60]
+    assert metric.get_metric()(X[0], X[60]) == pytest.approx((d @ M @ d) ** 0.5)
+    assert metric.get_metric()(X[0], X[60], squared=True) == pytest.approx(d @ M @ d)
+    assert np.linalg.eigvalsh(M)[0] >= -1e-12 * np.linalg.eigvalsh(M)[-1]
+
+
+def test_n_components_is_the_best_truncation(iris):
+    X, y = iris
+    full, cut = FrobMetric().fit(X, y), FrobMetric(n_components=2).fit(X, y)
+    values, vectors = np.linalg.eigh(full.get_mahalanobis_matrix())
+    best = (vectors[:, -2:] * values[-2:]) @ vectors[:, -2:].T
+    assert cut.components_.shape == (2, 4)
+    assert_allclose(cut.get_mahalanobis_matrix(), best, atol=1e-10)
+    assert cut.certificate_ == full.certificate_
+
+
+def test_same_bits_every_time(iris, asarray):
+    X, y = iris
+    first, second = (FrobMetric().fit(asarray(X), y) for _ in range(2))
+    assert_array_equal(to_numpy(first.components_), to_numpy(second.components_))
+
+
+def test_triplets_from_labels_or_by_hand_are_the_same(iris):
+    X, y = iris
+    by_label = FrobMetric().fit(X, y)
+    by_hand = FrobMetric().fit(X, triplets=by_label.triplets_.tolist())
+    assert_array_equal(by_label.components_, by_hand.components_)
+
+
+def test_warm_start_saves_iterations(iris):
+    X, y = iris
+    metric = FrobMetric(tol=1e-5, warm_start=True).fit(X, y)
+    cold = metric.n_iter_
+    assert cold > 3
+    assert metric.fit(X, y).n_iter_ == 0
+    metric.set_params(C=1.2 * metric.C_).fit(X, y)
+    assert metric.n_iter_ < FrobMetric(C=metric.C_, tol=1e-5).fit(X, y).n_iter_
+
+
+def test_path_agrees_with_single_fits(iris):
+    X, y = iris
+    for metric in frobmetric_path(X, y, Cs=[1.0, 0.01, 0.1], tol=1e-6):
+        assert metric.objective_ == pytest.approx(FrobMetric(C=metric.C_, tol=1e-6).fit(X, y).objective_, rel=3e-6)
+        assert metric.n_features_in_ == 4
+
+
+def test_cross_validation_picks_the_best_score():
+    X, y = load_wine(return_X_y=True)
+    metric = FrobMetricCV(Cs=4, cv=3, random_state=0).fit(X, y)
+    assert metric.scores_.shape == (3, 4)
+    assert metric.Cs_[metric.scores_.mean(axis=0).argmax()] == metric.C_
+    assert metric.objective_ == pytest.approx(FrobMetric(C=metric.C_).fit(X, y).objective_, rel=2e-3)
+    with pytest.raises(ValueError, match="Cs="):
+        FrobMetricCV(Cs=[1.0, -1.0]).fit(X, y)
+
+
+def test_survives_pickle_and_clone(iris):
+    metric = FrobMetric(n_components=2).fit(*iris)
+    again = pickle.loads(pickle.dumps(metric))
+    assert_array_equal(again.transform(iris[0]), metric.transform(iris[0]))
+    assert again.certificate_ == metric.certificate_
+    assert clone(metric).get_params() == metric.get_params()
+
+
+def test_frames_and_names(iris):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(iris[0], columns=list("abcd"))
+    metric = FrobMetric(n_components=2).set_output(transform="pandas").fit(frame, iris[1])
+    assert list(metric.feature_names_in_) == list("abcd")
+    assert list(metric.transform(frame).columns) == ["frobmetric0", "frobmetric1"]
+
+
+def test_not_converging_warns_and_keeps_the_certificate(iris):
+    with pytest.warns(ConvergenceWarning, match=r"max_iter.*tol=1e-12.*raise max_iter"):
+        metric = FrobMetric(tol=1e-12, max_iter=2).fit(*iris)
+    c = metric.certificate_
+    assert c.status == "max_iter"
+    assert c.dual < c.primal
+
+
+def test_verbose_prints_progress(iris, capsys):
+    FrobMetric(verbose=10).fit(*iris)
+    assert "[FrobMetric]" in capsys.readouterr().out
+    FrobMetric().fit(*iris)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": None}, "requires y to be passed"),
+        ({"y": [1, 1, 1, 1]}, "1 class"),
+        ({"y": [0, 1, 2, 3]}, "classes of one row each"),
+        ({"triplets": np.empty((0, 3), int)}, "triplets is empty"),
+        ({"triplets": [[0, 1, 9]]}, "index out of range"),
+        ({"triplets": [[0, 0, 1]]}, "i == j"),
+        ({"triplets": [[0, 1, 1]]}, "j == k"),
+        ({"triplets": [[0, 1]]}, r"shape \(m, 3\)"),
+        ({"triplets": [[0.5, 1, 2]]}, "dtype float64"),
+        ({"y": [0, 0, 1, 1], "triplets": [[0, 1, 2]]}, "both y and triplets"),
+        ({"X": [[0.0], [np.nan], [1], [2]], "y": [0, 0, 1, 1]}, "NaN"),
+        ({"X": np.zeros((4, 2)), "y": [0, 0, 1, 1]}, "coincides with its point"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*targets")
+def test_bad_input_is_named_before_work_starts(arguments, message):
+    X = arguments.get("X", np.arange(8.0).reshape(4, 2) ** 2)
+    with pytest.raises(ValueError, match=message):
+        FrobMetric().fit(X, **{name: value for name, value in arguments.items() if name != "X"})
+
+
+def test_too_many_components_and_wrong_width_are_named(iris, asarray):
+    with pytest.raises(ValueError, match="n_components=9"):
+        FrobMetric(n_components=9).fit(*iris)
+    metric = FrobMetric().fit(asarray(iris[0]), iris[1])
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        metric.transform(asarray(iris[0][:, :3]))
+    with pytest.raises(ValueError, match="two points for each pair"):
+        metric.pair_distance(asarray(iris[0]))
+
+
+def test_small_classes_warn_and_use_what_is_there():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    y = np.array(["a"] * 6 + ["b"] * 2 + ["c"])
+    with pytest.warns(UserWarning, match="2 of 3 classes have 3 or fewer rows"):
+        metric = FrobMetric().fit(X, y)
+    anchors = set(metric.triplets_[:, 0].tolist())
+    assert anchors == set(range(8))  # the single 'c' has no target, but serves as an impostor
+    assert 8 in metric.triplets_[:, 2]
