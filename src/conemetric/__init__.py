@@ -1,7 +1,15 @@
 """Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a certificate of optimality."""
 
 from .estimators.frobmetric import FrobMetric
+from .persistence import LearnedMetric, load_metric, save_metric
 from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
 
-__all__ = ["FrobMetric", "FrobeniusSDPResult", "solve_frobenius_sdp"]
+__all__ = [
+    "FrobMetric",
+    "FrobeniusSDPResult",
+    "LearnedMetric",
+    "load_metric",
+    "save_metric",
+    "solve_frobenius_sdp",
+]
 __version__ = "0.1.0"
