@@ -373,7 +373,9 @@ def _check(header, shapes, path):
     shape = header["shape"]
     good = isinstance(shape, list) and len(shape) == 2 and all(isinstance(size, int) for size in shape)
     require(good and 1 <= shape[0] <= shape[1], f"shape is {str(shape)[:80]}")
-    require(shapes == {"components": tuple(shape), "offset": (shape[0],)}, f"the arrays are {str(shapes)[:200]}, shape is {shape}")
+    require(
+        shapes == {"components": tuple(shape), "offset": (shape[0],)}, f"the arrays are {str(shapes)[:200]}, shape is {shape}"
+    )
     names = header["feature_names"]
     if names is not None:
         require(isinstance(names, list) and all(isinstance(name, str) for name in names), "feature_names are not strings")

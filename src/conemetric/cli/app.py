@@ -69,7 +69,13 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
 @contextmanager
 def progress_bar():
     """A line that shows stage and certified gap on a terminal and nothing in a pipe; yields ``progress(stage, record)``."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
     hidden = state.json or not state.messages.is_terminal
     with Progress(*columns, console=state.messages, transient=True, disable=hidden) as bar:
         line = bar.add_task("starting", total=None, note="")

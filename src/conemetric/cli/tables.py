@@ -171,7 +171,9 @@ def _labels(series):
     if series.dtype.is_float():
         values = series.drop_nulls().drop_nans()
         if not (values == values.round()).all():
-            raise ValueError(f"--label: column '{series.name}' holds fractions ({values[0]}, ...), not classes; give a column of classes.")
+            raise ValueError(
+                f"--label: column '{series.name}' holds fractions ({values[0]}, ...), not classes; give a column of classes."
+            )
         series = series.fill_nan(None).cast(pl.Int64)
     if series.null_count() or not series.dtype.is_integer():
         return series.cast(pl.String).to_numpy()
@@ -255,7 +257,9 @@ def read_constraints(path, width, table):
         position = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
         unknown = ids[order][position] != wanted
         if unknown.any():
-            raise ValueError(f"'{path}' names {int(unknown.sum()):,} ids that are not in the data (first: {wanted[unknown][0]!r}).")
+            raise ValueError(
+                f"'{path}' names {int(unknown.sum()):,} ids that are not in the data (first: {wanted[unknown][0]!r})."
+            )
         rows = order[position]
     return rows, frame[:, width:]
 
@@ -267,7 +271,10 @@ def read_pairs(path, table):
         raise ValueError(f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0).")
     same = rest.to_series(0)
     words = same.cast(pl.String).str.to_lowercase()
-    yes, no = (words.is_in(list(values)) for values in (("1", "1.0", "true", "yes", "same"), ("0", "0.0", "-1", "false", "no", "different")))
+    yes, no = (
+        words.is_in(list(values))
+        for values in (("1", "1.0", "true", "yes", "same"), ("0", "0.0", "-1", "false", "no", "different"))
+    )
     if not (yes | no).fill_null(False).all():
         bad = words.filter(~(yes | no).fill_null(False))
         raise ValueError(f"'{path}': column '{same.name}' has {bad[0]!r}; use 1 or 0 (or true/false, yes/no) for same or not.")

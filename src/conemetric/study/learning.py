@@ -151,7 +151,9 @@ def _preprocessing(task, options, rng, notes):
     if options.n_pca is not None:
         rows, columns = task.training_rows().shape
         if not 1 <= options.n_pca <= min(rows, columns):
-            raise ValueError(f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training rows of {columns} columns.")
+            raise ValueError(
+                f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training rows of {columns} columns."
+            )
         steps.append(PCA(options.n_pca, random_state=options.seed))
     return steps or ["passthrough"]
 

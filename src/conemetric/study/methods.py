@@ -55,6 +55,8 @@ def find(name, supervision):
         takers = ", ".join(fitting) or "none"
         known = {method.name: method for method in available()}
         if name in known:
-            raise ValueError(f"method '{name}' learns from {' or '.join(known[name].accepts)}, not {supervision}; use one of: {takers}.")
+            raise ValueError(
+                f"method '{name}' learns from {' or '.join(known[name].accepts)}, not {supervision}; use one of: {takers}."
+            )
         raise ValueError(f"method '{name}' is not known; methods that learn from {supervision}: {takers}.")
     return fitting[name]

@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from ..constraints import check_pairs, check_similar, check_triplets
-from ..evaluation.verification import best_threshold
+from ..evaluation.verification import best_threshold, distance_score
 
 MIN_ROWS = 10
 
@@ -71,6 +71,10 @@ class Labelled:
         Labels of any type.
     train, learn, test : integer arrays
         Rows that vote, the part of them the metric is learned from, and rows held out; set by `split`.
+    raw : array or None
+        The rows as given, once X holds the prepared ones.
+    used : integer array or None
+        Which of them those are.
     """
 
     kind: ClassVar[str] = "labels"
@@ -82,10 +86,12 @@ class Labelled:
     learn: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     notes: tuple[str, ...] = ()
+    raw: Any = None
+    used: np.ndarray | None = None
 
     @property
     def n_rows(self):
-        return len(self.X)
+        return len(self.X if self.raw is None else self.raw)
 
     @property
     def n_features(self):
@@ -94,6 +100,14 @@ class Labelled:
     @property
     def n_test(self):
         return len(self.test)
+
+    def original(self, rows):
+        """Row numbers in the data as given."""
+        return rows if self.used is None else self.used[rows]
+
+    def pixels(self, rows):
+        """The rows as given."""
+        return self.X[rows] if self.raw is None else self.raw[self.original(rows)]
 
     @cached_property
     def classes(self):
@@ -128,7 +142,8 @@ class Labelled:
         used = np.union1d(self.train, self.test)
         at = lambda rows: np.searchsorted(used, rows)  # noqa: E731
         X = prepare.transform(self.X[used])
-        return replace(self, X=X, y=self.y[used], train=at(self.train), learn=at(self.learn), test=at(self.test))
+        parts = {"train": at(self.train), "learn": at(self.learn), "test": at(self.test)}
+        return replace(self, X=X, y=self.y[used], raw=self.X, used=used, **parts)
 
     def fit(self, estimator):
         estimator.fit(self.X[self.learn], self.y[self.learn])
@@ -186,6 +201,7 @@ class _Constrained:
     train: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     notes: tuple[str, ...] = ()
+    raw: Any = None
 
     @property
     def n_rows(self):
@@ -210,8 +226,12 @@ class _Constrained:
     def training_rows(self):
         return self.X[np.unique(self.indices[self.train])]
 
+    def pixels(self, rows):
+        """The rows as given."""
+        return (self.X if self.raw is None else self.raw)[rows]
+
     def prepared(self, prepare):
-        return replace(self, X=prepare.transform(self.X))
+        return replace(self, X=prepare.transform(self.X), raw=self.X)
 
     def validation(self, max_items, rng):
         train = rng.permutation(self.train)[:max_items]
@@ -222,12 +242,9 @@ class _Constrained:
         trial = self.validation(max_items, np.random.default_rng(options.seed))
         return trial.prepared(make_pipeline(*steps, "passthrough").fit(trial.training_rows())).judge(None, options).rate
 
-    def distances(self, estimator, first, second):
-        """Learned distances (Euclidean for None) between rows ``first`` and rows ``second``."""
-        used = np.unique(np.concatenate([first, second]))
-        Z = self.X[used] if estimator is None else estimator.transform(self.X[used])
-        difference = Z[np.searchsorted(used, first)] - Z[np.searchsorted(used, second)]
-        return np.sqrt((difference * difference).sum(1))
+    def distances(self, estimator, pairs):
+        """Learned distances (Euclidean for None) within pairs of rows."""
+        return -distance_score(estimator, self.X, pairs)
 
 
 @dataclass(frozen=True)
@@ -243,13 +260,15 @@ class Paired(_Constrained):
         check_pairs(self.indices, len(self.X))
         similar = check_similar(self.similar, len(self.indices))
         if similar.all() or not similar.any():
-            raise ValueError(f"all {len(similar)} pairs are {'similar' if similar.all() else 'dissimilar'}; give some of both kinds.")
+            raise ValueError(
+                f"all {len(similar)} pairs are {'similar' if similar.all() else 'dissimilar'}; give some of both kinds."
+            )
 
     def fit(self, estimator):
         estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
 
     def judge(self, estimator, options):
-        distance = self.distances(estimator, *self.indices.T)
+        distance = self.distances(estimator, self.indices)
         threshold, _ = best_threshold(-distance[self.train], self.similar[self.train])
         wrong = (-distance[self.test] >= threshold) != self.similar[self.test]
         return Judgement(wrong, {"distance": distance[self.test], "threshold": -float(threshold)})
@@ -269,6 +288,6 @@ class Ranked(_Constrained):
         estimator.fit(self.X, triplets=self.indices[self.train])
 
     def judge(self, estimator, options):
-        i, j, k = self.indices[self.test].T
-        near, far = self.distances(estimator, i, j), self.distances(estimator, i, k)
+        held_out = self.indices[self.test]
+        near, far = (self.distances(estimator, held_out[:, [0, other]]) for other in (1, 2))
         return Judgement(near >= far, {"near": near, "far": far})
