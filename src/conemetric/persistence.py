@@ -38,8 +38,8 @@ class MetricFileError(ValueError):
 class LearnedMetric(MahalanobisMetric):
     """A metric on its own, as loaded from a file: an affine map whose output is compared by Euclidean distance.
 
-    It is a fitted scikit-learn transformer: put it before a `KNeighborsClassifier` in a pipeline; ``fit`` and `sklearn.base.clone`
-    leave it as it is. Made by `load_metric` or `LearnedMetric.from_estimator`.
+    It is a fitted scikit-learn transformer: put it before a `KNeighborsClassifier` in a pipeline; ``fit`` and
+    `sklearn.base.clone` leave it as it is. Made by `load_metric` or `LearnedMetric.from_estimator`.
 
     Parameters
     ----------
@@ -92,8 +92,6 @@ class LearnedMetric(MahalanobisMetric):
         self.preprocessing = preprocessing
         self.notes = notes
         self.n_features_in_ = components.shape[1]
-        if feature_names is not None:
-            self.feature_names_in_ = np.asarray(feature_names, dtype=object)
 
     @classmethod
     def from_estimator(cls, estimator, *, feature_names=None, notes=None):
@@ -133,6 +131,14 @@ class LearnedMetric(MahalanobisMetric):
             preprocessing=[_in_words(step) for step in steps[:-1]],
             notes=notes,
         )
+
+    def _validate_X(self, X, reset=False, min_samples=1):
+        names = getattr(X, "columns", None)
+        if self.feature_names is not None and names is not None and list(names) != list(self.feature_names):
+            missing = [name for name in self.feature_names if name not in set(names)]
+            fault = f"has no column {missing[0]!r}" if missing else "has other columns, or the same in another order"
+            raise ValueError(f"X {fault}; select metric.feature_names first.")
+        return super()._validate_X(X, reset, min_samples)
 
     def fit(self, X=None, y=None):
         """Do nothing: the metric is learned already."""
@@ -296,8 +302,8 @@ def _umask():
 def _affine(step):
     """(A, b) with transform(x) = A x + b, in float64."""
     if isinstance(step, StandardScaler):
-        scale = np.ones(step.n_features_in_) if step.scale_ is None else 1 / step.scale_
-        mean = np.zeros(step.n_features_in_) if step.mean_ is None else step.mean_
+        scale = 1 / step.scale_ if step.with_std else np.ones(step.n_features_in_)
+        mean = step.mean_ if step.with_mean else np.zeros(step.n_features_in_)
         return np.diag(scale), -mean * scale
     if isinstance(step, PCA):
         A = step.components_.astype(np.float64)

@@ -17,13 +17,13 @@ from ..study import Options
 from ..study import learn as run_study
 from ..study.supervision import Labelled, Paired, Ranked, p_value
 from .app import Debug, Json, Seed, progress_bar, state
-from .tables import Table, check_file, read_constraints, read_pairs, read_table
+from .tables import Table, check_file, listed, read_constraints, read_pairs, read_table
 
 IMAGES = {"digits": (8, 8), "mnist": (28, 28), "usps11000": (16, 16), "orl56x46": (56, 46), "optdigits": (8, 8)}
 
 DataArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[DATA]", help="CSV, Parquet, npy or npz file, or a named data set. [dim]digits when left out[/]"),
+    typer.Argument(metavar="[DATA]", help="CSV, Parquet, npy or npz file, or a named data set; digits when left out."),
 ]
 Label = Annotated[str | None, typer.Option(help="Column (or npz array) that holds the classes.")]
 Labels = Annotated[Path | None, typer.Option(help="npy, CSV or text file with one label per row, instead of --label.")]
@@ -31,9 +31,7 @@ Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows
 Ignore = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
 DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing or infinite values.")]
 Pairs = Annotated[Path | None, typer.Option(help="Learn from pairs: a file of id, id, same.")]
-Triplets = Annotated[
-    Path | None, typer.Option(help="Learn from triplets: a file of id, id, id; the first is closer to the second.")
-]
+Triplets = Annotated[Path | None, typer.Option(help="Learn from triplets: a file of id, id, id; the first is nearer the second.")]
 Scale = Annotated[str, typer.Option(help="Standardise the columns: auto, standard or none.")]
 Pca = Annotated[int | None, typer.Option(min=1, help="Reduce to this many principal components first.")]
 Neighbours = Annotated[int, typer.Option("-k", "--neighbors", min=1, help="Neighbours that vote when judging.")]
@@ -82,7 +80,7 @@ def learn(
             options,
             progress=progress,
             feature_names=table.names,
-            on_metric=lambda metric: _keep(metric, saved, study_name=name),
+            on_metric=lambda metric: _keep(metric, saved),
         )
         progress("writing the report")
         study.notes.extend(table.notes)
@@ -93,7 +91,7 @@ def learn(
     _answer(study, name, out)
 
 
-def _keep(metric, path, study_name):
+def _keep(metric, path):
     """Save the metric before anything else; after Ctrl-C, that is the end."""
     save_metric(path, metric)
     if metric.certificate.status is Status.INTERRUPTED:
@@ -125,12 +123,8 @@ def load_task(data, label, labels, pairs, triplets, id_column, ignore, drop_miss
     if triplets is not None:
         return table, Ranked(table.X, read_constraints(triplets, 3, table)[0]), name
     if table.labels is None:
-        columns = (
-            f" (the columns are {', '.join(table.names[:8])}{' ...' if len(table.names) > 8 else ''})" if table.names else ""
-        )
-        raise ValueError(
-            f"nothing says what is alike: give --label COLUMN, --labels FILE, --pairs FILE or --triplets FILE{columns}."
-        )
+        columns = f" (the columns are {listed(table.names)})" if table.names else ""
+        raise ValueError(f"nothing says what is alike: give --label COLUMN, --labels, --pairs or --triplets FILE{columns}.")
     return table, Labelled(table.X, table.labels), name
 
 

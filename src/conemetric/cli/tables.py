@@ -134,15 +134,15 @@ def _read_frame(path, label, id_column, ignore):
     for name, option in ((label, "--label"), (id_column, "--id"), *((name, "--ignore") for name in ignore)):
         if name is not None and name not in schema:
             close = difflib.get_close_matches(name, schema.names(), 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"the columns are {_listed(schema.names())}."
+            hint = f"did you mean '{close[0]}'?" if close else f"the columns are {listed(schema.names())}."
             raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
     others = [name for name in schema.names() if name not in (label, id_column, *ignore)]
     numeric = [name for name in others if schema[name].is_numeric() or schema[name] == pl.Boolean]
     vectors = [name for name in others if isinstance(schema[name], (pl.Array, pl.List)) and schema[name].inner.is_numeric()]
     if not numeric and not vectors:
-        raise ValueError(f"'{path}' has no numeric column beside the label; the columns are {_listed(schema.names())}.")
+        raise ValueError(f"'{path}' has no numeric column beside the label; the columns are {listed(schema.names())}.")
     left_out = [name for name in others if name not in (*numeric, *vectors)]
-    notes = (f"Left out, not numeric: {_listed(left_out)}.",) if left_out else ()
+    notes = (f"Left out, not numeric: {listed(left_out)}.",) if left_out else ()
     small = all(schema[name] in (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean) for name in numeric)
     small = small and all(schema[name].inner == pl.Float32 for name in vectors)
     dtype = pl.Float32 if small else pl.Float64
@@ -239,10 +239,7 @@ def read_constraints(path, width, table):
     The file is npy (integers) or a table with a header, ids in its first ``width`` columns.
     """
     path = check_file(path)
-    if path.suffix.lower() == ".npy":
-        frame = pl.DataFrame(np.asarray(load_arrays(path)["X"]))
-    else:
-        frame = scan(path).collect()
+    frame = pl.DataFrame(np.asarray(load_arrays(path)["X"])) if path.suffix.lower() == ".npy" else scan(path).collect()
     if frame.width < width:
         raise ValueError(f"'{path}' has {frame.width} columns; the first {width} must name rows.")
     if table.ids is None:
@@ -271,16 +268,15 @@ def read_pairs(path, table):
         raise ValueError(f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0).")
     same = rest.to_series(0)
     words = same.cast(pl.String).str.to_lowercase()
-    yes, no = (
-        words.is_in(list(values))
-        for values in (("1", "1.0", "true", "yes", "same"), ("0", "0.0", "-1", "false", "no", "different"))
-    )
+    yes = words.is_in(["1", "1.0", "true", "yes", "same"])
+    no = words.is_in(["0", "0.0", "-1", "false", "no", "different"])
     if not (yes | no).fill_null(False).all():
         bad = words.filter(~(yes | no).fill_null(False))
         raise ValueError(f"'{path}': column '{same.name}' has {bad[0]!r}; use 1 or 0 (or true/false, yes/no) for same or not.")
     return rows, yes.to_numpy()
 
 
-def _listed(names, most=8):
+def listed(names, most=8):
+    """The first few names, in quotes."""
     shown = ", ".join(f"'{name}'" for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -22,7 +22,8 @@ def views_figure(views, details):
                 go.Scatter(
                     x=flat[rows, 0].tolist(), y=flat[rows, 1].tolist(), mode="markers", name=name, legendgroup=str(g),
                     showlegend=column == 1 and len(names) > 1, customdata=rows.tolist(), text=[details[r] for r in rows],
-                    hovertemplate="%{text}<extra></extra>", marker={"size": 7, "color": palette[g % len(palette)], "opacity": 0.85},
+                    hovertemplate="%{text}<extra></extra>",
+                    marker={"size": 7, "color": palette[g % len(palette)], "opacity": 0.85},
                 ),
                 1, column,
             )  # fmt: skip

@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from ..persistence import LearnedMetric
 from ..solvers.base import watching
-from . import supervision
 from .methods import available, find
 
 SMALL = 2000  # rows that scaling, "auto" and the suggested dimension are judged on
