@@ -20,6 +20,7 @@ LAYERS = [
     "datasets",
     "experiments",
     "persistence",
+    "study",
     "plotting",
     "report",
     "cli",

@@ -13,6 +13,8 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -110,6 +112,18 @@ class SolveResult:
 
 Callback = Callable[[dict[str, float]], bool | None]
 
+_watcher: ContextVar[Callback | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watching(callback: Callback):
+    """Show ``callback`` every iteration of every solve within the block (a progress bar around someone's ``fit``, say)."""
+    token = _watcher.set(callback)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
 
 @dataclass(frozen=True)
 class Solver(ABC):
@@ -145,12 +159,13 @@ class Solver(ABC):
             raise TypeError(
                 f"{type(self).__name__} needs {', '.join(missing)} of its problem; {type(problem).__name__} has none."
             )
+        callbacks = [watch for watch in (callback, _watcher.get()) if watch is not None]
         best = _Best(self.tol)
         status, reason = Status.STALLED, ""
         try:
             for iterate in self._steps(problem, start):
                 record = best.take(iterate)
-                if callback is not None and callback(record):
+                if any([watch(record) for watch in callbacks]):
                     status = Status.STOPPED
                     break
                 if best.converged:

@@ -1,0 +1,35 @@
+"""The ``conemetric`` command: learn a metric from a file, see what it gained, and put it to use."""
+
+import sys
+
+import polars as pl
+from rich.markup import escape
+
+from . import learning
+from .app import app, state
+
+__all__ = ["app", "main"]
+
+EXPECTED = (ValueError, TypeError, OSError, MemoryError, pl.exceptions.PolarsError)  # someone's data or files, not a bug
+
+app.command("learn")(learning.learn)
+
+
+def main(args=None):
+    """Run the command line; an error is one line on stderr and exit code 2 (1 for a bug), a traceback with ``--debug``."""
+    state.reset()
+    try:
+        app(args=args, prog_name="conemetric")
+    except Exception as error:
+        if state.debug:
+            raise
+        expected = isinstance(error, EXPECTED)
+        text = " ".join(str(error).split()) or type(error).__name__
+        if not expected:
+            text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"
+        state.messages.print(f"[bold red]error[/] {escape(text)}", highlight=False, soft_wrap=True)
+        sys.exit(2 if expected else 1)
+
+
+if __name__ == "__main__":
+    main()

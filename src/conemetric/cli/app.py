@@ -1,0 +1,87 @@
+"""What all commands share: the application, common options, where messages go, and the progress display."""
+
+import json
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+app = typer.Typer(
+    help="Learn a better distance for your data, with a proof of how good it is.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class State:
+    """Flags of this invocation, and its two consoles: results on stdout, everything else on stderr."""
+
+    def reset(self):
+        self.debug = self.json = False
+        self.results = Console(highlight=False)
+        self.messages = Console(stderr=True)
+
+    def say(self, text):
+        """A remark for a person."""
+        if not self.json:
+            self.messages.print(text, highlight=False, soft_wrap=True)
+
+    def answer(self, values, show):
+        """The result: JSON on stdout for machines, or what ``show(console)`` prints for people."""
+        if self.json:
+            typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
+        else:
+            show(self.results)
+
+
+state = State()
+state.reset()
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False
+):
+    if version:
+        from conemetric import __version__
+
+        typer.echo(f"conemetric {__version__}")
+        raise typer.Exit
+
+
+def _set(name):
+    def remember(value: bool):
+        setattr(state, name, value)
+        return value
+
+    return remember
+
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set("debug"))]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", callback=_set("json"))]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
+
+
+@contextmanager
+def progress_bar():
+    """A line that shows stage and certified gap on a terminal and nothing in a pipe; yields ``progress(stage, record)``."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    hidden = state.json or not state.messages.is_terminal
+    with Progress(*columns, console=state.messages, transient=True, disable=hidden) as bar:
+        line = bar.add_task("starting", total=None, note="")
+
+        def progress(stage, record=None, done=None):
+            note = "" if record is None else f"iteration {record['iteration']}, certified gap {record['relative_gap']:.1e}"
+            bar.update(line, description=stage, note=note, **({} if done is None else {"completed": done, "total": 1.0}))
+
+        yield progress

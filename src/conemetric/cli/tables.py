@@ -1,0 +1,282 @@
+"""Rows from files: CSV, Parquet, npy and npz in, with labels, ids, pairs and triplets; every fault named before work starts."""
+
+import difflib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+TABLES = (".csv", ".tsv", ".parquet", ".pq")
+ARRAYS = (".npy", ".npz")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers, and what is known about rows and columns.
+
+    Attributes
+    ----------
+    X : array (n, n_features), float32 or float64
+    names : list of str or None
+        Columns, where the file names them.
+    labels : array (n,) or None
+    ids : array (n,) or None
+        None where rows go by their number.
+    notes : tuple of str
+        What was left out, in words.
+    """
+
+    X: np.ndarray
+    names: list[str] | None = None
+    labels: np.ndarray | None = None
+    ids: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(), drop_missing=False) -> Table:
+    """Read the rows of a file.
+
+    Parameters
+    ----------
+    path : path
+    label : str, default=None
+        Column of a CSV or Parquet file (array of an npz file) that holds the classes.
+    labels_file : path, default=None
+        npy, CSV or text file with one label per row, instead of ``label``.
+    id_column : str, default=None
+        Column that names the rows.
+    ignore : sequence of str
+        Columns to leave out.
+    drop_missing : bool
+        Drop rows with missing or infinite values instead of refusing them.
+
+    Returns
+    -------
+    Table
+    """
+    path = check_file(path)
+    if path.suffix.lower() in ARRAYS:
+        table = _read_array(path, label, id_column)
+    elif path.suffix.lower() in TABLES:
+        table = _read_frame(path, label, id_column, ignore)
+    else:
+        raise ValueError(f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}.")
+    if labels_file is not None:
+        table = replace(table, labels=_read_labels(labels_file, len(table.X)))
+    return _check_ids(_check_values(table, path, drop_missing, label), path, id_column)
+
+
+def check_file(path):
+    """The path, if a file is there."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file '{path}'.")
+    if path.is_dir():
+        raise IsADirectoryError(f"'{path}' is a folder; give a file.")
+    return path
+
+
+def scan(path):
+    """A lazy frame of a CSV or Parquet file."""
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return pl.scan_parquet(path)
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    return pl.scan_csv(path, separator=separator, infer_schema_length=10_000, null_values=["", "NA", "NaN", "nan", "null", "?"])
+
+
+def _read_array(path, label, id_column):
+    if id_column is not None:
+        raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
+    arrays = load_arrays(path)
+    if path.suffix.lower() == ".npy":
+        X, labels = arrays["X"], None
+        if label is not None:
+            raise ValueError(f"--label names a column, but '{path}' has none; give the labels as a file by --labels.")
+    else:
+        key = "X" if "X" in arrays else next((name for name, array in arrays.items() if array.ndim == 2), None)
+        if key is None:
+            raise ValueError(f"'{path}' holds no two-dimensional array (it has {', '.join(arrays)}); name it X.")
+        X = arrays[key]
+        name = label or ("y" if "y" in arrays else None)
+        if name is not None and name not in arrays:
+            raise ValueError(f"'{path}' has no array '{name}' (it has {', '.join(arrays)}).")
+        labels = None if name is None else arrays[name]
+    if X.ndim != 2:
+        raise ValueError(f"'{path}' has shape {X.shape}; give a two-dimensional array, rows by features.")
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"'{path}' has dtype {X.dtype}; give numbers.")
+    if labels is not None and labels.shape != (len(X),):
+        raise ValueError(f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; give one for each row.")
+    return Table(_floating(X), labels=labels)
+
+
+def load_arrays(path):
+    """The arrays of an npy file (as X) or npz file, without unpickling anything."""
+    try:
+        loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix.lower() == ".npy" else None)
+        if isinstance(loaded, np.ndarray):
+            return {"X": loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except (ValueError, OSError, EOFError, KeyError) as error:
+        raise ValueError(f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}") from error
+
+
+def _floating(X):
+    keep = X.dtype in (np.float32, np.float64)
+    return np.ascontiguousarray(X, X.dtype if keep else np.float32 if X.dtype.itemsize <= 2 else np.float64)
+
+
+def _read_frame(path, label, id_column, ignore):
+    frame = scan(path)
+    schema = frame.collect_schema()
+    for name, option in ((label, "--label"), (id_column, "--id"), *((name, "--ignore") for name in ignore)):
+        if name is not None and name not in schema:
+            close = difflib.get_close_matches(name, schema.names(), 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"the columns are {listed(schema.names())}."
+            raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
+    others = [name for name in schema.names() if name not in (label, id_column, *ignore)]
+    numeric = [name for name in others if schema[name].is_numeric() or schema[name] == pl.Boolean]
+    vectors = [name for name in others if isinstance(schema[name], (pl.Array, pl.List)) and schema[name].inner.is_numeric()]
+    if not numeric and not vectors:
+        raise ValueError(f"'{path}' has no numeric column beside the label; the columns are {listed(schema.names())}.")
+    left_out = [name for name in others if name not in (*numeric, *vectors)]
+    notes = (f"Left out, not numeric: {listed(left_out)}.",) if left_out else ()
+    small = all(schema[name] in (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean) for name in numeric)
+    small = small and all(schema[name].inner == pl.Float32 for name in vectors)
+    dtype = pl.Float32 if small else pl.Float64
+    side = frame.select(name for name in (label, id_column) if name is not None).collect(engine="streaming")
+    blocks, names = [], []
+    if numeric:
+        blocks.append(frame.select(pl.col(numeric).cast(dtype)).collect(engine="streaming").to_numpy())
+        names += numeric
+    for name in vectors:
+        blocks.append(_vectors(frame.select(name).collect(engine="streaming")[name], path, dtype))
+        names += [f"{name}_{i}" for i in range(blocks[-1].shape[1])]
+    X = np.ascontiguousarray(blocks[0] if len(blocks) == 1 else np.hstack(blocks))
+    labels = None if label is None else _labels(side[label])
+    return Table(X, names, labels, None if id_column is None else side[id_column].to_numpy(), notes)
+
+
+def _vectors(series, path, dtype):
+    lengths = series.list.len() if isinstance(series.dtype, pl.List) else pl.Series([series.dtype.size] * len(series))
+    if series.null_count() or lengths.n_unique() > 1:
+        raise ValueError(f"'{path}': column '{series.name}' holds vectors of different lengths; all rows need the same.")
+    return series.explode().cast(dtype).to_numpy().reshape(len(series), -1)
+
+
+def _labels(series):
+    """Labels as NumPy strings or integers; None marks a missing one."""
+    if series.dtype.is_float():
+        values = series.drop_nulls().drop_nans()
+        if not (values == values.round()).all():
+            raise ValueError(
+                f"--label: column '{series.name}' holds fractions ({values[0]}, ...), not classes; give a column of classes."
+            )
+        series = series.fill_nan(None).cast(pl.Int64)
+    if series.null_count() or not series.dtype.is_integer():
+        return series.cast(pl.String).to_numpy()
+    return series.to_numpy()
+
+
+def _read_labels(path, n):
+    path = check_file(path)
+    if path.suffix.lower() == ".npy":
+        labels = load_arrays(path)["X"]
+    elif path.suffix.lower() in TABLES:
+        frame = scan(path).collect()
+        if frame.width != 1:
+            raise ValueError(f"--labels: '{path}' has {frame.width} columns; give one, or use --label.")
+        labels = _labels(frame.to_series())
+    else:
+        labels = np.array(path.read_text(encoding="utf-8").split("\n"))
+        labels = labels[:-1] if len(labels) and labels[-1] == "" else labels
+    if labels.shape != (n,):
+        raise ValueError(f"--labels: '{path}' has shape {labels.shape}, but there are {n:,} rows; give one label per row.")
+    return np.asarray(labels)
+
+
+def _check_values(table, path, drop_missing, label):
+    """Refuse missing and infinite values by column and number of rows, or drop their rows."""
+    bad = ~np.isfinite(table.X)
+    no_label = np.zeros(len(bad), bool) if table.labels is None else np.array([value is None for value in table.labels])
+    rows = bad.any(axis=1) | no_label
+    if not rows.any():
+        return table
+    counts = bad.sum(axis=0)
+    named = table.names or [f"column {i}" for i in range(len(counts))]
+    listed = [f"'{named[i]}' in {counts[i]:,} rows" for i in np.argsort(-counts, kind="stable")[:3] if counts[i]]
+    if no_label.any():
+        listed.append(f"the label '{label}' in {int(no_label.sum()):,} rows")
+    missing = f"{int(rows.sum()):,} of {len(rows):,} rows have missing or infinite values: {', '.join(listed)}"
+    if int((counts > 0).sum()) > 3:
+        missing += f", and {int((counts > 0).sum()) - 3} more columns"
+    if not drop_missing:
+        raise ValueError(f"'{path}': {missing}; fill them in, or use --drop-missing to leave those rows out.")
+    if rows.all():
+        raise ValueError(f"'{path}': {missing}; nothing is left when they are dropped.")
+    cut = {name: None if (values := getattr(table, name)) is None else values[~rows] for name in ("X", "labels", "ids")}
+    return replace(table, **cut, notes=(*table.notes, f"Dropped: {missing}."))
+
+
+def _check_ids(table, path, id_column):
+    if table.ids is None:
+        return table
+    values, counts = np.unique(table.ids.astype(str), return_counts=True)
+    if (counts > 1).any():
+        first = values[counts > 1][0]
+        raise ValueError(
+            f"--id: '{path}' has {int((counts > 1).sum()):,} ids more than once in column '{id_column}' (first: {first!r}, "
+            f"{int(counts[counts > 1][0])} times); ids must be unique."
+        )
+    return table
+
+
+def read_constraints(path, width, table):
+    """Row numbers (m, width) of a pairs or triplets file, and the rest of its columns; ids are looked up in ``table``.
+
+    The file is npy (integers) or a table with a header, ids in its first ``width`` columns.
+    """
+    path = check_file(path)
+    frame = pl.DataFrame(np.asarray(load_arrays(path)["X"])) if path.suffix.lower() == ".npy" else scan(path).collect()
+    if frame.width < width:
+        raise ValueError(f"'{path}' has {frame.width} columns; the first {width} must name rows.")
+    if table.ids is None:
+        for name in frame.columns[:width]:
+            if not frame[name].dtype.is_integer():
+                raise ValueError(f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use ids, say --id COLUMN.")
+        rows = frame[:, :width].to_numpy().astype(np.int64)
+    else:
+        ids = table.ids.astype(str)
+        order = np.argsort(ids)
+        wanted = frame[:, :width].cast(pl.String).to_numpy().astype(str)
+        position = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
+        unknown = ids[order][position] != wanted
+        if unknown.any():
+            raise ValueError(
+                f"'{path}' names {int(unknown.sum()):,} ids that are not in the data (first: {wanted[unknown][0]!r})."
+            )
+        rows = order[position]
+    return rows, frame[:, width:]
+
+
+def read_pairs(path, table):
+    """Row numbers (m, 2) and whether each pair is the same, from a pairs file (id, id, same)."""
+    rows, rest = read_constraints(path, 2, table)
+    if rest.width == 0:
+        raise ValueError(f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0).")
+    same = rest.to_series(0)
+    words = same.cast(pl.String).str.to_lowercase()
+    yes = words.is_in(["1", "1.0", "true", "yes", "same"])
+    no = words.is_in(["0", "0.0", "-1", "false", "no", "different"])
+    if not (yes | no).fill_null(False).all():
+        bad = words.filter(~(yes | no).fill_null(False))
+        raise ValueError(f"'{path}': column '{same.name}' has {bad[0]!r}; use 1 or 0 (or true/false, yes/no) for same or not.")
+    return rows, yes.to_numpy()
+
+
+def listed(names, most=8):
+    """The first few names, in quotes."""
+    shown = ", ".join(f"'{name}'" for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

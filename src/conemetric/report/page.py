@@ -1,0 +1,194 @@
+"""The page itself: template, style and script are files beside this one; the data go in as JSON, so no name can break out."""
+
+import base64
+import html
+import io
+import json
+from importlib.resources import files
+
+import numpy as np
+from plotly.offline import get_plotlyjs
+
+from .. import __version__
+from ..persistence import atomic_path
+from ..study.supervision import p_value
+from . import content, figures
+
+TILES_PER_LINE = 30  # thumbnails in a line of the sheet
+
+
+def write_report(path, study, *, name="data", image_shape=None, ids=None):
+    """Write the report of a study as one HTML file that needs no network.
+
+    Parameters
+    ----------
+    path : str or path
+    study : Study
+    name : str
+        What to call the data.
+    image_shape : (int, int), default=None
+        Height and width where the rows are grey images.
+    ids : array, default=None
+        Names of the rows, for the hover text.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric.report import write_report
+    >>> from conemetric.study import Options, learn
+    >>> from conemetric.study.supervision import Labelled
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = os.path.join(folder, "report.html")
+    ...     write_report(page, learn(Labelled(*load_iris(return_X_y=True)), Options(method="frob")), name="iris")
+    ...     print(open(page, encoding="utf-8").read()[:15])
+    <!DOCTYPE html>
+    """
+    if image_shape is not None and image_shape[0] * image_shape[1] != study.metric.n_features_in_:
+        raise ValueError(
+            f"images of {image_shape[0]}x{image_shape[1]} have not the {study.metric.n_features_in_} columns of the data."
+        )
+    views, dimensions = content.views(study, study.options.seed), content.dimensions(study)
+    details = row_details(study, views, ids)
+    drawn = {
+        "views": figures.views_figure(views, details),
+        "spectrum": figures.spectrum_figure(dimensions),
+        "features": figures.features_figure(content.feature_shares(study), _column_names(study), image_shape),
+    }
+    if study.task.kind == "labels":
+        drawn["confusion"] = figures.confusion_figure(content.confusion(study))
+    for name_, values, draw in (
+        ("margins", content.margins(study, study.options.seed), figures.margins_figure),
+        ("distances", content.distances(study), figures.distances_figure),
+        ("convergence", content.history(study), figures.convergence_figure),
+    ):
+        if values:
+            drawn[name_] = draw(values)
+    data = {
+        "views": {key: [np.round(flat, 4).tolist() for flat in pair] for key, pair in views.coordinates.items()},
+        "details": details,
+        "tile": image_shape,
+        "tilesPerLine": TILES_PER_LINE,
+    }
+    fields = {
+        "name": html.escape(name),
+        "headline": headline(study),
+        "cards": cards(study, dimensions),
+        "facts": facts(study),
+        "notes": "".join(f"<li>{html.escape(note)}</li>" for note in study.notes) or "<li>Nothing out of the ordinary.</li>",
+        "view_buttons": "".join(f'<button type="button" data-view="{key}">{key}</button>' for key in views.coordinates),
+        "sheet": "" if image_shape is None else contact_sheet(study, views, image_shape),
+        "version": __version__,
+        "hidden": " ".join(f"no-{key}" for key in ("confusion", "margins", "distances", "convergence") if key not in drawn),
+        "suggested": str(dimensions.suggested),
+        "features_in": str(study.metric.n_features_in_),
+        "figures": _as_json({key: json.loads(figure.to_json()) for key, figure in drawn.items()}),
+        "data": _as_json(data),
+        "plotly": get_plotlyjs().replace("</script", "<\\/script"),
+    }
+    with atomic_path(path) as temporary:
+        temporary.write_text(render(fields), encoding="utf-8")
+
+
+def render(fields):
+    """The template with its ``{{name}}`` places filled, style and script inlined."""
+    folder = files(__package__)
+    style, script = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    parts = (folder / "page.html").read_text(encoding="utf-8").split("{{")
+    fields = {**fields, "style": style, "script": script}
+    out = [parts[0]]
+    for part in parts[1:]:
+        key, _, rest = part.partition("}}")
+        out += [fields[key], rest]
+    return "".join(out)
+
+
+def _as_json(values):
+    return json.dumps(values, ensure_ascii=False, allow_nan=False).replace("</", "<\\/").replace("<!--", "<\\!--")
+
+
+def _column_names(study):
+    names = study.metric.feature_names
+    return names if names is not None else [f"column {i}" for i in range(study.metric.n_features_in_)]
+
+
+def row_details(study, views, ids):
+    """One line per drawn row: its name, class, and what the neighbours said before and after."""
+    task = study.task
+    if task.kind != "labels":
+        return [html.escape(f"row {r}" if ids is None else f"{ids[r]}") for r in views.rows]
+    position = np.searchsorted(task.test, views.rows)
+    said = [judgement.detail["predicted"][position] for judgement in (study.before, study.after)]
+    lines = []
+    for r, true, before, after in zip(task.original(views.rows), task.y[views.rows], *said, strict=True):
+        who = f"row {r}" if ids is None else f"{ids[r]}"
+        verdict = "right both times" if before == after == true else f"said {before} before, {after} after"
+        lines.append(html.escape(f"{who}: {true}, {verdict}"))
+    return lines
+
+
+def contact_sheet(study, views, shape):
+    """All thumbnails in one picture, as a data URI."""
+    from matplotlib.image import imsave
+
+    pixels = study.task.pixels(views.rows).reshape(-1, *shape)
+    lines = -(-len(pixels) // TILES_PER_LINE)
+    sheet = np.zeros((lines * TILES_PER_LINE, *shape))
+    sheet[: len(pixels)] = pixels
+    sheet = sheet.reshape(lines, TILES_PER_LINE, *shape).transpose(0, 2, 1, 3).reshape(lines * shape[0], -1)
+    buffer = io.BytesIO()
+    imsave(buffer, sheet, cmap="gray", format="png")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+# ---- words
+
+
+def headline(study):
+    """What came of it, in one sentence that does not overclaim."""
+    before, after, p = study.before.rate, study.after.rate, p_value(study.before, study.after)
+    what = {"labels": "nearest-neighbour error", "pairs": "verification error", "triplets": "share of triplets violated"}[
+        study.task.kind
+    ]
+    change = f"from {before:.2%} to {after:.2%} on {study.after.n:,} held-out {study.task.items}"
+    if p > 0.05:
+        return f"The {what} went {change}: no clear difference (p = {p:.2g})."
+    return f"The {what} {'fell' if after < before else 'rose'} {change} (p = {p:.1g})."
+
+
+def cards(study, dimensions):
+    certificate = study.metric.certificate
+    (low0, high0), (low1, high1) = study.before.interval, study.after.interval
+    entries = [
+        ("Error before", f"{study.before.rate:.2%}", f"Euclidean; 95 % interval {low0:.1%} to {high0:.1%}", "before"),
+        ("Error after", f"{study.after.rate:.2%}", f"{study.metric.method}; 95 % interval {low1:.1%} to {high1:.1%}", "after"),
+        ("Proven gap", f"{abs(certificate.relative_gap):.1e}", f"relative, to the best objective; {certificate.status}", ""),
+        (
+            "Dimensions",
+            f"{study.metric.n_features_in_} to {len(study.metric.components)}",
+            f"{dimensions.suggested} suffice for this error",
+            "",
+        ),
+        ("Learning time", f"{study.seconds['learning']:.1f} s", f"{int(study.estimator.n_iter_)} iterations", ""),
+    ]
+    return "".join(
+        f'<div class="card {kind}"><h3>{title}</h3><p class="figure">{value}</p><p>{html.escape(note)}</p></div>'
+        for title, value, note, kind in entries
+    )
+
+
+def facts(study):
+    """Certificate, parameters and timings as one definition table."""
+    certificate = study.metric.certificate
+    rows = [
+        ("Method", study.metric.method),
+        ("Parameters", ", ".join(f"{name}={value}" for name, value in (study.metric.parameters or {}).items())),
+        ("Preprocessing", ", ".join(study.metric.preprocessing) or "none"),
+        ("Objective of the metric", f"{certificate.primal:.6g}"),
+        ("Proven bound on the optimum", f"{certificate.dual:.6g}"),
+        ("Relative gap", f"{certificate.relative_gap:.3g}"),
+        ("Constraints missed by", f"{certificate.violation:.3g}"),
+        ("Status", str(certificate.status)),
+        *((f"Time, {stage}", f"{seconds:.2f} s") for stage, seconds in study.seconds.items()),
+    ]
+    return "".join(f"<tr><th scope='row'>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in rows)

@@ -1,0 +1,217 @@
+"""Learn one metric on one data set and measure what it gained on rows it has not seen."""
+
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ..persistence import LearnedMetric
+from ..solvers.base import watching
+from .methods import available, find
+
+SMALL = 2000  # rows that scaling, "auto" and the suggested dimension are judged on
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to learn and how to judge.
+
+    Attributes
+    ----------
+    method : str
+        A name of `conemetric.study.methods`, or "auto" to choose by validation.
+    parameters : dict
+        Parameters of the estimator; what the chosen class does not know is left out.
+    scale : {"auto", "standard", "none"}
+        "auto" standardises the columns where that lowers the Euclidean error on training rows.
+    n_pca : int or None
+        Reduce to this many principal components first.
+    n_neighbors : int
+    test_size : float
+        Share of the rows (or pairs, or triplets) held out.
+    max_rows : int
+        Learn from at most this many rows, drawn class by class: the neighbour search is quadratic in them.
+    max_test_rows : int
+        Judge on at most this many held-out rows.
+    seed : int
+    """
+
+    method: str = "auto"
+    parameters: dict[str, Any] = field(default_factory=dict)
+    scale: str = "auto"
+    n_pca: int | None = None
+    n_neighbors: int = 3
+    test_size: float = 0.3
+    max_rows: int = 10_000
+    max_test_rows: int = 5_000
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Study:
+    """What was learned, from what, and how well it does; a report is a picture of this.
+
+    Attributes
+    ----------
+    options : Options
+        With ``method`` and ``scale`` as settled.
+    estimator : fitted estimator
+    prepare : Pipeline
+        Scaler and PCA, fitted on training rows.
+    metric : LearnedMetric
+        Preprocessing and learned map in one.
+    task : supervision.Task
+        Data and held-out part.
+    before, after : supervision.Judgement
+        The Euclidean distance on prepared rows, and the learned one.
+    seconds : dict
+        Time of each stage.
+    notes : list of str
+        Choices made on the way, in words.
+    """
+
+    options: Options
+    estimator: Any
+    prepare: Any
+    metric: LearnedMetric
+    task: Any
+    before: Any
+    after: Any
+    seconds: dict[str, float]
+    notes: list[str]
+
+
+def learn(task, options=Options(), *, progress=None, on_metric=None, feature_names=None) -> Study:  # noqa: B008
+    """Split, scale, reduce, learn and judge.
+
+    Parameters
+    ----------
+    task : supervision.Task
+        Rows with labels, pairs or triplets.
+    options : Options
+    progress : callable, default=None
+        ``progress(stage, record)``: the stage in words, and the scalars of an iteration while learning (else None).
+    on_metric : callable, default=None
+        Called with the `LearnedMetric` as soon as it exists, before anything is judged.
+    feature_names : sequence of str, default=None
+
+    Returns
+    -------
+    Study
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric.study import Options, learn
+    >>> from conemetric.study.supervision import Labelled
+    >>> X, y = load_iris(return_X_y=True)
+    >>> study = learn(Labelled(X, y), Options(method="frob"))
+    >>> study.after.rate <= 0.1, study.metric.method
+    (True, 'FrobMetric')
+    """
+    clock = _Clock(progress or (lambda stage, record: None))
+    notes: list[str] = []
+    rng = np.random.default_rng(options.seed)
+    task = task.split(options, rng)
+    notes += task.notes
+    with clock("scaling"):
+        prepare = make_pipeline(*_preprocessing(task, options, rng, notes)).fit(task.training_rows())
+        task = task.prepared(prepare)
+    method = find(options.method, task.kind) if options.method != "auto" else _choose(task, options, clock, notes)
+    options = replace(options, method=method.name)
+    with clock("learning"):
+        estimator = _fit(method, task, options, clock, notes)
+    metric = LearnedMetric.from_estimator(
+        make_pipeline(*(step for _, step in prepare.steps), estimator), feature_names=feature_names, notes=_summary(task, options)
+    )
+    if on_metric is not None:
+        on_metric(metric)
+    with clock("judging"):
+        before, after = task.judge(None, options), task.judge(estimator, options)
+    return Study(options, estimator, prepare, metric, task, before, after, clock.seconds, notes)
+
+
+def _preprocessing(task, options, rng, notes):
+    if options.scale not in ("auto", "standard", "none"):
+        raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
+    standard = options.scale == "standard"
+    if options.scale == "auto":
+        rates = {name: task.quick_error(steps, options, rng, SMALL) for name, steps in _SCALERS.items()}
+        standard = rates["standardised"] < rates["as they are"]
+        listed = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
+        notes.append(f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean error on training rows: {listed}.")
+    steps = [StandardScaler()] if standard else []
+    if options.n_pca is not None:
+        rows, columns = task.training_rows().shape
+        if not 1 <= options.n_pca <= min(rows, columns):
+            raise ValueError(
+                f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training rows of {columns} columns."
+            )
+        steps.append(PCA(options.n_pca, random_state=options.seed))
+    return steps or ["passthrough"]
+
+
+_SCALERS = {"as they are": [], "standardised": [StandardScaler()]}
+
+
+def _fit(method, task, options, clock, notes):
+    estimator = method.make(random_state=options.seed, **options.parameters)
+    with warnings.catch_warnings(record=True) as caught, watching(lambda record: clock.report(record)):
+        warnings.simplefilter("always")
+        task.fit(estimator)
+    for warning in caught:
+        if issubclass(warning.category, ConvergenceWarning) or "n_targets" in str(warning.message):
+            notes.append(str(warning.message))
+    return estimator
+
+
+def _choose(task, options, clock, notes):
+    """The method with the least error on a validation part of the training rows; the earlier of equals."""
+    candidates = [method for method in available(task.kind) if method.automatic and task.n_features <= method.max_features]
+    if not candidates:
+        raise ValueError(f"no method here learns from {task.kind}.")
+    if len(candidates) == 1:
+        notes.append(f"Method {candidates[0].name}: the only one here that learns from {task.kind}.")
+        return candidates[0]
+    trial = task.validation(SMALL, np.random.default_rng(options.seed))
+    results = {}
+    for method in candidates:
+        with clock(f"trying {method.name}"):
+            began = time.perf_counter()
+            estimator = _fit(method, trial, replace(options, parameters={**options.parameters, "tol": 1e-2}), clock, [])
+            results[method] = (trial.judge(estimator, options).rate, time.perf_counter() - began)
+    best = min(candidates, key=lambda method: results[method][0])
+    listed = ", ".join(f"{method.name} {rate:.2%} ({seconds:.1f} s)" for method, (rate, seconds) in results.items())
+    notes.append(f"Method {best.name}: least error on {trial.n_test:,} validation {trial.items}: {listed}.")
+    return best
+
+
+def _summary(task, options):
+    return {"rows": task.n_rows, "learned_from": task.kind, "seed": options.seed, "n_neighbors": options.n_neighbors}
+
+
+class _Clock:
+    """Time per stage, and the stage's name for the progress display."""
+
+    def __init__(self, progress):
+        self.progress, self.seconds, self.stage = progress, {}, ""
+
+    def __call__(self, stage):
+        self.stage = stage
+        self.progress(stage, None)
+        return self
+
+    def report(self, record):
+        self.progress(self.stage, record)
+
+    def __enter__(self):
+        self.began = time.perf_counter()
+
+    def __exit__(self, *_):
+        self.seconds[self.stage] = time.perf_counter() - self.began

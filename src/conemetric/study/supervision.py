@@ -1,0 +1,293 @@
+"""The three kinds of supervision: labelled rows, pairs marked same or not, and triplets; how each is split, fitted and judged."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.stats import binomtest
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from ..constraints import check_pairs, check_similar, check_triplets
+from ..evaluation.verification import best_threshold, distance_score
+
+MIN_ROWS = 10
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Held-out items judged one by one.
+
+    Attributes
+    ----------
+    wrong : boolean array
+        One entry per held-out item.
+    detail : dict
+        What else the judgement found: predicted labels, or distances and threshold.
+    """
+
+    wrong: np.ndarray
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def n(self):
+        return len(self.wrong)
+
+    @property
+    def rate(self):
+        """Share of wrong items."""
+        return float(self.wrong.mean())
+
+    @cached_property
+    def interval(self):
+        """Wilson's 95 % confidence interval of the rate."""
+        low, high = binomtest(int(self.wrong.sum()), self.n).proportion_ci(method="wilson")
+        return float(low), float(high)
+
+
+def p_value(before, after):
+    """Two-sided exact McNemar test: could the items that changed have fallen either way by chance?
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.study.supervision import Judgement, p_value
+    >>> p_value(Judgement(np.array([True] * 6 + [False] * 4)), Judgement(np.zeros(10, bool)))
+    0.03125
+    """
+    mended, spoilt = int((before.wrong & ~after.wrong).sum()), int((after.wrong & ~before.wrong).sum())
+    return float(binomtest(mended, mended + spoilt).pvalue) if mended + spoilt else 1.0
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows with class labels, judged by k-NN on held-out rows.
+
+    Attributes
+    ----------
+    X : array (n, n_features)
+    y : array (n,)
+        Labels of any type.
+    train, learn, test : integer arrays
+        Rows that vote, the part of them the metric is learned from, and rows held out; set by `split`.
+    raw : array or None
+        The rows as given, once X holds the prepared ones.
+    used : integer array or None
+        Which of them those are.
+    """
+
+    kind: ClassVar[str] = "labels"
+    items: ClassVar[str] = "rows"
+
+    X: Any
+    y: np.ndarray
+    train: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    learn: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    notes: tuple[str, ...] = ()
+    raw: Any = None
+    used: np.ndarray | None = None
+
+    @property
+    def n_rows(self):
+        return len(self.X if self.raw is None else self.raw)
+
+    @property
+    def n_features(self):
+        return self.X.shape[1]
+
+    @property
+    def n_test(self):
+        return len(self.test)
+
+    def original(self, rows):
+        """Row numbers in the data as given."""
+        return rows if self.used is None else self.used[rows]
+
+    def pixels(self, rows):
+        """The rows as given."""
+        return self.X[rows] if self.raw is None else self.raw[self.original(rows)]
+
+    @cached_property
+    def classes(self):
+        return np.unique(self.y)
+
+    def split(self, options, rng):
+        if self.n_rows < MIN_ROWS:
+            raise ValueError(f"the data have {self.n_rows} rows; at least {MIN_ROWS} are needed to learn and to hold some out.")
+        if len(self.classes) < 2:
+            raise ValueError(
+                f"the labels have one class only, {self.classes[0]!r}, in {self.n_rows:,} rows; "
+                "a metric is learned between classes: give at least two."
+            )
+        test = sample_by_class(self.y, round(options.test_size * self.n_rows), rng)
+        train = np.setdiff1d(np.arange(self.n_rows), test)
+        if np.unique(self.y[train], return_counts=True)[1].max() < 2:
+            raise ValueError(f"no class has two rows to learn from ({len(self.classes)} classes in {self.n_rows} rows).")
+        notes = []
+        learn = train
+        if len(train) > options.max_rows:
+            learn = train[sample_by_class(self.y[train], options.max_rows, rng)]
+            notes.append(f"Learned from {len(learn):,} of {len(train):,} training rows, drawn class by class; all of them vote.")
+        if len(test) > options.max_test_rows:
+            test = test[sample_by_class(self.y[test], options.max_test_rows, rng)]
+            notes.append(f"Judged on {len(test):,} held-out rows, drawn class by class.")
+        return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
+
+    def training_rows(self):
+        return self.X[self.learn]
+
+    def prepared(self, prepare):
+        used = np.union1d(self.train, self.test)
+        at = lambda rows: np.searchsorted(used, rows)  # noqa: E731
+        X = prepare.transform(self.X[used])
+        parts = {"train": at(self.train), "learn": at(self.learn), "test": at(self.test)}
+        return replace(self, X=X, y=self.y[used], raw=self.X, used=used, **parts)
+
+    def fit(self, estimator):
+        estimator.fit(self.X[self.learn], self.y[self.learn])
+
+    def judge(self, estimator, options):
+        train, test = self.X[self.train], self.X[self.test]
+        if estimator is not None:
+            train, test = estimator.transform(train), estimator.transform(test)
+        predicted = KNeighborsClassifier(min(options.n_neighbors, len(train))).fit(train, self.y[self.train]).predict(test)
+        return Judgement(predicted != self.y[self.test], {"predicted": predicted})
+
+    def validation(self, max_rows, rng):
+        """The training rows alone, split once more: what choices may be judged on."""
+        rows = self.learn[sample_by_class(self.y[self.learn], min(max_rows, len(self.learn)), rng)]
+        test = rows[sample_by_class(self.y[rows], max(1, round(0.3 * len(rows))), rng)]
+        train = np.setdiff1d(rows, test)
+        return replace(self, train=train, learn=train, test=test)
+
+    def quick_error(self, steps, options, rng, max_rows):
+        """Euclidean error after ``steps``, within the training rows."""
+        trial = self.validation(max_rows, np.random.default_rng(options.seed))
+        return trial.prepared(make_pipeline(*steps, "passthrough").fit(trial.training_rows())).judge(None, options).rate
+
+
+def sample_by_class(y, n, rng):
+    """About n row numbers, sorted, each class in proportion; of a class of two or more, at least one is left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.study.supervision import sample_by_class
+    >>> rows = sample_by_class(np.array([0] * 6 + [1] * 3), 3, np.random.default_rng(0))
+    >>> [int((rows < 6).sum()), int((rows >= 6).sum())]
+    [2, 1]
+    """
+    if n >= len(y):
+        return np.arange(len(y))
+    order = rng.permutation(len(y))
+    order = order[np.argsort(np.unique(y, return_inverse=True)[1][order], kind="stable")]
+    counts = np.unique(y, return_counts=True)[1]
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    take = np.minimum(np.round(counts * n / len(y)).astype(int), counts - 1)
+    return np.sort(np.concatenate([order[start : start + k] for start, k in zip(first, take, strict=True)]))
+
+
+@dataclass(frozen=True)
+class _Constrained:
+    """Rows with pairs or triplets of them; a share of those is held out."""
+
+    items: ClassVar[str]
+    kind: ClassVar[str]
+
+    X: Any
+    indices: np.ndarray
+    train: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    notes: tuple[str, ...] = ()
+    raw: Any = None
+
+    @property
+    def n_rows(self):
+        return len(self.X)
+
+    @property
+    def n_features(self):
+        return self.X.shape[1]
+
+    @property
+    def n_test(self):
+        return len(self.test)
+
+    def split(self, options, rng):
+        n = len(self.indices)
+        if n < MIN_ROWS:
+            raise ValueError(f"there are {n} {self.items}; at least {MIN_ROWS} are needed to learn and to hold some out.")
+        order = rng.permutation(n)
+        cut = round(options.test_size * n)
+        return replace(self, test=np.sort(order[:cut]), train=np.sort(order[cut:]))
+
+    def training_rows(self):
+        return self.X[np.unique(self.indices[self.train])]
+
+    def pixels(self, rows):
+        """The rows as given."""
+        return (self.X if self.raw is None else self.raw)[rows]
+
+    def prepared(self, prepare):
+        return replace(self, X=prepare.transform(self.X), raw=self.X)
+
+    def validation(self, max_items, rng):
+        train = rng.permutation(self.train)[:max_items]
+        cut = max(1, round(0.3 * len(train)))
+        return replace(self, test=np.sort(train[:cut]), train=np.sort(train[cut:]))
+
+    def quick_error(self, steps, options, rng, max_items):
+        trial = self.validation(max_items, np.random.default_rng(options.seed))
+        return trial.prepared(make_pipeline(*steps, "passthrough").fit(trial.training_rows())).judge(None, options).rate
+
+    def distances(self, estimator, pairs):
+        """Learned distances (Euclidean for None) within pairs of rows."""
+        return -distance_score(estimator, self.X, pairs)
+
+
+@dataclass(frozen=True)
+class Paired(_Constrained):
+    """Rows with pairs of them marked same or not, judged by verification: one threshold, set on the training pairs."""
+
+    kind = "pairs"
+    items = "pairs"
+
+    similar: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+
+    def __post_init__(self):
+        check_pairs(self.indices, len(self.X))
+        similar = check_similar(self.similar, len(self.indices))
+        if similar.all() or not similar.any():
+            raise ValueError(
+                f"all {len(similar)} pairs are {'similar' if similar.all() else 'dissimilar'}; give some of both kinds."
+            )
+
+    def fit(self, estimator):
+        estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
+
+    def judge(self, estimator, options):
+        distance = self.distances(estimator, self.indices)
+        threshold, _ = best_threshold(-distance[self.train], self.similar[self.train])
+        wrong = (-distance[self.test] >= threshold) != self.similar[self.test]
+        return Judgement(wrong, {"distance": distance[self.test], "threshold": -float(threshold)})
+
+
+@dataclass(frozen=True)
+class Ranked(_Constrained):
+    """Rows with triplets (i, j, k), i closer to j than to k, judged by the share that is not so."""
+
+    kind = "triplets"
+    items = "triplets"
+
+    def __post_init__(self):
+        check_triplets(self.indices, len(self.X))
+
+    def fit(self, estimator):
+        estimator.fit(self.X, triplets=self.indices[self.train])
+
+    def judge(self, estimator, options):
+        held_out = self.indices[self.test]
+        near, far = (self.distances(estimator, held_out[:, [0, other]]) for other in (1, 2))
+        return Judgement(near >= far, {"near": near, "far": far})

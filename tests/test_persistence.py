@@ -1,0 +1,226 @@
+"""Metric files: what is saved comes back, and whatever else happens to a file, it is refused or it is the same metric."""
+
+import json
+import pickle
+import struct
+
+import numpy as np
+import pandas
+import pytest
+from safetensors.numpy import save
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from conemetric import FrobMetric, LearnedMetric, load_metric, save_metric
+from conemetric.persistence import MetricFileError, _digest, atomic_path
+
+X, y = load_iris(return_X_y=True)
+NAMES = ["sepal length", "sepal width", "Blütenlänge", "petal width"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return make_pipeline(StandardScaler(), PCA(3, whiten=True), FrobMetric()).fit(X, y)
+
+
+@pytest.fixture
+def file(tmp_path, fitted):
+    path = tmp_path / "metric.safetensors"
+    save_metric(path, fitted, feature_names=NAMES, notes={"rows": 150})
+    return path
+
+
+def test_what_is_saved_comes_back(file, fitted):
+    metric = load_metric(file)
+    np.testing.assert_allclose(metric.transform(X), fitted.transform(X), atol=1e-10)
+    assert metric.method == "FrobMetric"
+    assert metric.certificate == fitted[-1].certificate_
+    assert metric.feature_names == NAMES
+    assert metric.preprocessing == ["StandardScaler", "PCA(3)"]
+    assert metric.parameters["n_targets"] == 3
+    assert metric.notes == {"rows": 150}
+    pairs = np.stack([X[:50], X[50:100]], axis=1)
+    expected = np.linalg.norm(fitted.transform(X[:50]) - fitted.transform(X[50:100]), axis=1)
+    np.testing.assert_allclose(metric.pair_distance(pairs), expected)
+
+
+@pytest.mark.parametrize("steps", [(), (StandardScaler(with_mean=False),), (StandardScaler(with_std=False),), (PCA(2),)])
+def test_preprocessing_is_folded(steps):
+    pipeline = make_pipeline(*steps, FrobMetric()).fit(X, y)
+    np.testing.assert_allclose(LearnedMetric.from_estimator(pipeline).transform(X), pipeline.transform(X), atol=1e-10)
+
+
+def test_what_cannot_be_folded_is_refused():
+    pipeline = make_pipeline(MinMaxScaler(), FrobMetric()).fit(X, y)
+    with pytest.raises(TypeError, match="MinMaxScaler cannot be folded"):
+        LearnedMetric.from_estimator(pipeline)
+    with pytest.raises(TypeError, match="KNeighborsClassifier, which is not a metric"):
+        LearnedMetric.from_estimator(make_pipeline(FrobMetric(), KNeighborsClassifier()).fit(X, y))
+
+
+def test_saving_a_loaded_metric_keeps_everything(file, tmp_path):
+    again = tmp_path / "again.safetensors"
+    save_metric(again, load_metric(file))
+    assert same_metric(load_metric(again), load_metric(file))
+
+
+def test_a_data_frame_must_have_the_columns_it_was_learned_from(file):
+    metric, frame = load_metric(file), pandas.DataFrame(X, columns=NAMES)
+    np.testing.assert_array_equal(metric.transform(frame), metric.transform(X))
+    with pytest.raises(ValueError, match="another order"):
+        metric.transform(frame[NAMES[::-1]])
+    with pytest.raises(ValueError, match="no column 'petal width'"):
+        metric.transform(frame.rename(columns={"petal width": "other"}))
+
+
+def test_it_is_a_fitted_transformer(file):
+    metric = load_metric(file)
+    assert clone(metric) is metric
+    error = 1 - make_pipeline(metric, KNeighborsClassifier(3)).fit(X, y).score(X, y)
+    assert error < 0.05
+    same = pickle.loads(pickle.dumps(metric))
+    np.testing.assert_array_equal(same.transform(X), metric.transform(X))
+    assert "4 features to 3" in repr(metric)
+
+
+def test_truncated_keeps_the_leading_directions(file):
+    metric = load_metric(file)
+    np.testing.assert_array_equal(metric.truncated(2).transform(X), metric.transform(X)[:, :2])
+    assert metric.truncated(2).certificate == metric.certificate
+    with pytest.raises(ValueError, match="n_components=9"):
+        metric.truncated(9)
+
+
+def test_an_estimator_survives_pickle(fitted):
+    same = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(same.transform(X), fitted.transform(X))
+
+
+# ---- damage
+
+
+def same_metric(metric, reference):
+    return metric.get_params(deep=False).keys() == reference.get_params(deep=False).keys() and all(
+        np.array_equal(value, getattr(reference, name)) for name, value in metric.get_params(deep=False).items()
+    )
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_mutated_file_is_refused_or_the_same(file, seed):
+    reference = load_metric(file)
+    rng, data = np.random.default_rng(seed), bytearray(file.read_bytes())
+    kind = seed % 4
+    if kind == 0:  # flip one bit, anywhere
+        data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+    elif kind == 1:  # cut short, or lengthen
+        data = data[: rng.integers(len(data))] if rng.random() < 0.8 else data + bytes(rng.integers(1, 50))
+    elif kind == 2:  # damage a stretch of the header
+        start = rng.integers(8, 8 + struct.unpack("<Q", data[:8])[0])
+        data[start : start + rng.integers(1, 20)] = rng.bytes(rng.integers(0, 20))
+    else:  # flip one bit of the header
+        data[rng.integers(8 + struct.unpack("<Q", data[:8])[0])] ^= 1 << rng.integers(8)
+    file.write_bytes(data)
+    try:
+        metric = load_metric(file)
+    except MetricFileError as error:
+        assert str(file) in str(error)
+    else:
+        assert same_metric(metric, reference)
+
+
+def forged(file, change_header=None, change_arrays=None):
+    """A file with a valid checksum but other contents, as someone hostile would write it."""
+    metric = load_metric(file)
+    arrays = {"components": metric.components.copy(), "offset": metric.offset.copy()}
+    raw = file.read_bytes()
+    outer = json.loads(raw[8 : 8 + struct.unpack("<Q", raw[:8])[0]])
+    header = json.loads(outer["__metadata__"]["conemetric"])
+    if change_header:
+        header = change_header(header)
+    if change_arrays:
+        change_arrays(arrays)
+    text = header if isinstance(header, str) else json.dumps(header)
+    file.write_bytes(save(arrays, {"conemetric": text, "sha256": _digest(text, arrays)}))
+
+
+def put(**values):
+    return lambda header: {**header, **values}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put(format=2), "format 2 is newer"),
+        (put(format="1"), "no format number"),
+        (put(extra=1), "the keys are"),
+        (put(shape=[3, 10**9]), "the arrays are"),
+        (put(shape=[-1, 4]), "shape is"),
+        (put(feature_names=["a"]), "1 feature names for 4 features"),
+        (put(feature_names=[1, 2, 3, 4]), "not strings"),
+        (put(preprocessing="x"), "not a list of strings"),
+        (put(method=""), "not a name"),
+        (put(parameters=[]), "parameters is not an object"),
+        (put(certificate={"primal": 1.0}), "certificate that cannot be read"),
+        (put(certificate=3), "certificate is not an object"),
+        (lambda header: "[" * 100_000, "not JSON"),
+        (lambda header: '{"format": NaN}', "not JSON"),
+        (lambda header: "7", "not an object"),
+    ],
+)
+def test_a_hostile_header_is_refused(file, change, message):
+    forged(file, change)
+    with pytest.raises(MetricFileError, match=message):
+        load_metric(file)
+
+
+def spoil(name, value):
+    def change(arrays):
+        arrays[name] = value(arrays[name])
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (spoil("components", lambda a: np.where(a == a[0, 0], np.nan, a)), "NaN or infinity"),
+        (spoil("components", lambda a: a.astype(np.float32)), "float64"),
+        (spoil("components", lambda a: a[:2]), "the arrays are"),
+        (spoil("offset", lambda a: a[:, None]), "the arrays are"),
+        (lambda arrays: arrays.pop("offset"), "the arrays are"),
+        (lambda arrays: arrays.update(more=np.zeros(2)), "the arrays are"),
+    ],
+)
+def test_hostile_arrays_are_refused(file, change, message):
+    forged(file, change_arrays=change)
+    with pytest.raises(MetricFileError, match=message):
+        load_metric(file)
+
+
+def test_other_files_are_refused(tmp_path):
+    other = tmp_path / "other.safetensors"
+    other.write_bytes(save({"weights": np.zeros(3)}))
+    with pytest.raises(MetricFileError, match="not one that conemetric wrote"):
+        load_metric(other)
+    with pytest.raises(FileNotFoundError, match="no metric file"):
+        load_metric(tmp_path)
+
+
+def test_a_metric_that_is_not_finite_is_not_saved(tmp_path):
+    with pytest.raises(MetricFileError, match="NaN"):
+        save_metric(tmp_path / "bad", LearnedMetric(np.full((1, 2), np.nan), np.zeros(1)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "kept"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), atomic_path(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
