@@ -1,0 +1,76 @@
+"""Run time of FrobMetric's solve against the number of triplets (D = 64) and against D (10,000 triplets), with fitted exponents.
+
+python benchmarks/frobmetric_scaling.py [--figure scaling.png] [--largest 1000000]
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+from conemetric.estimators.frobmetric import scaled_C
+from conemetric.operators import from_triplets
+from conemetric.problems.frobenius_metric import FrobeniusMetric
+from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+
+
+def instance(rng, m, D):
+    """Gaussian classes in D dimensions, m triplets over m / 9 points (9 a point, as from labels)."""
+    n = max(30, m // 9)
+    labels = rng.integers(0, 10, n)
+    X = rng.normal(size=(n, D)) + 1.5 * rng.normal(size=(10, D))[labels] * (np.arange(D) < 8)
+    order = np.argsort(labels, kind="stable")
+    first = np.searchsorted(labels[order], np.arange(11))
+    i = rng.integers(0, n, m)
+    low, high = first[labels[i]], first[labels[i] + 1]
+    j = order[low + rng.integers(0, 2**31, m) % (high - low)]
+    k = order[(high + rng.integers(0, 2**31, m) % (n - (high - low))) % n]
+    return X, np.stack([i, j, k], 1)[i != j]
+
+
+def measure(m, D):
+    X, triplets = instance(np.random.default_rng(0), m, D)
+    operator = from_triplets(X, triplets)
+    problem = FrobeniusMetric(operator, scaled_C(operator))
+    DualQuasiNewton(max_iter=1, tol=1.0).solve(problem)
+    began = time.perf_counter()
+    result = DualQuasiNewton(tol=1e-3).solve(problem)
+    seconds, evaluations = time.perf_counter() - began, int(result.history["evaluations"][-1])
+    print(
+        f"m = {len(triplets):8d}  D = {D:5d}  {seconds:8.3f} s  {evaluations:4d} evaluations  {1e3 * seconds / evaluations:8.2f} ms each"
+    )
+    return seconds, seconds / evaluations
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--figure")
+    parser.add_argument("--largest", type=int, default=1_000_000)
+    options = parser.parse_args()
+    triplets = [m for m in (10_000, 30_000, 100_000, 300_000, 1_000_000) if m <= options.largest]
+    dimensions = [16, 32, 64, 128, 256, 512, 1024]
+    curves = {
+        "triplets": (np.array(triplets), np.array([measure(m, 64) for m in triplets])),
+        "dimensions": (np.array(dimensions), np.array([measure(10_000, D) for D in dimensions])),
+    }
+    for name, (x, times) in curves.items():
+        whole, single = (np.polyfit(np.log(x), np.log(column), 1)[0] for column in times.T)
+        print(f"exponent in {name}: solve {whole:.2f}, one evaluation {single:.2f}")
+    if options.figure:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+        for axis, (name, (x, times)) in zip(axes, curves.items(), strict=True):
+            axis.loglog(x, times[:, 0], "o-", label="solve to a certified gap of 1e-3")
+            axis.loglog(x, times[:, 1], "s--", label="one evaluation")
+            axis.set(xlabel=name, ylabel="seconds")
+            axis.grid(alpha=0.3)
+        axes[0].legend()
+        figure.savefig(options.figure, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
