@@ -27,7 +27,7 @@ SOURCE = Path(__file__).with_name("dlib_frobmetric.cpp")
 def run_dlib(X, y, C, folder):
     program = Path(folder) / "dlib_frobmetric"
     subprocess.run(
-        ["c++", "-O3", "-march=native", "-w", "-DNDEBUG", SOURCE, "-o", program, "-ldlib", "-llapack", "-lblas"], check=True
+        ["c++", "-O3", "-march=native", "-w", "-w", "-DNDEBUG", SOURCE, "-o", program, "-ldlib", "-llapack", "-lblas"], check=True
     )
     targets, impostors = neighbours_by_label(X, y, 3, 3)
     rows = np.hstack([np.arange(len(X))[:, None], targets, impostors]).astype(np.int64)
@@ -61,9 +61,7 @@ def main():
         began = time.perf_counter()
         c = DualQuasiNewton(tol=tol).solve(problem).certificate
         ours = time.perf_counter() - began
-        print(
-            f"conemetric {ours:8.2f} s   objective {c.primal:.6f}   certified gap {c.relative_gap:.1e}   ratio {theirs / ours:.0f}x"
-        )
+        print(f"conemetric {ours:8.2f} s   objective {c.primal:.6f}   certified gap {c.relative_gap:.1e}   {theirs / ours:.0f}x")
         if c.primal <= objective:
             break
 

@@ -36,9 +36,8 @@ def measure(m, D):
     began = time.perf_counter()
     result = DualQuasiNewton(tol=1e-3).solve(problem)
     seconds, evaluations = time.perf_counter() - began, int(result.history["evaluations"][-1])
-    print(
-        f"m = {len(triplets):8d}  D = {D:5d}  {seconds:8.3f} s  {evaluations:4d} evaluations  {1e3 * seconds / evaluations:8.2f} ms each"
-    )
+    each = 1e3 * seconds / evaluations
+    print(f"m = {len(triplets):8d}  D = {D:5d}  {seconds:8.3f} s  {evaluations:4d} evaluations  {each:8.2f} ms each")
     return seconds, seconds / evaluations
 
 

@@ -164,7 +164,10 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
     Z = X - X.mean(0)
     scale = float(abs(Z).max()) or 1.0
     Z = like(Z / scale, X, xp.float32)
-    squares = (Z * Z).sum(1)
+    squares = (Z * Z).sum(1)[:, None]
+    # |z_i|^2 + |z_j|^2 - 2 z_i'z_j in one product, so that no pass over the block but the search remains
+    left = xp.concat([Z, squares, xp.ones_like(squares)], 1)
+    right = xp.concat([-2 * Z, xp.ones_like(squares), squares], 1)
     # a squared distance in product form, a sum of D rounded products, is wrong by less than this
     rounding = 4 * float(xp.finfo(Z.dtype).eps) * (8 + X.shape[1]) * float(squares.max())
     tie = 4 * float(xp.finfo(X.dtype).eps) * X.shape[1] ** 0.5 * float(abs(X).max())
@@ -173,11 +176,7 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
     step = max(1, BLOCK // n)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        distances = Z[rows] @ Z.T
-        distances *= -2
-        distances += squares
-        distances += squares[rows, None]
-        search(distances, rows, X, y, (scale, rounding, tie), [out[rows] for out in found])
+        search(left[rows] @ right.T, rows, X, y, (scale, rounding, tie), [out[rows] for out in found])
     return found
 
 

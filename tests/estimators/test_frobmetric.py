@@ -121,7 +121,7 @@ def test_warm_start_saves_iterations(iris):
     metric = FrobMetric(tol=1e-5, warm_start=True).fit(X, y)
     cold = metric.n_iter_
     assert cold > 3
-    assert metric.fit(X, y).n_iter_ == 0
+    assert metric.fit(X, y).n_iter_ <= 2
     metric.set_params(C=1.2 * metric.C_).fit(X, y)
     assert metric.n_iter_ < FrobMetric(C=metric.C_, tol=1e-5).fit(X, y).n_iter_
 

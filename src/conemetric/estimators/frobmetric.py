@@ -15,7 +15,7 @@ from ..problems.frobenius_metric import FrobeniusMetric
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import TRIPLET_PARAMETERS, MahalanobisMetric
 
-SCALE_FREE_C = 1000.0
+SCALE_FREE_C_PER_FEATURE = 30.0  # chosen over 14 data sets from D = 4 to 384; see docs/benchmarks.md
 
 
 class FrobMetric(MahalanobisMetric):
@@ -30,8 +30,8 @@ class FrobMetric(MahalanobisMetric):
     Parameters
     ----------
     C : float or "scale", default="scale"
-        Weight of the loss. "scale" makes the fit independent of the units of X: C = 1000 / s^4, with s^2 the mean squared
-        Euclidean distance of the impostor pairs.
+        Weight of the loss. "scale" makes the fit independent of the units of X: C = 30 D / s^4, with D the number of features
+        and s^2 the mean squared Euclidean distance of the impostor pairs.
     n_targets, n_impostors : int, default=3
         Neighbours per point that make its triplets, when fitted from labels.
     n_components : int, default=None
@@ -293,8 +293,8 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
 
 
 def scaled_C(operator):
-    """The C that makes the program independent of the units of X: `SCALE_FREE_C` / s^4."""
-    return SCALE_FREE_C / mean_impostor_distance(operator) ** 2
+    """The C that makes the program independent of the units of X: `SCALE_FREE_C_PER_FEATURE` D / s^4."""
+    return SCALE_FREE_C_PER_FEATURE * operator.n_features / mean_impostor_distance(operator) ** 2
 
 
 def mean_impostor_distance(operator):

@@ -1,0 +1,85 @@
+"""Spectral operations against full decompositions, on every path, library and precision."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse.linalg import aslinearoperator
+
+from conemetric import spectral
+from conemetric.arrays import to_numpy
+
+
+def symmetric(n, positive, seed=0):
+    """A matrix with ``positive`` positive eigenvalues, the rest negative, all of modulus at least 0.1."""
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    values = np.concatenate([rng.uniform(0.1, 3, positive), -rng.uniform(0.1, 3, n - positive)])
+    return (Q * values) @ Q.T
+
+
+def positive_part(S):
+    values, vectors = np.linalg.eigh(S)
+    return (vectors * np.clip(values, 0, None)) @ vectors.T
+
+
+@pytest.mark.parametrize("positive", [0, 1, 7, 20])
+def test_positive_part(positive, asarray, dtype, eps):
+    S = symmetric(20, positive).astype(dtype)
+    part = spectral.psd_split(asarray(S))
+    P = positive_part(S.astype(np.float64))
+    assert part.rank == positive
+    assert_allclose(to_numpy(part.matrix()), P, atol=10 * eps)
+    assert_allclose(part.squared_norm, (P**2).sum(), rtol=10 * eps)
+    assert_allclose(part.trace, np.trace(P), rtol=10 * eps, atol=eps)
+    assert np.all(np.diff(to_numpy(part.values)) <= 0)
+
+
+@pytest.mark.parametrize("guess", [1, 5, 12])
+def test_the_partial_path_gives_the_same_part(guess, asarray, monkeypatch):
+    """Also when the guess is too low, and when it is so high that the full path takes over."""
+    monkeypatch.setattr(spectral, "PARTIAL_FROM", 50)
+    S = symmetric(120, 5)
+    part = spectral.psd_split(asarray(S), rank_guess=guess)
+    assert part.rank == 5
+    assert_allclose(to_numpy(part.matrix()), positive_part(S), atol=1e-6)
+
+
+def test_shrinkage_is_the_proximal_map_of_the_trace(asarray):
+    S = symmetric(15, 9)
+    shrunk = to_numpy(spectral.shrink(asarray(S), 0.7).matrix())
+    assert_allclose(shrunk, positive_part(S - 0.7 * np.eye(15)), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [12, 400])
+def test_leading_eigenpair(n, asarray, dtype):
+    S = symmetric(n, 3).astype(dtype)
+    value, vector = spectral.leading_eigenpair(asarray(S))
+    vector = to_numpy(vector)
+    assert value == pytest.approx(np.linalg.eigvalsh(S.astype(np.float64))[-1], rel=1e-4)
+    assert np.linalg.norm(vector) == pytest.approx(1, rel=1e-4)
+    assert np.linalg.norm(S @ vector - value * vector) < 3e-2 * abs(value)
+
+
+def test_leading_eigenpairs_of_a_linear_operator_and_from_a_start():
+    S = symmetric(80, 6)
+    values = np.linalg.eigvalsh(S)[::-1]
+    assert_allclose(spectral.leading_eigenpairs(aslinearoperator(S), 3)[0], values[:3])
+    _, start = spectral.leading_eigenpair(S)
+    assert spectral.leading_eigenpair(aslinearoperator(S), start)[0] == pytest.approx(values[0])
+
+
+def test_factor_reveals_rank_and_fixes_signs(asarray, dtype, eps):
+    rng = np.random.default_rng(1)
+    F = rng.normal(size=(9, 4)).astype(dtype)
+    L = to_numpy(spectral.factor(asarray(F @ F.T)))
+    assert L.shape == (9, 4)
+    assert_allclose(L @ L.T, F @ F.T, atol=100 * eps)
+    other = to_numpy(spectral.canonical_factor(asarray(np.hstack([F, np.zeros((9, 1), dtype)]))))
+    assert_allclose(other, L, atol=1000 * eps)
+    assert np.all(L[abs(L).argmax(axis=0), range(4)] > 0)
+    assert np.all(np.diff((L**2).sum(axis=0)) <= 0)
+
+
+def test_the_zero_matrix_has_rank_zero(asarray):
+    assert spectral.factor(asarray(np.zeros((3, 3)))).shape == (3, 0)
+    assert spectral.psd_split(asarray(np.zeros((3, 3)))).rank == 0
