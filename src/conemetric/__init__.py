@@ -1,10 +1,12 @@
 """Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a certificate of optimality."""
 
+from .estimators.boostmetric import BoostMetric
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
 from .persistence import LearnedMetric, load_metric, save_metric
 from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
 
 __all__ = [
+    "BoostMetric",
     "FrobMetric",
     "FrobMetricCV",
     "FrobeniusSDPResult",

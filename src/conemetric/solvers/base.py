@@ -37,8 +37,10 @@ class Status(StrEnum):
 
 
 def relative_gap(primal, dual):
-    """(primal - dual) / max(|primal|, |dual|), and 0 where both are 0."""
+    """(primal - dual) / max(|primal|, |dual|); 0 where both are 0, infinity while there is no bound."""
     size = max(abs(primal), abs(dual))
+    if size == np.inf:
+        return np.inf
     return (primal - dual) / size if size > 0 else 0.0
 
 
@@ -77,7 +79,10 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Iterate:
-    """What an algorithm yields after an iteration; ``extra`` holds more scalars for the history."""
+    """What an algorithm yields after an iteration; ``extra`` holds more scalars for the history.
+
+    Without a ``dual_point`` the dual value bounds this iterate's primal point only, and takes the place of earlier ones.
+    """
 
     primal: float
     dual: float

@@ -1,0 +1,285 @@
+"""BoostMetric: a metric boosted from rank-one learners, Shen et al. (2012)."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from .. import spectral
+from ..arrays import like, namespace, to_numpy
+from ..constraints import triplets_from_labels
+from ..operators import from_triplets
+from ..problems.boosting_hinge import BoostingHinge
+from ..problems.boosting_losses import ExponentialLoss, LogisticLoss
+from ..solvers.base import Certificate, SolveResult, Status, relative_gap
+from ..solvers.column_generation import ColumnGeneration, Ensemble
+from ..solvers.linear_column_generation import LinearColumnGeneration
+from .base import TRIPLET_PARAMETERS, MahalanobisMetric
+
+LOSSES = {"exponential": ExponentialLoss, "logistic": LogisticLoss, "hinge": BoostingHinge}
+
+
+class BoostMetric(MahalanobisMetric):
+    """Mahalanobis metric boosted from rank-one learners, with exponential, logistic or hinge loss on triplets.
+
+    Solves, over positive semidefinite M, with margins rho = d_ik' M d_ik - d_ij' M d_ij of the triplets (i, j, k), ::
+
+        exponential   min log sum exp(-rho) + v Tr M
+        logistic      min sum log(1 + exp(-rho)) + v Tr M
+        hinge         max r - v sum max(0, r - rho)   with Tr M = 1
+
+    by adding the rank-one matrix that the present weights of the triplets favour most, one per iteration. As with AdaBoost, a small
+    v leaves the number of iterations as the regulariser; the certificate then says how far the program is from its optimum.
+
+    Parameters
+    ----------
+    v : float, default=1e-7
+        Weight of the trace, on the paper's scale: against one logarithm of a sum (exponential) or a sum over the triplets (logistic,
+        hinge). For the hinge loss it is the price of slack and at least 1 / (number of triplets).
+    loss : {"exponential", "logistic", "hinge"}, default="exponential"
+    solver : {"stagewise", "corrective"}, default="stagewise"
+        "stagewise" finds the weight of each new learner alone; "corrective" re-optimises all weights in every iteration. With the
+        hinge loss each iteration solves a linear program for all weights, whatever is given here.
+    n_passes : int, default=1
+        Passes over the data, from labels only: each finds its triplets anew in the space learned so far and boosts there. Passes end
+        early when the triplets or the objective stay the same.
+    max_iter : int, default=500
+        Iterations (learners) per pass.
+    n_targets, n_impostors : int, default=3
+        Neighbours per point that make its triplets, when fitted from labels.
+    n_components : int, default=None
+        Keep only this many leading directions of the learned metric. None keeps all.
+    tol : float, default=1e-3
+        Largest certified relative gap, and largest relative excess of lambda_max(A*(u)) over v, at which to stop.
+    n_iter_no_change : int, default=None
+        With a number, hold out some points, count how many of their triplets the metric gets wrong after each iteration, stop a pass
+        when that has not fallen for so many iterations, and return the best metric. None uses all points and all iterations.
+    validation_fraction : float, default=0.1
+        Part of the points held out, when ``n_iter_no_change`` is given.
+    random_state : int, RandomState or None
+        Which points are held out; the rest is deterministic.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
+    certificate_ : Certificate
+        Of the last pass. ``gap`` is proven against every metric of no larger trace (the Frank-Wolfe gap), ``violation`` is the
+        relative excess of lambda_max(A*(u)) over v; without excess the bound holds against every metric. Hinge: global always.
+    objective_, n_iter_, history_
+        Objective of the last pass, iterations of all passes, and scalars per iteration (``history_["pass"]`` numbers the passes).
+    n_passes_ : int
+        Passes made.
+    triplets_ : integer array (m, 3)
+        Triplets of the last pass.
+
+    References
+    ----------
+    Shen, Kim, Wang & van den Hengel, "Positive Semidefinite Metric Learning Using Boosting-like Algorithms", JMLR 13, 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import BoostMetric
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = BoostMetric(v=1.0, loss="logistic", solver="corrective").fit(X, y)
+    >>> bool(metric.certificate_.relative_gap <= 1e-3)
+    True
+    """
+
+    _parameter_constraints = {
+        "v": [Interval(Real, 0, None, closed="neither")],
+        "loss": [StrOptions(set(LOSSES))],
+        "solver": [StrOptions({"stagewise", "corrective"})],
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        **TRIPLET_PARAMETERS,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        v=1e-7,
+        *,
+        loss="exponential",
+        solver="stagewise",
+        n_passes=1,
+        max_iter=500,
+        n_targets=3,
+        n_impostors=3,
+        n_components=None,
+        tol=1e-3,
+        n_iter_no_change=None,
+        validation_fraction=0.1,
+        random_state=None,
+        verbose=0,
+    ):
+        self.v = v
+        self.loss = loss
+        self.solver = solver
+        self.n_passes = n_passes
+        self.max_iter = max_iter
+        self.n_targets = n_targets
+        self.n_impostors = n_impostors
+        self.n_components = n_components
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, triplets=None):
+        """Learn the metric from labels or from triplets.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,), default=None
+            Class labels.
+        triplets : integer array-like (m, 3), default=None
+            Instead of y: row (i, j, k) says that row i of X is closer to row j than to row k.
+
+        Returns
+        -------
+        self
+        """
+        if self.n_passes > 1 and triplets is not None:
+            raise ValueError(f"n_passes={self.n_passes} finds new triplets from labels; give y, or n_passes=1 with triplets.")
+        labels = None if triplets is not None or y is None else np.unique(to_numpy(y), return_inverse=True)[1]
+        X, triplets = self._validate_triplets(X, y, triplets)
+        held = self._held_out(labels, triplets, len(X))
+        Z, L, self._passes, results = X, None, [], []
+        while len(results) < self.n_passes:
+            if results:
+                last, triplets = triplets, triplets_from_labels(Z, labels, self.n_targets, self.n_impostors)
+                if _same(last, triplets):
+                    break
+            result, ensemble, n_stages = self._boost(Z, labels, triplets, held)
+            self._passes.append((L, ensemble, n_stages))
+            results.append(result)
+            factor = spectral.canonical_factor(result.primal_point)
+            L = factor if L is None else L @ factor
+            Z = X @ L
+            if L.shape[1] == 0 or (len(results) > 1 and _settled(results, self.tol)):
+                break
+        self.triplets_, self.n_passes_ = triplets, len(results)
+        return self._store(_joined(results), L)
+
+    def _boost(self, Z, labels, triplets, held):
+        """One pass: (result, ensemble, number of its stages that count)."""
+        train, validation = self._split(Z, labels, triplets, held)
+        operator = from_triplets(Z, train)
+        problem = LOSSES[self.loss](operator, self.v)
+        if self.loss == "hinge":
+            solver = LinearColumnGeneration(tol=self.tol, max_iter=self.max_iter)
+        else:
+            solver = ColumnGeneration(tol=self.tol, max_iter=self.max_iter, corrective=self.solver == "corrective")
+        ensemble, report = Ensemble(operator), self._progress()
+        if validation is None:
+            result = solver.solve(problem, start=ensemble, callback=report)
+            return result, ensemble, ensemble.n_stages
+        watch = EarlyStopping(from_triplets(Z, validation), ensemble, self.n_iter_no_change, report)
+        result = solver.solve(problem, start=ensemble, callback=watch)
+        best = ensemble.factor(watch.best_stage)
+        bounds = problem.certify(best, result.dual_point)
+        certificate = Certificate.from_bounds(bounds, Status.STOPPED)
+        return SolveResult(best, result.dual_point, certificate, result.n_iter, result.history), ensemble, watch.best_stage
+
+    def _held_out(self, labels, triplets, n_points):
+        """Mask of the points held out for early stopping: of every class its part, or of the points that have triplets."""
+        if self.n_iter_no_change is None:
+            return None
+        rng = check_random_state(self.random_state)
+        anchors = np.unique(to_numpy(triplets[:, 0]))
+        groups = [anchors] if labels is None else [anchors[labels[anchors] == label] for label in np.unique(labels)]
+        held = np.zeros(n_points, bool)
+        for group in groups:
+            held[rng.permutation(group)[: round(self.validation_fraction * len(group))]] = True
+        if not held.any() or held[anchors].all():
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} holds out {held.sum()} of {len(anchors)} points with triplets; "
+                "change it so that some are held out and some are left, or use n_iter_no_change=None."
+            )
+        return held
+
+    def _split(self, Z, labels, triplets, held):
+        """(training triplets, held-out triplets or None): those of held-out points validate, the others train."""
+        if held is None:
+            return triplets, None
+        anchored = like(held, Z, namespace(Z).bool)[triplets[:, 0]]
+        if labels is None:
+            return triplets[~anchored], triplets[anchored]
+        kept = like(np.flatnonzero(~held), Z, namespace(Z).int64)
+        train = triplets_from_labels(Z[kept], labels[~held], self.n_targets, self.n_impostors)
+        return kept[train], triplets[anchored]
+
+    def staged_metrics(self):
+        """Yield the metric after each iteration, as an array C (learners, n_features) like ``components_``: M = C' C.
+
+        The first is the metric after one iteration; passes follow each other.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from conemetric import BoostMetric
+        >>> X, y = load_iris(return_X_y=True)
+        >>> metric = BoostMetric(v=1.0, loss="logistic", max_iter=3, tol=0.5).fit(X, y)
+        >>> [C.shape for C in metric.staged_metrics()]
+        [(1, 4), (2, 4), (3, 4)]
+        """
+        check_is_fitted(self)
+        for L, ensemble, n_stages in self._passes:
+            for stage in range(1, n_stages + 1):
+                factor = ensemble.factor(stage)
+                yield (factor if L is None else L @ factor).T
+
+
+class EarlyStopping:
+    """Callback that counts the wrongly ordered held-out triplets and stops when the count has not fallen for a while."""
+
+    def __init__(self, operator, ensemble, patience, report=None):
+        self.operator, self.ensemble, self.patience, self.report = operator, ensemble, patience, report
+        self.best_stage, self.lowest = 0, np.inf
+
+    def __call__(self, record):
+        margins = self.operator.forward_factor(self.ensemble.factor())
+        record["validation_error"] = error = float((margins <= 0).sum()) / len(margins)
+        stage = self.ensemble.n_stages
+        if error < self.lowest:
+            self.best_stage, self.lowest = stage, error
+        if self.report is not None:
+            self.report(record)
+        return stage - self.best_stage >= self.patience
+
+
+def _same(triplets, others):
+    """Whether two sets of triplets, each sorted by point, are the same up to order."""
+    if len(triplets) != len(others):
+        return False
+    triplets, others = (np.unique(to_numpy(rows), axis=0) for rows in (triplets, others))
+    return np.array_equal(triplets, others)
+
+
+def _settled(results, tol):
+    before, after = (result.certificate.primal for result in results[-2:])
+    return abs(relative_gap(before, after)) <= tol
+
+
+def _joined(results):
+    """The last pass's result, with the history of all passes."""
+    last = results[-1]
+    for number, result in enumerate(results):
+        result.history["pass"] = np.full(len(result.history["iteration"]), number)
+    history = {name: np.concatenate([result.history[name] for result in results]) for name in last.history}
+    n_iter = sum(result.n_iter for result in results)
+    return SolveResult(last.primal_point, last.dual_point, last.certificate, n_iter, history)

@@ -1,0 +1,126 @@
+"""The BoostMetric programs with a smooth loss (Shen et al. 2012, eqs. 11, 18, 25, 26).
+
+    P(M) = loss(A(M)) + v Tr M,   M psd            D(u) = -loss*(-u),   A*(u) <= v I
+    exponential   loss = log sum_r exp(-rho_r)     u_r = exp(-rho_r) / sum_k exp(-rho_k)    D(u) = -sum u log u, u in the simplex
+    logistic      loss = sum_r log(1 + exp(-rho_r))   u_r = 1 / (1 + exp(rho_r))   D(u) = -sum u log u + (1-u) log(1-u), u in [0, 1]
+
+v keeps the scale of the paper: the exponential program is one logarithm of a sum, the logistic one a sum over triplets, so that
+the same v regularises the logistic program about m times less. Where triplets can be satisfied with a margin above v per unit of
+trace the exponential program has no minimum, and boosting is stopped by its iteration count.
+
+At any M, with u = u(A(M)), tau = Tr M and lambda = lambda_max(A*(u)), convexity gives
+
+    P(N) >= P(M) - [v tau - u'A(M)] - tau max(0, lambda - v)       for every psd N with Tr N <= tau,
+
+the Frank-Wolfe bound: `certify` returns it as the dual value, and max(0, lambda - v) / v, by which u misses the dual constraint, as
+the violation. For any N at all the bound is lower by at most (Tr N - tau) max(0, lambda - v); without violation it is global.
+"""
+
+from abc import abstractmethod
+
+import numpy as np
+from scipy import optimize
+
+from .. import spectral
+from ..arrays import float64, like, to_numpy
+from .base import Bounds, Problem
+
+MARGIN_LIMIT = 1e4  # no weight may move a margin further: where a program has no minimum, steps end here
+
+
+class BoostingLoss(Problem):
+    """Smooth loss of the margins A(M) plus v times the trace of M; see the module docstring.
+
+    Parameters
+    ----------
+    operator : Operator
+        One row per triplet.
+    v : float
+    """
+
+    def __init__(self, operator, v):
+        self.operator, self.v = operator, float(v)
+
+    @abstractmethod
+    def evaluate(self, margins):
+        """(loss, u, u'margins) at given margins, without overflow at any scale; loss and u'margins are floats."""
+
+    @abstractmethod
+    def slope(self, margins, change, weight):
+        """First and second derivative of the loss at ``margins + t change`` with respect to t, at t = ``weight``."""
+
+    def bounds(self, loss, captured, trace, leading):
+        """`Bounds` at a point with this loss, captured = u'A(M), trace = Tr M and leading = lambda_max(A*(u))."""
+        primal, excess = loss + self.v * trace, max(0.0, leading - self.v)
+        return Bounds(primal, primal - (self.v * trace - captured) - trace * excess, excess / self.v)
+
+    def certify(self, primal_point, dual_point=None):
+        """Bounds at M = L L' with L = ``primal_point``; the multipliers are recomputed from it."""
+        exact, L = type(self)(self.operator.astype(self.operator.xp.float64), self.v), float64(primal_point)
+        loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
+        leading, _ = spectral.leading_eigenpair(exact.operator.adjoint(u))
+        return self.bounds(loss, captured, float((L * L).sum()), leading)
+
+    def restricted(self, H, weights, tol):
+        """Weights that minimise the program over M = sum_j w_j z_j z_j', w >= 0, given the margins H[j] of each z_j z_j'.
+
+        L-BFGS-B from ``weights``, until no weight wants to move by a slope above ``tol``. Only the weights cross to the host.
+        """
+        unit = to_numpy((H * H).mean(1)).astype(np.float64) ** -0.5
+        largest = MARGIN_LIMIT / (to_numpy(abs(H).max(1) if self.operator.xp is np else H.abs().amax(1)) * unit)
+
+        def program(x):
+            w = x * unit
+            loss, u, _ = self.evaluate(like(w, H) @ H)
+            return loss + self.v * w.sum(), (self.v - to_numpy(H @ u)) * unit
+
+        options = {"maxcor": 30, "ftol": float(self.operator.xp.finfo(H.dtype).eps), "gtol": tol * unit.min(), "maxiter": 500}
+        bounds = optimize.Bounds(0.0, largest)
+        start = np.minimum(weights / unit, largest)
+        return optimize.minimize(program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options).x * unit
+
+
+class ExponentialLoss(BoostingLoss):
+    """BoostMetric-E: log sum_r exp(-A(M)_r) + v Tr M."""
+
+    def evaluate(self, margins):
+        xp = self.operator.xp
+        shift = -margins.min()
+        u = xp.exp(-margins - shift)
+        total = u.sum()
+        u /= total
+        shift, total, captured = _floats(xp, shift, total, u @ margins)
+        return shift + np.log(total), u, captured
+
+    def slope(self, margins, change, weight):
+        xp = self.operator.xp
+        exponent = -margins - weight * change
+        u = xp.exp(exponent - exponent.max())
+        weighted = u * change
+        total, first, second = _floats(xp, u.sum(), weighted.sum(), weighted @ change)
+        mean = first / total
+        return -mean, second / total - mean**2
+
+
+class LogisticLoss(BoostingLoss):
+    """BoostMetric-L: sum_r log(1 + exp(-A(M)_r)) + v Tr M."""
+
+    def evaluate(self, margins):
+        xp = self.operator.xp
+        loss = xp.logaddexp(xp.zeros_like(margins), -margins)
+        u = xp.exp(-margins - loss)
+        loss, captured = _floats(xp, loss.sum(), u @ margins)
+        return loss, u, captured
+
+    def slope(self, margins, change, weight):
+        xp = self.operator.xp
+        moved = margins + weight * change
+        u = xp.exp(-xp.logaddexp(xp.zeros_like(moved), moved))
+        weighted = u * change
+        first, second = _floats(xp, weighted.sum(), ((1 - u) * weighted) @ change)
+        return -first, second
+
+
+def _floats(xp, *scalars):
+    """Device scalars as Python floats, in one transfer."""
+    return xp.stack(scalars).tolist()

@@ -1,0 +1,237 @@
+"""BoostMetric's column generation: one rank-one learner per iteration, its weight alone or all weights re-optimised.
+
+    minimise P(M) = loss(A(M)) + v Tr M over M = sum_j w_j z_j z_j',  w >= 0,  |z_j| = 1     (problems.boosting_losses)
+    weak learner   z = leading eigenvector of A*(u),  u = -grad loss(A(M))                   [paper, eq. 24]
+    stage-wise     w_J is the root of v - d loss/dw, all earlier weights stay                 [Algorithm 3, eqs. 21, 30]
+    corrective     all weights by L-BFGS-B, from those before; zero weights are dropped       [Algorithm 4, Theorem 3.1]
+
+The paper stops where lambda_max(A*(u)) <= v. Stage-wise that need not be the optimum, because weights that turned out too large
+never shrink; so near there (lambda_max < 10v), once the weights promise more than a new learner, one corrective step is taken
+instead. With the paper's small v this does not happen.
+An iteration costs one adjoint and one rank-one forward, O(nD + pairs); corrective ones also products with the margins of the
+learners in use, at most max(2D, 32) of them: past that they are replaced by the eigenvectors of M, which is the same metric.
+
+Stops when lambda_max(A*(u)) - v <= tol v and the Frank-Wolfe gap v Tr M - u'A(M) + Tr M (lambda_max - v)_+ <= tol |P|. Until the
+first holds the iterates' dual value is minus infinity; both numbers are in the history, as ``violation`` and ``frank_wolfe_gap``.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .. import spectral
+from ..arrays import like, zeros
+from ..problems.boosting_losses import MARGIN_LIMIT
+from .base import Iterate, Solver
+
+SLOPE_TOL = 1e-4  # a weight is found when the slope has fallen to this part of the first
+INNER_TOL = 0.1  # corrective weights are found to this part of lambda_max - v
+
+
+@dataclass(frozen=True)
+class ColumnGeneration(Solver):
+    """Boosting of rank-one metrics; ``start`` is an `Ensemble` to go on from, which is extended in place.
+
+    Parameters
+    ----------
+    corrective : bool, default=False
+        Re-optimise all weights in every iteration instead of finding the new one alone.
+    root : {"newton", "bisection"}, default="newton"
+        How the new weight is found; the paper bisects.
+    """
+
+    corrective: bool = False
+    root: str = "newton"
+    requires: ClassVar[tuple[str, ...]] = ("operator", "v", "evaluate", "slope", "bounds", "restricted")
+    remedy: ClassVar[str] = (
+        "raise v, max_iter or tol (with a small v the program may have no minimum, and max_iter is what regularises)"
+    )
+
+    def _steps(self, problem, start):
+        operator, v = problem.operator, problem.v
+        ensemble = Ensemble(operator) if start is None else start
+        margins = operator.forward_factor(ensemble.factor())
+        rows, z, lowest, evaluations = None, None, np.inf, 0
+        while True:
+            loss, u, captured = problem.evaluate(margins)
+            leading, z = spectral.leading_eigenpair(operator.adjoint(u), start=z)
+            bounds = problem.bounds(loss, captured, ensemble.trace, leading)
+            gap, misfit = bounds.primal - bounds.dual, v * ensemble.trace - captured
+            extra = {
+                "frank_wolfe_gap": gap,
+                "excess": bounds.violation,
+                "learners": len(ensemble.weights),
+                "evaluations": evaluations,
+            }
+            dual = bounds.dual if bounds.violation <= self.tol else -np.inf
+            yield Iterate(bounds.primal, dual, ensemble.factor(), None, extra=extra)
+            if not bounds.primal < lowest:
+                return
+            lowest = bounds.primal
+            # v Tr M - u'A(M) is what the present weights could still give, the rest of the gap what new learners could
+            settled = leading < 10 * v and misfit > 0.5 * gap
+            if not (self.corrective or settled):
+                h, rows = operator.forward_factor(z[:, None]), None
+                weight, evaluations = self._weight(problem, margins, h)
+                ensemble.extend(z, weight)
+                margins += weight * h
+            else:
+                rows = LearnerMargins(operator, ensemble) if rows is None else rows
+                if bounds.violation > 0:
+                    rows.add(z)
+                margins = rows.correct(problem, INNER_TOL * max(leading - v, self.tol * v))
+
+    def _weight(self, problem, margins, h):
+        """The weight that minimises the program along a new learner with margins ``h``, and the evaluations it took."""
+
+        def slope(weight):
+            first, second = problem.slope(margins, h, weight)
+            return problem.v + first, second
+
+        return positive_root(slope, MARGIN_LIMIT / float(abs(h).max()), bisect=self.root == "bisection")
+
+
+def positive_root(slope, limit, tol=SLOPE_TOL, bisect=False):
+    """Zero of an increasing function that is negative at 0, by Newton's method kept inside a bracket.
+
+    Parameters
+    ----------
+    slope : callable
+        w -> (value, derivative).
+    limit : float
+        Returned when the function is still negative there.
+    tol : float
+        Ends at a value below ``tol`` times that at 0.
+    bisect : bool, default=False
+        Only double and halve, as the paper does.
+
+    Returns
+    -------
+    root : float
+    n_evaluations : int
+
+    Examples
+    --------
+    >>> from conemetric.solvers.column_generation import positive_root
+    >>> root, n_evaluations = positive_root(lambda w: (w * w - 4, 2 * w + 1), limit=100.0, tol=1e-9)
+    >>> round(root, 6)
+    2.0
+    """
+    value, derivative = slope(0.0)
+    if not value < 0:
+        return 0.0, 1
+    goal, low, high, w, n_evaluations = -tol * value, 0.0, np.inf, 0.0, 1
+    first = min(-value / derivative, limit) if derivative > 0 else limit
+    while high - low > 4 * np.finfo(float).eps * low:
+        newton = w - value / derivative if derivative > 0 and not bisect else np.inf
+        if high == np.inf:
+            w = min(newton, 8 * low, limit) if low > 0 else first
+        else:
+            w = newton if low < newton < high else 0.5 * (low + high)
+        value, derivative = slope(w)
+        n_evaluations += 1
+        if abs(value) <= goal or (value < 0 and w == limit):
+            break
+        low, high = (w, high) if value < 0 else (low, w)
+    return w, n_evaluations
+
+
+class Ensemble:
+    """M = sum_j w_j z_j z_j': the learners in the order found and, for every iteration, which were in use with what weights."""
+
+    def __init__(self, operator):
+        self._buffer = zeros((operator.n_features, 16), operator.empty_constraint_vector())
+        self._n_learners = 0
+        self._stages = []
+        self.use([], [])
+
+    @property
+    def trace(self):
+        return float(sum(self.weights))
+
+    @property
+    def n_stages(self):
+        """Iterations so far, the empty start not counted."""
+        return len(self._stages) - 1
+
+    def learn(self, z):
+        """Keep the direction ``z`` for use, and return its number."""
+        number, room = self._n_learners, self._buffer.shape[1]
+        if number == room:
+            larger = zeros((self._buffer.shape[0], 2 * room), self._buffer)
+            larger[:, :room] = self._buffer
+            self._buffer = larger
+        self._buffer[:, number] = z
+        self._n_learners += 1
+        return number
+
+    def extend(self, z, weight):
+        """A stage with one more learner, the others as they are."""
+        self.numbers.append(self.learn(z))
+        self.weights.append(weight)
+        self._mark()
+
+    def use(self, numbers, weights):
+        """A stage with these learners and these weights."""
+        self.numbers, self.weights = list(numbers), list(weights)
+        self._mark()
+
+    def _mark(self):
+        # the lists are only ever appended to, so that a stage is its lists and how much of them there was
+        self._stages.append((self.numbers, self.weights, len(self.weights)))
+
+    def factor(self, stage=-1):
+        """L with M = L L' after iteration ``stage`` (0: the empty start)."""
+        numbers, weights, count = self._stages[stage]
+        return self._buffer[:, numbers[:count]] * like(np.sqrt(weights[:count]), self._buffer)
+
+
+class LearnerMargins:
+    """The margins A(z_j z_j') of the learners in use, one row each, at most max(2D, 32) of them; for corrective steps."""
+
+    def __init__(self, operator, ensemble):
+        self.operator, self.ensemble = operator, ensemble
+        self.limit = max(2 * operator.n_features, 32)
+        self._rows = zeros((16, operator.n_constraints), operator.empty_constraint_vector())
+        self.numbers, self.weights = [], []
+        L = ensemble.factor()
+        if len(ensemble.weights) < self.limit:
+            for number, weight, column in zip(ensemble.numbers, ensemble.weights, L.T, strict=True):
+                self._append(number, weight, column / weight**0.5)
+        else:
+            self._load_eigenvectors(L)
+
+    def _load_eigenvectors(self, L):
+        """Start anew from the eigenvectors of L L'."""
+        self.numbers, self.weights = [], []
+        for column in spectral.canonical_factor(L).T:
+            weight = float((column * column).sum())
+            z = column / weight**0.5
+            self._append(self.ensemble.learn(z), weight, z)
+
+    def _append(self, number, weight, z):
+        count, room = len(self.numbers), len(self._rows)
+        if count == room:
+            larger = zeros((2 * room, self._rows.shape[1]), self._rows)
+            larger[:room] = self._rows
+            self._rows = larger
+        self._rows[count] = self.operator.forward_factor(z[:, None])
+        self.numbers.append(number)
+        self.weights.append(weight)
+
+    def add(self, z):
+        """A new learner, with weight zero until the next correction."""
+        if len(self.numbers) == self.limit:
+            self._load_eigenvectors(self.ensemble.factor())
+        self._append(self.ensemble.learn(z), 0.0, z)
+
+    def correct(self, problem, tol):
+        """Re-optimise all weights, drop the learners left without, and return the margins of the metric."""
+        rows = self._rows[: len(self.numbers)]
+        weights = problem.restricted(rows, np.array(self.weights), tol)
+        used = np.flatnonzero(weights)
+        self._rows[: len(used)] = rows[like(used, rows, self.operator.xp.int64)]
+        self.numbers, self.weights = [self.numbers[j] for j in used], weights[used].tolist()
+        self.ensemble.use(self.numbers, self.weights)
+        return like(weights[used], rows) @ self._rows[: len(used)]
