@@ -1,6 +1,7 @@
 """Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a certificate of optimality."""
 
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
+from .estimators.relative_comparisons import RelativeComparisons
 from .persistence import LearnedMetric, load_metric, save_metric
 from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
 
@@ -9,6 +10,7 @@ __all__ = [
     "FrobMetricCV",
     "FrobeniusSDPResult",
     "LearnedMetric",
+    "RelativeComparisons",
     "frobmetric_path",
     "load_metric",
     "save_metric",

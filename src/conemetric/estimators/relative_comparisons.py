@@ -10,7 +10,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import spectral
-from ..arrays import is_torch, like, to_numpy
+from ..arrays import like, to_numpy
 from ..operators import from_triplets
 from ..problems.relative_comparisons import RelativeComparison
 from ..solvers.dual_coordinate import DualCoordinate
@@ -32,9 +32,9 @@ class RelativeComparisons(MahalanobisMetric):
     C : float or "scale", default="scale"
         Weight of the loss, a sum over the triplets. "scale" makes the fit independent of the units of X: the C that `FrobMetric`
         takes for "scale", divided by the number of triplets.
-    transform : None, array-like (n_features, p), "pca" or callable, default=None
+    basis : None, array-like (n_features, p), "pca" or callable, default=None
         The matrix A. None is the identity: one weight per feature. "pca" takes the principal directions of X. A callable is a
-        kernel, called as ``transform(X, Y)`` and returning the matrix k(x, y), such as `sklearn.metrics.pairwise.rbf_kernel` or
+        kernel, called as ``basis(X, Y)`` and returning the matrix of k(x, y), such as `sklearn.metrics.pairwise.rbf_kernel` or
         a kernel of `sklearn.gaussian_process`: A then holds the training points in its feature space, one weight for each.
     n_targets, n_impostors : int, default=3
         Neighbours per point that make its triplets, when fitted from labels.
@@ -55,9 +55,9 @@ class RelativeComparisons(MahalanobisMetric):
         ``transform(X) = k(X, kernel_points_) @ components_.T``.
     feature_weights_ : array (p,)
         The learned w.
-    transform_ : array (n_features, p) or None
+    basis_ : array (n_features, p) or None
         The matrix A; None for the identity and for a kernel.
-    kernel_points_ : array
+    kernel_points_ : array or None
         With a kernel: the training points whose weight is positive.
     certificate_ : Certificate
         Objective of the weights, proven lower bound on the optimum, gap, status.
@@ -96,7 +96,7 @@ class RelativeComparisons(MahalanobisMetric):
 
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
-        "transform": [None, StrOptions({"pca"}), "array-like", callable],
+        "basis": [None, StrOptions({"pca"}), "array-like", callable],
         **TRIPLET_PARAMETERS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -109,7 +109,7 @@ class RelativeComparisons(MahalanobisMetric):
         self,
         C="scale",
         *,
-        transform=None,
+        basis=None,
         n_targets=3,
         n_impostors=3,
         n_components=None,
@@ -119,4 +119,92 @@ class RelativeComparisons(MahalanobisMetric):
         verbose=0,
     ):
         self.C = C
-        self.transform = transform
+        self.basis = basis
+        self.n_targets = n_targets
+        self.n_impostors = n_impostors
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, triplets=None):
+        """Learn the weights from labels or from triplets.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,), default=None
+            Class labels.
+        triplets : integer array-like (m, 3), default=None
+            Instead of y: row (i, j, k) says that row i of X is closer to row j than to row k.
+
+        Returns
+        -------
+        self
+        """
+        X, triplets = self._validate_triplets(X, y, triplets)
+        host, chosen = to_numpy(X).astype(np.float64), to_numpy(triplets)
+        A, mapped, gram = self._map(host)
+        C = self._scaled_C(host, chosen, gram) if self.C == "scale" else self.C
+        problem = RelativeComparison(from_triplets(mapped, chosen), C, gram, memory=get_config()["working_memory"] * 2**20)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        result = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed).solve(problem, callback=self._progress())
+        w = result.primal_point
+        self.C_, self.triplets_ = problem.C, triplets
+        self.feature_weights_, self.multipliers_ = like(w, X), like(result.dual_point[0], X)
+        self.basis_, self.kernel_points_ = None if A is None else like(A, X), None
+        kept = w > 0 if w.any() else np.arange(len(w)) == 0
+        if callable(self.basis):
+            self.kernel_points_ = X[like(np.flatnonzero(kept), triplets)]
+            A = np.eye(kept.sum())
+        else:
+            A = (np.eye(len(w)) if A is None else A)[:, kept]
+        return self._store(result, like(A * np.sqrt(w[kept]), X))
+
+    def _map(self, X):
+        """The matrix A where there is one, the mapped points A'x (rows), and A'A (None for the identity)."""
+        if self.basis is None:
+            return None, X, None
+        if callable(self.basis):
+            K = self._kernel(X, X)
+            if not np.allclose(K, K.T, rtol=1e-5, atol=1e-8 * abs(K).max()):
+                raise ValueError("basis is not a kernel: its matrix on the rows of X is not symmetric.")
+            return None, K, K
+        if isinstance(self.basis, str):
+            pca = PCA().fit(X)
+            A = pca.components_[pca.singular_values_ > X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]].T
+            return A, X @ A, None
+        A = check_array(to_numpy(self.basis), dtype=np.float64, input_name="basis")
+        if A.shape[0] != X.shape[1]:
+            raise ValueError(f"basis has shape {A.shape}; give one row for each of the {X.shape[1]} features of X.")
+        return A, X @ A, A.T @ A
+
+    def _kernel(self, X, Y):
+        K = np.asarray(self.basis(X, Y), dtype=np.float64)
+        if K.shape != (len(X), len(Y)) or not np.isfinite(K).all():
+            raise ValueError(
+                f"basis returned an array of shape {K.shape} for {len(X)} and {len(Y)} points; give a kernel that returns one "
+                "finite value for each pair of them."
+            )
+        return K
+
+    def _scaled_C(self, X, triplets, gram):
+        """The C of `FrobMetric`, whose loss is a mean, for the sum here; distances are those of the kernel where there is one."""
+        points = spectral.factor(gram) if callable(self.basis) else X
+        return scaled_C(from_triplets(points, triplets)) / len(triplets)
+
+    def _features(self, X):
+        if self.kernel_points_ is None:
+            return X
+        return like(self._kernel(to_numpy(X), to_numpy(self.kernel_points_)), X)
+
+    def get_mahalanobis_matrix(self):
+        """The learned matrix M = A diag(w) A', n_features_in_ x n_features_in_; a kernel has none in the space of X."""
+        if getattr(self, "kernel_points_", None) is not None:
+            raise ValueError(
+                "The metric of a kernel lives in the kernel's feature space and has no matrix in the space of X; "
+                "use transform, pair_distance or get_metric."
+            )
+        return super().get_mahalanobis_matrix()
