@@ -2,6 +2,7 @@
 
 from .estimators.boostmetric import BoostMetric
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
+from .estimators.relative_comparisons import RelativeComparisons
 from .persistence import LearnedMetric, load_metric, save_metric
 from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
 
@@ -11,6 +12,7 @@ __all__ = [
     "FrobMetricCV",
     "FrobeniusSDPResult",
     "LearnedMetric",
+    "RelativeComparisons",
     "frobmetric_path",
     "load_metric",
     "save_metric",

@@ -124,8 +124,12 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             ``X @ components_.T``.
         """
         check_is_fitted(self)
-        X = self._validate_X(X)
+        X = self._features(self._validate_X(X))
         return X @ like(self.components_, X).T
+
+    def _features(self, X):
+        """What ``components_`` is applied to: X itself, unless a subclass learns its metric in other features of the points."""
+        return X
 
     def get_mahalanobis_matrix(self):
         """The learned matrix M, positive semidefinite, n_features_in_ x n_features_in_."""
@@ -149,7 +153,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             raise ValueError(
                 f"pairs has shape {tuple(pairs.shape)}; give two points for each pair, (n_pairs, 2, {self.n_features_in_})."
             )
-        difference = self._validate_X(pairs[:, 0]) - self._validate_X(pairs[:, 1])
+        first, second = (self._features(self._validate_X(pairs[:, side])) for side in (0, 1))
+        difference = first - second
         mapped = difference @ like(self.components_, difference).T
         return (mapped * mapped).sum(1) ** 0.5
 
@@ -160,10 +165,10 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def get_metric(self):
         """A function ``metric(u, v, squared=False)`` of two points, for code that takes a callable (SciPy, scikit-learn)."""
         check_is_fitted(self)
-        components = to_numpy(self.components_).copy()
+        components, features = to_numpy(self.components_).copy(), self._features
 
         def metric(u, v, squared=False):
-            mapped = components @ (np.asarray(u) - np.asarray(v))
+            mapped = components @ (features(np.asarray(u)[None]) - features(np.asarray(v)[None]))[0]
             value = float(mapped @ mapped)
             return value if squared else value**0.5
 

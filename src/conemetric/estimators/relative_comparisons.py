@@ -1,0 +1,210 @@
+"""RelativeComparisons: weights of features, directions or kernel functions from relative comparisons (Schultz & Joachims 2004)."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import _fit_context
+from sklearn.decomposition import PCA
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .. import spectral
+from ..arrays import like, to_numpy
+from ..operators import from_triplets
+from ..problems.relative_comparisons import RelativeComparison
+from ..solvers.dual_coordinate import DualCoordinate
+from .base import TRIPLET_PARAMETERS, MahalanobisMetric
+from .frobmetric import scaled_C
+
+
+class RelativeComparisons(MahalanobisMetric):
+    """Metric M = A diag(w) A' with learned weights w >= 0, from triplets "i is closer to j than to k".
+
+    Solves, with z = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for each triplet, ::
+
+        min over w >= 0 of 1/2 ||A diag(w) A'||_F^2 + C sum max(0, 1 - w'z)
+
+    and returns a proof of how far from the optimum it stopped (``certificate_``).
+
+    Parameters
+    ----------
+    C : float or "scale", default="scale"
+        Weight of the loss, a sum over the triplets. "scale" makes the fit independent of the units of X: the C that `FrobMetric`
+        takes for "scale", divided by the number of triplets.
+    basis : None, array-like (n_features, p), "pca" or callable, default=None
+        The matrix A. None is the identity: one weight per feature. "pca" takes the principal directions of X. A callable is a
+        kernel, called as ``basis(X, Y)`` and returning the matrix of k(x, y), such as `sklearn.metrics.pairwise.rbf_kernel` or
+        a kernel of `sklearn.gaussian_process`: A then holds the training points in its feature space, one weight for each.
+    n_targets, n_impostors : int, default=3
+        Neighbours per point that make its triplets, when fitted from labels.
+    n_components : int, default=None
+        Keep only this many leading directions of the learned metric. None keeps all.
+    tol : float, default=1e-3
+        Largest certified relative gap at which to stop.
+    max_iter : int, default=1000
+        An iteration is a coordinate sweep, or as many Newton steps as read about a million entries of z.
+    random_state : int, RandomState or None
+        Draws the order of the coordinate sweeps.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        ``transform(X) = X @ components_.T``; with a kernel, (rank, number of positive weights) and
+        ``transform(X) = k(X, kernel_points_) @ components_.T``.
+    feature_weights_ : array (p,)
+        The learned w.
+    basis_ : array (n_features, p) or None
+        The matrix A; None for the identity and for a kernel.
+    kernel_points_ : array or None
+        With a kernel: the training points whose weight is positive.
+    certificate_ : Certificate
+        Objective of the weights, proven lower bound on the optimum, gap, status.
+    objective_, n_iter_, history_
+        Primal objective, iterations, and scalars per iteration (``steps``: Newton steps so far).
+    C_ : float
+        The C that was used, in the units of X.
+    multipliers_ : array (m,)
+        Dual solution, one multiplier per triplet, between 0 and C.
+    triplets_ : integer array (m, 3)
+
+    Notes
+    -----
+    The solver runs on the host in float64: its steps are sequential and read a handful of numbers each. A PyTorch tensor is
+    copied there once, and the fitted arrays are returned to its device and precision. The m x p array of the z is stored while
+    it fits scikit-learn's ``working_memory`` (see `sklearn.set_config`; 1 GiB unless changed), and computed again in blocks
+    whenever it is read otherwise.
+
+    References
+    ----------
+    Schultz & Joachims, "Learning a Distance Metric from Relative Comparisons", NIPS 16, 2004.
+    Nguyen, Morell & De Baets, "An efficient method for solving a quadratic programming problem derived from distance metric
+    learning", Investigación Operacional, 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import RelativeComparisons
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = RelativeComparisons().fit(X, y)
+    >>> bool(metric.certificate_.relative_gap <= 1e-3)
+    True
+    >>> int(metric.feature_weights_.argmax())  # petal width
+    3
+    """
+
+    _parameter_constraints = {
+        "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        "basis": [None, StrOptions({"pca"}), "array-like", callable],
+        **TRIPLET_PARAMETERS,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C="scale",
+        *,
+        basis=None,
+        n_targets=3,
+        n_impostors=3,
+        n_components=None,
+        tol=1e-3,
+        max_iter=1000,
+        random_state=None,
+        verbose=0,
+    ):
+        self.C = C
+        self.basis = basis
+        self.n_targets = n_targets
+        self.n_impostors = n_impostors
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, triplets=None):
+        """Learn the weights from labels or from triplets.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,), default=None
+            Class labels.
+        triplets : integer array-like (m, 3), default=None
+            Instead of y: row (i, j, k) says that row i of X is closer to row j than to row k.
+
+        Returns
+        -------
+        self
+        """
+        X, triplets = self._validate_triplets(X, y, triplets)
+        host, chosen = to_numpy(X).astype(np.float64), to_numpy(triplets)
+        A, mapped, gram = self._map(host)
+        C = self._scaled_C(host, chosen, gram) if self.C == "scale" else self.C
+        problem = RelativeComparison(from_triplets(mapped, chosen), C, gram, memory=get_config()["working_memory"] * 2**20)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        result = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed).solve(problem, callback=self._progress())
+        w = result.primal_point
+        self.C_, self.triplets_ = problem.C, triplets
+        self.feature_weights_, self.multipliers_ = like(w, X), like(result.dual_point[0], X)
+        self.basis_, self.kernel_points_ = None if A is None else like(A, X), None
+        kept = w > 0 if w.any() else np.arange(len(w)) == 0
+        if callable(self.basis):
+            self.kernel_points_ = X[like(np.flatnonzero(kept), triplets)]
+            A = np.eye(kept.sum())
+        else:
+            A = (np.eye(len(w)) if A is None else A)[:, kept]
+        return self._store(result, like(A * np.sqrt(w[kept]), X))
+
+    def _map(self, X):
+        """The matrix A where there is one, the mapped points A'x (rows), and A'A (None for the identity)."""
+        if self.basis is None:
+            return None, X, None
+        if callable(self.basis):
+            K = self._kernel(X, X)
+            if not np.allclose(K, K.T, rtol=1e-5, atol=1e-8 * abs(K).max()):
+                raise ValueError("basis is not a kernel: its matrix on the rows of X is not symmetric.")
+            return None, K, K
+        if isinstance(self.basis, str):
+            pca = PCA().fit(X)
+            A = pca.components_[pca.singular_values_ > X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]].T
+            return A, X @ A, None
+        A = check_array(to_numpy(self.basis), dtype=np.float64, input_name="basis")
+        if A.shape[0] != X.shape[1]:
+            raise ValueError(f"basis has shape {A.shape}; give one row for each of the {X.shape[1]} features of X.")
+        return A, X @ A, A.T @ A
+
+    def _kernel(self, X, Y):
+        K = np.asarray(self.basis(X, Y), dtype=np.float64)
+        if K.shape != (len(X), len(Y)) or not np.isfinite(K).all():
+            raise ValueError(
+                f"basis returned an array of shape {K.shape} for {len(X)} and {len(Y)} points; give a kernel that returns one "
+                "finite value for each pair of them."
+            )
+        return K
+
+    def _scaled_C(self, X, triplets, gram):
+        """The C of `FrobMetric`, whose loss is a mean, for the sum here; distances are those of the kernel where there is one."""
+        points = spectral.factor(gram) if callable(self.basis) else X
+        return scaled_C(from_triplets(points, triplets)) / len(triplets)
+
+    def _features(self, X):
+        if self.kernel_points_ is None:
+            return X
+        return like(self._kernel(to_numpy(X), to_numpy(self.kernel_points_)), X)
+
+    def get_mahalanobis_matrix(self):
+        """The learned matrix M = A diag(w) A', n_features_in_ x n_features_in_; a kernel has none in the space of X."""
+        if getattr(self, "kernel_points_", None) is not None:
+            raise ValueError(
+                "The metric of a kernel lives in the kernel's feature space and has no matrix in the space of X; "
+                "use transform, pair_distance or get_metric."
+            )
+        return super().get_mahalanobis_matrix()

@@ -1,0 +1,108 @@
+"""The relative-comparison program of Schultz & Joachims (2004), as FastQP states it (Nguyen, Morell & De Baets 2015, 2.3 and 3.8).
+
+    P(w)      = 1/2 w'Lw + C sum_i max(0, 1 - z_i'w),        w >= 0
+    D(lam, t) = 1'lam - 1/2 (Z'lam + t)' L^-1 (Z'lam + t),   0 <= lam <= C, t >= 0
+    w(lam, t) = L^-1 (Z'lam + t)
+
+with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet (i, j, k), and the metric M = A diag(w) A'.
+
+L is never inverted. With y = L^-1 (Z'lam + t) in place of t the dual reads
+
+    D(lam, y) = 1'lam - 1/2 y'Ly,                            0 <= lam <= C, Ly >= Z'lam
+
+which also holds for a singular L. No entry of L is negative, so any y becomes feasible by adding max(0, Z'lam - Ly) / diag(L) to
+it. For all w >= 0 and all such (lam, y), P(w) >= D(lam, y), and both are the optimum at the solution, where y = w.
+"""
+
+import numpy as np
+
+from ..operators import kernels
+from .base import Bounds, Problem
+
+BLOCK = 1 << 21  # entries of Z worked on at a time
+
+
+class RelativeComparison(Problem):
+    """See the module docstring.
+
+    Parameters
+    ----------
+    operator : DifferenceOperator on NumPy float64
+        Over the mapped points A'x, one row per triplet.
+    C : float
+        Weight of the hinge loss, a sum over triplets.
+    gram : array (p, p), default=None
+        A'A; None for the identity.
+    memory : int, default=2**30
+        Bytes that Z may take. A larger Z is not stored; its rows are computed again in blocks whenever they are read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.operators import from_triplets
+    >>> from conemetric.problems.relative_comparisons import RelativeComparison
+    >>> X = np.array([[0.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
+    >>> problem = RelativeComparison(from_triplets(X, [[0, 1, 2]]), C=1.0)  # z = (1, -4)
+    >>> problem.certify(np.array([1.0, 0.0]), (np.array([1.0]), np.array([1.0, 0.0])))
+    Bounds(primal=0.5, dual=0.5, violation=0.0)
+    """
+
+    def __init__(self, operator, C, gram=None, memory=1 << 30):
+        self.operator, self.C = operator, float(C)
+        m, p = operator.n_constraints, operator.n_features
+        self.L = np.eye(p) if gram is None else np.ascontiguousarray(gram, dtype=np.float64) ** 2
+        self.diagonal = np.diag(self.L).copy()
+        self.is_diagonal = np.count_nonzero(self.L) == np.count_nonzero(self.diagonal)
+        # a zero on the diagonal is a zero column of A: that weight changes nothing, and stays zero
+        self.inverse_diagonal = np.divide(1.0, self.diagonal, out=np.zeros(p), where=self.diagonal > 0)
+        step = min(m, max(1, BLOCK // p))
+        self.slices = [slice(start, min(start + step, m)) for start in range(0, m, step)]
+        stored = m * p * self.L.itemsize <= memory
+        Z, buffer = np.empty((m if stored else 0, p)), np.empty((step, p))
+        self.rows = (Z, buffer, operator.X, operator.a, operator.b, operator.row_start, operator.pair, operator.weight)
+        if stored:
+            self._fill(slice(0, m), Z)
+
+    def _fill(self, rows, out):
+        n = rows.stop - rows.start
+        kernels.threaded(kernels.comparison_rows, n, 8 * n * out.shape[1], rows.start, *self.rows[2:], out)
+
+    def block(self, rows):
+        """The rows of Z in one of ``slices``; a block that is not stored is valid until the next is asked for."""
+        Z, buffer = self.rows[:2]
+        if len(Z) > 0:
+            return Z[rows]
+        out = buffer[: rows.stop - rows.start]
+        self._fill(rows, out)
+        return out
+
+    def margins(self, w):
+        """Zw, one value per triplet."""
+        out = np.empty(self.operator.n_constraints)
+        kernels.rows_forward(self.rows, w, out)
+        return out
+
+    def combine(self, lam):
+        """Z'lam, one value per weight."""
+        out = np.zeros(self.operator.n_features)
+        kernels.rows_adjoint(self.rows, lam, out)
+        return out
+
+    def cover(self, y, combined):
+        """The least raise of y along the coordinates, each on its own, that makes Ly >= Z'lam = ``combined``."""
+        return y + np.maximum(combined - self.L @ y, 0.0) * self.inverse_diagonal
+
+    def primal_value(self, w, loss):
+        """P(w), given the sum of the hinge losses."""
+        return 0.5 * float(w @ (self.L @ w)) + self.C * float(loss)
+
+    def dual_value(self, total, y):
+        """D(lam, y), given the sum of lam and a feasible y."""
+        return float(total) - 0.5 * float(y @ (self.L @ y))
+
+    def certify(self, primal_point, dual_point):
+        w = np.maximum(primal_point, 0.0)
+        lam, y = np.clip(dual_point[0], 0.0, self.C), dual_point[1]
+        y = self.cover(y, self.combine(lam))
+        loss = np.maximum(1 - self.margins(w), 0.0).sum()
+        return Bounds(self.primal_value(w, loss), self.dual_value(lam.sum(), y))

@@ -1,0 +1,65 @@
+"""Dual coordinate ascent for the relative-comparison program (FastQP: Nguyen, Morell & De Baets 2015), finished by Newton steps.
+
+    P(w) = 1/2 w'Lw + C sum_i max(0, 1 - z_i'w),  w >= 0          D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= C, Ly >= Z'lam
+    w(lam) = max(0, Z'lam) / diag(L)     for diagonal L           dD/dlam_i = 1 - z_i'w
+
+(problems.relative_comparisons). A sweep maximises D over each multiplier in turn, in random order, keeping w up to date
+[algorithm 2; eq. 3.13 for the step, lam_i = C where z_i = 0]. The paper updates t once a sweep; with L diagonal the best t for the
+current multipliers is known in closed form, so here it is never out of date. Multipliers at a bound whose gradient points
+outwards by more than anything moved in the last sweep are left out of the next (shrinking, as in LIBLINEAR).
+
+The first sweeps gain a digit each when C is moderate, and then fewer and fewer; with a large C (vowel in raw units, C = 1: a
+relative gap of 0.3 after 1,000 sweeps) none does. So sweeps go on only while each divides the gap by `WORTHWHILE`, and
+`SemismoothNewton` takes over from their point. It starts at once when L is not diagonal: there a coordinate step moves every
+weight through L^-1, and stalls as the conditioning of L grows.
+
+Stops when (P - D) / max(|P|, |D|) <= tol.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..operators import kernels
+from .base import Iterate, Solver, relative_gap
+from .semismooth_newton import SemismoothNewton
+
+WORTHWHILE = 4.0
+FEW = 1 << 16  # entries of Z up to which all the Newton steps cost less than a few sweeps
+
+
+@dataclass(frozen=True)
+class DualCoordinate(Solver):
+    """See the module docstring; ``start`` is a pair (multipliers, weights), ``seed`` draws the order of the sweeps."""
+
+    seed: int = 0
+    requires: ClassVar[tuple[str, ...]] = ("block", "slices", "is_diagonal", "combine", *SemismoothNewton.requires)
+
+    def _steps(self, problem, start):
+        if problem.is_diagonal and problem.operator.n_constraints * len(problem.L) > FEW:
+            start = yield from self._sweeps(problem, start)
+        yield from SemismoothNewton(self.tol, self.max_iter)._steps(problem, start)
+
+    def _sweeps(self, problem, start):
+        """Sweep while it pays; returns the last multipliers and weights."""
+        m, C, inverse = problem.operator.n_constraints, problem.C, problem.inverse_diagonal
+        rng = np.random.default_rng(self.seed)
+        lam = np.zeros(m) if start is None else np.clip(start[0], 0.0, C)
+        combined = problem.combine(lam)
+        w = np.maximum(combined, 0.0) * inverse
+        active, bound, last = np.ones(m, dtype=bool), np.inf, np.inf
+        while True:
+            loss = np.maximum(1 - problem.margins(w), 0.0).sum()
+            primal, dual = problem.primal_value(w, loss), problem.dual_value(lam.sum(), w)
+            yield Iterate(primal, dual, w.copy(), (lam.copy(), w.copy()), extra={"steps": 0})
+            gap = relative_gap(primal, dual)
+            if not gap < last / WORTHWHILE:
+                return lam, w
+            last, worst = gap, 0.0
+            for number in rng.permutation(len(problem.slices)):
+                rows = problem.slices[number]
+                order = rng.permutation(rows.stop - rows.start)
+                args = (combined, w, lam[rows], active[rows])
+                worst = max(worst, kernels.dual_sweep(problem.block(rows), order, inverse, C, bound, *args))
+            bound = worst if worst > 0 else np.inf
