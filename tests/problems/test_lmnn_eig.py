@@ -20,7 +20,7 @@ def conic_optimum(X, T, gamma, scatter):
     M = cp.Variable((D, D), PSD=True)
     loss = cp.sum(cp.pos(1 - A.reshape(len(T), -1) @ cp.vec(M, order="C")))
     problem = cp.Problem(cp.Minimize((1 - gamma) * loss + gamma * cp.trace(scatter @ M)))
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    problem.solve(solver=cp.CLARABEL)
     return problem.value
 
 

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..arrays import float64, like, namespace, to_index
 from ..operators import from_pairs, from_triplets
+from ..problems.base import Bounds
 from ..problems.dml_eig import DMLEigProgram
 from ..problems.eigenvalue import whiten
 from ..problems.lmnn_eig import LMNNEigProgram
@@ -62,8 +63,8 @@ class DMLEig(_EigenvalueMetric):
     mu : float or "auto", default="auto"
         Smoothing of "frank-wolfe" (the paper: 1e-4). "auto" suits ``tol`` and the units of X.
     ridge : float, default=1e-8
-        Added to X_S, as this part of the diagonal that as many pairs of random rows would give it. Raise it when X has more features
-        than similar pairs: X_S is then singular, and the metric lives where similar pairs do not differ.
+        Added to X_S, as this part of the diagonal that as many pairs of random rows would give it. Raise it when X has more
+        features than similar pairs: X_S is then singular, and the metric lives where similar pairs do not differ.
     n_targets, n_impostors : int, default=3
         From labels, each point with its targets makes similar pairs, each point with its impostors dissimilar ones.
     n_components : int, default=None
@@ -80,8 +81,8 @@ class DMLEig(_EigenvalueMetric):
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
     objective_ : float
-        The smallest squared distance of a dissimilar pair. 0 when one such pair coincides: every metric is then optimal, and the one
-        learned is that of the other pairs.
+        The smallest squared distance of a dissimilar pair. 0 when one such pair coincides: every metric is then optimal, and
+        the one learned is that of the other pairs.
     certificate_ : Certificate
         Of a maximisation, so with both signs changed: ``primal`` = -objective_, ``-dual`` = proven upper bound on the optimum.
     n_iter_, history_
@@ -153,8 +154,8 @@ class DMLEig(_EigenvalueMetric):
         """
         X, pairs, similar = self._validate_pairs(X, y, pairs, similar)
         whitened, R = whiten(X, pairs[similar], self.ridge)
-        operator = from_pairs(whitened, pairs[~similar])
-        apart = operator.combine(operator.pair_lengths) > 0
+        original, operator = from_pairs(X, pairs[~similar]), from_pairs(whitened, pairs[~similar])
+        apart = original.combine(original.pair_lengths) > 0
         if not bool(apart.any()):
             raise ValueError(
                 f"all {len(apart)} dissimilar pairs join coinciding points, so no metric can separate them; "
@@ -169,9 +170,8 @@ class DMLEig(_EigenvalueMetric):
                 stacklevel=2,
             )
             result = self._solve(DMLEigProgram(operator.subset(to_index(apart)), X.dtype))
-            proof = like(~apart, X)
-            bounds = DMLEigProgram(operator).certify(result.primal_point, proof)
-            result = replace(result, dual_point=proof, certificate=Certificate.from_bounds(bounds, result.status))
+            zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
+            result = replace(result, dual_point=like(~apart, X), certificate=zero)
         self.pairs_, self.similar_, self.multipliers_ = pairs, similar, result.dual_point
         L = result.primal_point
         self._store_whitened(result, L / (L * L).sum() ** 0.5, R, X.dtype)
@@ -186,7 +186,8 @@ class DMLEig(_EigenvalueMetric):
 class LMNNEig(_EigenvalueMetric):
     """Large-margin nearest-neighbour metric by eigenvalue optimisation, to the optimum of its semidefinite program.
 
-    Solves, over positive semidefinite M and triplets (i, j, k), with X_S the scatter matrix of the distinct pairs (i, j) (plus a ridge), ::
+    Solves, over positive semidefinite M and triplets (i, j, k), with X_S the scatter matrix of the distinct pairs (i, j) (plus a
+    ridge), ::
 
         min (1 - gamma) sum max(0, 1 - (d_ik' M d_ik - d_ij' M d_ij)) + gamma <X_S, M>
 

@@ -39,7 +39,7 @@ class SpectralDual(Problem):
     sign = 1.0
     sigma = 1.0
     offset: Any = None  # K0, or None for zero
-    unit = 1.0  # natural size of one multiplier; the solver works in u / unit
+    unit: Any = 1.0  # natural size of a multiplier, a number or one per constraint; the solver works in u / unit
     constant = 0.0  # added to the dual value
 
     def start(self):

@@ -4,9 +4,9 @@
     D(u) = b'u,                                     0 <= u <= c,  A*(u) <= w I
     any u >= 0, times min(c / max u, w / lambda_max(A*(u))), is dual feasible
 
-For b = 1 this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi = 1" (Lemma 2): a point of value delta there,
-divided by delta, is a point of value 1/delta here, and the paper's bound max(max u / c, lambda_max(A*(u)) / w) over the simplex is
-one over the bound above. The proximal subproblem
+For b = 1 this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi = 1" (Lemma 2): a point of value delta
+there, divided by delta, is a point of value 1/delta here, and the paper's bound max(max u / c, lambda_max(A*(u)) / w) over
+the simplex is one over the bound above. The proximal subproblem
 
     min P(S) + ||S - S_k||_F^2 / (2 sigma)
 
@@ -14,6 +14,7 @@ has a dual in the form of `SpectralDual`, with K(u) = S_k / sigma - w I + A*(u):
 """
 
 import math
+from functools import cached_property
 
 from .. import spectral
 from ..arrays import float64, namespace, zeros
@@ -84,10 +85,11 @@ class EigenvalueProgram(Problem):
         return trace + self.loss_weight * float(float64(missing).sum())
 
     def lower_bound(self, u):
-        """D of u scaled to feasibility."""
+        """D of u scaled to feasibility (of equal multipliers where u is zero)."""
         u = self.operator.xp.clip(u, 0, None)
-        largest, top = spectral.largest_eigenvalue(self.operator.adjoint(u)), float(u.max())
-        scale = min(self.loss_weight / top if top > 0 else 0.0, self.trace_weight / largest if largest > 0 else math.inf)
+        u = u if float(u.max()) > 0 else u + 1
+        largest = spectral.largest_eigenvalue(self.operator.adjoint(u))
+        scale = min(self.loss_weight / float(u.max()), self.trace_weight / largest if largest > 0 else math.inf)
         return scale * float(float64(self.target * u).sum())
 
     def bounds(self, L, u):
@@ -108,13 +110,16 @@ class EigenvalueProgram(Problem):
     # ---- for the proximal-point method
 
     def start(self):
-        """Equal multipliers, as large as feasible; the zero matrix, as its factor; and a first sigma in the units of the program."""
-        ones = self.operator.empty_constraint_vector() + 1
-        largest = spectral.largest_eigenvalue(self.operator.adjoint(ones))
-        scale = min(self.loss_weight, self.trace_weight / largest if largest > 0 else math.inf)
-        scale = scale if math.isfinite(scale) else 1.0
-        nothing = zeros((self.operator.n_features, 0), ones)
-        return scale * ones, nothing, scale * self.operator.n_constraints / self.trace_weight**2
+        """Feasible multipliers; the zero matrix, as its factor; and a first sigma in the units of the program."""
+        largest = spectral.largest_eigenvalue(self.operator.adjoint(self.unit))
+        scale = min(self.loss_weight / float(self.unit.max()), self.trace_weight / largest if largest > 0 else math.inf)
+        u = scale * self.unit
+        return u, zeros((self.operator.n_features, 0), u), float(u.sum()) / self.trace_weight**2
+
+    @cached_property
+    def unit(self):
+        """Natural size of each multiplier, up to scale."""
+        return self.operator.empty_constraint_vector() + 1
 
     def proximal(self, center, sigma):
         """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), S_k = L_k L_k' with L_k = ``center``."""
@@ -140,7 +145,7 @@ class ProximalDual(SpectralDual):
     def __init__(self, program, center, sigma):
         self.program, self.center, self.sigma = program, center, sigma
         self.operator, self.upper, self.linear = program.operator, program.loss_weight, program.target
-        self.offset = program.offset(center, sigma)
+        self.unit, self.offset = program.unit, program.offset(center, sigma)
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
     def primal_value(self, margins, squared_norm, factor):

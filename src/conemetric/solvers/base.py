@@ -37,8 +37,10 @@ class Status(StrEnum):
 
 
 def relative_gap(primal, dual):
-    """(primal - dual) / max(|primal|, |dual|), and 0 where both are 0."""
+    """(primal - dual) / max(|primal|, |dual|); 0 where both are 0, infinite where one is."""
     size = max(abs(primal), abs(dual))
+    if size == np.inf:
+        return np.inf
     return (primal - dual) / size if size > 0 else 0.0
 
 

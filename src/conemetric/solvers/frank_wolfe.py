@@ -4,11 +4,14 @@
     f_mu(S, xi) = -mu log sum_r exp(-(xi_r + A(S)_r) / mu),    u = softmax(-(xi + A(S)) / mu) its weights on the constraints
     f(S, xi) <= f* <= max(lambda_max(A*(u)) / w, max u / c)    for every u in the simplex: the certificate of the unsmoothed game
 
-Step t moves by 2/(t+1) towards the best vertex against u: v v'/w with v the leading eigenvector of A*(u), or one entry of xi. Only that
-eigenvector is computed (warm-started Lanczos where D is large), and the margins are carried along, one rank-one forward per step.
+Step t moves by 2/(t+1) towards the best vertex against u: v v'/w with v the leading eigenvector of A*(u), or one entry of xi.
+Only that eigenvector is computed (warm-started Lanczos where D is large), and the margins are carried along, one rank-one
+forward per step.
 
-This is the paper's baseline. It is O(1/t) on the smoothed problem, and its certified gap on the true one is still several percent after
-1,000 steps: use `solvers.proximal_point` to reach a tolerance. Stops when (primal - dual) / max(|primal|, |dual|) <= tol.
+This is the paper's baseline. It is O(1/t) on the smoothed problem, and its certified gap on the true one is still several
+percent after 1,000 steps: use `solvers.proximal_point` to reach a tolerance.
+
+Stops when (primal - dual) / max(|primal|, |dual|) <= tol.
 """
 
 import math
