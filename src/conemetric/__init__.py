@@ -1,6 +1,7 @@
 """Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a certificate of optimality."""
 
 from .estimators.boostmetric import BoostMetric
+from .estimators.dml_eig import DMLEig, LMNNEig
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
 from .estimators.relative_comparisons import RelativeComparisons
 from .persistence import LearnedMetric, load_metric, save_metric
@@ -8,9 +9,11 @@ from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
 
 __all__ = [
     "BoostMetric",
+    "DMLEig",
     "FrobMetric",
     "FrobMetricCV",
     "FrobeniusSDPResult",
+    "LMNNEig",
     "LearnedMetric",
     "RelativeComparisons",
     "frobmetric_path",

@@ -90,6 +90,13 @@ def leading_eigenpair(S, start=None, tol=0.0):
     return float(values[0]), vectors[:, 0]
 
 
+def largest_eigenvalue(S):
+    """Largest eigenvalue of S, as a float."""
+    if isinstance(S, np.ndarray) and S.shape[0] <= PARTIAL_FROM:
+        return float(np.linalg.eigvalsh(S)[-1])
+    return leading_eigenpair(S)[0]
+
+
 def leading_eigenpairs(S, k, start=None, tol=0.0):
     """The k largest eigenvalues (descending) and their eigenvectors; S may also be a SciPy ``LinearOperator``."""
     n = S.shape[0]

@@ -67,6 +67,27 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self._check_n_components(X)
         return X, found
 
+    def _validate_pairs(self, X, y, pairs, similar):
+        """X, its pairs and which are similar, from labels by the papers' rule or as the user gives them."""
+        if pairs is None:
+            if similar is not None:
+                raise ValueError("Got similar without pairs; give both, or labels y.")
+            X, y = self._validate_labels(X, y)
+            found, similar = constraints.pairs_from_labels(X, y, self.n_targets, self.n_impostors)
+        else:
+            if y is not None:
+                raise ValueError("Got both y and pairs; give labels or pairs, not both.")
+            if similar is None:
+                raise ValueError("Got pairs without similar; say of each pair whether its points are alike.")
+            X = self._validate_X(X, reset=True, min_samples=2)
+            found = like(constraints.check_pairs(pairs, len(X)), X, namespace(X).int64)
+            mask = constraints.check_similar(similar, len(found))
+            if mask.all() or not mask.any():
+                raise ValueError(f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of both kinds.")
+            similar = like(mask, X, namespace(X).bool)
+        self._check_n_components(X)
+        return X, found, similar
+
     def _check_n_components(self, X):
         if self.n_components is not None and self.n_components > X.shape[1]:
             raise ValueError(

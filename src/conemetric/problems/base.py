@@ -39,7 +39,8 @@ class SpectralDual(Problem):
     sign = 1.0
     sigma = 1.0
     offset: Any = None  # K0, or None for zero
-    unit = 1.0  # natural size of one multiplier; the solver works in u / unit
+    unit: Any = 1.0  # natural size of a multiplier, a number or one per constraint; the solver works in u / unit
+    constant = 0.0  # added to the dual value
 
     def start(self):
         """A multiplier vector inside the box."""
@@ -93,7 +94,7 @@ class Evaluation:
     @cached_property
     def dual(self):
         p = self.problem
-        return float((float64(p.linear * self.u)).sum()) - 0.5 * p.sigma * self.part.squared_norm
+        return p.constant + float((float64(p.linear * self.u)).sum()) - 0.5 * p.sigma * self.part.squared_norm
 
     @cached_property
     def factor(self):

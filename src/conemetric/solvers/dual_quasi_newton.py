@@ -49,13 +49,13 @@ class DualQuasiNewton(Solver):
             yield iterate
             u, g = point.u, point.gradient
             free = ~(((u <= problem.lower) & (g <= 0)) | ((u >= problem.upper) & (g >= 0)))
-            direction = memory.direction(g, free)
+            direction = memory.direction(g * unit, free)
             steepest = direction is None
             accepted = None
             while accepted is None:
                 if steepest:
                     memory.clear()
-                    direction = xp.where(free, g, 0.0)
+                    direction = xp.where(free, g, 0.0) * unit**2
                     slope, bend = _dot(xp, g, direction), problem.curvature(direction)
                     if not slope > 0 or not np.isfinite(slope):
                         return
@@ -67,7 +67,7 @@ class DualQuasiNewton(Solver):
                 if accepted is None and steepest:
                     return
                 steepest = True
-            memory.add((accepted.u - u) / unit, g - accepted.gradient)
+            memory.add((accepted.u - u) / unit, (g - accepted.gradient) * unit)
             point = accepted
 
     def _search(self, problem, point, direction):

@@ -1,0 +1,286 @@
+"""DML-eig and LMNN-eig: metrics by eigenvalue optimisation (Ying & Li 2012)."""
+
+import warnings
+from dataclasses import replace
+from numbers import Integral, Real
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ..arrays import float64, like, namespace, to_index
+from ..operators import from_pairs, from_triplets
+from ..problems.base import Bounds
+from ..problems.dml_eig import DMLEigProgram
+from ..problems.eigenvalue import whiten
+from ..problems.lmnn_eig import LMNNEigProgram
+from ..solvers.base import Certificate
+from ..solvers.frank_wolfe import FrankWolfe
+from ..solvers.proximal_point import ProximalPoint
+from .base import TRIPLET_PARAMETERS, MahalanobisMetric
+
+
+class _EigenvalueMetric(MahalanobisMetric):
+    """What DMLEig and LMNNEig share: whitening by the similar pairs, the choice of solver, the way back."""
+
+    _parameter_constraints: dict = {
+        "solver": [StrOptions({"proximal", "frank-wolfe"})],
+        "mu": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        **TRIPLET_PARAMETERS,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def _solve(self, problem):
+        solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
+        if self.solver == "frank-wolfe":
+            solver = FrankWolfe(tol=self.tol, max_iter=self.max_iter, mu=None if self.mu == "auto" else self.mu)
+        return solver.solve(problem, callback=self._progress())
+
+    def _store_whitened(self, result, L, R, dtype):
+        """Keep M = R^-T S R^-1 of S = L L', and the scatter R R' that measures it."""
+        xp = namespace(R)
+        self.similar_scatter_ = R @ R.T
+        return self._store(result, like(xp.linalg.solve(R.T, float64(L)), R, dtype))
+
+
+class DMLEig(_EigenvalueMetric):
+    """Mahalanobis metric that keeps the closest dissimilar pair as far apart as it can, the similar pairs being close in sum.
+
+    Solves, over positive semidefinite M, with X_S the scatter matrix of the similar pairs (plus a ridge), ::
+
+        max min over dissimilar pairs of d' M d   subject to   <X_S, M> = 1
+
+    and returns a proof of how far from the optimum it stopped (``certificate_``).
+
+    Parameters
+    ----------
+    solver : {"proximal", "frank-wolfe"}, default="proximal"
+        "proximal" reaches ``tol``. "frank-wolfe" is the paper's algorithm, step 2/(t+1) at a fixed smoothing; it seldom does.
+    mu : float or "auto", default="auto"
+        Smoothing of "frank-wolfe" (the paper: 1e-4). "auto" suits ``tol`` and the units of X.
+    ridge : float, default=1e-8
+        Added to X_S, as this part of the diagonal that as many pairs of random rows would give it. Raise it when X has more
+        features than similar pairs: X_S is then singular, and the metric lives where similar pairs do not differ.
+    n_targets, n_impostors : int, default=3
+        From labels, each point with its targets makes similar pairs, each point with its impostors dissimilar ones.
+    n_components : int, default=None
+        Keep only this many leading directions of the learned metric. None keeps all.
+    tol : float, default=1e-3
+        Largest certified relative gap at which to stop.
+    max_iter : int, default=1000
+    random_state : int, RandomState or None
+        For symmetry with the other estimators; the fit is deterministic.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
+    objective_ : float
+        The smallest squared distance of a dissimilar pair. 0 when one such pair coincides: every metric is then optimal, and
+        the one learned is that of the other pairs.
+    certificate_ : Certificate
+        Of a maximisation, so with both signs changed: ``primal`` = -objective_, ``-dual`` = proven upper bound on the optimum.
+    n_iter_, history_
+        Iterations, and scalars per iteration.
+    multipliers_ : array (m,)
+        Dual solution, one multiplier per dissimilar pair, up to scale.
+    pairs_, similar_ : integer array (m, 2), boolean array (m,)
+    similar_scatter_ : array (n_features, n_features)
+        X_S with its ridge.
+
+    References
+    ----------
+    Ying & Li, "Distance Metric Learning with Eigenvalue Optimization", JMLR 13, 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import DMLEig
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = DMLEig(n_impostors=1).fit(X, y)
+    >>> bool(metric.certificate_.relative_gap <= 1e-3)
+    True
+    >>> DMLEig().fit(X, pairs=[[0, 1], [50, 51], [0, 50], [1, 51]], similar=[1, 1, 0, 0]).transform(X).shape
+    (150, 1)
+    """
+
+    def __init__(
+        self,
+        *,
+        solver="proximal",
+        mu="auto",
+        ridge=1e-8,
+        n_targets=3,
+        n_impostors=3,
+        n_components=None,
+        tol=1e-3,
+        max_iter=1000,
+        random_state=None,
+        verbose=0,
+    ):
+        self.solver = solver
+        self.mu = mu
+        self.ridge = ridge
+        self.n_targets = n_targets
+        self.n_impostors = n_impostors
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, pairs=None, similar=None):
+        """Learn the metric from labels or from pairs.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,), default=None
+            Class labels.
+        pairs : integer array-like (m, 2), default=None
+            Instead of y: pairs of rows of X.
+        similar : boolean array-like (m,), default=None
+            Which of the pairs are similar; the others are dissimilar.
+
+        Returns
+        -------
+        self
+        """
+        X, pairs, similar = self._validate_pairs(X, y, pairs, similar)
+        whitened, R = whiten(X, pairs[similar], self.ridge)
+        original, operator = from_pairs(X, pairs[~similar]), from_pairs(whitened, pairs[~similar])
+        apart = original.combine(original.pair_lengths) > 0
+        if not bool(apart.any()):
+            raise ValueError(
+                f"all {len(apart)} dissimilar pairs join coinciding points, so no metric can separate them; "
+                "give dissimilar pairs of different rows of X."
+            )
+        if bool(apart.all()):
+            result = self._solve(DMLEigProgram(operator, X.dtype))
+        else:
+            warnings.warn(
+                f"{int((~apart).sum())} of the {len(apart)} dissimilar pairs join coinciding points, so the optimum is 0 for any "
+                "metric; the one returned is that of the other pairs. Drop contradicting duplicates from X to certify it.",
+                stacklevel=2,
+            )
+            result = self._solve(DMLEigProgram(operator.subset(to_index(apart)), X.dtype))
+            zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
+            result = replace(result, dual_point=like(~apart, X), certificate=zero)
+        self.pairs_, self.similar_, self.multipliers_ = pairs, similar, result.dual_point
+        L = result.primal_point
+        self._store_whitened(result, L / (L * L).sum() ** 0.5, R, X.dtype)
+        self.objective_ = -self.certificate_.primal
+        return self
+
+    @staticmethod
+    def _constraint_names():
+        return "pairs and similar"
+
+
+class LMNNEig(_EigenvalueMetric):
+    """Large-margin nearest-neighbour metric by eigenvalue optimisation, to the optimum of its semidefinite program.
+
+    Solves, over positive semidefinite M and triplets (i, j, k), with X_S the scatter matrix of the distinct pairs (i, j) (plus a
+    ridge), ::
+
+        min (1 - gamma) sum max(0, 1 - (d_ik' M d_ik - d_ij' M d_ij)) + gamma <X_S, M>
+
+    and returns a proof of how far from the optimum it stopped (``certificate_``).
+
+    Parameters
+    ----------
+    gamma : float, default=0.5
+        Weight of the pull between 0 and 1; one minus it weighs the push.
+    solver, mu, ridge, n_targets, n_impostors, n_components, tol, max_iter, random_state, verbose
+        As in `DMLEig`.
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
+    certificate_ : Certificate
+        Objective of the metric, proven lower bound on the optimum, gap, status.
+    objective_, n_iter_, history_
+        Primal objective, iterations, and scalars per iteration.
+    multipliers_ : array (m,)
+        Dual solution, one multiplier per triplet, up to scale.
+    triplets_ : integer array (m, 3)
+    similar_scatter_ : array (n_features, n_features)
+        X_S with its ridge.
+
+    References
+    ----------
+    Ying & Li, "Distance Metric Learning with Eigenvalue Optimization", JMLR 13, 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import LMNNEig
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = LMNNEig(gamma=0.3).fit(X, y)
+    >>> bool(metric.certificate_.relative_gap <= 1e-3)
+    True
+    """
+
+    _parameter_constraints = {
+        "gamma": [Interval(Real, 0, 1, closed="neither")],
+        **_EigenvalueMetric._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        gamma=0.5,
+        *,
+        solver="proximal",
+        mu="auto",
+        ridge=1e-8,
+        n_targets=3,
+        n_impostors=3,
+        n_components=None,
+        tol=1e-3,
+        max_iter=1000,
+        random_state=None,
+        verbose=0,
+    ):
+        self.gamma = gamma
+        self.solver = solver
+        self.mu = mu
+        self.ridge = ridge
+        self.n_targets = n_targets
+        self.n_impostors = n_impostors
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, triplets=None):
+        """Learn the metric from labels or from triplets.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,), default=None
+            Class labels.
+        triplets : integer array-like (m, 3), default=None
+            Instead of y: row (i, j, k) says that row i of X is closer to row j than to row k.
+
+        Returns
+        -------
+        self
+        """
+        X, triplets = self._validate_triplets(X, y, triplets)
+        keys = namespace(X).unique(triplets[:, 0] * len(X) + triplets[:, 1])
+        similar = namespace(X).stack([keys // len(X), keys % len(X)], 1)
+        whitened, R = whiten(X, similar, self.ridge)
+        problem = LMNNEigProgram(from_triplets(whitened, triplets), self.gamma, X.dtype)
+        result = self._solve(problem)
+        self.triplets_, self.multipliers_ = triplets, result.dual_point
+        return self._store_whitened(result, result.primal_point, R, X.dtype)

