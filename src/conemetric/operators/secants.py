@@ -12,6 +12,7 @@ the scan in float64, without which nothing is certified, does not.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class SecantOperator(Operator):
     def __init__(self, V):
         self.V, self.xp, self.dtype = V, namespace(V), V.dtype
         self.n_constraints, self.n_features = V.shape
+        self.n_symmetric = self.n_features * (self.n_features + 1) // 2  # dimension of the symmetric matrices
 
     def forward(self, M):
         return ((self.V @ M) * self.V).sum(1)
@@ -52,6 +54,34 @@ class SecantOperator(Operator):
         G = self.V @ self.V.T
         G *= G
         return G
+
+    @cached_property
+    def _triangle(self):
+        """Rows, columns and weights (1, or sqrt 2 off the diagonal) that make a symmetric matrix a vector of the same norm."""
+        rows, columns = np.triu_indices(self.n_features)
+        weight = like(np.where(rows == columns, 1.0, 2**0.5), self.V)
+        return like(rows, self.V, self.xp.int64), like(columns, self.V, self.xp.int64), weight
+
+    def symmetric_gram(self):
+        """A* A on symmetric matrices as vectors, summed over blocks of secants."""
+        rows, columns, weight = self._triangle
+        block = max(1, LISTED_BLOCK // self.n_symmetric)
+        parts = (self.V[start : start + block] for start in range(0, self.n_constraints, block))
+        features = (V[:, rows] * V[:, columns] * weight for V in parts)
+        return sum(F.T @ F for F in features)
+
+    def symmetric_adjoint(self, u):
+        """A*(u) as a vector."""
+        rows, columns, weight = self._triangle
+        return self.adjoint(u)[rows, columns] * weight
+
+    def symmetric_forward(self, m):
+        """A of the symmetric matrix with vector m."""
+        rows, columns, weight = self._triangle
+        M = self.xp.zeros((self.n_features, self.n_features), dtype=m.dtype, device=m.device)
+        M[rows, columns] = m / weight
+        M[columns, rows] = m / weight
+        return self.forward(M)
 
     def subset(self, index):
         return SecantOperator(self.V[index])

@@ -12,8 +12,8 @@ One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho 
 
 which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 used up: then the right-hand side of eq. 13 is
 beta_1 P + beta_2 A*(q), one product with A* serves L and Z, and beta may change without a new factorisation. The matrix
-rho I + A A* is factorised once (A A* = (V V') o (V V')), or, above ``max_direct`` secants, solved by conjugate gradients to a
-residual that is accounted for in A(L).
+rho I + A A* is factorised once (A A* = (V V') o (V V'); with more secants than entries of a symmetric matrix, rho I + A* A in its
+place), or, above ``max_direct`` rows, solved by conjugate gradients to a residual that is accounted for in A(L).
 
 Since beta (L + Z / beta - P) <= I after the shrinkage, the multipliers y + beta z of a full step are nearly dual feasible:
 A*(y + beta z) <= I + beta (L_new - L_old). Every `RENEW` steps they are made so, for a new bound on the optimum, by one more
@@ -30,7 +30,7 @@ from typing import ClassVar
 from scipy.linalg import cho_factor, cho_solve
 
 from .. import spectral
-from ..arrays import arange, is_torch
+from ..arrays import arange, is_torch, namespace
 from .base import Iterate, Solver
 
 BALANCE_EVERY, BALANCE_UNTIL = 10, 500  # steps; after the last change of beta the convergence theory holds
@@ -50,7 +50,7 @@ class ADMM(Solver):
     balance : bool
         Adapt beta so that the primal and the dual residual fall together.
     max_direct : int or None
-        Largest number of secants whose Gram matrix is formed and factorised; None for `DIRECT_ON_CPU` or `DIRECT_ON_GPU`.
+        Largest number of rows of a matrix to form and factorise; None for `DIRECT_ON_CPU` or `DIRECT_ON_GPU`.
     """
 
     tol: float = 1e-4
@@ -97,16 +97,25 @@ class ADMM(Solver):
     def _least_squares(self, A):
         """The map r -> (z, r - (rho I + A A*) z), z the solution or close to it."""
         limit = self.max_direct or (DIRECT_ON_GPU if is_torch(A.V) and A.V.is_cuda else DIRECT_ON_CPU)
-        if A.n_constraints > limit:
-            return lambda r: _conjugate_gradients(A, self.rho, r)
-        G = A.gram()
-        diagonal = arange(A.n_constraints, G)
-        G[diagonal, diagonal] += self.rho
-        if is_torch(G):
-            triangle = A.xp.linalg.cholesky(G)
-            return lambda r: (A.xp.cholesky_solve(r[:, None], triangle)[:, 0], 0.0)
-        factor = cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
-        return lambda r: (cho_solve(factor, r, check_finite=False), 0.0)
+        if A.n_symmetric < A.n_constraints and A.n_symmetric <= limit:
+            solve = _factorised(A.symmetric_gram(), self.rho)
+            return lambda r: ((r - A.symmetric_forward(solve(A.symmetric_adjoint(r)))) / self.rho, 0.0)
+        if A.n_constraints <= limit:
+            solve = _factorised(A.gram(), self.rho)
+            return lambda r: (solve(r), 0.0)
+        return lambda r: _conjugate_gradients(A, self.rho, r)
+
+
+def _factorised(G, rho):
+    """The map r -> (rho I + G)^-1 r; G is overwritten."""
+    diagonal = arange(len(G), G)
+    G[diagonal, diagonal] += rho
+    if is_torch(G):
+        xp = namespace(G)
+        triangle = xp.linalg.cholesky(G)
+        return lambda r: xp.cholesky_solve(r[:, None], triangle)[:, 0]
+    factor = cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
+    return lambda r: cho_solve(factor, r, check_finite=False)
 
 
 def _conjugate_gradients(A, rho, r):

@@ -32,7 +32,7 @@ from .base import Iterate, Solver, relative_gap
 
 INNER = 0.1
 LEAVE = 0.15
-SMALLEST_SUBSET = 2000  # points
+SMALLEST_SUBSET = 2000  # points; with fewer, every scan is complete and in float64
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,12 @@ class SecantGeneration(Solver):
                 if last or not (scan.worst <= LEAVE if coarse else len(fresh) == 0 and allowed == goal):
                     break
                 stage += 1
-            worst = violation = scan.worst
+            certain = last or len(fresh) > 0  # single precision may see offenders that are none
+            worst = violation = scan.worst if certain else 0.0
             found = last and worst <= tol
             if found:
                 factor, violation = _cut(factor, worst, tol, delta)
-            if last or worst > tol:
+            if certain:
                 extra = {"rank": factor.shape[1], "active": len(keys), "steps": steps, "near_duplicates": scan.n_near_duplicates}
                 yield Iterate(float((factor * factor).sum()), dual, factor, Multipliers(keys, y), violation, extra)
             if last and len(fresh) == 0 and taken == inner.max_iter:
@@ -115,7 +116,8 @@ class SecantGeneration(Solver):
         xp, n = secants.xp, secants.n_points
         shuffled = like(rng.permutation(n), secants.X, xp.int64)
         subsets = [shuffled[: n // part] for part in self.coarse if n // part >= SMALLEST_SUBSET]
-        return [*((xp.float32, points) for points in subsets), (xp.float32, None), (xp.float64, None)]
+        single = [(xp.float32, points) for points in (*subsets, None) if n >= SMALLEST_SUBSET]
+        return [*single, (xp.float64, None)]
 
     def _offenders(self, scan, secants, keys, factor, delta, rng):
         """Keys to add: violated by more than tol, not active yet, confirmed by differences in float64."""
