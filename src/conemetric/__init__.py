@@ -4,18 +4,22 @@ from .estimators.boostmetric import BoostMetric
 from .estimators.dml_eig import DMLEig, LMNNEig
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
 from .estimators.relative_comparisons import RelativeComparisons
+from .estimators.numax import DeltaPath, NuMax, delta_path
 from .persistence import LearnedMetric, load_metric, save_metric
 from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
 
 __all__ = [
     "BoostMetric",
     "DMLEig",
+    "DeltaPath",
     "FrobMetric",
     "FrobMetricCV",
     "FrobeniusSDPResult",
     "LMNNEig",
     "LearnedMetric",
     "RelativeComparisons",
+    "NuMax",
+    "delta_path",
     "frobmetric_path",
     "load_metric",
     "save_metric",

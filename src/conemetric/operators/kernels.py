@@ -463,3 +463,29 @@ def _offer(d, j, sorted_d, sorted_j, tie):
 @_jit
 def _before(d, j, other_d, other_j, tie):
     return d < other_d - tie or (d <= other_d + tie and j < other_j)
+
+
+@_jit
+def worst_secants(start, stop, squared, embedded, shift, y_rows, y_columns, limit, column, value, short):
+    """Per row r of a tile of pairs: the columns of the smallest and the largest embedded/squared, and their distance from 1.
+
+    Entry (r, c) counts when c + shift > r. Pairs with ``squared`` not above ``limit`` are counted in ``short[r]`` and passed over.
+    With labels, the smallest is taken over pairs of different labels and the largest over pairs of the same.
+    """
+    n_columns, plain = squared.shape[1], len(y_rows) == 0
+    one = squared.dtype.type(1)
+    for r in range(start, stop):
+        smallest = largest = one
+        at_smallest = at_largest = skipped = 0
+        for c in range(max(0, r + 1 - shift), n_columns):
+            if squared[r, c] > limit:
+                ratio = embedded[r, c] / squared[r, c]
+                if ratio < smallest and (plain or y_rows[r] != y_columns[c]):
+                    smallest, at_smallest = ratio, c
+                if ratio > largest and (plain or y_rows[r] == y_columns[c]):
+                    largest, at_largest = ratio, c
+            else:
+                skipped += 1
+        column[r, 0], column[r, 1] = at_smallest, at_largest
+        value[r, 0], value[r, 1] = one - smallest, largest - one
+        short[r] = skipped

@@ -1,0 +1,295 @@
+"""NuMax: near-isometric linear embeddings of minimum rank (Hegde et al. 2015)."""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_random_state, validate_data
+
+from ..arrays import is_torch, to_numpy
+from ..operators.secants import DUPLICATE, AllSecants, ListedSecants
+from ..problems.near_isometry import SecantIsometry
+from ..solvers.secant_generation import SecantGeneration
+from .base import MahalanobisMetric
+
+LARGEST_DELTA = 0.99
+DELTA_STEPS = 8  # halvings of the interval in which the smallest delta of a given rank lies
+
+
+class NuMax(MahalanobisMetric):
+    """Linear embedding of low rank that keeps every pairwise distance to within a factor.
+
+    Solves, over positive semidefinite P and all unit secants v = (x_a - x_b) / ||x_a - x_b|| of the rows of X, ::
+
+        min Tr P    s.t.  1 - delta <= v' P v <= 1 + delta
+
+    by column generation: a few thousand secants at a time, finished only when a scan of all n(n-1)/2 of them in float64 finds
+    none outside its bounds by more than ``tol * delta``. ``certificate_`` proves that, and how far Tr P is from the optimum.
+
+    Parameters
+    ----------
+    delta : float, default=0.1
+        Distortion of squared distances allowed, between 0 and 1.
+    n_components : int, default=None
+        Ask the inverse question instead: find the smallest delta (to 1/256) whose embedding has at most this rank. ``delta`` is
+        then not used.
+    class_aware : bool, default=False
+        Use labels: distances within a class may shrink, those between classes may grow (the paper's NuMax-Class).
+    tol : float, default=1e-3
+        Largest certified relative gap, and largest violation in units of delta.
+    max_iter : int, default=200
+        Rounds of column generation.
+    random_state : int, RandomState or None, default=None
+        Draws the first secants and part of those added; None draws the same ones every time.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        The embedding: ``transform(X) = X @ components_.T``.
+    certificate_ : Certificate
+        Tr P, proven lower bound on the optimum, worst violation over every secant in units of delta, status.
+    delta_ : float
+        The distortion the embedding was made for.
+    active_pairs_ : integer array (k, 2)
+        Pairs whose secants were active in the last round.
+    multipliers_ : array (k,)
+        Their multipliers: positive at the lower bound, negative at the upper one.
+    n_near_duplicates_ : int
+        Pairs without a secant, ||x_a - x_b||^2 <= 1e-10 max_i ||x_i - mean||^2: nothing is claimed about their distances.
+    objective_, n_iter_, history_
+
+    References
+    ----------
+    Hegde, Sankaranarayanan, Yin & Baraniuk, "NuMax: A Convex Approach for Learning Near-Isometric Linear Embeddings",
+    IEEE Transactions on Signal Processing 63(22), 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from conemetric import NuMax
+    >>> X = load_digits().data[:60]
+    >>> embedding = NuMax(delta=0.2).fit(X)
+    >>> bool(embedding.certificate_.violation <= 1e-3)
+    True
+    >>> embedding.components_.shape[0] < X.shape[1]
+    True
+    """
+
+    _parameter_constraints = {
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "class_aware": ["boolean"],
+        "tol": [Interval(Real, 0, 0.5, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self, delta=0.1, *, n_components=None, class_aware=False, tol=1e-3, max_iter=200, random_state=None, verbose=0
+    ):
+        self.delta = delta
+        self.n_components = n_components
+        self.class_aware = class_aware
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, pairs=None, similar=None):
+        """Learn the embedding from all pairs of rows, or from the pairs given.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,), default=None
+            Class labels; needed, and used, only when ``class_aware``.
+        pairs : integer array-like (m, 2), default=None
+            Keep the distances of these pairs only.
+        similar : boolean array-like (m,), default=None
+            With ``class_aware`` and ``pairs``, instead of y: which pairs are within a class.
+
+        Returns
+        -------
+        self
+        """
+        secants = self._secants(X, y, pairs, similar)
+        if self.n_components is None:
+            return self._keep(secants, *self._solve(secants, self.delta))
+        return self._keep(secants, *self._smallest_delta(secants))
+
+    def _secants(self, X, y, pairs, similar):
+        """The complete set of secants, validated."""
+        X, classes = self._validate(X, y, pairs is None)
+        self._check_n_components(X)
+        if pairs is None:
+            if similar is not None:
+                raise ValueError("Got similar without pairs; give the pairs it belongs to, or labels y.")
+            secants = AllSecants(X, classes)
+        else:
+            pairs, similar = _check_pairs(pairs, similar, len(X), self.class_aware, to_numpy(classes) if y is not None else None)
+            secants = ListedSecants(X, pairs, similar)
+        if not secants.square > 0 or secants.n_pairs == 0:
+            raise ValueError(
+                "X has no two distinct points among the pairs to keep, so there is no distance to preserve; "
+                "give at least two rows that differ."
+            )
+        return secants
+
+    def _validate(self, X, y, required):
+        """X, and labels encoded as integers when they are used."""
+        if not self.class_aware or (y is None and not required):
+            return self._validate_X(X, reset=True, min_samples=2), None
+        if y is None:
+            raise ValueError(
+                "NuMax with class_aware=True requires y to be passed, but the target y is None; "
+                "give labels y, or pairs and similar, or set class_aware=False."
+            )
+        if is_torch(X):
+            X, y = self._validate_X(X, reset=True, min_samples=2), to_numpy(y)
+            if len(y) != len(X):
+                raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
+        else:
+            X, y = validate_data(self, X, to_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2)
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y has 1 class, {classes[0]!r}; class_aware=True needs at least two, or set class_aware=False.")
+        return X, codes
+
+    def _solve(self, secants, delta, start=None):
+        """The problem and its solution at one delta."""
+        on_gpu = is_torch(secants.X) and secants.X.is_cuda
+        seed = 0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
+        solver = SecantGeneration(tol=self.tol, max_iter=self.max_iter, coarse=() if on_gpu else (16, 4), seed=seed)
+        problem = SecantIsometry(secants, delta)
+        return problem, solver.solve(problem, start=start, callback=self._progress())
+
+    def _smallest_delta(self, secants):
+        """Bisection over delta with warm starts: the solution at the smallest delta of rank ``n_components`` or less."""
+        best = self._solve(secants, LARGEST_DELTA)
+        if _rank(best) > self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} is below the rank {_rank(best)} that even delta={LARGEST_DELTA} needs "
+                "for these points; raise n_components."
+            )
+        low, high = 0.0, LARGEST_DELTA
+        for _ in range(DELTA_STEPS):
+            middle = (low + high) / 2
+            trial = self._solve(secants, middle, start=(best[1].primal_point, best[1].dual_point))
+            if _rank(trial) <= self.n_components:
+                best, high = trial, middle
+            else:
+                low = middle
+        return best
+
+    def _keep(self, secants, problem, result):
+        """Set the fitted attributes."""
+        self.delta_, self.n_near_duplicates_ = problem.delta, problem.n_near_duplicates
+        if self.n_near_duplicates_:
+            warnings.warn(
+                f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most {DUPLICATE:g} of the largest squared "
+                "distance from the mean) and have no secant; the embedding preserves all other pairs.",
+                stacklevel=4,
+            )
+        keys, self.multipliers_ = result.dual_point
+        self.active_pairs_ = secants.xp.stack(secants.ends(keys), 1)
+        return self._store(result, result.primal_point)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.class_aware
+        return tags
+
+
+def _rank(solution):
+    return solution[1].primal_point.shape[1]
+
+
+def _check_pairs(pairs, similar, n, class_aware, y):
+    """Validated pairs (m, 2) and, for class-aware bounds, which of them are within a class."""
+    pairs = to_numpy(pairs)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+        raise ValueError(f"pairs has shape {pairs.shape}; give one or more rows of two row numbers of X, (n_pairs, 2).")
+    if not np.issubdtype(pairs.dtype, np.integer):
+        raise ValueError(f"pairs has dtype {pairs.dtype}; give integer row numbers of X.")
+    if pairs.min() < 0 or pairs.max() >= n:
+        raise ValueError(f"pairs refers to rows {pairs.min()} to {pairs.max()}, but X has rows 0 to {n - 1}.")
+    if not class_aware:
+        if similar is not None:
+            raise ValueError("similar is used only with class_aware=True; set it, or leave similar out.")
+        return pairs, None
+    if similar is None:
+        if y is None:
+            raise ValueError("class_aware=True with pairs needs similar (one truth value per pair) or labels y; give one.")
+        return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
+    similar = to_numpy(similar)
+    if similar.shape != (len(pairs),):
+        raise ValueError(f"similar has shape {similar.shape} for {len(pairs)} pairs; give one truth value for each.")
+    return pairs, similar.astype(bool)
+
+
+@dataclass(frozen=True)
+class DeltaPath:
+    """Embeddings along a path of distortions, one entry per delta."""
+
+    deltas: np.ndarray
+    ranks: np.ndarray
+    traces: np.ndarray
+    violations: np.ndarray
+    relative_gaps: np.ndarray
+    components: list
+
+
+def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
+    """Rank of the NuMax embedding against delta, each solve started from the one before.
+
+    Parameters
+    ----------
+    X, y, pairs, similar
+        As for `NuMax.fit`.
+    deltas : sequence of float
+        Distortions; solved from the largest to the smallest.
+    **parameters
+        Of `NuMax` (``class_aware``, ``tol``, ...).
+
+    Returns
+    -------
+    DeltaPath
+        With deltas falling.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from conemetric import delta_path
+    >>> path = delta_path(load_digits().data[:50], [0.2, 0.5])
+    >>> bool(path.ranks[0] <= path.ranks[1])
+    True
+    """
+    deltas = np.sort(np.atleast_1d(np.asarray(deltas, dtype=float)))[::-1]
+    if len(deltas) == 0 or not (0 < deltas[-1] and deltas[0] < 1):
+        raise ValueError(f"deltas must lie strictly between 0 and 1; got {deltas.tolist()}.")
+    estimator = NuMax(**parameters)
+    estimator._validate_params()
+    secants = estimator._secants(X, y, pairs, similar)
+    start, certificates, components = None, [], []
+    for delta in deltas:
+        problem, result = estimator._solve(secants, float(delta), start)
+        start = result.primal_point, result.dual_point
+        estimator._store(result, result.primal_point)
+        certificates.append(result.certificate)
+        components.append(estimator.components_)
+    return DeltaPath(
+        deltas,
+        np.array([len(rows) for rows in components]),
+        np.array([certificate.primal for certificate in certificates]),
+        np.array([certificate.violation for certificate in certificates]),
+        np.array([certificate.relative_gap for certificate in certificates]),
+        components,
+    )

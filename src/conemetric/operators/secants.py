@@ -1,0 +1,323 @@
+"""Secants: the unit vectors (x_a - x_b) / ||x_a - x_b|| over all pairs of rows of X, or over listed ones.
+
+`SecantOperator` holds an explicit, bounded list of them (S x D: the active set of a column generation, never all pairs). It is
+an `Operator` made of dense products, with the Gram matrix A A* = (V V') o (V V') that ADMM factorises. `AllSecants` and
+`ListedSecants` are the complete sets. Nothing of them is stored but X (and the list); a *key*, an integer, names one secant,
+and `scan` visits every one.
+
+A pair is *near-duplicate*, and has no secant, when ||x_a - x_b||^2 <= `DUPLICATE` * max_i ||x_i - mean||^2. Scans count such
+pairs. Scans in float32 pass over pairs below the coarser limit `NOISY`, where single-precision distances carry no information;
+the scan in float64, without which nothing is certified, does not.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..arrays import arange, float64, is_torch, like, namespace, to_index
+from . import kernels
+from .base import Operator
+
+DUPLICATE = 1e-10  # squared length, relative to the largest squared distance from the mean
+NOISY = 1e-5  # the same limit for scans in float32
+CPU_TILE, GPU_TILE = (2048, 4096), (8192, 8192)  # rows x columns of pairs held at a time
+LISTED_BLOCK = 1 << 24  # scalars gathered at a time when listed pairs are read
+
+
+class SecantOperator(Operator):
+    """A(M)_s = v_s' M v_s for the rows v_s of V.
+
+    Parameters
+    ----------
+    V : array (S, D)
+    """
+
+    def __init__(self, V):
+        self.V, self.xp, self.dtype = V, namespace(V), V.dtype
+        self.n_constraints, self.n_features = V.shape
+        self.n_symmetric = self.n_features * (self.n_features + 1) // 2  # dimension of the symmetric matrices
+
+    def forward(self, M):
+        return ((self.V @ M) * self.V).sum(1)
+
+    def forward_factor(self, L):
+        return ((self.V @ L) ** 2).sum(1)
+
+    def adjoint(self, u):
+        return self.V.T @ (u[:, None] * self.V)
+
+    def gram(self):
+        """A A*, the S x S matrix of squared inner products."""
+        G = self.V @ self.V.T
+        G *= G
+        return G
+
+    @cached_property
+    def _triangle(self):
+        """Rows, columns and weights (1, or sqrt 2 off the diagonal) that make a symmetric matrix a vector of the same norm."""
+        rows, columns = np.triu_indices(self.n_features)
+        weight = like(np.where(rows == columns, 1.0, 2**0.5), self.V)
+        return like(rows, self.V, self.xp.int64), like(columns, self.V, self.xp.int64), weight
+
+    def symmetric_gram(self):
+        """A* A on symmetric matrices as vectors, summed over blocks of secants."""
+        rows, columns, weight = self._triangle
+        block = max(1, LISTED_BLOCK // self.n_symmetric)
+        parts = (self.V[start : start + block] for start in range(0, self.n_constraints, block))
+        features = (V[:, rows] * V[:, columns] * weight for V in parts)
+        return sum(F.T @ F for F in features)
+
+    def symmetric_adjoint(self, u):
+        """A*(u) as a vector."""
+        rows, columns, weight = self._triangle
+        return self.adjoint(u)[rows, columns] * weight
+
+    def symmetric_forward(self, m):
+        """A of the symmetric matrix with vector m."""
+        rows, columns, weight = self._triangle
+        M = self.xp.zeros((self.n_features, self.n_features), dtype=m.dtype, device=m.device)
+        M[rows, columns] = m / weight
+        M[columns, rows] = m / weight
+        return self.forward(M)
+
+    def subset(self, index):
+        return SecantOperator(self.V[index])
+
+    def astype(self, dtype):
+        return SecantOperator(like(self.V, self.V, dtype))
+
+    def empty_constraint_vector(self):
+        return self.xp.zeros(self.n_constraints, dtype=self.dtype, device=self.V.device)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a complete pass found.
+
+    Attributes
+    ----------
+    worst : float
+        Largest distance outside the bounds, in units of delta; 0 when all hold.
+    keys, excess : arrays
+        Offenders, by falling excess (same unit): of every row of every tile, the worst at either bound.
+    n_near_duplicates : int
+        Pairs passed over because they have no secant.
+    """
+
+    worst: float
+    keys: Any
+    excess: Any
+    n_near_duplicates: int
+
+
+class Secants(ABC):
+    """A complete set of secants of X, each named by an integer key.
+
+    Plain sets ask 1 - delta <= v'Pv <= 1 + delta; with classes, secants between points alike have the upper bound only, the
+    others only the lower one.
+    """
+
+    n_pairs: int
+
+    def __init__(self, X):
+        self.X, self.xp = X - X.mean(0), namespace(X)
+        self.n_points, self.n_features = X.shape
+        self.square = float(float64((self.X * self.X).sum(1)).max())
+
+    @abstractmethod
+    def sample(self, size, rng):
+        """Keys of ``size`` secants drawn at random (fewer where a draw repeats); of all when there are no more."""
+
+    @abstractmethod
+    def ends(self, keys):
+        """The two points of each pair."""
+
+    @abstractmethod
+    def alike(self, keys):
+        """Mask of the pairs between points alike; None for plain sets."""
+
+    @abstractmethod
+    def scan(self, L, delta, dtype=None, points=None):
+        """Visit every pair at P = L L' and return a `Scan`.
+
+        ``dtype`` is the precision of the pass (default: that of X); ``points`` restricts it to pairs within a subset of the rows.
+        """
+
+    def bounds(self, keys, delta):
+        """Lower and upper bound of v'Pv, one each per key (infinite where there is none)."""
+        xp, alike = self.xp, self.alike(keys)
+        one = xp.ones(len(keys), dtype=self.X.dtype, device=self.X.device)
+        lower, upper = one * (1 - delta), one * (1 + delta)
+        if alike is None:
+            return lower, upper
+        return xp.where(alike, -xp.inf, lower), xp.where(alike, upper, xp.inf)
+
+    def operator(self, keys, dtype=None):
+        """The secants of these keys as an explicit operator, normalised in float64."""
+        a, b = self.ends(keys)
+        d = float64(self.X[a]) - float64(self.X[b])
+        V = d / ((d * d).sum(1) ** 0.5)[:, None]
+        return SecantOperator(like(V, V, self.X.dtype if dtype is None else dtype))
+
+    def excess(self, keys, L, delta):
+        """Distance outside the bounds in units of delta (negative inside), per key, from differences in float64."""
+        values = self.operator(keys, self.xp.float64).forward_factor(float64(L))
+        lower, upper = self.bounds(keys, delta)
+        return self.xp.maximum(lower - values, values - upper) / delta
+
+    def _have_secant(self, a, b):
+        d = self.X[a] - self.X[b]
+        return (d * d).sum(1) > DUPLICATE * self.square
+
+    def _scan_result(self, keys, excess, n_near_duplicates):
+        order = self.xp.argsort(-excess)
+        worst = float(excess[order[0]]) if len(order) else 0.0
+        return Scan(worst, keys[order], excess[order], int(n_near_duplicates))
+
+
+class AllSecants(Secants):
+    """Every pair of rows of X, visited tile by tile: two matrix products, then the worst pairs of each row of the tile.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    y : integer array (n,), default=None
+        Classes, for bounds that depend on whether two points are alike.
+    """
+
+    def __init__(self, X, y=None):
+        super().__init__(X)
+        self.y = None if y is None else like(y, X, self.xp.int32)
+        self.n_pairs = self.n_points * (self.n_points - 1) // 2
+
+    def sample(self, size, rng):
+        xp, n = self.xp, self.n_points
+        if self.n_pairs <= size:
+            first, second = np.triu_indices(n, 1)
+        else:
+            first, second = rng.integers(0, n, size), rng.integers(0, n - 1, size)
+            second = second + (second >= first)
+        keys = np.unique(np.minimum(first, second) * n + np.maximum(first, second))
+        keys = like(keys, self.X, xp.int64)
+        return keys[self._have_secant(*self.ends(keys))]
+
+    def ends(self, keys):
+        return keys // self.n_points, keys % self.n_points
+
+    def alike(self, keys):
+        if self.y is None:
+            return None
+        a, b = self.ends(keys)
+        return self.y[a] == self.y[b]
+
+    def scan(self, L, delta, dtype=None, points=None):
+        xp = self.xp
+        dtype = self.X.dtype if dtype is None else dtype
+        points = arange(self.n_points, self.X) if points is None else points
+        X, y = like(self.X[points], self.X, dtype), None if self.y is None else self.y[points]
+        limit = (DUPLICATE if dtype == xp.float64 else NOISY) * self.square
+        left, right = _distance_factors(X)
+        left_embedded, right_embedded = _distance_factors(X @ like(L, X))
+        rows, columns = GPU_TILE if is_torch(X) and X.is_cuda else CPU_TILE
+        find = _worst_on_device if is_torch(X) else _worst_on_threads
+        found, duplicates = [], 0
+        for i in range(0, len(X), rows):
+            I = slice(i, i + rows)
+            for j in range(i, len(X), columns):
+                J = slice(j, j + columns)
+                classes = None if y is None else (y[I], y[J])
+                squared, embedded = left[I] @ right[J].T, left_embedded[I] @ right_embedded[J].T
+                column, value, short = find(squared, embedded, j - i, classes, limit)
+                row = xp.broadcast_to(arange(len(value), X)[:, None] + i, value.shape)
+                found.append((row.reshape(-1), (column + j).reshape(-1), value.reshape(-1)))
+                duplicates = duplicates + short
+        row, column, value = (xp.concat(parts) for parts in zip(*found, strict=True))
+        excess = value / delta - 1
+        keep = to_index(excess > 0)
+        a, b = points[row[keep]], points[column[keep]]
+        return self._scan_result(xp.minimum(a, b) * self.n_points + xp.maximum(a, b), excess[keep], duplicates)
+
+
+class ListedSecants(Secants):
+    """The pairs given, and no others; those without a secant are counted and left out.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    pairs : integer array (m, 2)
+    similar : boolean array (m,), default=None
+        Which pairs are between points alike; None for plain bounds on all.
+    """
+
+    def __init__(self, X, pairs, similar=None):
+        super().__init__(X)
+        pairs = like(pairs, X, self.xp.int64)
+        keep = self._have_secant(pairs[:, 0], pairs[:, 1])
+        self.pairs, self.n_pairs = pairs[keep], int(keep.sum())
+        self.similar = None if similar is None else like(similar, X, self.xp.bool)[keep]
+        self.n_near_duplicates = len(pairs) - self.n_pairs
+
+    def sample(self, size, rng):
+        chosen = np.arange(self.n_pairs) if self.n_pairs <= size else np.sort(rng.choice(self.n_pairs, size, replace=False))
+        return like(chosen, self.X, self.xp.int64)
+
+    def ends(self, keys):
+        return self.pairs[keys, 0], self.pairs[keys, 1]
+
+    def alike(self, keys):
+        return None if self.similar is None else self.similar[keys]
+
+    def scan(self, L, delta, dtype=None, points=None):
+        block = max(1, LISTED_BLOCK // self.n_features)
+        keys = arange(self.n_pairs, self.X)
+        parts = [self.excess(keys[start : start + block], L, delta) for start in range(0, self.n_pairs, block)]
+        excess = self.xp.concat(parts)
+        keep = to_index(excess > 0)
+        return self._scan_result(keys[keep], excess[keep], self.n_near_duplicates)
+
+
+def _distance_factors(X):
+    """(left, right) with ``left @ right.T`` the squared distances between the rows of X."""
+    xp = namespace(X)
+    squares, one = (X * X).sum(1)[:, None], xp.ones((len(X), 1), dtype=X.dtype, device=X.device)
+    return xp.concat([-2 * X, squares, one], 1), xp.concat([X, one, squares], 1)
+
+
+def _worst_on_threads(squared, embedded, shift, classes, limit):
+    """For each row of a tile the columns of the shortest and the longest embedded secant, by how far they are from 1.
+
+    Entry (r, c) of the tile counts only when c + ``shift`` > r, so that every pair is visited once. With classes, only
+    secants between points alike count as long, and only the others as short.
+    """
+    n = len(squared)
+    column, value = np.zeros((n, 2), np.int64), np.empty((n, 2), squared.dtype)
+    short = np.empty(n, np.int64)
+    y_rows, y_columns = (np.zeros(0, np.int32),) * 2 if classes is None else classes
+    kernels.threaded(
+        kernels.worst_secants, n, squared.size, squared, embedded, shift, y_rows, y_columns, limit, column, value, short
+    )
+    return column, value, short.sum()
+
+
+def _worst_on_device(squared, embedded, shift, classes, limit):
+    """The same on PyTorch tensors; ``squared`` and ``embedded`` are overwritten."""
+    import torch
+
+    skip = squared <= limit
+    if shift < len(squared):
+        lower = torch.ones_like(skip).tril_(-shift)
+        short = (skip & ~lower).sum()
+        skip |= lower
+    else:
+        short = skip.sum()
+    ratio = embedded.div_(squared.masked_fill_(skip, 1)).masked_fill_(skip, 1)
+    low = high = ratio
+    if classes is not None:
+        same = classes[0][:, None] == classes[1]
+        low, high = ratio.masked_fill(same, 1), ratio.masked_fill(~same, 1)
+    smallest, largest = low.min(1), high.max(1)
+    column = torch.stack([smallest.indices, largest.indices], 1)
+    return column, torch.stack([1 - smallest.values, largest.values - 1], 1), short

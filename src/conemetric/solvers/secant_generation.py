@@ -1,0 +1,150 @@
+"""Column generation over secants (NuMax, algorithm 2), finished only when a scan of every pair finds none violated.
+
+The program has one constraint per pair of points, of which a few thousand matter. A round
+
+    1. solves the program over the active secants by ADMM, from the P and the multipliers it has, only as far as the violations
+       last seen elsewhere deserve (their size times `INNER`);
+    2. scans: of every row of every tile of pairs, the worst secant at either bound (`operators.secants`);
+    3. drops active secants that are far from their bounds, and adds offenders: half the worst, half drawn
+       from the rest, since the worst are much alike.
+
+The restricted program has fewer constraints, so the dual bound of step 1 is one on the whole program's optimum, and Tr P is
+one from above, up to the violation, once the scan is complete. Scans begin in float32 and, where ``coarse`` says so, on random
+subsets of the points; a subset is left for the next larger one when its violations fall below `LEAVE`. A round that finds
+nothing above tol on all points is repeated in float64, and from then on scans are in float64. Only those count as complete.
+
+Step 1 keeps a margin inside the bounds, sized so that it costs a quarter of tol in the objective: secants never seen, which are
+like those seen, then rarely need another round. At the end, eigenvalues of P no larger than the slack left in the violation are
+cut: by Weyl's inequality no secant moves by more than the largest of them.
+
+Stops when the gap and the violation over every secant, in units of delta, are within tol.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ..arrays import like, to_index, zeros
+from ..problems.near_isometry import Multipliers
+from .admm import ADMM
+from .base import Iterate, Solver, relative_gap
+
+INNER = 0.1
+LEAVE = 0.15
+SMALLEST_SUBSET = 2000  # points; with fewer, every scan is complete and in float64
+
+
+@dataclass(frozen=True)
+class SecantGeneration(Solver):
+    """Column generation with ADMM inside; ``start`` is a pair (factor of P, Multipliers).
+
+    Attributes
+    ----------
+    first, add : int
+        Random secants to begin with; secants added in a round (or half the active ones, when that is more).
+    keep : float
+        Active secants within this distance of a bound, in units of delta, stay; all do while there are no more than ``first``.
+    coarse : tuple of int
+        Scan 1/16 and then 1/4 of the points before all of them, for (16, 4): worth it where scans are slow.
+    inner : ADMM
+    seed : int
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 200
+    first: int = 5000
+    add: int = 4000
+    keep: float = 0.1
+    coarse: tuple[int, ...] = ()
+    inner: ADMM = field(default_factory=ADMM)
+    seed: int = 0
+    requires: ClassVar[tuple[str, ...]] = ("secants", "restrict", "delta")
+
+    def _steps(self, problem, start):
+        secants, xp, delta, tol = problem.secants, problem.secants.xp, problem.delta, self.tol
+        rng = np.random.default_rng(self.seed)
+        keys, point = self._begin(secants, start, rng)
+        stages, stage = self._stages(secants, rng), 0
+        inner, worst, goal, margin, steps = self.inner, 1.0, 0.5 * tol, 0.5 * tol, 0
+        while True:
+            active = problem.restrict(keys, margin=margin)
+            allowed = max(INNER * worst, goal)
+            solution, taken = _solve_active(inner, active, point, allowed)
+            inner, steps = replace(inner, beta=solution.extra["beta"]), steps + taken
+            factor, y = solution.primal_point, solution.dual_point
+            weight = float(abs(y).sum())
+            dual = solution.dual - margin * delta * weight  # the same multipliers, on the bounds without margin
+            while True:
+                scan = secants.scan(factor, delta, *stages[stage])
+                fresh = self._offenders(scan, secants, keys, factor, delta, rng)
+                last = stage == len(stages) - 1
+                coarse = stages[stage][1] is not None
+                if last or not (scan.worst <= LEAVE if coarse else len(fresh) == 0 and allowed == goal):
+                    break
+                stage += 1
+            certain = last or len(fresh) > 0  # single precision may see offenders that are none
+            worst = violation = scan.worst if certain else 0.0
+            found = last and worst <= tol
+            if found:
+                factor, violation = _cut(factor, worst, tol, delta)
+            if certain:
+                extra = {"rank": factor.shape[1], "active": len(keys), "steps": steps, "near_duplicates": scan.n_near_duplicates}
+                yield Iterate(float((factor * factor).sum()), dual, factor, Multipliers(keys, y), violation, extra)
+            if last and len(fresh) == 0 and taken == inner.max_iter:
+                return
+            goal = goal / 2 if found and allowed == goal else goal
+            slack = active.slack(active.operator.forward_factor(factor))
+            keep = to_index((slack <= self.keep * delta) | (len(keys) <= self.first))
+            keys, y = xp.concat([keys[keep], fresh]), xp.concat([y[keep], zeros(len(fresh), y)])
+            point = factor, y
+            margin = min(0.5 * tol, 0.25 * tol * solution.primal / (delta * weight)) if weight > 0 else margin
+
+    def _begin(self, secants, start, rng):
+        """Keys to begin with, and the point of the start given, its multipliers spread over them."""
+        keys = secants.sample(self.first, rng)
+        if start is None:
+            return keys, None
+        factor, multipliers = start
+        keys = secants.xp.unique(secants.xp.concat([keys, multipliers.keys]))
+        y = zeros(len(keys), secants.X)
+        y[secants.xp.searchsorted(keys, multipliers.keys)] = like(multipliers.values, y)
+        return keys, (like(factor, y), y)
+
+    def _stages(self, secants, rng):
+        """(precision, points) of the scans, from the cheapest to the complete one."""
+        xp, n = secants.xp, secants.n_points
+        shuffled = like(rng.permutation(n), secants.X, xp.int64)
+        subsets = [shuffled[: n // part] for part in self.coarse if n // part >= SMALLEST_SUBSET]
+        single = [(xp.float32, points) for points in (*subsets, None) if n >= SMALLEST_SUBSET]
+        return [*single, (xp.float64, None)]
+
+    def _offenders(self, scan, secants, keys, factor, delta, rng):
+        """Keys to add: violated by more than tol, not active yet, confirmed by differences in float64."""
+        xp = secants.xp
+        found = scan.keys[scan.excess > self.tol]
+        found = found[~xp.isin(found, keys)]
+        limit = max(self.add, len(keys) // 2)
+        if len(found) > limit:
+            others = np.sort(rng.choice(np.arange(limit // 2, len(found)), limit - limit // 2, replace=False))
+            found = xp.concat([found[: limit // 2], found[like(others, found)]])
+        found = xp.unique(found)
+        return found[secants.excess(found, factor, delta) > self.tol] if len(found) else found
+
+
+def _solve_active(inner, active, point, allowed):
+    """The first ADMM iterate whose gap and violation are both ``allowed`` (or the last one), and the steps it took."""
+    for taken, iterate in enumerate(inner._steps(active, point), 1):
+        gap = relative_gap(iterate.primal, iterate.dual)
+        if (abs(gap) <= allowed and iterate.violation <= allowed) or taken == inner.max_iter:
+            return iterate, taken
+    raise AssertionError("ADMM ends only when it is told to")
+
+
+def _cut(factor, worst, tol, delta):
+    """Drop the trailing columns of the factor whose eigenvalues the violation has room for."""
+    eigenvalues = (factor * factor).sum(0)
+    room = 0.9 * (tol - worst) * delta
+    rank = max(1, int((eigenvalues > room).sum()))
+    dropped = float(eigenvalues[rank:].max()) if rank < len(eigenvalues) else 0.0
+    return factor[:, :rank], worst + dropped / delta
