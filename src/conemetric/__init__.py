@@ -25,4 +25,9 @@ __all__ = [
     "save_metric",
     "solve_frobenius_sdp",
 ]
+from .estimators.frobmetric import FrobMetric
+from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
+from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
+
+__all__ = ["FrobMetric", "FrobeniusSDPResult", "MaximumVarianceUnfolding", "solve_frobenius_sdp"]
 __version__ = "0.1.0"

@@ -122,14 +122,14 @@ class CurvatureMemory:
         self.order.append(slot)
         self.rows[slot], self.rows[self.size + slot] = s, y
 
-    def direction(self, g, free):
-        """H g restricted to ``free`` and zero elsewhere; None when there is no pair of positive curvature to use."""
+    def direction(self, g, free=None):
+        """H g restricted to ``free`` (default: all) and zero elsewhere; None when there is no pair of positive curvature."""
         if not self.order:
             return None
         self.rows[-1] = g
         used = [*self.order, *(self.size + slot for slot in self.order), 2 * self.size]
-        index = to_index(free)
-        rows = self.rows if len(index) == len(free) else self.rows[:, index]
+        index = slice(None) if free is None else to_index(free)
+        rows = self.rows if free is None or len(index) == len(free) else self.rows[:, index]
         gram = to_numpy(rows @ rows.T).astype(np.float64)[np.ix_(used, used)]
         coefficients = two_loop(gram, len(self.order))
         if coefficients is None:

@@ -1,0 +1,297 @@
+"""Maximum variance unfolding: keep the distances to the neighbours, pull everything else apart."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.linalg import splu
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.manifold._locally_linear import barycenter_weights
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.graph import _fix_connected_components
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import spectral
+from ..arrays import is_torch, like, to_numpy
+from ..operators.edges import EdgeOperator, ReducedEdges
+from ..problems.maximum_variance_unfolding import VarianceUnfolding
+from ..solvers.low_rank_lagrangian import LowRankLagrangian
+from .base import MahalanobisMetric, _check_tensor
+
+SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
+SOURCES = 64  # points from which geodesic distances are measured for sigma="auto"
+RIDGE = 1e-3  # of the reconstruction weights, relative, as in locally linear embedding
+
+
+class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Embedding of largest variance among those that keep the distances between neighbours.
+
+    Solves, over positive semidefinite kernel matrices K of the points, ::
+
+        max Tr K - ||K||_F^2 / (2 sigma)   s.t.  K_ii + K_jj - 2 K_ij = (or <=) ||x_i - x_j||^2  on neighbour edges,  1'K1 = 0
+
+    and returns a proof of how far from the optimum it stopped (``certificate_``). Edges are the union of the k-nearest-neighbour
+    relations.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=6
+    sigma : float or "auto", default="auto"
+        Inverse weight of the Frobenius norm, in squared units of X. "auto" is ten times a bound on the variance that any
+        embedding can reach (from geodesic distances along the edges), so that the regulariser changes the variance by less
+        than 5 %. ``inf`` gives exact maximum variance unfolding.
+    n_components : int, default=2
+    constraint : {"at_most", "equal"}, default="at_most"
+        Whether neighbours may come closer. "at_most" is the form of Shen et al.; with "equal", the form of Weinberger & Saul,
+        rigid neighbourhoods leave the program without a dual solution and the fit takes many more iterations.
+    n_landmarks : int, default=None
+        Let this many randomly chosen points carry the kernel, and reconstruct the others from them linearly (Weinberger,
+        Packer & Saul 2005): for more than a few thousand points. Needs ``constraint="at_most"``. None uses all points.
+    tol : float, default=1e-3
+        Largest certified relative gap, and largest excess of a squared distance relative to the longest, at which to stop.
+    max_iter : int, default=100
+        Outer iterations.
+    random_state : int, RandomState or None, default=None
+        Chooses the landmarks; without them the fit is deterministic.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    embedding_ : array (n, n_components)
+    eigenvalues_ : array (rank,)
+        All eigenvalues of K, falling; the embedding shows the first ``n_components``.
+    certificate_ : Certificate
+        As for a minimisation: ``-primal`` is the objective reached, ``-dual`` a proven upper bound on any that can be.
+    objective_, n_iter_, history_
+        Objective above; iterations; scalars per iteration.
+    sigma_ : float
+    edges_ : integer array (m, 2)
+    multipliers_ : array (m,)
+        Dual solution, one per edge.
+    landmarks_ : integer array or None
+
+    References
+    ----------
+    Shen, Kim, Liu, Wang & van den Hengel, "Efficient Dual Approach to Distance Metric Learning", IEEE TNNLS 25(2), 2014.
+    Weinberger & Saul, "Unsupervised Learning of Image Manifolds by Semidefinite Programming", IJCV 70(1), 2006.
+    Weinberger, Packer & Saul, "Nonlinear Dimensionality Reduction by Semidefinite Programming and Kernel Matrix
+    Factorization", AISTATS 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric import MaximumVarianceUnfolding
+    >>> angle = np.linspace(0, 4, 30)
+    >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
+    >>> unfolding = MaximumVarianceUnfolding(n_neighbors=2, n_components=1).fit(X)
+    >>> bool(abs(unfolding.certificate_.relative_gap) <= 1e-3)
+    True
+    >>> arc = unfolding.embedding_[:, 0]
+    >>> abs(round(float(np.corrcoef(arc, angle)[0, 1]), 3))
+    1.0
+    """
+
+    _parameter_constraints = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "sigma": [Interval(Real, 0, None, closed="right"), StrOptions({"auto"})],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "constraint": [StrOptions({"at_most", "equal"})],
+        "n_landmarks": [Interval(Integral, 2, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_neighbors=6,
+        *,
+        sigma="auto",
+        n_components=2,
+        constraint="at_most",
+        n_landmarks=None,
+        tol=1e-3,
+        max_iter=100,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_neighbors = n_neighbors
+        self.sigma = sigma
+        self.n_components = n_components
+        self.constraint = constraint
+        self.n_landmarks = n_landmarks
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    _progress = MahalanobisMetric._progress
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Unfold the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+            The neighbour search runs on the host; the solve runs in float64 on the device of a tensor.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = self._validate(X)
+        points = to_numpy(X).astype(np.float64)
+        self.edges_, lengths = neighbour_edges(points, self.n_neighbors)
+        self.sigma_ = SIGMA_FACTOR * variance_bound(self.edges_, lengths, len(X)) if self.sigma == "auto" else float(self.sigma)
+        reference = like(np.zeros(1), X, np.float64 if not is_torch(X) else X.double().dtype)
+        operator, basis = EdgeOperator(self.edges_, len(X), reference), None
+        self.landmarks_ = None
+        if self.n_landmarks is not None:
+            self.landmarks_ = check_random_state(self.random_state).permutation(len(X))[: self.n_landmarks]
+            basis = like(landmark_basis(points, self.landmarks_, self.n_neighbors), reference)
+            operator = ReducedEdges(operator, basis)
+        problem = VarianceUnfolding(operator, lengths**2, self.sigma_, self.constraint == "equal")
+        solver = LowRankLagrangian(tol=self.tol, max_iter=self.max_iter)
+        return self._store(X, solver.solve(problem, callback=self._progress()), basis)
+
+    def _validate(self, X):
+        n_needed = max(3, self.n_neighbors + 1)
+        if is_torch(X):
+            X = _check_tensor(X, n_needed)
+            self.n_features_in_ = X.shape[1]
+        else:
+            X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=3)
+        n = X.shape[0]
+        if self.n_neighbors >= n:
+            raise ValueError(f"n_neighbors={self.n_neighbors} needs more than the {n} samples of X; lower it.")
+        if self.n_components >= n:
+            raise ValueError(f"n_components={self.n_components} must be less than the {n} samples of X; lower it.")
+        if self.n_landmarks is not None:
+            if self.constraint == "equal":
+                raise ValueError(
+                    "n_landmarks cannot keep every distance exactly: use constraint='at_most', or n_landmarks=None with 'equal'."
+                )
+            if not self.n_components < self.n_landmarks <= n:
+                raise ValueError(
+                    f"n_landmarks={self.n_landmarks} must be more than n_components={self.n_components} "
+                    f"and at most the {n} samples of X."
+                )
+        return X
+
+    def _store(self, X, result, basis):
+        factor = result.primal_point if basis is None else basis @ result.primal_point
+        factor = spectral.canonical_factor(factor - factor.mean(0))
+        if factor.shape[1] < self.n_components:  # a kernel of lower rank: the further coordinates are zero
+            missing = like(np.zeros((len(factor), self.n_components - factor.shape[1])), factor)
+            factor = spectral.namespace(factor).concatenate([factor, missing], 1)
+        self._factor = factor
+        self._X = to_numpy(X)
+        self.embedding_ = like(factor[:, : self.n_components], X)
+        self.eigenvalues_ = to_numpy((factor**2).sum(0))
+        self.multipliers_ = result.dual_point
+        self.certificate_, self.objective_ = result.certificate, -result.certificate.primal
+        self.n_iter_, self.history_ = result.n_iter, result.history
+        return self
+
+    def fit_transform(self, X, y=None):
+        """Unfold the rows of X and return ``embedding_``."""
+        return self.fit(X).embedding_
+
+    def transform(self, X):
+        """Place new points by the weights that best reconstruct them from their neighbours in the training set.
+
+        This is an approximation, as in locally linear embedding: the program is not solved again. A training point is mapped to
+        its own place.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+
+        Returns
+        -------
+        array (n, n_components)
+        """
+        check_is_fitted(self)
+        given = X
+        if is_torch(X):
+            X = to_numpy(_check_tensor(X, 1))
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(f"X has {X.shape[1]} features, but {type(self).__name__} expects {self.n_features_in_}.")
+        else:
+            X = given = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        distance, neighbour = NearestNeighbors(n_neighbors=self.n_neighbors).fit(self._X).kneighbors(X)
+        weights = barycenter_weights(X, self._X, neighbour, reg=RIDGE)
+        known = distance[:, 0] == 0
+        weights[known] = np.eye(1, weights.shape[1])
+        placed = np.einsum("ij,ijc->ic", weights, to_numpy(self._factor)[:, : self.n_components][neighbour])
+        return like(placed, given)
+
+    def kernel_matrix(self):
+        """The learned kernel K (n x n), with every eigenvalue, not only those shown in ``embedding_``."""
+        check_is_fitted(self)
+        return self._factor @ self._factor.T
+
+    @property
+    def _n_features_out(self):
+        return self.embedding_.shape[1]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def neighbour_edges(X, n_neighbors):
+    """Union of the k-nearest-neighbour relations as pairs (a < b), and their Euclidean lengths.
+
+    A graph in several pieces is joined by the shortest edges between them, with a warning.
+    """
+    graph = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors_graph()
+    n_pieces, piece = connected_components(graph, directed=False)
+    if n_pieces > 1:
+        warnings.warn(
+            f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest edges between them. "
+            "Raise n_neighbors to connect them by more.",
+            stacklevel=3,
+        )
+        graph = _fix_connected_components(X, graph, n_pieces, piece, mode="connectivity")
+    pairs = np.unique(np.sort(np.stack(graph.nonzero(), 1), axis=1), axis=0)
+    return pairs, np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
+
+
+def variance_bound(edges, lengths, n):
+    """Estimate of the bound sum_ij g_ij^2 / (2 n) on Tr K, with g the geodesic distances, from `SOURCES` evenly spread points."""
+    graph = sparse.csr_array((lengths, edges.T), (n, n))
+    sources = np.unique(np.linspace(0, n - 1, min(n, SOURCES)).astype(int))
+    geodesic = dijkstra(graph, directed=False, indices=sources)
+    bound = 0.5 * n * float((geodesic**2).mean())
+    return bound if bound > 0 else 1.0
+
+
+def landmark_basis(X, landmarks, n_neighbors):
+    """Orthonormal, centred basis (n x fewer than landmarks) of the functions reconstructed from their values at the landmarks.
+
+    Every other point is the combination of its neighbours that best reconstructs it; those combinations, solved for the
+    landmarks, are the linear map Q of Weinberger, Packer & Saul (2005), whose columns are centred and orthonormalised here.
+    """
+    n = len(X)
+    neighbour = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors(return_distance=False)
+    weights = barycenter_weights(X, X, neighbour, reg=RIDGE)
+    rows = np.repeat(np.arange(n), n_neighbors)
+    residual = sparse.eye_array(n, format="csr") - sparse.csr_array((weights.ravel(), (rows, neighbour.ravel())), (n, n))
+    energy = (residual.T @ residual).tocsc()
+    others = np.setdiff1d(np.arange(n), landmarks)
+    Q = np.zeros((n, len(landmarks)))
+    Q[landmarks, np.arange(len(landmarks))] = 1.0
+    if len(others):
+        ridge = 1e-9 * energy.trace() / n * sparse.eye_array(len(others), format="csc")
+        Q[others] = -splu(energy[np.ix_(others, others)].tocsc() + ridge).solve(energy[np.ix_(others, landmarks)].toarray())
+    U, singular, _ = np.linalg.svd(Q - Q.mean(0), full_matrices=False)
+    return U[:, singular > 1e-9 * singular[0]]

@@ -1,0 +1,152 @@
+"""The difference operator over the edges of a graph: X is the identity, and the matrix is a kernel of the points themselves.
+
+    forward   A(K)_e = K_aa + K_bb - 2 K_ab          with K = Y Y':  ||Y_a - Y_b||^2
+    adjoint   A*(u) = Lap(u), the weighted graph Laplacian: as many entries as edges, dense only where a decomposition asks
+
+`ReducedEdges` is the same operator on kernels K = Q M Q' spanned by the columns of Q (landmarks).
+"""
+
+import warnings
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from ..arrays import like, namespace, zeros
+from . import kernels
+from .base import Operator
+
+BLOCK = 1 << 24  # scalars gathered at a time on a device
+
+
+class EdgeOperator(Operator):
+    """Squared distances along the edges of a graph, of a kernel matrix over its points.
+
+    ``ignores_constants`` says that A*(u) 1 = 0, so that a problem must look after the constant vector itself.
+
+    Parameters
+    ----------
+    edges : integer array (m, 2)
+        Distinct pairs of different points.
+    n_points : int
+    reference : floating array
+        Its library, dtype and device become the operator's.
+    """
+
+    ignores_constants = True
+
+    def __init__(self, edges, n_points, reference):
+        self.xp, self.n_constraints = namespace(reference), len(edges)
+        self.n_points = self.n_features = n_points
+        self._zero = zeros(1, reference)
+        self.dtype = reference.dtype
+        self.edges = np.asarray(edges, dtype=np.int32)
+        m = self.n_constraints
+        ends, others = self.edges.T.reshape(-1), self.edges[:, ::-1].T.reshape(-1)
+        number = np.tile(np.arange(m), 2)
+        order = np.lexsort((others, ends))
+        start = np.searchsorted(ends[order], np.arange(n_points + 1))
+        # the adjacency matrix in compressed rows: entry k joins its row to _neighbour[k] by the edge _number[k]
+        self._start = self._index(start, self.xp.int32)
+        self._neighbour = self._index(others[order], self.xp.int32)
+        self._number = self._index(number[order], self.xp.int64)
+        self._a, self._b = (self._index(column, self.xp.int32) for column in self.edges.T)
+
+    def _index(self, values, dtype):
+        return like(np.ascontiguousarray(values), self._zero, dtype)
+
+    def forward(self, M):
+        diagonal = self.xp.linalg.diagonal(M)
+        return diagonal[self._a] + diagonal[self._b] - 2 * M[self._a, self._b]
+
+    def forward_factor(self, L):
+        if self.xp is np:
+            L, q = np.ascontiguousarray(L), np.empty(self.n_constraints, L.dtype)
+            kernels.threaded(kernels.pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q)
+            return q
+        step = max(1, BLOCK // max(1, L.shape[1]))
+        blocks = zip(self._a.split(step), self._b.split(step), strict=True)
+        return self.xp.cat([(L[a] - L[b]).square().sum(1) for a, b in blocks])
+
+    def adjoint(self, u):
+        S = zeros((self.n_points, self.n_points), u)
+        S[self._a, self._b] = -u
+        S[self._b, self._a] = -u
+        i = self.xp.arange(self.n_points, device=u.device)
+        S[i, i] = self._degrees(u)
+        return S
+
+    def adjoint_product(self, u, Y):
+        """A*(u) Y without forming A*(u)."""
+        return self._degrees(u)[:, None] * Y - self._adjacency(u[self._number]) @ Y
+
+    def sparse_adjoint(self, u):
+        """A*(u) as a SciPy sparse matrix (on the host only)."""
+        return sparse.dia_array((self._degrees(u)[None], [0]), (self.n_points,) * 2).tocsr() - self._adjacency(u[self._number])
+
+    def _degrees(self, u):
+        if self.xp is np:
+            degrees = np.bincount(self._a, u, self.n_points) + np.bincount(self._b, u, self.n_points)
+            return degrees.astype(u.dtype, copy=False)
+        return self.xp.segment_reduce(u[self._number], "sum", offsets=self._start64, initial=0)
+
+    @cached_property
+    def _start64(self):
+        return self._start.long()
+
+    def _adjacency(self, w):
+        shape = (self.n_points, self.n_points)
+        if self.xp is np:
+            return sparse.csr_array((w, self._neighbour, self._start), shape)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            return self.xp.sparse_csr_tensor(self._start, self._neighbour, w, shape, check_invariants=False)
+
+    def subset(self, index):
+        return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self._zero)
+
+    def astype(self, dtype):
+        return self if dtype == self.dtype else EdgeOperator(self.edges, self.n_points, like(self._zero, self._zero, dtype))
+
+    def empty_constraint_vector(self):
+        return zeros(self.n_constraints, self._zero)
+
+
+class ReducedEdges(Operator):
+    """An `EdgeOperator` on kernels K = Q M Q'; the variable is M.
+
+    With orthonormal columns in Q, trace and Frobenius norm of M are those of K.
+
+    Parameters
+    ----------
+    edges : EdgeOperator
+    Q : array (n_points, n_landmarks)
+    """
+
+    ignores_constants = False
+
+    def __init__(self, edges, Q):
+        self.edges, self.Q, self.xp, self.dtype = edges, Q, edges.xp, edges.dtype
+        self.n_constraints, self.n_features = edges.n_constraints, Q.shape[1]
+
+    def forward(self, M):
+        return self.edges.forward(self.Q @ M @ self.Q.T)
+
+    def forward_factor(self, L):
+        return self.edges.forward_factor(self.Q @ L)
+
+    def adjoint(self, u):
+        S = self.Q.T @ self.edges.adjoint_product(u, self.Q)
+        return (S + S.T) / 2
+
+    def adjoint_product(self, u, Y):
+        return self.Q.T @ self.edges.adjoint_product(u, self.Q @ Y)
+
+    def subset(self, index):
+        return ReducedEdges(self.edges.subset(index), self.Q)
+
+    def astype(self, dtype):
+        return ReducedEdges(self.edges.astype(dtype), like(self.Q, self.Q, dtype))
+
+    def empty_constraint_vector(self):
+        return self.edges.empty_constraint_vector()

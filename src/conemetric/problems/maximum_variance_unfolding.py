@@ -1,0 +1,131 @@
+"""Maximum variance unfolding, Frobenius-regularised (Shen et al. 2014, section III) or exact (Weinberger & Saul 2005).
+
+    P(K) = -Tr K + ||K||_F^2 / (2 sigma)   s.t.  A(K) = b  (or <= b),  K 1 = 0,  K psd;   A(K)_e = K_aa + K_bb - 2 K_ab
+    D(u) = -b'u - sigma/2 ||[I - A*(u)]_+||_F^2,     u free (or u >= 0),    A*(u) = Lap(u)
+    K(u) = sigma [I - A*(u)]_+        grad D(u) = A(K(u)) - b
+    sigma = inf:   D(u) = -b'u / lambda,   lambda = smallest eigenvalue of Lap(u): u / lambda is dual feasible
+
+all on the subspace orthogonal to the constant vector, which replaces the constraint K 1 = 0. The signs are those of a
+minimisation: the variance reached is -P, and -D is a proven upper bound on what can be reached. K meets its distances only in
+the limit, so a certificate has a violation: max_e residual_e / max_e b_e, one-sided for <=.
+
+With equalities and neighbourhoods that contain rigid cliques no kernel of full rank is feasible, and D is approached only as
+|u| grows; with <= (the paper's form) D is attained.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
+
+from .. import spectral
+from ..arrays import float64, like, zeros
+from .base import Bounds, Evaluation, SpectralDual
+
+
+class VarianceUnfolding(SpectralDual):
+    """See the module docstring.
+
+    Parameters
+    ----------
+    operator : EdgeOperator or ReducedEdges
+        With a basis Q of orthonormal, centred columns in the second case.
+    b : array (m,)
+        Squared distances.
+    sigma : float
+        Inverse weight of the regulariser; ``inf`` for the exact program.
+    equality : bool
+        Whether the distances must be kept (True) or must not grow (False).
+    """
+
+    sign = -1.0
+
+    def __init__(self, operator, b, sigma, equality):
+        self.operator, self.sigma, self.equality = operator, float(sigma), bool(equality)
+        self.b = like(b, operator.empty_constraint_vector())
+        self.linear = -self.b
+        self.lower, self.upper = -np.inf if equality else 0.0, np.inf
+        self.size = float(self.b.max()) or 1.0
+
+    def cost_product(self, Y):
+        """C Y, where C is -I on the centred subspace and +1 on the constant vector, so that Y stays centred."""
+        return 2 * Y.mean(0) - Y if self.operator.ignores_constants else -Y
+
+    @cached_property
+    def offset(self):
+        n = self.operator.n_features
+        diagonal = zeros((n, n), self.b)
+        diagonal[range(n), range(n)] = 1.0
+        return diagonal - 2.0 / n if self.operator.ignores_constants else diagonal
+
+    def start_factor(self, rank=8):
+        """The smoothest functions on the graph (the first eigenvectors of A*(1)), scaled to distances of the right size."""
+        ones = self.b * 0 + 1
+        Y = self.leading_eigenpairs(ones, min(rank, self.operator.n_features - 1))[1]
+        return Y * ((self.b.mean() or 1.0) / self.operator.forward_factor(Y).mean()) ** 0.5
+
+    def leading_eigenpairs(self, u, k):
+        """The k largest eigenvalues of K(u) and their eigenvectors; on the host, by products with the sparse A*(u) if n is large."""
+        n = self.operator.n_features
+        if self.operator.xp is np and self.operator.ignores_constants and n > spectral.PARTIAL_FROM and k <= n // 10:
+            laplacian = self.operator.sparse_adjoint(u)
+            K = LinearOperator((n, n), lambda y: y - 2 * y.mean() - laplacian @ y, dtype=self.b.dtype)
+            try:
+                return spectral.leading_eigenpairs(K, k, tol=1e-6)
+            except ArpackNoConvergence:
+                pass  # a dense decomposition always works
+        return spectral.leading_eigenpairs(self.offset - self.operator.adjoint(u), k)
+
+    def evaluate(self, u, rank_guess=None):
+        return UnfoldingEvaluation(self, u, rank_guess)
+
+    def primal_value(self, margins, squared_norm, factor):
+        residual = margins - self.b
+        residual = abs(residual) if self.equality else self.operator.xp.clip(residual, 0, None)
+        trace = float((float64(factor) ** 2).sum())
+        return squared_norm / (2 * self.sigma) - trace, float(residual.max()) / self.size
+
+    @cached_property
+    def _float64(self):
+        operator = self.operator.astype(self.operator.xp.float64)
+        return VarianceUnfolding(operator, float64(self.b), self.sigma, self.equality)
+
+    def in_float64(self):
+        return self._float64
+
+    def certify(self, primal_point, dual_point):
+        exact = self.in_float64()
+        Y, u = float64(primal_point), exact.project(float64(dual_point))
+        Y = Y - Y.mean(0) if self.operator.ignores_constants else Y
+        primal, violation = exact.primal_value(exact.operator.forward_factor(Y), float(((Y.T @ Y) ** 2).sum()), Y)
+        values = self.operator.xp.linalg.eigvalsh(exact.offset - exact.operator.adjoint(u))
+        positive = float((values[values > 0] ** 2).sum())
+        return Bounds(primal, exact.dual_value(u, positive, float(values.max())), violation)
+
+    def dual_value(self, u, squared_norm, largest):
+        """D(u), from ||[K(u)]_+||_F^2 and the largest eigenvalue of K(u)."""
+        linear = float(float64(self.linear * u).sum())
+        if np.isfinite(self.sigma):
+            return linear - 0.5 * self.sigma * squared_norm
+        return linear / (1 - largest) if largest < 1 else -np.inf
+
+
+class UnfoldingEvaluation(Evaluation):
+    """As `Evaluation`; with a ``rank_guess``, only the positive eigenpairs of a large K(u) are computed."""
+
+    @cached_property
+    def part(self):
+        p, n = self.problem, self.problem.operator.n_features
+        k = n if self.rank_guess is None or n <= spectral.PARTIAL_FROM else self.rank_guess + 5
+        while k <= n // 10:
+            values, vectors = p.leading_eigenpairs(self.u, k)
+            if values[-1] <= 0:
+                keep = int((values > 0).sum())
+                return spectral.PSDPart(values[:keep], vectors[:, :keep])
+            k *= 2
+        return spectral.psd_split(p.offset - p.operator.adjoint(self.u))
+
+    @cached_property
+    def dual(self):
+        part = self.part
+        return self.problem.dual_value(self.u, part.squared_norm, float(part.values[0]) if part.rank else 0.0)

@@ -1,0 +1,163 @@
+"""Augmented Lagrangian on a low-rank factor, for semidefinite programs whose solution has a low rank (Burer & Monteiro 2003).
+
+    P(X) = <C, X> + ||X||_F^2 / (2 sigma)    s.t.  A(X) = b (or <= b),  X = Y Y'
+    inner:  min over Y of  P(Y Y') + (||[u + mu (A(Y Y') - b)]||^2 - ||u||^2) / (2 mu),   [.] the projection on the dual's box
+    outer:  u <- [u + mu (A(Y Y') - b)],   which is the proximal-point method on the dual of the original, convex program
+    D(u) <= P* whatever Y is, so the bound needs no convexity in Y
+
+The inner problem is minimised by L-BFGS with an exact line search: along a line, A is quadratic and the whole a (piecewise)
+quartic. Its stationary points are those of the convex program unless K(u) - Y Y' / sigma has a positive eigenvalue, K(u) the
+matrix of the dual; an eigenvector of it is then a direction of descent and is appended to Y, and columns that vanish are
+dropped. So the rank finds itself, and an iteration costs as much as the edges times the rank, with one partial
+decomposition per outer step. On 500 points of a Swiss roll (sigma = 1e5) that is some fifty times faster to a gap of 1e-3 than
+quasi-Newton ascent on the dual, which a large sigma makes ill-conditioned.
+
+Stops when |P - D| / max(|P|, |D|) <= tol and the violation of the constraints is <= tol.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..arrays import to_numpy
+from .base import Iterate, Solver
+from .dual_quasi_newton import CurvatureMemory
+
+GROWTH = 5.0  # of the penalty, when the violation did not halve
+NEGLIGIBLE = 1e-10  # columns whose squared length is below this part of the largest are dropped
+
+
+@dataclass(frozen=True)
+class LowRankLagrangian(Solver):
+    """See the module docstring; ``start`` is the factor Y to begin from.
+
+    ``inner_iter`` bounds the L-BFGS iterations per outer one, ``memory`` is the number of curvature pairs they keep.
+    """
+
+    max_iter: int = 100
+    inner_iter: int = 2000
+    memory: int = 10
+    requires: ClassVar[tuple[str, ...]] = ("b", "cost_product", "evaluate", "primal_value", "project", "sigma", "start_factor")
+
+    def _steps(self, problem, start):
+        b, forward = problem.b, problem.operator.forward_factor
+        Y = problem.start_factor() if start is None else start
+        u = problem.project(b * 0)
+        accuracy, evaluations, last = 1e-2, 0, np.inf
+        floor = 0.1 * self.tol if np.isinf(problem.sigma) else 0.03 * self.tol**0.5
+        # the multipliers weigh distances against the trace, so their mean is about Tr X / sum(b)
+        mu = float((Y * Y).sum()) / b.shape[0] / (float(b.mean()) ** 2 or 1.0)
+        while True:
+            Y, used, reached = self._minimise(problem, Y, u, mu, accuracy)
+            evaluations += used
+            margins = forward(Y)
+            u = problem.project(u + mu * (margins - b))
+            point = problem.evaluate(u, Y.shape[1])
+            primal, violation = problem.primal_value(margins, float(((Y.T @ Y) ** 2).sum()), Y)
+            extra = {"rank": Y.shape[1], "evaluations": evaluations, "penalty": mu, "accuracy": reached}
+            yield Iterate(primal, point.dual, Y, u, violation, extra)
+            if used == 0 and mu > 1e12:
+                return
+            Y = self._reshape(problem, Y, point, mu, accuracy)
+            if violation > 0.5 * last and violation > self.tol and reached <= accuracy:
+                mu *= GROWTH
+            last = violation
+            accuracy = min(accuracy, max(0.1 * violation, floor))
+
+    def _minimise(self, problem, Y, u, mu, accuracy):
+        """(Y, iterations, accuracy reached): Y until the gradient is below ``accuracy`` times that of the objective alone."""
+        xp, shape = problem.operator.xp, Y.shape
+        line = Line(problem, Y, u, mu)
+        memory = CurvatureMemory(self.memory, xp)
+        g = line.gradient()
+        for used in range(self.inner_iter):
+            size, length = (float(value) for value in to_numpy(xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])))
+            if size <= 2 * accuracy * length:
+                break
+            direction = memory.direction(-g.reshape(-1))
+            direction = -g if direction is None else direction.reshape(shape)
+            step = line.search(direction)
+            if step is None:
+                if not memory.order:
+                    break
+                memory.clear()
+                continue
+            new = line.gradient()
+            memory.add((step * direction).reshape(-1), (new - g).reshape(-1))
+            g = new
+        else:
+            used = self.inner_iter
+        return line.Y, used, size / (2 * length)
+
+    def _reshape(self, problem, Y, point, mu, accuracy):
+        """Y in its principal axes without the columns that vanished, and with those along which the Lagrangian still falls."""
+        xp = problem.operator.xp
+        values, vectors = xp.linalg.eigh(Y.T @ Y)
+        Y = (Y @ vectors)[:, values > NEGLIGIBLE * values[-1]]
+        V = point.part.vectors
+        W = V.T @ Y
+        S = xp.linalg.diagonal(V.T @ V) * 0 + point.part.values
+        values, vectors = xp.linalg.eigh(xp.diag(S) - W @ W.T / problem.sigma)
+        keep = values > accuracy
+        for value, vector in zip(to_numpy(values[keep])[-self.memory :], (V @ vectors[:, keep]).T[-self.memory :], strict=True):
+            bend = mu * float((problem.operator.forward_factor(vector[:, None]) ** 2).sum()) + 1 / problem.sigma
+            Y = xp.concatenate([Y, vector[:, None] * (float(value) / bend) ** 0.5], 1)
+        return Y
+
+
+class Line:
+    """The augmented Lagrangian at Y, along lines from Y."""
+
+    def __init__(self, problem, Y, u, mu):
+        self.problem, self.Y, self.u, self.mu = problem, Y, u, mu
+        self.margins = problem.operator.forward_factor(Y)
+
+    def gradient(self):
+        p, Y = self.problem, self.Y
+        multipliers = p.project(self.u + self.mu * (self.margins - p.b))
+        return 2 * (p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma + p.operator.adjoint_product(multipliers, Y))
+
+    def search(self, direction):
+        """Move along ``direction`` to where the slope has fallen to a tenth; the step, or None when there is no descent."""
+        p, Y, Z = self.problem, self.Y, direction
+        xp, forward = p.operator.xp, p.operator.forward_factor
+        A0, A2 = self.margins, forward(Z)
+        A1 = forward(Y + Z) - A0 - A2
+        CZ = p.cost_product(Z)
+        # <C, X> = c0 + c1 t + c2 t^2,  X = X0 + X1 t + X2 t^2, and ||X||_F^2 by traces of small products
+        YY, YZ, ZZ = Y.T @ Y, Y.T @ Z, Z.T @ Z
+        moments = [(CZ * Y).sum(), (CZ * Z).sum(), (YY * YZ).sum(), (YZ * YZ).sum(), (YZ * YZ.T).sum(), (YY * ZZ).sum()]
+        moments += [(YZ * ZZ).sum(), (ZZ * ZZ).sum()]
+        cy, cz, n1, n2, n2t, n2z, n3, n4 = (float(value) for value in to_numpy(xp.stack(moments)))
+        # derivative of <C, X> + ||X||_F^2 / (2 sigma), by rising powers of t
+        s = 1 / p.sigma
+        poly = np.array([2 * cy + 2 * s * n1, 2 * cz + 2 * s * (n2 + n2t + n2z), 6 * s * n3, 2 * s * n4])
+
+        def slopes(t):
+            """First and second derivative at t."""
+            unclipped = self.u + self.mu * (A0 + t * (A1 + t * A2) - p.b)
+            lam = p.project(unclipped)
+            rate = A1 + 2 * t * A2
+            active = xp.where(lam == unclipped, rate, 0.0)
+            sums = to_numpy(xp.stack([(lam * rate).sum(), 2 * (lam * A2).sum() + self.mu * (active * rate).sum()]))
+            first = poly @ t ** np.arange(4) + sums[0]
+            return float(first), float(poly[1:] @ (np.arange(1, 4) * t ** np.arange(3)) + sums[1])
+
+        t, (start, bend) = 0.0, slopes(0.0)
+        if not start < 0:
+            return None
+        low, high, first = 0.0, np.inf, start
+        t = 1.0
+        for _ in range(30):
+            first, bend = slopes(t)
+            if abs(first) <= 0.1 * abs(start):
+                break
+            low, high = (t, high) if first < 0 else (low, t)
+            newton = t - first / bend if bend > 0 else np.inf
+            t = newton if low < newton < high else (2 * t if high == np.inf else (low + high) / 2)
+            if high == np.inf and t > 10 * low > 0:
+                t = 10 * low
+        self.Y = Y + t * Z
+        self.margins = A0 + t * (A1 + t * A2)
+        return t
