@@ -138,7 +138,7 @@ class LearnedMetric(MahalanobisMetric):
             missing = [name for name in self.feature_names if name not in set(names)]
             fault = f"has no column {missing[0]!r}" if missing else "has other columns, or the same in another order"
             raise ValueError(f"X {fault}; select metric.feature_names first.")
-        return super()._validate_X(X, reset, min_samples)
+        return super()._validate_X(X if names is None else X.to_numpy(), reset, min_samples)
 
     def fit(self, X=None, y=None):
         """Do nothing: the metric is learned already."""

@@ -7,6 +7,7 @@ from plotly.subplots import make_subplots
 
 BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # told apart by the colour-blind, legible on white and on black
 FIRST, SECOND = "#7a5fd0", "#12a594"
+ABOVE = {"orientation": "h", "yanchor": "bottom", "y": 1.03, "x": 0}
 
 
 def views_figure(views, details):
@@ -50,8 +51,8 @@ def confusion_figure(confusion):
             ),
             1, column,
         )  # fmt: skip
-    figure.update_xaxes(type="category", title="said", tickangle=0 if max(map(len, confusion.names)) < 3 else -45)
-    figure.update_yaxes(type="category", autorange="reversed")
+    figure.update_xaxes(type="category", showgrid=False, title="said", tickangle=0 if max(map(len, confusion.names)) < 3 else -45)
+    figure.update_yaxes(type="category", showgrid=False, autorange="reversed")
     figure.update_yaxes(title="true", col=1)
     return figure
 
@@ -77,10 +78,16 @@ def spectrum_figure(dimensions):
     figure.add_vline(
         x=dimensions.suggested, line_dash="dot", annotation_text=f" {dimensions.suggested} suffice", line_color="#888"
     )
-    figure.update_xaxes(title="direction")
-    figure.update_yaxes(title="eigenvalue", secondary_y=False, rangemode="tozero")
-    figure.update_yaxes(title="error, %", secondary_y=True, showgrid=False, rangemode="tozero")
-    figure.update_layout(legend={"orientation": "h", "y": 1.12})
+    figure.update_xaxes(title="direction", range=[0.4, len(values) + 0.6])
+    figure.update_yaxes(title="eigenvalue", secondary_y=False, range=[0, 1.08])
+    figure.update_yaxes(
+        title="error, %",
+        secondary_y=True,
+        showgrid=False,
+        tickmode="auto",
+        range=[0, 108 * float(max(dimensions.errors.max(), 0.01))],
+    )
+    figure.update_layout(legend=ABOVE)
     return figure
 
 
@@ -117,10 +124,10 @@ def convergence_figure(history):
     )
     figure.add_trace(gap, 2, 1)
     figure.update_traces(hovertemplate="iteration %{x}: %{y:.5g}")
-    figure.update_yaxes(title="objective", row=1, col=1)
-    figure.update_yaxes(title="gap", type="log", exponentformat="power", row=2, col=1)
+    figure.update_yaxes(title="objective", exponentformat="e", row=1, col=1)
+    figure.update_yaxes(title="gap", type="log", exponentformat="e", row=2, col=1)
     figure.update_xaxes(title="iteration", row=2, col=1)
-    figure.update_layout(legend={"orientation": "h", "y": 1.1})
+    figure.update_layout(legend=ABOVE)
     return figure
 
 
@@ -131,12 +138,14 @@ def _finite(values):
 def margins_figure(margins):
     """How many held-out triplets are the right way round, and by how much."""
     figure = go.Figure()
+    low, high = np.quantile(np.concatenate(margins), [0.001, 0.999])
+    span = (min(low, -0.2), max(high, 0.2))
     for values, name, colour in zip(margins, ("before", "after"), (BEFORE, AFTER), strict=True):
-        _histogram(figure, values, f"{name}: {np.mean(values > 0):.1%} right", colour, (-3, 3))
+        _histogram(figure, np.clip(values, *span), f"{name}: {np.mean(values > 0):.1%} right", colour, span)
     figure.add_vline(x=0, line_dash="dot", line_color="#888")
-    figure.update_xaxes(title="log2 ( distance to impostor / distance to target )")
+    figure.update_xaxes(title="log2 (far distance / near distance)")
     figure.update_yaxes(title="triplets")
-    figure.update_layout(barmode="overlay", legend={"orientation": "h", "y": 1.1})
+    figure.update_layout(barmode="overlay", legend=ABOVE)
     return figure
 
 
@@ -150,7 +159,7 @@ def distances_figure(distances):
             _histogram(figure, np.minimum(values[mask], top), name, colour, (0, top), row=row, col=1, showlegend=row == 1)
         figure.add_vline(x=1, line_dash="dot", line_color="#888", row=row, col=1)
     figure.update_xaxes(title="distance / threshold", row=2, col=1)
-    figure.update_layout(barmode="overlay", legend={"orientation": "h", "y": 1.12})
+    figure.update_layout(barmode="overlay", legend=ABOVE)
     return figure
 
 

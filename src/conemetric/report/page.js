@@ -2,7 +2,9 @@
 (() => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const data = JSON.parse(document.getElementById("data").textContent);
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["autoScale2d"] };
+  // only buttons that work without a server
+  const buttonsOf = (key) => (key === "views" ? ["select2d", "lasso2d", "zoom2d", "resetScale2d", "toImage"] : ["zoom2d", "resetScale2d", "toImage"]);
+  const configOf = (key) => ({ responsive: true, displaylogo: false, displayModeBar: !narrow.matches, modeBarButtons: [buttonsOf(key)] });
   const narrow = window.matchMedia("(max-width: 640px)");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const still = window.matchMedia("(prefers-reduced-motion: reduce)");
@@ -34,7 +36,8 @@
       layout.yaxis.domain = stacked ? [0.56, 1] : [0, 1];
       layout.yaxis2.domain = stacked ? [0, 0.44] : [0, 1];
       (layout.annotations || []).forEach((note, i) => {
-        Object.assign(note, stacked ? { x: 0.5, y: i === 0 ? 1 : 0.44 } : { y: 1 }, { yanchor: "bottom" });
+        const axis = i === 0 ? layout.xaxis : layout.xaxis2;
+        Object.assign(note, { x: axis.domain[0], y: stacked && i === 1 ? 0.44 : 1, xanchor: "left", yanchor: "bottom" });
       });
       if (key === "views") layout.margin = { l: 8, r: 8, t: 36, b: 8 };
       if (stacked) layout.dragmode = false;
@@ -48,12 +51,12 @@
     const place = document.getElementById(`plot-${key}`);
     if (!place || !figures[key] || drawn.has(key)) return;
     drawn.set(key, place);
-    await Plotly.newPlot(place, figures[key].data, layoutOf(key), config);
+    await Plotly.newPlot(place, figures[key].data, layoutOf(key), configOf(key));
     if (key === "views") connectViews(place);
   }
 
   function redraw() {
-    for (const [key, place] of drawn) Plotly.react(place, place.data, layoutOf(key), config);
+    for (const [key, place] of drawn) Plotly.react(place, place.data, layoutOf(key), configOf(key));
   }
   dark.addEventListener("change", redraw);
   narrow.addEventListener("change", redraw);

@@ -9,7 +9,7 @@ from importlib.resources import files
 import numpy as np
 from plotly.offline import get_plotlyjs
 
-from .. import __version__
+from .. import __version__, plotting
 from ..persistence import atomic_path
 from ..study.supervision import p_value
 from . import content, figures
@@ -45,9 +45,8 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
     <!DOCTYPE html>
     """
     if image_shape is not None and image_shape[0] * image_shape[1] != study.metric.n_features_in_:
-        raise ValueError(
-            f"images of {image_shape[0]}x{image_shape[1]} have not the {study.metric.n_features_in_} columns of the data."
-        )
+        height, width = image_shape
+        raise ValueError(f"images of {height}x{width} do not have the {study.metric.n_features_in_} columns of the data.")
     views, dimensions = content.views(study, study.options.seed), content.dimensions(study)
     details = row_details(study, views, ids)
     drawn = {
@@ -64,6 +63,12 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
     ):
         if values:
             drawn[name_] = draw(values)
+    static = {
+        "views": plotting.MetricComparisonDisplay(*views.coordinates["Principal axes"], views.groups),
+        "spectrum": plotting.SpectrumDisplay(dimensions.eigenvalues),
+    }
+    if "convergence" in drawn:
+        static["convergence"] = plotting.ConvergenceDisplay(content.history(study))
     data = {
         "views": {key: [np.round(flat, 4).tolist() for flat in pair] for key, pair in views.coordinates.items()},
         "details": details,
@@ -79,7 +84,11 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
         "view_buttons": "".join(f'<button type="button" data-view="{key}">{key}</button>' for key in views.coordinates),
         "sheet": "" if image_shape is None else contact_sheet(study, views, image_shape),
         "version": __version__,
-        "hidden": " ".join(f"no-{key}" for key in ("confusion", "margins", "distances", "convergence") if key not in drawn),
+        **{f"static_{key}": picture(static[key]) if key in static else "" for key in ("views", "spectrum", "convergence")},
+        "kinds": " ".join(
+            [f"no-{key}" for key in ("confusion", "margins", "distances", "convergence") if key not in drawn]
+            + (["images"] if image_shape is not None else [])
+        ),
         "suggested": str(dimensions.suggested),
         "features_in": str(study.metric.n_features_in_),
         "figures": _as_json({key: json.loads(figure.to_json()) for key, figure in drawn.items()}),
@@ -138,6 +147,22 @@ def contact_sheet(study, views, shape):
     sheet = sheet.reshape(lines, TILES_PER_LINE, *shape).transpose(0, 2, 1, 3).reshape(lines * shape[0], -1)
     buffer = io.BytesIO()
     imsave(buffer, sheet, cmap="gray", format="png")
+    return data_uri(buffer)
+
+
+def picture(display):
+    """A display as an inline image, for readers without JavaScript."""
+    from matplotlib.figure import Figure
+
+    pair = not isinstance(display, plotting.SpectrumDisplay)
+    figure = Figure(figsize=(9, 4) if pair else (6, 3.6), layout="constrained")
+    display.plot(figure.subplots(1, 2) if pair else figure.subplots())
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=90)
+    return f'<img class="static" alt="" src="{data_uri(buffer)}">'
+
+
+def data_uri(buffer):
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
@@ -150,10 +175,11 @@ def headline(study):
     what = {"labels": "nearest-neighbour error", "pairs": "verification error", "triplets": "share of triplets violated"}[
         study.task.kind
     ]
-    change = f"from {before:.2%} to {after:.2%} on {study.after.n:,} held-out {study.task.items}"
-    if p > 0.05:
-        return f"The {what} went {change}: no clear difference (p = {p:.2g})."
-    return f"The {what} {'fell' if after < before else 'rose'} {change} (p = {p:.1g})."
+    verb = "fell" if after < before else "rose" if after > before else "stayed the same,"
+    change = f"The {what} {verb} from {before:.2%} to {after:.2%}"
+    counts = f"{int(study.before.wrong.sum()):,} mistakes before, {int(study.after.wrong.sum()):,} after, on {study.after.n:,}"
+    doubt = "a change this small could be chance" if p > 0.05 else "more than chance would do"
+    return f"{change}: {counts} held-out {study.task.items} ({doubt}, p = {p:.2g})."
 
 
 def cards(study, dimensions):

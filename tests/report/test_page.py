@@ -1,0 +1,93 @@
+"""What the page says, without a browser."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from conemetric.report import content, write_report
+from conemetric.report.page import headline
+
+
+class Reader(HTMLParser):
+    """Collects tags, and the text of the scripts by id."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.scripts, self.open = [], {}, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag == "script":
+            self.open = dict(attributes).get("id", len(self.scripts))
+            self.scripts[self.open] = ""
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self.open = None
+
+    def handle_data(self, data):
+        if self.open is not None:
+            self.scripts[self.open] += data
+
+
+@pytest.mark.parametrize("key", ["images", "names", "triplets"])
+def test_the_page_is_whole(pages, key):
+    text = pages[key].read_text(encoding="utf-8")
+    reader = Reader(text)
+    assert len(reader.scripts) == 4
+    figures, data = (json.loads(reader.scripts[name]) for name in ("figures", "data"))
+    assert {"views", "spectrum", "features", "convergence", "margins"} <= set(figures)
+    assert set(data["views"]) == {"Neighbour map", "Principal axes"}
+    page = text.split('<script type="application/json"')[0]
+    assert "{{" not in page
+    assert not re.search(r"""(src|href)=["']https?:""", page), "the page must need no network"
+
+
+def test_odd_names_are_text(pages):
+    text = pages["names"].read_text(encoding="utf-8")
+    assert "<i>odd" not in text and "&lt;i&gt;odd" in text
+    assert "i" not in Reader(text.split('<script type="application/json"')[0]).tags
+
+
+def test_views_show_held_out_rows_only(studies):
+    study = studies["images"]
+    views = content.views(study)
+    assert set(views.rows) <= set(study.task.test)
+    assert all(flat.shape == (len(views.rows), 2) for pair in views.coordinates.values() for flat in pair)
+
+
+def test_confusion_counts_every_held_out_row(studies):
+    study = studies["images"]
+    table = content.confusion(study)
+    assert table.before.sum() == table.after.sum() == study.before.n
+    assert np.trace(table.after) == (~study.after.wrong).sum()
+
+
+@pytest.mark.parametrize("key", ["images", "names", "triplets"])
+def test_shares_are_of_the_original_columns(studies, key):
+    shares = content.feature_shares(studies[key])
+    assert len(shares) == studies[key].metric.n_features_in_
+    assert shares.min() >= 0 and shares.sum() == pytest.approx(1)
+
+
+def test_the_suggested_dimension_is_within_one_standard_error(studies):
+    found = content.dimensions(studies["images"])
+    best = found.errors.min()
+    position = np.flatnonzero(found.tried == found.suggested)[0]
+    slack = np.sqrt(max(best * (1 - best), 1 / 84) / 84)
+    assert found.errors[position] <= best + slack
+    assert (found.errors[:position] > best + slack).all()
+
+
+def test_the_headline_does_not_overclaim(studies):
+    text = headline(studies["names"])
+    assert "could be chance" in text and f"{studies['names'].after.rate:.2%}" in text
+
+
+def test_images_must_fit(studies, tmp_path):
+    with pytest.raises(ValueError, match="7x7 do not have the 64 columns"):
+        write_report(tmp_path / "page.html", studies["images"], image_shape=(7, 7))
