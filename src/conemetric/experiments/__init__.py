@@ -5,9 +5,10 @@
 True
 """
 
-from . import knn_tables, runner
+from . import embeddings, faces, fastqp, isometry, knn_tables, runner, toys, unfolding
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (*knn_tables.TABLES,)}
+MODULES = (knn_tables, faces, toys, unfolding, fastqp, isometry, embeddings)
+EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.TABLES}
 
 
 def list_experiments():
