@@ -51,11 +51,14 @@ class Method:
     parameters : mapping
     grid : sequence of parameter mappings, or function of training X and y that returns one
         Choices made on validation.
+    prepared : bool
+        Whether the table's preprocessing applies to it.
     """
 
     estimator: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     grid: Grid = ({},)
+    prepared: bool = True
 
     @property
     def exists(self):
