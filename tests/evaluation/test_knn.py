@@ -9,8 +9,9 @@ from conemetric.evaluation.knn import Split, evaluate, knn_error, official_split
 def brute_knn_error(A, a, B, b, k):
     wrong = 0
     for x, label in zip(B, b, strict=True):
-        nearest = a[np.argsort(((A - x) ** 2).sum(1), kind="stable")[:k]]
-        wrong += np.bincount(nearest).argmax() != label
+        nearest = a[np.argsort(((A - x) ** 2).sum(1), kind="stable")[:k]].tolist()
+        most = max(nearest.count(candidate) for candidate in nearest)
+        wrong += next(candidate for candidate in nearest if nearest.count(candidate) == most) != label
     return wrong / len(B)
 
 
@@ -28,6 +29,13 @@ def test_knn_error_counts_as_brute_force_does(blobs):
     expected = [brute_knn_error(*args, k) for k in (1, 3, 5)]
     assert knn_error(None, *args, n_neighbors=[1, 3, 5]) == pytest.approx(expected)
     assert knn_error(None, *args) == pytest.approx(expected[1])
+
+
+def test_ties_go_to_the_nearest():
+    A, a = np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([2, 1, 0, 1])
+    zero = np.zeros((1, 1))
+    assert knn_error(None, A, a, zero, np.array([2]), n_neighbors=[1, 2, 3]) == [0.0, 0.0, 0.0]
+    assert knn_error(None, A, a, zero, np.array([1]), n_neighbors=4) == 0.0
 
 
 def test_knn_error_looks_in_the_space_of_the_metric(blobs):

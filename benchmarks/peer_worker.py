@@ -1,0 +1,121 @@
+"""Fits one method on every data file of a folder and says how long it took; runs inside the peer's own environment.
+
+    python peer_worker.py METHOD FOLDER
+
+FOLDER holds data0.npz, data1.npz ... with X and y; the linear maps go to components0.npz ... beside them. Prints one JSON line
+per file: seconds, and peak memory in MiB above what the imports and the data take. Every method is first fitted once on 60
+rows, so that nobody pays for imports and compilation.
+"""
+
+import json
+import resource
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+
+def geometric_mean(X, y, seed=0):
+    """GMML (Zadeh, Hosseini & Sra 2016), in closed form: the geometric mean of S^-1 and D of random pairs; returns L'."""
+    rng = np.random.default_rng(seed)
+    n_classes = len(np.unique(y))
+    a, b = rng.integers(0, len(X), (2, 40 * n_classes * (n_classes - 1) + 1000))
+    difference, same = X[a] - X[b], y[a] == y[b]
+    S, D = (difference[mask].T @ difference[mask] for mask in (same, ~same))
+    S = S + 1e-6 * np.trace(S) / len(S) * np.eye(len(S))
+    values, vectors = np.linalg.eigh(S)
+    root, inverse = ((vectors * values**power) @ vectors.T for power in (0.5, -0.5))
+    values, vectors = np.linalg.eigh(root @ D @ root)
+    M = inverse @ (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T @ inverse
+    values, vectors = np.linalg.eigh(M)
+    return (vectors * np.sqrt(np.clip(values, 0, None))).T
+
+
+def conemetric(name, **parameters):
+    def fit(X, y):
+        import conemetric as package
+
+        return getattr(package, name)(**parameters).fit(X, y).components_
+
+    return fit
+
+
+def metric_learn(name, **parameters):
+    def fit(X, y):
+        import metric_learn as package
+
+        return getattr(package, name)(**parameters).fit(X, y).components_
+
+    return fit
+
+
+def pydml(name, **parameters):
+    def fit(X, y):
+        import dml
+
+        model = getattr(dml, name)(**parameters)
+        model.fit(X, y)
+        return model.transformer()
+
+    return fit
+
+
+def scikit_learn(module, name, **parameters):
+    def fit(X, y):
+        import importlib
+
+        model = getattr(importlib.import_module("sklearn." + module), name)(**parameters).fit(X, y)
+        return model.scalings_.T if name == "LinearDiscriminantAnalysis" else model.components_
+
+    return fit
+
+
+METHODS = {
+    "Euclidean": lambda X, y: np.eye(X.shape[1]),
+    "PCA": scikit_learn("decomposition", "PCA", n_components=0.95),
+    "LDA": scikit_learn("discriminant_analysis", "LinearDiscriminantAnalysis"),
+    "GMML": geometric_mean,
+    "scikit-learn NCA": scikit_learn("neighbors", "NeighborhoodComponentsAnalysis", random_state=0),
+    "FrobMetric": conemetric("FrobMetric"),
+    "FrobMetric, gap 0.1": conemetric("FrobMetric", tol=0.1),
+    "BoostMetric": conemetric("BoostMetric"),
+    "BoostMetric, 50 rounds": conemetric("BoostMetric", max_iter=50),
+    "DMLEig": conemetric("DMLEig"),
+    "LMNNEig": conemetric("LMNNEig"),
+    "metric-learn LMNN": metric_learn("LMNN", n_neighbors=3),
+    "metric-learn ITML": metric_learn("ITML_Supervised", random_state=0),
+    "metric-learn SCML": metric_learn("SCML_Supervised", random_state=0),
+    "metric-learn NCA": metric_learn("NCA", random_state=0),
+    "metric-learn LSML": metric_learn("LSML_Supervised", random_state=0),
+    "metric-learn MMC": metric_learn("MMC_Supervised", random_state=0),
+    "metric-learn SDML": metric_learn("SDML_Supervised", random_state=0, sparsity_param=0.1, balance_param=1e-3),
+    "pyDML LMNN": pydml("LMNN"),
+    "pyDML NCA": pydml("NCA"),
+    "pyDML LSI": pydml("LSI"),
+    "pyDML DMLMJ": pydml("DMLMJ"),
+}
+
+
+def main():
+    method, folder = sys.argv[1], Path(sys.argv[2])
+    warnings.simplefilter("ignore")
+    fit = METHODS[method]
+    for run in range(len(list(folder.glob("data*.npz")))):
+        with np.load(folder / f"data{run}.npz") as data:
+            X, y = data["X"], data["y"]
+        if run == 0:
+            rows = np.concatenate([np.flatnonzero(y == label)[:12] for label in np.unique(y)[:5]])
+            fit(X[rows], y[rows])
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        began = time.perf_counter()
+        components = fit(X, y)
+        seconds = time.perf_counter() - began
+        peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        np.savez(folder / f"components{run}.npz", components=np.asarray(components, dtype=np.float64))
+        print(json.dumps({"seconds": seconds, "peak_mib": peak}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

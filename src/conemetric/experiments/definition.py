@@ -1,0 +1,150 @@
+"""What an experiment is: columns (data sets), rows (methods), a protocol that measures one cell, and the published numbers."""
+
+import importlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .. import constraints, datasets
+from ..evaluation.knn import Grid
+
+
+class Published(NamedTuple):
+    """A number as printed, with its standard deviation where the paper gives one."""
+
+    mean: float
+    std: float | None = None
+
+
+def published_table(columns, text):
+    """Read a table as the paper prints it: one line per method, ``name | mean (std) | ...``; ``-`` where there is no number.
+
+    Examples
+    --------
+    >>> from conemetric.experiments.definition import published_table
+    >>> published_table(["iris", "wine"], "Euclidean | 3.64 (4.18) | -")
+    {('iris', 'Euclidean'): Published(mean=3.64, std=4.18)}
+    """
+    table = {}
+    for line in text.strip().splitlines():
+        method, *cells = (cell.strip() for cell in line.split("|"))
+        if len(cells) != len(columns):
+            raise ValueError(f"line {line!r} has {len(cells)} cells for {len(columns)} columns.")
+        for column, cell in zip(columns, cells, strict=True):
+            if cell != "-":
+                numbers = [float(number) for number in re.findall(r"[\d.]+", cell)]
+                table[column, method] = Published(*numbers)
+    return table
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table.
+
+    Attributes
+    ----------
+    estimator : str or None
+        Where its class is, ``module:name``; None for the Euclidean distance. It is imported when first used, so that a table
+        can name what is not installed.
+    parameters : mapping
+    grid : sequence of parameter mappings, or function of training X and y that returns one
+        Choices made on validation.
+    prepared : bool
+        Whether the table's preprocessing applies to it.
+    """
+
+    estimator: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    grid: Grid = ({},)
+    prepared: bool = True
+
+    @property
+    def exists(self):
+        if self.estimator is None:
+            return True
+        module, name = self.estimator.split(":")
+        try:
+            return hasattr(importlib.import_module(module), name)
+        except ImportError:
+            return False
+
+    def make(self):
+        """The unfitted estimator, or None for the Euclidean distance."""
+        if self.estimator is None:
+            return None
+        module, name = self.estimator.split(":")
+        return getattr(importlib.import_module(module), name)(**self.parameters)
+
+
+def ours(name, grid: Grid = ({},), **parameters):
+    """A method of this package, by class name.
+
+    >>> from conemetric.experiments.definition import ours
+    >>> ours("FrobMetric", C=2.0).make().C
+    2.0
+    """
+    return Method(f"conemetric:{name}", parameters, grid)
+
+
+class ScaleFreeC:
+    """A grid for C in scale-free units: C = kappa / s^4, with s^2 the mean squared impostor distance of the training set."""
+
+    def __init__(self, *kappas):
+        self.kappas = kappas
+
+    def __call__(self, X, y):
+        _, impostors = constraints.neighbours_by_label(X, y, 1, 3)
+        difference = X[:, None] - X[impostors]
+        mean_square = (difference * difference).sum(2).mean()
+        return [{"C": float(kappa / mean_square**2)} for kappa in self.kappas]
+
+
+@dataclass(frozen=True)
+class Experiment(ABC):
+    """One table or figure of a paper.
+
+    Attributes
+    ----------
+    name : str
+        What ``conemetric reproduce`` calls it.
+    title, paper, quantity : str
+        What it shows, where, and what is measured.
+    columns : tuple of str
+        Data sets; ``name:variant`` where one set appears in several forms.
+    methods : mapping of str to Method
+    published : mapping of (column, method) to Published
+    runs : int, or mapping of column to int
+        As many as the paper has.
+    lower_is_better : bool
+    """
+
+    name: str
+    title: str
+    paper: str
+    quantity: str
+    columns: tuple[str, ...]
+    methods: Mapping[str, Method]
+    published: Mapping[tuple[str, str], Published] = field(default_factory=dict)
+    runs: int | Mapping[str, int] = 1
+    lower_is_better: bool = True
+
+    def n_runs(self, column):
+        return self.runs if isinstance(self.runs, int) else self.runs[column]
+
+    def obstacle(self, column, method):
+        """Why this cell cannot be measured here, or None."""
+        source = column.partition(":")[0]
+        if source in datasets.REGISTRY and not datasets.available(source) and datasets.REGISTRY[source].openml is None:
+            return f"data set {source} is not on this machine"
+        if not self.methods[method].exists:
+            return f"{self.methods[method].estimator} is not installed"
+        return None
+
+    @abstractmethod
+    def measure(self, column, method, run) -> dict[str, Any]:
+        """Measure one cell: ``value``, and ``seconds`` of the fit; other entries are kept beside them.
+
+        Optional ``tolerance`` is the standard error of a single run, and ``curve`` a pair of lists to draw.
+        """

@@ -1,0 +1,95 @@
+"""What a learned metric does for frozen text embeddings: neighbours' labels, retrieval, and compression."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..datasets import load
+from ..evaluation.knn import knn_error
+from ..evaluation.retrieval import neighbour_recall, recall_at_k
+from .definition import Experiment, Method, ours
+from .timing import timed
+
+SET = "debian_minilm384"
+
+
+def _parts(name):
+    data = load(name)
+    n = data.n_train
+    return data.X[:n], data.y[:n], data.X[n:], data.y[n:]
+
+
+@lru_cache(maxsize=64)
+def _fitted(experiment, method):
+    """A fitted method and its time; the columns of a table share it."""
+    from . import get_experiment
+
+    X, y, _, _ = _parts(SET)
+    metric = get_experiment(experiment).methods[method].make()
+    return metric, (0.0 if metric is None else timed(lambda: metric.fit(X, y)))
+
+
+@dataclass(frozen=True)
+class Embeddings(Experiment):
+    """One column per way of judging, all on the same fit: ``k-NN`` errors, ``miss@k``, ``neighbours lost@k``; in per cent."""
+
+    def measure(self, column, method, run):
+        metric, seconds = _fitted(self.name, method)
+        X, y, T, labels = _parts(SET)
+        kind = column.partition(":")[2]
+        if kind.endswith("-NN"):
+            k = int(kind.removesuffix("-NN"))
+            if hasattr(metric, "predict") and not hasattr(metric, "transform"):
+                value = float((metric.predict(T) != labels).mean())  # a classifier has no neighbours
+            else:
+                value = knn_error(metric, X, y, T, labels, k)
+        elif kind.startswith("miss@"):
+            value = 1 - float(recall_at_k(metric, X, y, T, labels, [int(kind.removeprefix("miss@"))])[0])
+        else:
+            value = 1 - neighbour_recall(metric, X, T, int(kind.partition("@")[2]))
+        rank = None if metric is None or not hasattr(metric, "components_") else int(metric.components_.shape[0])
+        return {"value": 100 * value, "seconds": seconds, "dimensions": rank}
+
+
+EMBEDDINGS = Embeddings(
+    name="embeddings",
+    title="Frozen sentence embeddings, 384-D, 33 classes",
+    paper="not in the papers",
+    quantity="error, %",
+    columns=tuple(f"{SET}:{kind}" for kind in ("1-NN", "3-NN", "10-NN", "miss@10")),
+    methods={
+        "Euclidean": Method(),
+        "whitening": Method("sklearn.decomposition:PCA", {"whiten": True}),
+        "PCA 128": Method("sklearn.decomposition:PCA", {"n_components": 128}),
+        "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
+        "NCA": Method("sklearn.neighbors:NeighborhoodComponentsAnalysis", {"max_iter": 20, "random_state": 0}),
+        "FrobMetric": ours("FrobMetric"),
+        "FrobMetric, 10 impostors": ours("FrobMetric", n_impostors=10),
+        "BoostMetric": ours("BoostMetric"),
+        "DML-eig": ours("DMLEig"),
+        "LMNN-eig": ours("LMNNEig"),
+        "RelativeComparisons": ours("RelativeComparisons"),
+        "FrobMetric, 32-D": ours("FrobMetric", n_impostors=10, n_components=32),
+        "FrobMetric, 64-D": ours("FrobMetric", n_impostors=10, n_components=64),
+    },
+)
+SIZES = (32, 64, 128)
+COMPRESSION = Embeddings(
+    name="embeddings-compression",
+    title="Compressed sentence embeddings",
+    paper="not in the papers",
+    quantity="%",
+    columns=tuple(f"{SET}:{kind}" for kind in ("neighbours lost@10", "1-NN", "10-NN")),
+    methods={
+        f"{name} {size}": Method(where, {"n_components": size, **parameters})
+        for size in SIZES
+        for name, where, parameters in (
+            ("NuMax", "conemetric:NuMax", {}),
+            ("NuMax-Class", "conemetric:NuMax", {"class_aware": True}),
+            ("PCA", "sklearn.decomposition:PCA", {}),
+            ("random projection", "sklearn.random_projection:GaussianRandomProjection", {"random_state": 0}),
+            ("FrobMetric", "conemetric:FrobMetric", {"n_impostors": 10}),
+        )
+    },
+)
+
+TABLES = (EMBEDDINGS, COMPRESSION)

@@ -1,0 +1,43 @@
+"""Draws a table: ours against published, one panel per data set; or the curves that were measured."""
+
+import matplotlib
+from matplotlib.figure import Figure
+
+
+def draw(table, path):
+    """Write the figure of a `Table` to ``path`` (no window is opened, whatever the backend)."""
+    columns = list(dict.fromkeys(row.dataset for row in table.rows))
+    if not columns:
+        return
+    figure = Figure(figsize=(4.2 * min(len(columns), 4), 3.4 * -(-len(columns) // 4)), layout="constrained")
+    axes = figure.subplots(-(-len(columns) // 4), min(len(columns), 4), squeeze=False).ravel()
+    for ax in axes[len(columns) :]:
+        ax.set_visible(False)
+    for ax, column in zip(axes, columns, strict=False):
+        curves = [record for record in table.records if record["dataset"] == column and "curve" in record]
+        if curves:
+            _curves(ax, curves)
+        else:
+            _bars(ax, [row for row in table.rows if row.dataset == column])
+        ax.set_title(column, fontsize=9)
+    figure.suptitle(f"{table.experiment.title}: {table.experiment.quantity}", fontsize=10)
+    with matplotlib.rc_context({"svg.hashsalt": "conemetric"}):
+        figure.savefig(path, dpi=120)
+
+
+def _bars(ax, rows):
+    places = range(len(rows))
+    ax.barh(places, [row.mean for row in rows], xerr=[row.std for row in rows], height=0.6, color="#4477aa", label="ours")
+    known = [(place, row.published) for place, row in zip(places, rows, strict=True) if row.published is not None]
+    if known:
+        ax.plot([value for _, value in known], [place for place, _ in known], "D", color="#cc6677", label="published")
+    ax.set_yticks(places, [row.method for row in rows], fontsize=7)
+    ax.invert_yaxis()
+    ax.legend(fontsize=7)
+
+
+def _curves(ax, records):
+    for record in records:
+        if record["run"] == 0:
+            ax.plot(*record["curve"], label=record["method"], linewidth=1.2)
+    ax.legend(fontsize=7)

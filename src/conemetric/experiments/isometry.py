@@ -1,0 +1,148 @@
+"""NuMax: how few dimensions keep all pairwise distances, and what that does to nearest neighbours."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from ..datasets import load
+from ..evaluation.knn import knn_error
+from .definition import Experiment, Method, Published, ours, published_table
+from .timing import timed
+
+
+def translating_squares(side=16, size=4):
+    """Every image of a white square that lies wholly within a dark frame, at half-pixel steps.
+
+    >>> from conemetric.experiments.isometry import translating_squares
+    >>> translating_squares(8, 4).shape
+    (81, 64)
+    """
+    steps = np.arange(0, side - size + 0.25, 0.5)
+    edges = np.arange(side)
+    cover = [np.clip(np.minimum(edges + 1, at + size) - np.maximum(edges, at), 0, 1) for at in steps]
+    return np.array([np.outer(down, right).ravel() for down in cover for right in cover])
+
+
+def sampled_pairs(n, m, seed):
+    """m distinct pairs of n points."""
+    rng = np.random.default_rng(seed)
+    first, second = np.triu_indices(n, 1)
+    chosen = rng.choice(len(first), m, replace=False)
+    return np.column_stack([first[chosen], second[chosen]])
+
+
+def isometry_constant(Z, X, pairs):
+    """Largest relative change of a squared distance over the pairs, from X to Z."""
+    before, after = (((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2).sum(1) for Y in (X, Z))
+    keep = before > 0
+    return float(np.abs(after[keep] / before[keep] - 1).max())
+
+
+def pca_rank(X, pairs, delta):
+    """Fewest principal components, scaled as well as can be, whose isometry constant is at most delta."""
+    difference = (X[pairs[:, 0]] - X[pairs[:, 1]]) @ PCA().fit(X).components_.T
+    captured = np.cumsum(difference**2, axis=1)
+    ratio = captured / captured[:, -1:]
+    # scaling by c turns ratios [low, high] into [c low, c high], within 1 +- delta when low/high allows it
+    good = ratio.min(0) / ratio.max(0) >= (1 - delta) / (1 + delta)
+    return int(np.argmax(good)) + 1
+
+
+@dataclass(frozen=True)
+class RankNeeded(Experiment):
+    """Dimensions needed for isometry constant delta on a sample of pairs; a column is ``set:delta``."""
+
+    def measure(self, column, method, run):
+        name, _, delta = column.partition(":")
+        if name == "squares":
+            X, m = translating_squares(), 1000
+        else:
+            rows = np.random.default_rng(run).choice(60000, 1000, replace=False)
+            X, m = load(name).X[np.sort(rows)], 3000
+        pairs = sampled_pairs(len(X), m, run)
+        if method == "PCA":
+            return {"value": pca_rank(X, pairs, float(delta)), "seconds": 0.0}
+        metric = self.methods[method].make().set_params(delta=float(delta))
+        seconds = timed(lambda: metric.fit(X, pairs=pairs, similar=np.ones(len(pairs), dtype=bool)))
+        worst = isometry_constant(metric.transform(X), X, pairs)
+        return {"value": metric.components_.shape[0], "seconds": seconds, "isometry": worst}
+
+
+NUMAX_RANK = RankNeeded(
+    name="numax-figure3",
+    title="Dimensions for a given isometry constant (paper: 4 times fewer than PCA on squares at 0.1, 8 on MNIST at 0.2)",
+    paper="Hegde et al. 2015, figures 3 and 6",
+    quantity="dimensions",
+    columns=("squares:0.1", "squares:0.2", "squares:0.4", "mnist:0.2", "mnist:0.4"),
+    methods={"NuMax": ours("NuMax"), "PCA": Method()},
+)
+
+
+@lru_cache(maxsize=1)
+def _mnist20():
+    """MNIST cropped to 20x20, training and test."""
+    data = load("mnist", dtype=np.float32)
+    X = data.X.reshape(-1, 28, 28)[:, 4:24, 4:24].reshape(len(data.X), 400) / 255
+    return X[: data.n_train], data.y[: data.n_train], X[data.n_train :], data.y[data.n_train :]
+
+
+@dataclass(frozen=True)
+class AllSecants(Experiment):
+    """1-NN error after NuMax on every pair of the 60,000 training points (hours on a CPU, seconds on a GPU)."""
+
+    def measure(self, column, method, run):
+        X, y, T, labels = _mnist20()
+        metric = self.methods[method].make().set_params(delta=float(column.partition(":")[2]))
+        arguments = (_on_device(X), y) if "Class" in method else (_on_device(X),)
+        seconds = timed(lambda: metric.fit(*arguments))
+        rank = metric.components_.shape[0]
+        L = np.asarray(getattr(metric.components_, "cpu", lambda: metric.components_)())
+        return {"value": 100 * knn_error(None, X @ L.T, y, T @ L.T, labels, 1), "seconds": seconds, "rank": rank}
+
+
+def _on_device(X):
+    """X on the GPU when PyTorch finds one."""
+    try:
+        import torch
+    except ImportError:
+        return X
+    return torch.as_tensor(X, device="cuda") if torch.cuda.is_available() else X
+
+
+FULL_COLUMNS = ("mnist:0.4", "mnist:0.25", "mnist:0.1")
+NUMAX_MNIST = AllSecants(
+    name="numax-table1",
+    title="All 1.8 billion secants of MNIST",
+    paper="Hegde et al. 2015, tables 1 and 2",
+    quantity="1-NN error, %",
+    columns=FULL_COLUMNS,
+    methods={"NuMax": ours("NuMax"), "NuMax-Class": ours("NuMax", class_aware=True)},
+    published=published_table(FULL_COLUMNS, "NuMax | 2.99 | 3.11 | 3.31\nNuMax-Class | 2.68 | 2.72 | 3.09"),
+)
+
+
+@dataclass(frozen=True)
+class ClassAware(Experiment):
+    """Isolet: 1-NN error at a given number of dimensions."""
+
+    def measure(self, column, method, run):
+        data = load("isolet")
+        n, M = data.n_train, int(column.partition(":")[2])
+        metric = self.methods[method].make().set_params(n_components=M)
+        seconds = timed(lambda: metric.fit(data.X[:n], data.y[:n]))
+        return {"value": 100 * knn_error(metric, data.X[:n], data.y[:n], data.X[n:], data.y[n:], 1), "seconds": seconds}
+
+
+NUMAX_ISOLET = ClassAware(
+    name="numax-figure13",
+    title="Isolet, class-aware embedding",
+    paper="Hegde et al. 2015, figure 13 (k by validation there)",
+    quantity="1-NN error, %",
+    columns=("isolet:105",),
+    methods={"NuMax-Class": ours("NuMax", class_aware=True), "PCA": Method("sklearn.decomposition:PCA")},
+    published={("isolet:105", "NuMax-Class"): Published(6.0)},
+)
+
+TABLES = (NUMAX_RANK, NUMAX_MNIST, NUMAX_ISOLET)
