@@ -3,8 +3,9 @@
 from .estimators.boostmetric import BoostMetric
 from .estimators.dml_eig import DMLEig, LMNNEig
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
-from .estimators.relative_comparisons import RelativeComparisons
+from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
 from .estimators.numax import DeltaPath, NuMax, delta_path
+from .estimators.relative_comparisons import RelativeComparisons
 from .persistence import LearnedMetric, load_metric, save_metric
 from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
 
@@ -17,17 +18,13 @@ __all__ = [
     "FrobeniusSDPResult",
     "LMNNEig",
     "LearnedMetric",
-    "RelativeComparisons",
+    "MaximumVarianceUnfolding",
     "NuMax",
+    "RelativeComparisons",
     "delta_path",
     "frobmetric_path",
     "load_metric",
     "save_metric",
     "solve_frobenius_sdp",
 ]
-from .estimators.frobmetric import FrobMetric
-from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
-from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
-
-__all__ = ["FrobMetric", "FrobeniusSDPResult", "MaximumVarianceUnfolding", "solve_frobenius_sdp"]
 __version__ = "0.1.0"
