@@ -35,6 +35,7 @@ class DualQuasiNewton(Solver):
 
     def _steps(self, problem, start):
         xp, unit = problem.operator.xp, problem.unit
+        relative = unit / float(to_numpy(unit).max())  # keeps curvature pairs near one, so that float32 never overflows
         u = problem.start() if start is None else problem.project(like(start, problem.start()))
         point = problem.evaluate(u)
         memory = CurvatureMemory(self.memory, xp)
@@ -49,13 +50,13 @@ class DualQuasiNewton(Solver):
             yield iterate
             u, g = point.u, point.gradient
             free = ~(((u <= problem.lower) & (g <= 0)) | ((u >= problem.upper) & (g >= 0)))
-            direction = memory.direction(g * unit, free)
+            direction = memory.direction(g * relative, free)
             steepest = direction is None
             accepted = None
             while accepted is None:
                 if steepest:
                     memory.clear()
-                    direction = xp.where(free, g, 0.0) * unit**2
+                    direction = xp.where(free, g, 0.0) * relative**2
                     slope, bend = _dot(xp, g, direction), problem.curvature(direction)
                     if not slope > 0 or not np.isfinite(slope):
                         return
@@ -67,7 +68,7 @@ class DualQuasiNewton(Solver):
                 if accepted is None and steepest:
                     return
                 steepest = True
-            memory.add((accepted.u - u) / unit, (g - accepted.gradient) * unit)
+            memory.add((accepted.u - u) / unit, (g - accepted.gradient) * relative)
             point = accepted
 
     def _search(self, problem, point, direction):
