@@ -90,8 +90,8 @@ class RelativeComparisons(MahalanobisMetric):
     >>> metric = RelativeComparisons().fit(X, y)
     >>> bool(metric.certificate_.relative_gap <= 1e-3)
     True
-    >>> int(metric.feature_weights_.argmax())  # petal width
-    3
+    >>> int(metric.feature_weights_.argmax())  # petal length
+    2
     """
 
     _parameter_constraints = {
