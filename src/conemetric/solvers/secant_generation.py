@@ -5,7 +5,7 @@ The program has one constraint per pair of points, of which a few thousand matte
     1. solves the program over the active secants by ADMM, from the P and the multipliers it has, only as far as the violations
        last seen elsewhere deserve (their size times `INNER`);
     2. scans: of every row of every tile of pairs, the worst secant at either bound (`operators.secants`);
-    3. drops active secants that are far from their bounds, and adds offenders: half the worst, half drawn
+    3. drops active secants far from their bounds and without weight, if the dual bound rose, and adds offenders: half the worst, half drawn
        from the rest, since the worst are much alike.
 
 The restricted program has fewer constraints, so the dual bound of step 1 is one on the whole program's optimum, and Tr P is
@@ -32,6 +32,7 @@ from .base import Iterate, Solver, relative_gap
 
 INNER = 0.1
 LEAVE = 0.15
+NEGLIGIBLE = 1e-3  # multipliers below this share of the largest carry no weight
 SMALLEST_SUBSET = 2000  # points; with fewer, every scan is complete and in float64
 
 
@@ -66,7 +67,7 @@ class SecantGeneration(Solver):
         rng = np.random.default_rng(self.seed)
         keys, point = self._begin(secants, start, rng)
         stages, stage = self._stages(secants, rng), 0
-        inner, worst, goal, margin, steps = self.inner, 1.0, 0.5 * tol, 0.5 * tol, 0
+        inner, worst, goal, margin, steps, best = self.inner, 1.0, 0.5 * tol, 0.5 * tol, 0, 0.0
         while True:
             active = problem.restrict(keys, margin=margin)
             allowed = max(INNER * worst, goal)
@@ -94,8 +95,10 @@ class SecantGeneration(Solver):
             if last and len(fresh) == 0 and taken == inner.max_iter:
                 return
             goal = goal / 2 if found and allowed == goal else goal
-            slack = active.slack(active.operator.forward_factor(factor))
-            keep = to_index((slack <= self.keep * delta) | (len(keys) <= self.first))
+            stay = active.slack(active.operator.forward_factor(factor)) <= self.keep * delta
+            stay |= abs(y) > NEGLIGIBLE * abs(y).max()
+            stay |= len(keys) <= self.first or dual <= (1 + tol) * best  # dropping without progress could go in circles
+            keep, best = to_index(stay), max(best, dual)
             keys, y = xp.concat([keys[keep], fresh]), xp.concat([y[keep], zeros(len(fresh), y)])
             point = factor, y
             margin = min(0.5 * tol, 0.25 * tol * solution.primal / (delta * weight)) if weight > 0 else margin

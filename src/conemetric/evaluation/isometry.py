@@ -1,0 +1,135 @@
+"""How well a linear embedding keeps distances: its isometry constant, its distortions, and the neighbours it keeps.
+
+The distortion of a pair is ||E x_a - E x_b||^2 / ||x_a - x_b||^2 for the embedding E, ``components_`` of NuMax, of scikit-learn's
+PCA, or of its Gaussian random projection; the isometry constant is the largest distance of a distortion from 1.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.random_projection import GaussianRandomProjection
+
+from ..arrays import like, to_numpy
+from ..operators.secants import AllSecants, ListedSecants
+from .retrieval import neighbour_recall
+
+SMALL_DELTA = 1e-9  # bounds this tight make a scan return the extreme distortions themselves
+
+
+@dataclass(frozen=True)
+class IsometryConstant:
+    """The smallest and largest distortion over all pairs, and the larger of their distances from 1."""
+
+    smallest: float
+    largest: float
+
+    @property
+    def worst(self):
+        return max(1 - self.smallest, self.largest - 1)
+
+
+def isometry_constant(embedding, X):
+    """Isometry constant over every pair of rows of X that has a secant, by an exhaustive scan in float64.
+
+    Parameters
+    ----------
+    embedding : fitted linear transformer with ``components_``
+    X : array or tensor (n, D)
+
+    Returns
+    -------
+    IsometryConstant
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.decomposition import PCA
+    >>> from conemetric.evaluation.isometry import isometry_constant
+    >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 1.0]])
+    >>> isometry_constant(PCA(2).fit(X), X).worst < 1e-9
+    True
+    """
+    secants = AllSecants(X)
+    scan = secants.scan(like(embedding.components_, secants.X).T, SMALL_DELTA, dtype=secants.xp.float64)
+    if len(scan.keys) == 0:
+        return IsometryConstant(1.0, 1.0)
+    values = distortions(embedding, X, np.stack([to_numpy(end) for end in secants.ends(scan.keys)], 1))
+    return IsometryConstant(float(values.min()), float(values.max()))
+
+
+def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
+    """Distortions of the pairs given, or of a random sample of all pairs; for quantiles and histograms.
+
+    Parameters
+    ----------
+    embedding : fitted linear transformer with ``components_``
+    X : array or tensor (n, D)
+    pairs : integer array (m, 2), default=None
+    n_pairs : int, default=100_000
+        Size of the sample when no pairs are given (all of them when there are no more).
+    random_state : int
+
+    Returns
+    -------
+    array (m,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.decomposition import PCA
+    >>> from conemetric.evaluation.isometry import distortions
+    >>> X = np.random.default_rng(0).normal(size=(20, 5))
+    >>> values = distortions(PCA(3).fit(X), X)
+    >>> len(values), bool(values.max() <= 1 + 1e-12)
+    (190, True)
+    """
+    secants = AllSecants(X) if pairs is None else ListedSecants(X, pairs)
+    keys = secants.sample(n_pairs if pairs is None else len(pairs), np.random.default_rng(random_state))
+    L = like(embedding.components_, secants.X, secants.xp.float64).T
+    block = max(1, (1 << 24) // secants.n_features)
+    parts = [
+        secants.operator(keys[start : start + block], secants.xp.float64).forward_factor(L) for start in range(0, len(keys), block)
+    ]
+    return np.concatenate([to_numpy(part) for part in parts])
+
+
+def baselines(X, n_components, random_state=0):
+    """PCA and Gaussian random projection of X to ``n_components`` dimensions, fitted, by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.isometry import baselines
+    >>> sorted(baselines(np.random.default_rng(0).normal(size=(20, 5)), 2))
+    ['PCA', 'random projection']
+    """
+    return {
+        "PCA": PCA(n_components, random_state=random_state).fit(X),
+        "random projection": GaussianRandomProjection(n_components, random_state=random_state).fit(X),
+    }
+
+
+def neighbour_curves(embeddings, X, queries, k=(1, 5, 10, 20, 50)):
+    """Share of k nearest neighbours kept, for each embedding and each k (the paper's figure 9).
+
+    Parameters
+    ----------
+    embeddings : dict of fitted transformers
+    X, queries : arrays
+        Points searched, and points asked about, none of them among X.
+    k : sequence of ints
+
+    Returns
+    -------
+    dict of arrays, one value per k
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.isometry import baselines, neighbour_curves
+    >>> X = np.random.default_rng(0).normal(size=(40, 5))
+    >>> neighbour_curves(baselines(X, 5), X[10:], X[:10], k=[1, 3])["PCA"]
+    array([1., 1.])
+    """
+    return {name: np.array([neighbour_recall(map_, X, queries, size) for size in k]) for name, map_ in embeddings.items()}

@@ -1,0 +1,140 @@
+"""NuMax as a user meets it: scikit-learn's conventions, the promise on every pair, ranks, paths, errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conemetric import NuMax, delta_path
+from conemetric.arrays import to_numpy
+
+
+@parametrize_with_checks([NuMax(delta=0.5, tol=0.01)])
+@pytest.mark.filterwarnings("ignore:.*coincide")
+def test_follows_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(0).normal(size=(40, 6)) * np.arange(1, 7)
+
+
+@pytest.fixture(scope="module")
+def y():
+    return np.random.default_rng(1).integers(0, 3, 40)
+
+
+def squared_ratios(X, model):
+    a, b = np.triu_indices(len(X), 1)
+    d = X[a] - X[b]
+    return ((d @ to_numpy(model.components_).T) ** 2).sum(1) / (d**2).sum(1), a, b
+
+
+def test_every_distance_is_kept(X, asarray):
+    model = NuMax(0.3).fit(asarray(X))
+    ratio, _, _ = squared_ratios(X, model)
+    assert abs(ratio - 1).max() <= 0.3 * (1 + 1e-3)
+    assert model.certificate_.relative_gap <= 1e-3 and model.certificate_.violation <= 1e-3
+    assert type(model.components_) is type(asarray(X))
+    assert_allclose(model.objective_, (to_numpy(model.components_) ** 2).sum())
+    assert len(model.active_pairs_) == len(model.multipliers_)
+
+
+def test_classes_loosen_one_side_each(X, y, asarray):
+    model, plain = NuMax(0.3, class_aware=True).fit(asarray(X), y), NuMax(0.3).fit(X)
+    ratio, a, b = squared_ratios(X, model)
+    same = y[a] == y[b]
+    assert ratio[same].max() <= 1.3 + 3e-4 and ratio[~same].min() >= 0.7 - 3e-4
+    assert ratio[same].min() < 0.7
+    assert model.objective_ < plain.objective_
+    assert_array_equal(NuMax(0.3).fit(X, y).components_, plain.components_)  # labels do not matter to the plain program
+
+
+def test_labels_and_similar_pairs_say_the_same(X, y):
+    pairs = np.stack(np.triu_indices(len(X), 1), 1)
+    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    traces = [
+        NuMax(0.3, class_aware=True).fit(X, y).objective_,
+        NuMax(0.3, class_aware=True).fit(X, pairs=pairs, similar=similar).objective_,
+        NuMax(0.3, class_aware=True).fit(X, y, pairs=pairs).objective_,
+    ]
+    assert_allclose(traces, traces[0], rtol=2e-3)
+
+
+def test_n_components_finds_the_smallest_delta_of_that_rank(X):
+    model = NuMax(n_components=3).fit(X)
+    assert len(model.components_) <= 3
+    ratio, _, _ = squared_ratios(X, model)
+    assert abs(ratio - 1).max() <= model.delta_ * (1 + 1e-3)
+    assert len(NuMax(model.delta_ - 0.02).fit(X).components_) > 3
+
+
+def test_path_has_rising_ranks_and_matches_single_fits(X):
+    path = delta_path(X, [0.2, 0.6, 0.4])
+    assert_allclose(path.deltas, [0.6, 0.4, 0.2])
+    assert (np.diff(path.ranks) >= 0).all() and (np.diff(path.traces) > 0).all()
+    assert_allclose(path.traces[1], NuMax(0.4).fit(X).objective_, rtol=2e-3)
+    assert (path.violations <= 1e-3).all() and (path.relative_gaps <= 1e-3).all()
+    assert [len(rows) for rows in path.components] == path.ranks.tolist()
+
+
+def test_units_and_position_do_not_matter(X):
+    P = NuMax(0.3).fit(X).get_mahalanobis_matrix()
+    assert_allclose(NuMax(0.3).fit(1e-4 * X + 7).get_mahalanobis_matrix(), P, atol=1e-3)
+
+
+def test_near_duplicates_are_reported(X):
+    with pytest.warns(UserWarning, match="1 pairs of rows coincide"):
+        model = NuMax(0.5).fit(np.vstack([X, X[:1]]))
+    assert model.n_near_duplicates_ == 1
+    assert NuMax(0.5).fit(X).n_near_duplicates_ == 0
+
+
+def test_a_seed_decides_the_bits():
+    X = load_digits().data[:120, ::4]
+    first, second = (NuMax(0.5, random_state=3).fit(X).components_ for _ in range(2))
+    assert_array_equal(first, second)
+
+
+def test_too_few_rounds_warn_and_still_certify():
+    X = load_digits().data[:120, ::4]
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = NuMax(0.2, max_iter=1).fit(X)
+    assert model.certificate_.status == "max_iter"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        exact = NuMax(0.2).fit(X).certificate_
+    assert model.certificate_.dual <= exact.primal
+
+
+@pytest.mark.parametrize(
+    ("parameters", "fit", "message"),
+    [
+        ({}, {"pairs": [[0, 99]]}, "rows 0 to 39"),
+        ({}, {"pairs": [[0.5, 1.0]]}, "integer"),
+        ({}, {"pairs": [0, 1]}, "shape"),
+        ({}, {"similar": [True]}, "similar without pairs"),
+        ({}, {"pairs": [[0, 1]], "similar": [True]}, "class_aware=True"),
+        ({}, {"pairs": [[3, 3]]}, "no two distinct points"),
+        ({"class_aware": True}, {}, "requires y"),
+        ({"class_aware": True}, {"y": np.zeros(40)}, "1 class"),
+        ({"class_aware": True}, {"pairs": [[0, 1]]}, "similar"),
+        ({"class_aware": True}, {"pairs": [[0, 1]], "similar": [True, False]}, "one truth value"),
+        ({"n_components": 7}, {}, "n_components=7"),
+        ({"delta": 1.0}, {}, "delta"),
+        ({"delta": 0.0}, {}, "delta"),
+    ],
+)
+def test_bad_input_is_refused_with_a_remedy(X, parameters, fit, message):
+    with pytest.raises(ValueError, match=message):
+        NuMax(**parameters).fit(X, **fit)
+
+
+def test_path_refuses_deltas_outside_the_unit_interval(X):
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        delta_path(X, [0.5, 1.5])

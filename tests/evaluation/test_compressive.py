@@ -1,0 +1,43 @@
+"""The synthetic manifolds and recovery from measurements."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from conemetric.evaluation.compressive import manifold_pursuit, measure, translating_images
+
+
+@pytest.mark.parametrize(("shape", "area"), [("square", 25), ("disk", 21)])
+def test_shapes_move_without_changing(shape, area):
+    images, positions = translating_images(shape, side=9, size=5)
+    assert images.shape == (25, 81)
+    assert (images.sum(1) == area).all()
+    moved = np.roll(images[0].reshape(9, 9), tuple(positions[-1]), (0, 1)).ravel()
+    assert_allclose(images[-1], moved)
+
+
+def test_blob_peaks_at_its_centre():
+    images, positions = translating_images("blob", side=6, size=1.5, step=2)
+    assert len(images) == 9
+    peak = np.array(np.unravel_index(images.argmax(1), (6, 6))).T
+    assert_allclose(peak, positions)
+
+
+def test_unknown_shape_is_refused():
+    with pytest.raises(ValueError, match="shape='star'"):
+        translating_images("star")
+
+
+def test_measurements_have_the_noise_asked_for():
+    rng = np.random.default_rng(0)
+    Psi, X = rng.normal(size=(50, 20)), rng.normal(size=(10, 20))
+    noise = measure(Psi, X, snr_db=20) - X @ Psi.T
+    assert_allclose(np.linalg.norm(noise, axis=1), 0.1 * np.linalg.norm(X @ Psi.T, axis=1))
+
+
+def test_recovery_is_exact_without_noise_and_survives_some():
+    images, _ = translating_images("blob", side=12, size=3)
+    Psi = np.random.default_rng(0).normal(size=(20, 144))
+    assert_allclose(manifold_pursuit(measure(Psi, images), Psi, images), images)
+    noisy = manifold_pursuit(measure(Psi, images, snr_db=20), Psi, images)
+    assert np.mean((noisy - images) ** 2) < 0.02 * np.mean(images**2)

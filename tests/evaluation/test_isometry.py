@@ -1,0 +1,46 @@
+"""Isometry constants against brute force, and the comparison embeddings."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.spatial.distance import pdist
+
+from conemetric import NuMax
+from conemetric.evaluation.isometry import baselines, distortions, isometry_constant, neighbour_curves
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(0).normal(size=(30, 8)) * np.arange(1, 9)
+
+
+def test_constant_is_the_extreme_of_all_distortions(X, asarray):
+    for embedding in baselines(X, 3).values():
+        ratio = pdist(X @ embedding.components_.T, "sqeuclidean") / pdist(X, "sqeuclidean")
+        constant = isometry_constant(embedding, asarray(X))
+        assert_allclose([constant.smallest, constant.largest], [ratio.min(), ratio.max()], rtol=1e-8)
+        assert_allclose(np.sort(distortions(embedding, asarray(X))), np.sort(ratio), rtol=1e-8)
+        assert_allclose(constant.worst, abs(ratio - 1).max(), rtol=1e-8)
+
+
+def test_numax_keeps_its_promise_on_every_pair(X):
+    embedding = NuMax(0.3).fit(X)
+    assert isometry_constant(embedding, X).worst <= 0.3 * (1 + 1e-3)
+    rank = len(embedding.components_)
+    assert rank < X.shape[1]
+    assert all(isometry_constant(other, X).worst > 0.3 for other in baselines(X, rank).values())
+
+
+def test_an_isometry_has_constant_zero_and_keeps_all_neighbours(X):
+    whole = baselines(X, 8)["PCA"]
+    assert isometry_constant(whole, X).worst < 1e-8
+    assert_allclose(neighbour_curves({"PCA": whole}, X[10:], X[:10], k=[1, 4])["PCA"], 1)
+    few = baselines(X, 1)["PCA"]
+    assert neighbour_curves({"PCA": few}, X[10:], X[:10], k=[1])["PCA"][0] < 1
+
+
+def test_listed_pairs(X):
+    embedding = baselines(X, 2)["PCA"]
+    d = X[3] - X[7]
+    expected = ((embedding.components_ @ d) ** 2).sum() / (d @ d)
+    assert_allclose(distortions(embedding, X, [[3, 7]]), [expected])

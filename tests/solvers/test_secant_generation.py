@@ -1,0 +1,174 @@
+"""ADMM and column generation against a conic solver, their certificates, and what they do at the edges."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from conemetric.arrays import to_numpy
+from conemetric.operators.secants import AllSecants, ListedSecants
+from conemetric.problems.near_isometry import Multipliers, SecantIsometry
+from conemetric.solvers.admm import ADMM
+from conemetric.solvers.base import Status
+from conemetric.solvers.secant_generation import SecantGeneration, _cut
+
+KINDS = ("generic", "scaled", "duplicates", "collinear", "wide")
+
+
+def instance(seed):
+    """(X, y or None, delta): D from 2 to 7; every second one with classes; degenerate kinds in turn."""
+    rng = np.random.default_rng(seed)
+    kind, D, n = KINDS[seed // 2 % len(KINDS)], int(rng.integers(2, 8)), int(rng.integers(8, 16))
+    if kind == "wide":
+        D, n = 7, 4
+    X = rng.normal(size=(n, D))
+    if kind == "scaled":
+        X = 1e3 * X * rng.uniform(0.2, 2.0, D) + 50
+    if kind == "duplicates":
+        X[1::4] = X[: len(X[1::4])]
+    if kind == "collinear":
+        X[:, -1] = X[:, 0] * 2
+    y = rng.integers(0, 2, n)
+    y[:2] = 0, 1
+    return X, y if seed % 2 else None, float(rng.uniform(0.05, 0.6))
+
+
+def every_pair(secants):
+    return secants.sample(10**9, np.random.default_rng(0))
+
+
+def conic_optimum(problem):
+    V, D = problem.operator.V, problem.operator.n_features
+    P = cp.Variable((D, D), PSD=True)
+    values = cp.sum(cp.multiply(V @ P, V), axis=1)
+    bounds = [values[problem.has_lower] >= problem.lower[problem.has_lower]] if problem.has_lower.any() else []
+    bounds += [values[problem.has_upper] <= problem.upper[problem.has_upper]] if problem.has_upper.any() else []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cp.Problem(cp.Minimize(cp.trace(P)), bounds).solve(solver="CLARABEL")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_reaches_the_conic_optimum_with_a_valid_certificate(seed):
+    X, y, delta = instance(seed)
+    problem = SecantIsometry(AllSecants(X, y), delta)
+    result = SecantGeneration(tol=1e-4, first=20, add=10).solve(problem)
+    whole = problem.restrict(every_pair(problem.secants))
+    optimum, certificate = conic_optimum(whole), result.certificate
+    assert certificate.status is Status.CONVERGED
+    assert_allclose(certificate.primal, optimum, rtol=1e-4)
+    assert certificate.dual <= optimum * (1 + 1e-6)
+    values = whole.operator.forward_factor(result.primal_point)
+    assert values[whole.has_lower].min(initial=np.inf) >= 1 - delta - 1e-4 * delta
+    assert values[whole.has_upper].max(initial=-np.inf) <= 1 + delta + 1e-4 * delta
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_plain_admm_agrees_with_and_without_conjugate_gradients(seed, asarray):
+    X, y, delta = instance(seed)
+    problem = SecantIsometry(AllSecants(asarray(X), y), delta)
+    keys = every_pair(problem.secants)
+    reference = conic_optimum(SecantIsometry(AllSecants(X, y), delta).restrict(to_numpy(keys)))
+    for max_direct in (None, 1):
+        certificate = ADMM(tol=1e-4, max_direct=max_direct).solve(problem.restrict(keys)).certificate
+        assert_allclose(certificate.primal, reference, rtol=2e-4)
+        assert certificate.dual <= reference * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_either_factorisation_solves_the_least_squares(few, asarray):
+    """A A* when there are fewer secants than entries of a symmetric matrix, A* A otherwise."""
+    rng = np.random.default_rng(0)
+    secants = AllSecants(asarray(rng.normal(size=(5 if few else 12, 5))))
+    A = secants.operator(every_pair(secants))
+    assert (A.n_symmetric > A.n_constraints) == few
+    r = asarray(rng.normal(size=A.n_constraints))
+    z, rest = ADMM(rho=0.7)._least_squares(A)(r)
+    assert_allclose(to_numpy(A.gram() @ z + 0.7 * z), to_numpy(r), atol=1e-10)
+    z, rest = ADMM(rho=0.7, max_direct=1)._least_squares(A)(r)
+    assert_allclose(to_numpy(A.gram() @ z + 0.7 * z + rest), to_numpy(r), atol=1e-10)
+    assert np.linalg.norm(to_numpy(rest)) <= 1e-3 * np.linalg.norm(to_numpy(r))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0.05, 0.9), st.booleans())
+def test_the_identity_is_feasible_and_any_multipliers_bound_from_below(seed, delta, classes):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(8, 4)), rng.integers(0, 2, 8) if classes else None
+    problem = SecantIsometry(AllSecants(X, y), delta)
+    keys = every_pair(problem.secants)
+    bounds = problem.certify(np.eye(4), Multipliers(keys, rng.normal(size=len(keys))))
+    assert bounds.violation == 0
+    assert bounds.primal == 4
+    assert 0 <= bounds.dual <= 4
+
+
+def test_stationarity_and_complementarity():
+    X, y, delta = instance(4)
+    problem = SecantIsometry(AllSecants(X), delta)
+    result = SecantGeneration(tol=1e-6).solve(problem)
+    keys, multipliers = result.dual_point
+    active = problem.restrict(keys)
+    P = result.primal_point @ result.primal_point.T
+    S = np.eye(len(P)) - active.operator.adjoint(multipliers)
+    assert np.linalg.eigvalsh(S)[0] > -1e-5
+    assert abs(np.trace(S @ P)) < 1e-5 * np.trace(P)
+    values, weight = active.operator.forward(P), abs(multipliers) > 1e-3 * abs(multipliers).max()
+    assert_allclose(values[weight], np.where(multipliers > 0, 1 - delta, 1 + delta)[weight], atol=1e-4)
+
+
+def test_scans_go_from_subsets_in_single_to_everything_in_double_precision(monkeypatch):
+    monkeypatch.setattr("conemetric.solvers.secant_generation.SMALLEST_SUBSET", 30)
+    X = np.random.default_rng(0).normal(size=(150, 4))
+    problem = SecantIsometry(AllSecants(X), 0.3)
+    seen = []
+    scan = problem.secants.scan
+    monkeypatch.setattr(problem.secants, "scan", lambda *a, **k: seen.append(a[2:]) or scan(*a, **k))
+    result = SecantGeneration(first=100, add=50, coarse=(4,)).solve(problem)
+    assert result.status is Status.CONVERGED
+    sizes = [None if points is None else len(points) for _, points in seen[:-1] if True]
+    assert sizes[0] == 37 and sizes[-1] is None
+    assert [dtype for dtype, _ in seen[:-1]][-1] == np.float64
+    assert seen[0][0] == np.float32
+
+
+def test_warm_start_takes_fewer_steps():
+    X = np.random.default_rng(1).normal(size=(40, 6)) * np.arange(1, 7)
+    first = SecantGeneration().solve(SecantIsometry(AllSecants(X), 0.3))
+    problem = SecantIsometry(AllSecants(X), 0.29)
+    cold = SecantGeneration().solve(problem)
+    warm = SecantGeneration().solve(problem, start=(first.primal_point, first.dual_point))
+    assert_allclose(warm.certificate.primal, cold.certificate.primal, rtol=2e-3)
+    assert warm.history["steps"][-1] < cold.history["steps"][-1]
+
+
+def test_eigenvalues_are_cut_only_where_the_violation_has_room():
+    factor = np.diag([1.0, 0.1, 0.01])  # eigenvalues 1, 1e-2, 1e-4
+    cut, violation = _cut(factor, worst=0.0, tol=1e-3, delta=0.5)
+    assert cut.shape == (3, 2) and 0 < violation <= 1e-3
+    cut, violation = _cut(factor, worst=0.9e-3, tol=1e-3, delta=0.5)
+    assert cut.shape == (3, 3) and violation == 0.9e-3
+
+
+def test_single_precision_solves_and_is_certified_in_double(asarray):
+    X = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+    exact = SecantGeneration().solve(SecantIsometry(AllSecants(X.astype(np.float64)), 0.2)).certificate
+    result = SecantGeneration().solve(SecantIsometry(AllSecants(asarray(X)), 0.2))
+    assert result.certificate.status is Status.CONVERGED
+    assert to_numpy(result.primal_point).dtype == np.float32
+    assert exact.dual * (1 - 1e-3) <= result.certificate.primal <= exact.primal * (1 + 2e-3)
+    assert result.certificate.dual <= exact.primal
+
+
+def test_listed_secants_solve_their_own_program(asarray):
+    rng = np.random.default_rng(0)
+    X, pairs = rng.normal(size=(15, 4)), rng.integers(0, 15, (60, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    problem = SecantIsometry(ListedSecants(asarray(X), pairs), 0.2)
+    certificate = SecantGeneration(tol=1e-4, first=10, add=5).solve(problem).certificate
+    listed = SecantIsometry(ListedSecants(X, pairs), 0.2)
+    assert_allclose(certificate.primal, conic_optimum(listed.restrict(np.arange(len(pairs)))), rtol=1e-4)
