@@ -81,7 +81,7 @@ def test_pairs_with_weights(asarray):
     assert_allclose(to_numpy(from_pairs(asarray(X), pairs).forward(asarray(M))), q, atol=1e-12)
     scale = rng.uniform(size=4)
     assert_allclose(to_numpy(from_pairs(asarray(X), pairs, scale).forward(asarray(M))), scale * q, atol=1e-12)
-    weights = sparse.random_array((6, 4), density=0.5, rng=rng, format="csr")
+    weights = sparse.csr_array(rng.uniform(size=(6, 4)) * (rng.uniform(size=(6, 4)) < 0.5))
     combined = from_pairs(asarray(X), pairs, weights)
     assert_allclose(to_numpy(combined.forward(asarray(M))), weights @ q, atol=1e-12)
     u = rng.normal(size=6)
