@@ -10,7 +10,8 @@ def brute_knn_error(A, a, B, b, k):
     wrong = 0
     for x, label in zip(B, b, strict=True):
         nearest = a[np.argsort(((A - x) ** 2).sum(1), kind="stable")[:k]]
-        wrong += np.bincount(nearest).argmax() != label
+        votes = np.bincount(nearest)[nearest]
+        wrong += nearest[votes.argmax()] != label  # the nearest class of those with most votes
     return wrong / len(B)
 
 
