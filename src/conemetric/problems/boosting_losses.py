@@ -74,7 +74,7 @@ class BoostingLoss(Problem):
             loss, u, _ = self.evaluate(like(w, H) @ H)
             return loss + self.v * w.sum(), (self.v - to_numpy(H @ u)) * unit
 
-        options = {"maxcor": 30, "ftol": float(self.operator.xp.finfo(H.dtype).eps), "gtol": tol * unit.min(), "maxiter": 500}
+        options = {"maxcor": 30, "ftol": float(self.operator.xp.finfo(H.dtype).eps), "gtol": tol * unit.min(), "maxiter": 100}
         bounds = optimize.Bounds(0.0, largest)
         start = np.minimum(weights / unit, largest)
         return optimize.minimize(program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options).x * unit
