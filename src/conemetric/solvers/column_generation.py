@@ -69,7 +69,7 @@ class ColumnGeneration(Solver):
                 return
             lowest = min(lowest, bounds.primal)
             # v Tr M - u'A(M) is what the present weights could still give, the rest of the gap what new learners could
-            settled = leading < 10 * v and misfit > 0.5 * gap
+            settled = leading < 10 * v and misfit > 0.1 * gap
             corrected = self.corrective or settled
             if not corrected:
                 h, rows = operator.forward_factor(z[:, None]), None
