@@ -2,9 +2,10 @@
 
     CONEMETRIC_DATA=... python benchmarks/boostmetric_table.py [wine iris balance letter usps11000] [--runs N] [--v]
 
-Protocol: random 70/15/15 splits (letter: 10,500/4,500 of the first 15,000 rows and the last 5,000), PCA to 60 on USPS, raw features
-otherwise, v = 1e-7, at most 500 stage-wise or 100 totally corrective iterations per pass, at most 3 passes. One fit per split and
-variant; the number of iterations (and passes) is chosen on the validation part from the staged metrics, and the test part is used once.
+Protocol: random 70/15/15 splits (letter: 10,500/4,500 of the first 15,000 rows and the last 5,000), PCA to 60 on USPS, raw
+features otherwise, v = 1e-7, at most 500 stage-wise or 100 totally corrective iterations per pass, at most 3 passes. One fit per
+split and variant; the number of iterations (and passes) is chosen on the validation part from the staged metrics, and the test
+part is used once.
 """
 
 import argparse

@@ -3,8 +3,8 @@ Concentric circles: PCA, LDA and BoostMetric
 ============================================
 
 Four classes lie on concentric circles in two of ten dimensions; the other eight are noise. PCA follows the noise, LDA sees class
-means that coincide, and BoostMetric finds the plane: its two leading eigenvalues carry nearly all of the trace (Figure 1 of Shen et
-al., 2012).
+means that coincide, and BoostMetric finds the plane: its two leading eigenvalues carry nearly all of the trace (Figure 1 of Shen
+et al., 2012).
 """
 
 import warnings

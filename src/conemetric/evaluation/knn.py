@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
     """Share of test points that the k nearest training points misclassify by majority, in the space of ``metric``.
 
-    A tie goes to the class of the nearest, as in the papers: on letter, 3-NN errs on 5.5 % so (published: 5.42 %), and on 6.3 % where
-    ties go to the first class.
+    A tie goes to the class of the nearest, as in the papers: on letter, 3-NN errs on 5.5 % so (published: 5.42 %), and on 6.3 %
+    where ties go to the first class.
 
     Parameters
     ----------
