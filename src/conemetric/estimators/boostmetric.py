@@ -31,21 +31,21 @@ class BoostMetric(MahalanobisMetric):
         logistic      min sum log(1 + exp(-rho)) + v Tr M
         hinge         max r - v sum max(0, r - rho)   with Tr M = 1
 
-    by adding the rank-one matrix that the present weights of the triplets favour most, one per iteration. As with AdaBoost, a small
-    v leaves the number of iterations as the regulariser; the certificate then says how far the program is from its optimum.
+    by adding the rank-one matrix that the present weights of the triplets favour most, one per iteration. As with AdaBoost, a
+    small v leaves the number of iterations as the regulariser; the certificate then says how far the program is from its optimum.
 
     Parameters
     ----------
     v : float, default=1e-7
-        Weight of the trace, on the paper's scale: against one logarithm of a sum (exponential) or a sum over the triplets (logistic,
-        hinge). For the hinge loss it is the price of slack and at least 1 / (number of triplets).
+        Weight of the trace, on the paper's scale: against one logarithm of a sum (exponential) or against a sum over the triplets
+        (logistic). For the hinge loss it is the price of slack and at least 1 / (number of triplets).
     loss : {"exponential", "logistic", "hinge"}, default="exponential"
     solver : {"stagewise", "corrective"}, default="stagewise"
         "stagewise" finds the weight of each new learner alone; "corrective" re-optimises all weights in every iteration. With the
         hinge loss each iteration solves a linear program for all weights, whatever is given here.
     n_passes : int, default=1
-        Passes over the data, from labels only: each finds its triplets anew in the space learned so far and boosts there. Passes end
-        early when the triplets or the objective stay the same.
+        Passes over the data, from labels only: each finds its triplets anew in the space learned so far and boosts there. Passes
+        end early when the triplets or the objective stay the same.
     max_iter : int, default=500
         Iterations (learners) per pass.
     n_targets, n_impostors : int, default=3
@@ -55,8 +55,8 @@ class BoostMetric(MahalanobisMetric):
     tol : float, default=1e-3
         Largest certified relative gap, and largest relative excess of lambda_max(A*(u)) over v, at which to stop.
     n_iter_no_change : int, default=None
-        With a number, hold out some points, count how many of their triplets the metric gets wrong after each iteration, stop a pass
-        when that has not fallen for so many iterations, and return the best metric. None uses all points and all iterations.
+        With a number, hold out some points, count how many of their triplets the metric gets wrong after each iteration, stop a
+        pass when that has not fallen for so many iterations, and return the best metric. None uses all points and all iterations.
     validation_fraction : float, default=0.1
         Part of the points held out, when ``n_iter_no_change`` is given.
     random_state : int, RandomState or None

@@ -3,8 +3,8 @@
     P(M) = -max_rho [ rho - v sum_r max(0, rho - A(M)_r) ],   M psd, Tr M = 1
     D(u) = -lambda_max(A*(u)),                                0 <= u <= v, sum u = 1
 
-The best rho for given margins is their order statistic number 1/v, so P(M) is minus the mean of the 1/v smallest margins. Any u of
-the dual set bounds the optimum, P(M) >= D(u). v m >= 1 is needed, or rho could grow without limit: v = 1/m is the mean margin,
+The best rho for given margins is their order statistic number 1/v, so P(M) is minus the mean of the 1/v smallest margins. Any u
+of the dual set bounds the optimum, P(M) >= D(u). v m >= 1 is needed, or rho could grow without limit: v = 1/m is the mean margin,
 v >= 1 the smallest one.
 """
 

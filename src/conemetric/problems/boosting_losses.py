@@ -1,8 +1,11 @@
 """The BoostMetric programs with a smooth loss (Shen et al. 2012, eqs. 11, 18, 25, 26).
 
-    P(M) = loss(A(M)) + v Tr M,   M psd            D(u) = -loss*(-u),   A*(u) <= v I
-    exponential   loss = log sum_r exp(-rho_r)     u_r = exp(-rho_r) / sum_k exp(-rho_k)    D(u) = -sum u log u, u in the simplex
-    logistic      loss = sum_r log(1 + exp(-rho_r))   u_r = 1 / (1 + exp(rho_r))   D(u) = -sum u log u + (1-u) log(1-u), u in [0, 1]
+    P(M) = loss(A(M)) + v Tr M,   M psd        D(u) = -loss*(-u),   A*(u) <= v I        u(rho) = -grad loss(rho)
+
+    exponential   loss = log sum_r exp(-rho_r)        u_r = exp(-rho_r) / sum_k exp(-rho_k)
+                  D(u) = -sum u log u,                         u in the simplex
+    logistic      loss = sum_r log(1 + exp(-rho_r))   u_r = 1 / (1 + exp(rho_r))
+                  D(u) = -sum u log u + (1 - u) log(1 - u),    0 <= u <= 1
 
 v keeps the scale of the paper: the exponential program is one logarithm of a sum, the logistic one a sum over triplets, so that
 the same v regularises the logistic program about m times less. Where triplets can be satisfied with a margin above v per unit of
@@ -12,8 +15,8 @@ At any M, with u = u(A(M)), tau = Tr M and lambda = lambda_max(A*(u)), convexity
 
     P(N) >= P(M) - [v tau - u'A(M)] - tau max(0, lambda - v)       for every psd N with Tr N <= tau,
 
-the Frank-Wolfe bound: `certify` returns it as the dual value, and max(0, lambda - v) / v, by which u misses the dual constraint, as
-the violation. For any N at all the bound is lower by at most (Tr N - tau) max(0, lambda - v); without violation it is global.
+the Frank-Wolfe bound. `certify` returns it as the dual value, and max(0, lambda - v) / v, by which u misses the dual constraint,
+as the violation. For any N at all the bound is lower by at most (Tr N - tau) max(0, lambda - v); without violation it is global.
 """
 
 from abc import abstractmethod
@@ -74,7 +77,7 @@ class BoostingLoss(Problem):
             loss, u, _ = self.evaluate(like(w, H) @ H)
             return loss + self.v * w.sum(), (self.v - to_numpy(H @ u)) * unit
 
-        options = {"maxcor": 30, "ftol": float(self.operator.xp.finfo(H.dtype).eps), "gtol": tol * unit.min(), "maxiter": 500}
+        options = {"maxcor": 30, "ftol": float(self.operator.xp.finfo(H.dtype).eps), "gtol": tol * unit.min(), "maxiter": 100}
         bounds = optimize.Bounds(0.0, largest)
         start = np.minimum(weights / unit, largest)
         return optimize.minimize(program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options).x * unit

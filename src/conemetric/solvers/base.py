@@ -240,7 +240,8 @@ class _Best:
 
     def _rank(self, candidate):
         """A point that misses its constraints by more than ``tol`` is judged by that, any other by its distance to the bound."""
-        return max(candidate.violation, self.tol), abs(candidate.primal - self.dual)
+        distance = abs(candidate.primal - self.dual) if self.dual > -np.inf else candidate.primal
+        return max(candidate.violation, self.tol), distance
 
     @property
     def converged(self):

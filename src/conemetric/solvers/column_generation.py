@@ -6,8 +6,9 @@
     corrective     all weights by L-BFGS-B, from those before; zero weights are dropped       [Algorithm 4, Theorem 3.1]
 
 The paper stops where lambda_max(A*(u)) <= v. Stage-wise that need not be the optimum, because weights that turned out too large
-never shrink; so near there (lambda_max < 10v), once the weights promise more than a new learner, one corrective step is taken
-instead. With the paper's small v this does not happen.
+never shrink; so near there (lambda_max < 10v), while the weights promise a tenth of the gap or more, a corrective step is taken
+instead.
+
 An iteration costs one adjoint and one rank-one forward, O(nD + pairs); corrective ones also products with the margins of the
 learners in use, at most max(2D, 32) of them: past that they are replaced by the eigenvectors of M, which is the same metric.
 
@@ -52,7 +53,7 @@ class ColumnGeneration(Solver):
         operator, v = problem.operator, problem.v
         ensemble = Ensemble(operator) if start is None else start
         margins = operator.forward_factor(ensemble.factor())
-        rows, z, lowest, evaluations = None, None, np.inf, 0
+        rows, z, lowest, evaluations, corrected = None, None, np.inf, 0, False
         while True:
             loss, u, captured = problem.evaluate(margins)
             leading, z = spectral.leading_eigenpair(operator.adjoint(u), start=z)
@@ -66,12 +67,13 @@ class ColumnGeneration(Solver):
             }
             dual = bounds.dual if bounds.violation <= self.tol else -np.inf
             yield Iterate(bounds.primal, dual, ensemble.factor(), None, extra=extra)
-            if not bounds.primal < lowest:
+            if corrected and not bounds.primal < lowest:
                 return
-            lowest = bounds.primal
-            # v Tr M - u'A(M) is what the present weights could still give, the rest of the gap what new learners could
-            settled = leading < 10 * v and misfit > 0.5 * gap
-            if not (self.corrective or settled):
+            lowest = min(lowest, bounds.primal)
+            # of the gap, v Tr M - u'A(M) is what the present weights could still give, the rest what new learners could
+            settled = leading < 10 * v and misfit > 0.1 * gap
+            corrected = self.corrective or settled
+            if not corrected:
                 h, rows = operator.forward_factor(z[:, None]), None
                 weight, evaluations = self._weight(problem, margins, h)
                 ensemble.extend(z, weight)

@@ -1,0 +1,140 @@
+"""BoostMetric as a user meets it: scikit-learn's conventions, every variant, passes, early stopping, stages, errors."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conemetric import BoostMetric
+from conemetric.arrays import to_numpy
+from conemetric.constraints import triplets_from_labels
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@parametrize_with_checks([BoostMetric(max_iter=30), BoostMetric(loss="logistic", solver="corrective", n_passes=2, max_iter=5)])
+@pytest.mark.filterwarnings("ignore:.*targets")
+def test_follows_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def circles():
+    """Four concentric circles in two dimensions, and eight dimensions of noise."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 60)
+    angle = rng.uniform(0, 2 * np.pi, len(y))
+    plane = (1 + y)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return np.hstack([plane, rng.normal(size=(len(y), 8))]), y
+
+
+def test_finds_the_informative_plane(circles):
+    X, y = circles
+    metric = BoostMetric(max_iter=100, n_targets=5, n_impostors=5).fit(X, y)
+    values = np.sort((metric.components_**2).sum(axis=1))[::-1]
+    assert values[:2].sum() > 0.95 * values.sum()
+    assert (metric.components_[:2, :2] ** 2).sum() > 0.95 * (metric.components_[:2] ** 2).sum()
+
+
+VARIANTS = [
+    {"loss": loss, "solver": solver, "n_passes": passes, "v": 1e-2 if loss == "hinge" else 1e-7}
+    for loss in ("exponential", "logistic", "hinge")
+    for solver in ("stagewise", "corrective")
+    for passes in (1, 2)
+]
+
+
+@pytest.mark.parametrize("parameters", VARIANTS, ids=lambda p: "-".join(str(value) for value in p.values()))
+def test_every_variant_improves_on_the_euclidean_metric(circles, parameters):
+    X, y = circles
+    knn, few = KNeighborsClassifier(3), np.arange(len(y)) % 4 != 0
+    before = knn.fit(X[few], y[few]).score(X[~few], y[~few])
+    metric = BoostMetric(max_iter=15, **parameters).fit(X[few], y[few])
+    after = knn.fit(metric.transform(X[few]), y[few]).score(metric.transform(X[~few]), y[~few])
+    assert after > before + 0.05
+    assert metric.n_passes_ == parameters["n_passes"]
+    assert metric.n_iter_ <= 15 * metric.n_passes_
+    assert np.array_equal(np.unique(metric.history_["pass"]), np.arange(metric.n_passes_))
+
+
+def test_labels_and_triplets_give_the_same_metric_in_both_libraries(iris, asarray, dtype):
+    X, y = iris[0].astype(dtype), iris[1]
+    triplets = triplets_from_labels(X, y, 3, 3)
+    by_labels = BoostMetric(1.0, loss="logistic", max_iter=8).fit(asarray(X), asarray(y))
+    by_triplets = BoostMetric(1.0, loss="logistic", max_iter=8).fit(asarray(X), triplets=asarray(triplets))
+    reference = BoostMetric(1.0, loss="logistic", max_iter=8).fit(iris[0], y)
+    M = reference.get_mahalanobis_matrix()
+    for metric in (by_labels, by_triplets):
+        assert to_numpy(metric.components_).dtype == dtype
+        assert_allclose(to_numpy(metric.get_mahalanobis_matrix()), M, atol=(1e-9 if dtype == np.float64 else 2e-3) * abs(M).max())
+        assert_allclose(metric.objective_, reference.objective_, rtol=1e-4)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"solver": "corrective"}, {"loss": "hinge", "v": 0.02}, {"n_passes": 2}])
+def test_the_last_stage_is_the_metric(circles, parameters):
+    X, y = circles
+    metric = BoostMetric(**{"max_iter": 10, **parameters}).fit(X, y)
+    stages = list(metric.staged_metrics())
+    assert len(stages) >= metric.n_iter_ - 1
+    assert_allclose(stages[-1].T @ stages[-1], metric.get_mahalanobis_matrix(), atol=1e-9 * abs(stages[-1]).max() ** 2)
+
+
+@pytest.mark.parametrize("given", ["labels", "triplets"])
+def test_early_stopping_returns_the_best_stage(circles, given):
+    X, y = circles
+    data = {"y": y} if given == "labels" else {"triplets": triplets_from_labels(X, y, 3, 3)}
+    metric = BoostMetric(n_iter_no_change=5, validation_fraction=0.2, max_iter=200, random_state=0).fit(X, **data)
+    errors = metric.history_["validation_error"]
+    stages = list(metric.staged_metrics())
+    assert metric.n_iter_ < 200 and metric.certificate_.status == "stopped"
+    assert len(stages) == errors.argmin() == len(errors) - 6
+    assert_allclose(stages[-1].T @ stages[-1], metric.get_mahalanobis_matrix(), rtol=1e-8, atol=1e-12)
+    again = clone(metric).fit(X, **data)
+    assert np.array_equal(again.components_, metric.components_)
+
+
+def test_passes_end_when_nothing_changes():
+    """Two far-apart groups on a line: the learned scale leaves every neighbour where it was."""
+    X = np.array([[0.0], [1.0], [3.0], [50.0], [51.0], [53.0]])
+    metric = BoostMetric(v=1e-3, loss="logistic", n_passes=5, n_targets=1, n_impostors=1).fit(X, [0, 0, 0, 1, 1, 1])
+    assert metric.n_passes_ == 1
+
+
+def test_warns_with_gap_and_remedy_when_stopped_by_the_iteration_count(iris):
+    with pytest.warns(ConvergenceWarning, match=r"'max_iter' after 3 iterations.*raise v, max_iter or tol"):
+        BoostMetric(max_iter=3).fit(*iris)
+
+
+@pytest.mark.parametrize(
+    "parameters, data, message",
+    [
+        ({"loss": "hinge"}, "labels", "v=1e-07 is below 1/m"),
+        ({"n_passes": 2}, "triplets", "n_passes=2 finds new triplets from labels; give y"),
+        ({"n_iter_no_change": 5, "validation_fraction": 1e-3}, "labels", "holds out 0 of 150 points"),
+        ({"v": 0.0}, "labels", "'v' parameter"),
+        ({"loss": "square"}, "labels", "'loss' parameter"),
+        ({"n_components": 9}, "labels", "n_components=9 is more than the 4 features"),
+    ],
+)
+def test_errors_name_argument_value_and_remedy(iris, parameters, data, message):
+    X, y = iris
+    with pytest.raises(ValueError, match=message):
+        BoostMetric(**parameters).fit(X, **({"y": y} if data == "labels" else {"triplets": [[0, 1, 60]]}))
+
+
+def test_pickle_keeps_the_stages(iris):
+    metric = BoostMetric(max_iter=4).fit(*iris)
+    again = pickle.loads(pickle.dumps(metric))
+    assert len(list(again.staged_metrics())) == 4
+    assert_allclose(again.transform(iris[0]), metric.transform(iris[0]))

@@ -1,0 +1,98 @@
+"""The smooth boosting programs: value, multipliers and slopes against plain formulas; their bound against a conic solver."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from instances import triplet_instance, triplet_matrices
+from numpy.testing import assert_allclose
+
+from conemetric.arrays import to_numpy
+from conemetric.operators import from_triplets
+from conemetric.problems.boosting_losses import ExponentialLoss, LogisticLoss
+
+LOSSES = [ExponentialLoss, LogisticLoss]
+
+
+def program(X, T, loss, v, largest_trace=None):
+    """(optimum, M) by CVXPY; None where the program has no minimum."""
+    M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
+    margins = cp.hstack([cp.trace(A @ M) for A in triplet_matrices(X, T)])
+    value = cp.log_sum_exp(-margins) if loss is ExponentialLoss else cp.sum(cp.logistic(-margins))
+    limits = [] if largest_trace is None else [cp.trace(M) <= largest_trace]
+    problem = cp.Problem(cp.Minimize(value + v * cp.trace(M)), limits)
+    problem.solve(solver="CLARABEL")
+    return (problem.value, M.value) if M.value is not None else None
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_value_multipliers_and_slopes(loss, asarray, dtype, eps):
+    X, T, _ = triplet_instance(0)
+    problem = loss(from_triplets(asarray(X.astype(dtype)), asarray(T)), 0.1)
+    rng = np.random.default_rng(1)
+    margins, change = rng.normal(size=(2, len(T))) * 3
+
+    def plain(rho):
+        return np.log(np.exp(-rho).sum()) if loss is ExponentialLoss else np.log1p(np.exp(-rho)).sum()
+
+    value, u, captured = problem.evaluate(asarray(margins.astype(dtype)))
+    h = 1e-5
+    gradient = np.array([(plain(margins + h * e) - plain(margins - h * e)) / (2 * h) for e in np.eye(len(T))])
+    assert_allclose(value, plain(margins), rtol=eps)
+    assert_allclose(to_numpy(u), -gradient, atol=1e-6)
+    assert_allclose(captured, -gradient @ margins, rtol=1e-4)
+    first, second = problem.slope(asarray(margins.astype(dtype)), asarray(change.astype(dtype)), 0.3)
+    points = [plain(margins + (0.3 + t) * change) for t in (-1e-4, 0, 1e-4)]
+    assert_allclose(first, (points[2] - points[0]) / 2e-4, rtol=1e-4)
+    assert_allclose(second, (points[2] - 2 * points[1] + points[0]) / 1e-8, rtol=1e-3)
+
+
+@given(exponent=st.integers(-8, 8), loss=st.sampled_from(LOSSES), seed=st.integers(0, 50), single=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_no_scale_overflows(exponent, loss, seed, single):
+    X, T, _ = triplet_instance(seed)
+    X = X.astype(np.float32 if single else np.float64)
+    problem = loss(from_triplets(X, T), 1.0)
+    margins = problem.operator.forward_factor(np.eye(X.shape[1], dtype=X.dtype)) * X.dtype.type(10.0**exponent)
+    value, u, captured = problem.evaluate(margins)
+    first, second = problem.slope(margins, margins, 1.0)
+    assert np.isfinite([value, captured, first, second]).all() and second >= -1e-3 * abs(first) * abs(margins).max()
+    assert (u >= 0).all() and (u <= 1).all()
+    assert value >= -margins.min() - 1e-3 * abs(margins).max()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(6))
+def test_bound_holds_for_every_metric_of_no_larger_trace(loss, seed):
+    X, T, _ = triplet_instance(seed)
+    L = np.random.default_rng(seed).normal(size=(X.shape[1], 2)) * 0.3
+    problem = loss(from_triplets(X, T), 0.05)
+    bounds = problem.certify(L)
+    margins = np.einsum("mij,ij->m", triplet_matrices(X, T), L @ L.T)
+    trace = (L**2).sum()
+    optimum, _ = program(X, T, loss, 0.05, largest_trace=trace)
+    assert_allclose(bounds.primal, problem.evaluate(margins)[0] + 0.05 * trace, rtol=1e-10)
+    assert bounds.dual <= optimum + 1e-6 * abs(optimum) <= bounds.primal + 2e-6 * abs(optimum)
+    assert bounds.violation >= 0
+
+
+def test_certificate_is_in_float64(asarray):
+    X, T, _ = triplet_instance(6)
+    L = np.random.default_rng(0).normal(size=(X.shape[1], 2)).astype(np.float32)
+    single = ExponentialLoss(from_triplets(asarray(X.astype(np.float32)), asarray(T)), 0.1).certify(asarray(L))
+    double = ExponentialLoss(from_triplets(X.astype(np.float32).astype(np.float64), T), 0.1).certify(L.astype(np.float64))
+    assert_allclose(single, double, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_restricted_weights_are_optimal(loss, asarray):
+    X, T, _ = triplet_instance(5)
+    operator = from_triplets(asarray(X), asarray(T))
+    H = np.random.default_rng(0).normal(size=(4, len(T)))
+    weights = loss(operator, 0.3).restricted(asarray(H), np.zeros(4), 1e-8)
+    u = to_numpy(loss(operator, 0.3).evaluate(asarray(weights @ H))[1])
+    slope = 0.3 - H @ u
+    assert (weights >= 0).all() and (weights > 0).any()
+    assert_allclose(slope[weights > 0], 0, atol=1e-7)
+    assert (slope[weights == 0] >= -1e-7).all()

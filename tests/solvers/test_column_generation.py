@@ -1,0 +1,119 @@
+"""Boosting by column generation: optima against a conic solver, the paper's theorem, the root finder, bounded columns."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from instances import triplet_instance
+from numpy.testing import assert_allclose
+from problems.test_boosting_losses import program
+
+from conemetric.arrays import to_numpy
+from conemetric.operators import from_triplets
+from conemetric.problems.boosting_losses import ExponentialLoss, LogisticLoss
+from conemetric.solvers.base import Status
+from conemetric.solvers.column_generation import ColumnGeneration, Ensemble, LearnerMargins, positive_root
+
+TASKS = [(ExponentialLoss, 1e-2), (LogisticLoss, 1.0)]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+BOUNDED = (2, 5, 6, 9, 11, 14, 21, 23, 27, 30, 32, 35, 36, 37, 38)  # where the exponential program has a minimum
+
+
+@pytest.mark.parametrize(
+    "loss, v, seed", [(ExponentialLoss, 1e-2, seed) for seed in BOUNDED] + [(LogisticLoss, 1.0, seed) for seed in range(15)]
+)
+def test_optimum(loss, v, seed):
+    """Totally corrective to 1e-5, stage-wise to 1e-3; the certificate brackets the optimum as its problem says."""
+    X, T, _ = triplet_instance(seed)
+    optimum, M = program(X, T, loss, v)
+    for corrective, tol, accuracy in ((True, 2e-5, 1e-5), (False, 1e-3, 1e-3)):
+        result = ColumnGeneration(tol=tol, max_iter=3000, corrective=corrective).solve(loss(from_triplets(X, T), v))
+        certificate, trace = result.certificate, (result.primal_point**2).sum()
+        error = certificate.primal - optimum
+        assert certificate.status is Status.CONVERGED
+        assert -1e-6 * abs(optimum) <= error <= accuracy * abs(optimum)
+        assert error <= certificate.gap + max(0, np.trace(M) - trace) * certificate.violation * v + 1e-6 * abs(optimum)
+
+
+@given(seed=st.integers(0, 200), task=st.sampled_from(TASKS), small=st.booleans())
+@settings(max_examples=10, deadline=None)
+def test_every_corrective_step_lowers_the_objective(seed, task, small):
+    """The paper's Theorem 3.1, whatever v is; and stage-wise the same."""
+    loss, v = task
+    X, T, _ = triplet_instance(seed)
+    problem = loss(from_triplets(X, T), 1e-7 if small else v)
+    for corrective in (True, False):
+        primal = ColumnGeneration(max_iter=15, corrective=corrective).solve(problem).history["primal"]
+        assert (np.diff(primal) <= 1e-12 * abs(primal[:-1])).all()
+
+
+@pytest.mark.parametrize("loss, v", TASKS)
+def test_libraries_and_precisions_agree(loss, v, asarray, dtype):
+    X, T, _ = triplet_instance(6)
+    exact = ColumnGeneration(tol=1e-4, corrective=True).solve(loss(from_triplets(X, T), v)).certificate.primal
+    problem = loss(from_triplets(asarray(X.astype(dtype)), asarray(T)), v)
+    for corrective in (True, False):
+        result = ColumnGeneration(tol=2e-3 if dtype == np.float64 else 3e-2, corrective=corrective).solve(problem)
+        assert result.primal_point.dtype == asarray(np.zeros(1, dtype)).dtype
+        assert result.status is Status.CONVERGED
+        assert_allclose(result.certificate.primal, exact, rtol=1e-3)
+
+
+@given(st.floats(1e-6, 1e6), st.floats(0.1, 5.0), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_root_finder(root, power, bisect):
+    def increasing(w):
+        return (w / root) ** power - 1, power * (w / root) ** power / w if w > 0 else 1 / root
+
+    found, n_evaluations = positive_root(increasing, limit=1e9, tol=1e-6, bisect=bisect)
+    assert_allclose(increasing(found)[0], 0, atol=1e-6)
+    assert n_evaluations <= 60
+
+
+def test_root_finder_ends_at_the_limit_and_at_zero():
+    assert positive_root(lambda w: (-1.0, 0.1), limit=7.0)[0] == 7.0
+    assert positive_root(lambda w: (0.5 + w, 1.0), limit=7.0) == (0.0, 1)
+
+
+def test_newton_needs_fewer_evaluations_than_bisection():
+    X, T, _ = triplet_instance(6)
+    problem = LogisticLoss(from_triplets(X, T), 1e-7)
+    newton, bisection = (ColumnGeneration(max_iter=20, root=root).solve(problem) for root in ("newton", "bisection"))
+    assert_allclose(newton.history["primal"], bisection.history["primal"], rtol=1e-4)
+    assert newton.history["evaluations"].sum() < 0.5 * bisection.history["evaluations"].sum()
+
+
+def test_stages_keep_what_each_iteration_had():
+    X, T, _ = triplet_instance(6)
+    problem = ExponentialLoss(from_triplets(X, T), 1e-2)
+    for corrective in (True, False):
+        ensemble = Ensemble(problem.operator)
+        result = ColumnGeneration(max_iter=30, corrective=corrective).solve(problem, start=ensemble)
+        assert ensemble.n_stages == result.n_iter > 15
+        values = [problem.certify(ensemble.factor(stage)).primal for stage in range(ensemble.n_stages + 1)]
+        assert_allclose(values, result.history["primal"], rtol=1e-9)
+
+
+def test_goes_on_from_an_ensemble():
+    X, T, _ = triplet_instance(6)
+    problem = LogisticLoss(from_triplets(X, T), 1e-7)
+    whole, parts = Ensemble(problem.operator), Ensemble(problem.operator)
+    ColumnGeneration(max_iter=20).solve(problem, start=whole)
+    ColumnGeneration(max_iter=12).solve(problem, start=parts)
+    ColumnGeneration(max_iter=8).solve(problem, start=parts)
+    assert_allclose(parts.factor() @ parts.factor().T, whole.factor() @ whole.factor().T, rtol=1e-6)
+
+
+def test_too_many_learners_become_eigenvectors_of_the_same_metric(asarray):
+    X, T, _ = triplet_instance(6)
+    operator = from_triplets(asarray(X), asarray(T))
+    ensemble, rng = Ensemble(operator), np.random.default_rng(0)
+    for _ in range(40):
+        z = rng.normal(size=X.shape[1])
+        ensemble.extend(asarray(z / np.linalg.norm(z)), rng.random())
+    rows = LearnerMargins(operator, ensemble)
+    assert len(rows.numbers) == X.shape[1] < 32 <= rows.limit
+    margins = np.array(rows.weights) @ to_numpy(rows._rows[: len(rows.weights)])
+    assert_allclose(margins, to_numpy(operator.forward_factor(ensemble.factor())), rtol=1e-8)
