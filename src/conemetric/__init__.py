@@ -2,6 +2,7 @@
 
 from .estimators.dml_eig import DMLEig, LMNNEig
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
+from .estimators.matrix_factorization import MaxMarginMatrixFactorization
 from .persistence import LearnedMetric, load_metric, save_metric
 from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
 
@@ -12,6 +13,7 @@ __all__ = [
     "FrobeniusSDPResult",
     "LMNNEig",
     "LearnedMetric",
+    "MaxMarginMatrixFactorization",
     "frobmetric_path",
     "load_metric",
     "save_metric",
