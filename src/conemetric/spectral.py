@@ -99,7 +99,7 @@ def largest_eigenvalue(S):
 
 
 def leading_eigenpairs(S, k, start=None, tol=0.0):
-    """The k largest eigenvalues (descending) and their eigenvectors; S may also be a SciPy sparse matrix or ``LinearOperator``."""
+    """The k largest eigenvalues (descending) and their eigenvectors; S may also be sparse or a SciPy ``LinearOperator``."""
     n = S.shape[0]
     if issparse(S) and n <= PARTIAL_FROM:
         S = S.toarray()

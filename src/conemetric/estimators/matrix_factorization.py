@@ -21,16 +21,16 @@ class MaxMarginMatrixFactorization(BaseEstimator):
 
         min sum over observations of max(0, 1 - Y X) + gamma ||X||_*            (nuclear norm: the sum of the singular values)
 
-    for observations Y in {-1, +1}; for more levels, the hinge loss is summed over the thresholds between them. X is kept as a product
-    of two factors, never formed, and ``certificate_`` proves how far from the optimum it is.
+    for observations Y in {-1, +1}; for more levels, the hinge loss is summed over the thresholds between them. X is kept as a
+    product of two factors, never formed, and ``certificate_`` proves how far from the optimum it is.
 
     Parameters
     ----------
     gamma : float, default=1.0
         Weight of the nuclear norm. From the spectral norm of Y upwards, X = 0 is optimal (+-1 observations).
     thresholds : increasing array-like (n_levels - 1,), default=None
-        Where X passes from one level to the next. None puts them two apart around zero, so that every margin can be met: 0 for two
-        levels, -1 and 1 for three, and so on.
+        Where X passes from one level to the next. None puts them two apart around zero, so that every margin can be met: 0 for
+        two levels, -1 and 1 for three, and so on.
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
     max_iter : int, default=200
@@ -62,8 +62,8 @@ class MaxMarginMatrixFactorization(BaseEstimator):
     >>> import numpy as np
     >>> from scipy import sparse
     >>> from conemetric import MaxMarginMatrixFactorization
-    >>> Y = np.outer([1, -1, 1, -1], [1, 1, -1])
-    >>> seen = sparse.coo_array((Y[[0, 0, 1, 2, 3, 3], [0, 2, 1, 1, 0, 2]], ([0, 0, 1, 2, 3, 3], [0, 2, 1, 1, 0, 2])), shape=Y.shape)
+    >>> Y, (rows, columns) = np.outer([1, -1, 1, -1], [1, 1, -1]), ([0, 0, 1, 2, 3, 3], [0, 2, 1, 1, 0, 2])
+    >>> seen = sparse.coo_array((Y[rows, columns], (rows, columns)), shape=Y.shape)
     >>> model = MaxMarginMatrixFactorization(gamma=0.1).fit(seen)
     >>> model.predict([[0, 0], [3, 2]])
     array([1, 1])

@@ -1,6 +1,7 @@
 """The operator of single matrix entries: constraints on an n x m matrix X through M = [[A, X], [X', B]].
 
-    forward   A(M)_r = sign_r X[row_r, column_r]            adjoint   A*(u) = 1/2 [[0, W], [W', 0]],  W = sum_r sign_r u_r e_row e_column'
+    forward   A(M)_r = sign_r X[row_r, column_r]
+    adjoint   A*(u) = 1/2 [[0, W], [W', 0]],   W = sum_r sign_r u_r e_row e_column'
 
 The adjoint is a sparse matrix of order n + m; nothing dense of that order is ever formed.
 """
