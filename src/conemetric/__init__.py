@@ -3,6 +3,7 @@
 from .estimators.boostmetric import BoostMetric
 from .estimators.dml_eig import DMLEig, LMNNEig
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
+from .estimators.matrix_factorization import MaxMarginMatrixFactorization
 from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
 from .estimators.numax import DeltaPath, NuMax, delta_path
 from .estimators.relative_comparisons import RelativeComparisons
@@ -18,6 +19,7 @@ __all__ = [
     "FrobeniusSDPResult",
     "LMNNEig",
     "LearnedMetric",
+    "MaxMarginMatrixFactorization",
     "MaximumVarianceUnfolding",
     "NuMax",
     "RelativeComparisons",

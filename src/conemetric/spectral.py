@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from .arrays import arange, float64, is_torch, like, namespace
@@ -98,8 +99,10 @@ def largest_eigenvalue(S):
 
 
 def leading_eigenpairs(S, k, start=None, tol=0.0):
-    """The k largest eigenvalues (descending) and their eigenvectors; S may also be a SciPy ``LinearOperator``."""
+    """The k largest eigenvalues (descending) and their eigenvectors; S may also be sparse or a SciPy ``LinearOperator``."""
     n = S.shape[0]
+    if issparse(S) and n <= PARTIAL_FROM:
+        S = S.toarray()
     explicit = hasattr(S, "dtype") and (is_torch(S) or isinstance(S, np.ndarray))
     if explicit and (n <= PARTIAL_FROM or k > n // 10):
         values, vectors = namespace(S).linalg.eigh(S)

@@ -489,3 +489,24 @@ def worst_secants(start, stop, squared, embedded, shift, y_rows, y_columns, limi
         column[r, 0], column[r, 1] = at_smallest, at_largest
         value[r, 0], value[r, 1] = one - smallest, largest - one
         short[r] = skipped
+
+
+# ---- entries of a factored matrix
+
+
+@_jit
+def row_products(start, stop, L, a, b, out):
+    """out[p] = <L[a[p]], L[b[p]]> for p in start:stop."""
+    r = L.shape[1]
+    body = r - r % 4
+    for p in range(start, stop):
+        i, j = a[p], b[p]
+        s0 = s1 = s2 = s3 = L.dtype.type(0)
+        for c in range(0, body, 4):
+            s0 += L[i, c] * L[j, c]
+            s1 += L[i, c + 1] * L[j, c + 1]
+            s2 += L[i, c + 2] * L[j, c + 2]
+            s3 += L[i, c + 3] * L[j, c + 3]
+        for c in range(body, r):
+            s0 += L[i, c] * L[j, c]
+        out[p] = (s0 + s1) + (s2 + s3)

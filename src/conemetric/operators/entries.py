@@ -1,0 +1,66 @@
+"""The operator of single matrix entries: constraints on an n x m matrix X through M = [[A, X], [X', B]].
+
+    forward   A(M)_r = sign_r X[row_r, column_r]
+    adjoint   A*(u) = 1/2 [[0, W], [W', 0]],   W = sum_r sign_r u_r e_row e_column'
+
+The adjoint is a sparse matrix of order n + m; nothing dense of that order is ever formed.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from . import kernels
+from .base import Operator
+
+
+class EntryOperator(Operator):
+    """Operator over entries of a matrix, NumPy only.
+
+    Parameters
+    ----------
+    rows, columns : integer arrays (m,)
+        The entry of each constraint; several constraints may share one.
+    signs : array (m,)
+    shape : (int, int)
+        Of the matrix X.
+    """
+
+    xp = np
+
+    def __init__(self, rows, columns, signs, shape):
+        self.rows, self.columns, self.signs, self.shape = rows, columns, np.asarray(signs, dtype=float), shape
+        self.n_constraints, self.n_features = len(rows), sum(shape)
+        keys = np.asarray(rows, dtype=np.int64) * shape[1] + columns
+        keys, self._entry = np.unique(keys, return_inverse=True)
+        self._a, self._b = keys // shape[1], shape[0] + keys % shape[1]
+        # where each entry and its mirror image stand in the compressed rows of the bordered matrix
+        order = np.concatenate([np.arange(len(keys)), np.arange(len(keys))])
+        ends = np.concatenate([self._a, self._b]), np.concatenate([self._b, self._a])
+        pattern = sparse.csr_array((order + 1.0, ends), shape=(self.n_features, self.n_features))
+        self._place = pattern.data.astype(np.int64) - 1
+        self._indices, self._row_start = pattern.indices, pattern.indptr
+
+    def forward(self, M):
+        return self.signs * M[self._a, self._b][self._entry]
+
+    def forward_factor(self, L):
+        L = np.ascontiguousarray(L)
+        out = np.empty(len(self._a))
+        kernels.threaded(kernels.row_products, len(out), len(out) * L.shape[1], L, self._a, self._b, out)
+        return self.signs * out[self._entry]
+
+    def adjoint(self, u):
+        weight = np.bincount(self._entry, weights=self.signs * u, minlength=len(self._a))
+        parts = (0.5 * weight[self._place], self._indices, self._row_start)
+        return sparse.csr_array(parts, shape=(self.n_features, self.n_features))
+
+    def subset(self, index):
+        return EntryOperator(self.rows[index], self.columns[index], self.signs[index], self.shape)
+
+    def astype(self, dtype):
+        if dtype != np.float64:
+            raise ValueError(f"EntryOperator works in float64 only; got dtype={dtype}.")
+        return self
+
+    def empty_constraint_vector(self):
+        return np.zeros(self.n_constraints)

@@ -1,0 +1,55 @@
+"""The proximal-point method: its bounds, its subproblems, and what it does when it cannot go on."""
+
+import numpy as np
+import pytest
+from instances import triplet_instance
+from sklearn.exceptions import ConvergenceWarning
+
+from conemetric.operators import from_triplets
+from conemetric.problems.eigenvalue import EigenvalueProgram
+from conemetric.solvers.base import Status
+from conemetric.solvers.proximal_point import ProximalPoint
+
+
+def program(seed=0, dtype=None, loss_weight=1.0, trace_weight=5.0):
+    X, T, _ = triplet_instance(seed)
+    return EigenvalueProgram(from_triplets(X, T), trace_weight, loss_weight, dtype)
+
+
+def test_gradient_and_gap_of_a_subproblem():
+    """Its gradient is the derivative of its dual, and no dual value exceeds a primal one."""
+    problem = program()
+    rng = np.random.default_rng(0)
+    center = rng.normal(size=(problem.operator.n_features, 2))
+    step = problem.proximal(center, 0.7)
+    u, direction, h = rng.uniform(0.2, 0.8, len(step.linear)), rng.normal(size=len(step.linear)), 1e-6
+    slope = (step.evaluate(u + h * direction).dual - step.evaluate(u - h * direction).dual) / (2 * h)
+    assert slope == pytest.approx(step.evaluate(u).gradient @ direction, rel=1e-5)
+    for _ in range(20):
+        L, v = rng.normal(size=center.shape), rng.uniform(size=len(u))
+        primal, _ = step.primal_value(problem.operator.forward_factor(L), np.sum((L.T @ L) ** 2), L)
+        distance = np.sum((L @ L.T - center @ center.T) ** 2) / (2 * 0.7)
+        expected = problem.objective(L, problem.operator.forward_factor(L)) + distance
+        assert primal == pytest.approx(expected, rel=1e-10)
+        assert step.evaluate(v).dual <= primal
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_high_accuracy_is_reached(seed):
+    result = ProximalPoint(tol=1e-8).solve(program(seed))
+    assert result.status is Status.CONVERGED
+    assert abs(result.certificate.relative_gap) <= 1e-8
+
+
+def test_what_single_precision_cannot_reach_is_reported():
+    with pytest.warns(ConvergenceWarning, match="ProximalPoint ended as"):
+        result = ProximalPoint(tol=1e-12, max_iter=100).solve(program(dtype=np.float32))
+    exact = ProximalPoint(tol=1e-7).solve(program()).certificate.primal
+    assert result.certificate.dual <= exact * (1 + 1e-6)
+    assert result.certificate.primal == pytest.approx(exact, rel=1e-3)
+
+
+def test_multipliers_that_are_all_zero_still_bound_the_optimum():
+    problem = program(loss_weight=np.inf)
+    u = problem.operator.empty_constraint_vector()
+    assert problem.lower_bound(u) == problem.lower_bound(u + 1)
