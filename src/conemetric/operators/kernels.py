@@ -16,6 +16,7 @@ _jit = njit(cache=True, nogil=True)
 _jit_sums = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 _pool: ThreadPoolExecutor | None = None
 SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
+DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is rounding
 SHORT = 24  # columns below which plain loops beat BLAS on a product of few rows
 
 
@@ -295,7 +296,8 @@ def nonnegative_quadratic(H, q, w):
     """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w: Lawson and Hanson's active set on the Gram matrix H.
 
     The objective falls at every step, so that a result cut short by rounding is still a descent. ``factor`` is the Cholesky
-    factor of H on the support, in order of entry: an entry appends a row, a departure recomputes those after it.
+    factor of H on the support, in order of entry: an entry appends a row, a departure recomputes those after it. A variable
+    that depends on those before it, to rounding, has its own diagonal entry for a pivot: they take over what it would have done.
     """
     p = len(q)
     factor, half, x = np.empty((p, p)), np.empty(p), np.empty(p)
@@ -313,7 +315,7 @@ def nonnegative_quadratic(H, q, w):
                     t = H[j, support[c]]
                     for e in range(c):
                         t -= factor[r, e] * factor[c, e]
-                    factor[r, c] = t / factor[c, c] if c < r else np.sqrt(max(t, 1e-14 * H[j, j]))
+                    factor[r, c] = t / factor[c, c] if c < r else np.sqrt(t if t > DEPENDENT * H[j, j] else H[j, j])
                 t = q[j]
                 for e in range(r):
                     t -= factor[r, e] * half[e]

@@ -4,8 +4,8 @@
     w(lam) = max(0, Z'lam) / diag(L)     for diagonal L           dD/dlam_i = 1 - z_i'w
 
 (problems.relative_comparisons). A sweep maximises D over each multiplier in turn, in random order, keeping w up to date
-[algorithm 2; eq. 3.13 for the step, lam_i = C where z_i = 0]. The paper updates t once a sweep; with L diagonal the best t for the
-current multipliers is known in closed form, so here it is never out of date. Multipliers at a bound whose gradient points
+[algorithm 2; eq. 3.13 for the step, lam_i = C where z_i = 0]. The paper updates t once a sweep; with L diagonal the best t for
+the current multipliers is known in closed form, so here it is never out of date. Multipliers at a bound whose gradient points
 outwards by more than anything moved in the last sweep are left out of the next (shrinking, as in LIBLINEAR).
 
 The first sweeps gain a digit each when C is moderate, and then fewer and fewer; with a large C (vowel in raw units, C = 1: a
