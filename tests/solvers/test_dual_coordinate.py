@@ -156,7 +156,7 @@ def test_dual_sweep_against_plain_python():
     Z, L, C = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), 0.3
     order, lam, expected = rng.permutation(20), np.zeros(20), np.zeros(20)
     u, w = np.zeros(5), np.zeros(5)
-    kernels.dual_sweep(Z, order, 1 / L, C, np.inf, u, w, lam, np.ones(20, dtype=bool))
+    kernels.dual_sweep(Z, order, 1, 1 / L, C, np.inf, u, w, lam, np.ones(20, dtype=bool))
     for i in order:
         t = np.maximum(-(Z.T @ expected), 0)
         gradient = Z[i] @ ((Z.T @ expected + t) / L) - 1

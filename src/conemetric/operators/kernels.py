@@ -17,7 +17,6 @@ _jit_sums = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}
 _pool: ThreadPoolExecutor | None = None
 SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
 DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is rounding
-SHORT = 24  # columns below which plain loops beat BLAS on a product of few rows
 
 
 def n_threads():
@@ -133,39 +132,40 @@ def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
 
 
 @_jit_sums
-def dual_sweep(Z, order, inverse, C, bound, u, w, lam, active):
-    """One coordinate maximisation of the dual per row of Z in ``order``, with diagonal L (FastQP, algorithm 2).
+def dual_sweep(Z, starts, length, inverse, C, bound, u, w, lam, active):
+    """One coordinate maximisation of the dual per row of Z, with diagonal L (FastQP, algorithm 2).
 
-    ``u`` = Z'lam (over all rows) and ``w`` = max(u, 0) * ``inverse``, the weights that belong to the best t, are kept up to
-    date. Rows at a bound whose gradient points outwards by more than ``bound`` leave ``active``. Returns the largest gradient
-    that moved a multiplier.
+    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` = Z'lam (over all rows) and ``w`` =
+    max(u, 0) * ``inverse``, the weights that belong to the best t, are kept up to date. Rows at a bound whose gradient points
+    outwards by more than ``bound`` leave ``active``. Returns the largest gradient that moved a multiplier.
     """
-    p = Z.shape[1]
+    m, p = Z.shape
     worst = 0.0
-    for i in order:
-        if not active[i]:
-            continue
-        gradient = 1.0
-        for c in range(p):
-            gradient -= Z[i, c] * w[c]
-        old = lam[i]
-        if old <= 0 and gradient <= 0:
-            active[i] = gradient >= -bound
-            continue
-        if old >= C and gradient >= 0:
-            active[i] = gradient <= bound
-            continue
-        worst = max(worst, abs(gradient))
-        curvature = 0.0
-        for c in range(p):
-            curvature += Z[i, c] * Z[i, c] * inverse[c]
-        # a row of zeros has gradient 1 whatever w is: its multiplier belongs at C
-        new = min(max(old + gradient / curvature, 0.0), C) if curvature > 0 else C
-        lam[i] = new
-        move = new - old
-        for c in range(p):
-            u[c] += move * Z[i, c]
-            w[c] = max(u[c], 0.0) * inverse[c]
+    for start in starts:
+        for i in range(start, min(start + length, m)):
+            if not active[i]:
+                continue
+            gradient = 1.0
+            for c in range(p):
+                gradient -= Z[i, c] * w[c]
+            old = lam[i]
+            if old <= 0 and gradient <= 0:
+                active[i] = gradient >= -bound
+                continue
+            if old >= C and gradient >= 0:
+                active[i] = gradient <= bound
+                continue
+            worst = max(worst, abs(gradient))
+            curvature = 0.0
+            for c in range(p):
+                curvature += Z[i, c] * Z[i, c] * inverse[c]
+            # a row of zeros has gradient 1 whatever w is: its multiplier belongs at C
+            new = min(max(old + gradient / curvature, 0.0), C) if curvature > 0 else C
+            lam[i] = new
+            move = new - old
+            for c in range(p):
+                u[c] += move * Z[i, c]
+                w[c] = max(u[c], 0.0) * inverse[c]
     return worst
 
 
@@ -218,7 +218,7 @@ def _rows_gram(rows, inside, sigma, H):
         if len(chosen) == 0:
             continue
         block = row_block(rows, start, stop)
-        if p >= SHORT:
+        if len(chosen) * p * p > SMALL:
             block = block[chosen]
             H += sigma * (block.T @ block)
             continue

@@ -26,6 +26,7 @@ from .base import Iterate, Solver, relative_gap
 from .semismooth_newton import SemismoothNewton
 
 WORTHWHILE = 4.0
+RUN = 1 << 12  # entries of Z in a run of rows swept in order: reading single rows at random is six times slower
 FEW = 1 << 16  # entries of Z up to which all the Newton steps cost less than a few sweeps
 
 
@@ -44,7 +45,7 @@ class DualCoordinate(Solver):
     def _sweeps(self, problem, start):
         """Sweep while it pays; returns the last multipliers and weights."""
         m, C, inverse = problem.operator.n_constraints, problem.C, problem.inverse_diagonal
-        rng = np.random.default_rng(self.seed)
+        rng, length = np.random.default_rng(self.seed), max(1, RUN // len(inverse))
         lam = np.zeros(m) if start is None else np.clip(start[0], 0.0, C)
         combined = problem.combine(lam)
         w = np.maximum(combined, 0.0) * inverse
@@ -59,7 +60,7 @@ class DualCoordinate(Solver):
             last, worst = gap, 0.0
             for number in rng.permutation(len(problem.slices)):
                 rows = problem.slices[number]
-                order = rng.permutation(rows.stop - rows.start)
-                args = (combined, w, lam[rows], active[rows])
-                worst = max(worst, kernels.dual_sweep(problem.block(rows), order, inverse, C, bound, *args))
+                starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
+                args = (inverse, C, bound, combined, w, lam[rows], active[rows])
+                worst = max(worst, kernels.dual_sweep(problem.block(rows), starts, length, *args))
             bound = worst if worst > 0 else np.inf

@@ -13,8 +13,8 @@ becomes lam(w) and sigma grows. At the minimum of phi, w is itself the dual's y,
 
     P - D = sum_i (C max(0, s_i) - lam_i s_i)  +  (1/2 w'Lw + 1/2 y'Ly - w'Z'lam),      y = w raised until Ly >= Z'lam
 
-splits the gap into what the multipliers still owe and what the steps still owe: the second being a tenth of the first is "well
-enough". The number of steps hardly depends on the conditioning of L, which may be singular: no inverse of it is taken, and
+splits the gap into what the multipliers still owe and what the steps still owe; "well enough" is the second no larger than the
+first. The number of steps hardly depends on the conditioning of L, which may be singular: no inverse of it is taken, and
 w'Lw >= sum_j L_jj w_j^2 for w >= 0 because no entry of L is negative.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
