@@ -15,6 +15,7 @@ _jit = njit(cache=True, nogil=True)
 # long sums may be reordered to vectorise; infinities and NaN keep their meaning
 _jit_sums = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 _pool: ThreadPoolExecutor | None = None
+SHORT = 24  # columns below which plain loops beat BLAS on a product of few rows
 SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
 DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is rounding
 
@@ -145,10 +146,11 @@ def dual_sweep(Z, starts, length, inverse, C, bound, u, w, lam, active):
         for i in range(start, min(start + length, m)):
             if not active[i]:
                 continue
-            gradient = 1.0
+            margin = curvature = 0.0
             for c in range(p):
-                gradient -= Z[i, c] * w[c]
-            old = lam[i]
+                margin += Z[i, c] * w[c]
+                curvature += Z[i, c] * Z[i, c] * inverse[c]
+            gradient, old = 1 - margin, lam[i]
             if old <= 0 and gradient <= 0:
                 active[i] = gradient >= -bound
                 continue
@@ -156,9 +158,6 @@ def dual_sweep(Z, starts, length, inverse, C, bound, u, w, lam, active):
                 active[i] = gradient <= bound
                 continue
             worst = max(worst, abs(gradient))
-            curvature = 0.0
-            for c in range(p):
-                curvature += Z[i, c] * Z[i, c] * inverse[c]
             # a row of zeros has gradient 1 whatever w is: its multiplier belongs at C
             new = min(max(old + gradient / curvature, 0.0), C) if curvature > 0 else C
             lam[i] = new
@@ -199,7 +198,7 @@ def rows_adjoint(rows, lam, out):
     step, p = rows[1].shape
     for start in range(0, len(lam), step):
         stop = min(start + step, len(lam))
-        if not lam[start:stop].any():
+        if len(rows[0]) == 0 and not lam[start:stop].any():
             continue
         block = row_block(rows, start, stop)
         for r in range(stop - start):
@@ -218,14 +217,18 @@ def _rows_gram(rows, inside, sigma, H):
         if len(chosen) == 0:
             continue
         block = row_block(rows, start, stop)
-        if len(chosen) * p * p > SMALL:
-            block = block[chosen]
-            H += sigma * (block.T @ block)
+        if p < SHORT:
+            for r in chosen:
+                for b in range(p):
+                    for c in range(p):
+                        H[b, c] += sigma * block[r, b] * block[r, c]
             continue
-        for r in chosen:
-            for b in range(p):
-                for c in range(p):
-                    H[b, c] += sigma * block[r, b] * block[r, c]
+        # BLAS takes one thread for the product of a piece; waking others pays for many pieces only
+        piece = max(1, SMALL // (p * p))
+        piece = piece if len(chosen) <= 64 * piece else len(chosen)
+        for first in range(0, len(chosen), piece):
+            part = block[chosen[first : first + piece]]
+            H += sigma * (part.T @ part)
 
 
 @_jit_sums

@@ -35,7 +35,15 @@ class DualCoordinate(Solver):
     """See the module docstring; ``start`` is a pair (multipliers, weights), ``seed`` draws the order of the sweeps."""
 
     seed: int = 0
-    requires: ClassVar[tuple[str, ...]] = ("block", "slices", "is_diagonal", "combine", *SemismoothNewton.requires)
+    requires: ClassVar[tuple[str, ...]] = (
+        *SemismoothNewton.requires,
+        "block",
+        "slices",
+        "combine",
+        "is_diagonal",
+        "primal_value",
+        "dual_value",
+    )
 
     def _steps(self, problem, start):
         if problem.is_diagonal and problem.operator.n_constraints * len(problem.L) > FEW:
