@@ -37,3 +37,30 @@ def triplet_matrices(X, T):
     """The dense A_r = d_ik d_ik' - d_ij d_ij', the oracle of the operator."""
     far, near = X[T[:, 0]] - X[T[:, 2]], X[T[:, 0]] - X[T[:, 1]]
     return np.einsum("mi,mj->mij", far, far) - np.einsum("mi,mj->mij", near, near)
+
+
+BASES = ("identity", "random", "near-parallel", "wide", "repeated")
+
+
+def comparison_instance(seed):
+    """(X, triplets, A, C) for weights on the columns of A; kinds of triplets and of A cycle with the seed.
+
+    L = (A'A) o (A'A) has a condition number of up to 1e8 for near-parallel columns, and is singular for wide and repeated ones.
+    """
+    X, T, _ = triplet_instance(seed)
+    rng = np.random.default_rng(1000 + seed)
+    basis, D = BASES[seed // len(KINDS) % len(BASES)], X.shape[1]
+    columns = {"near-parallel": D + 1, "repeated": D + 2, "wide": min(D * (D + 1) // 2 + 3, 40)}
+    A = np.eye(D) if basis == "identity" else rng.normal(size=(D, columns.get(basis, D)))
+    if basis in ("near-parallel", "repeated"):
+        A[:, -1] = A[:, 0] + 10.0 ** -rng.uniform(1, 4) * rng.normal(size=D)
+    if basis == "repeated":
+        A[:, -2] = A[:, 0]
+    squared_distance = ((X[T[:, 0]] - X[T[:, 2]]) ** 2).sum(axis=1).mean()
+    return X, T, A, 10.0 ** rng.uniform(-1, 5) / squared_distance**2 / len(T)
+
+
+def comparison_rows(X, T, A):
+    """The dense z = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2, one row per triplet."""
+    Y = X @ A
+    return (Y[T[:, 0]] - Y[T[:, 2]]) ** 2 - (Y[T[:, 0]] - Y[T[:, 1]]) ** 2

@@ -313,6 +313,7 @@ def _affine(step):
     if isinstance(step, LearnedMetric):
         return step.components, step.offset
     if isinstance(step, MahalanobisMetric):
+        step.get_mahalanobis_matrix()  # refuses a metric that is not linear in x
         A = to_numpy(step.components_).astype(np.float64)
         return A, np.zeros(len(A))
     raise TypeError(

@@ -1,4 +1,4 @@
-"""RelativeComparisons: weights of features, directions or kernel functions from relative comparisons (Schultz & Joachims 2004)."""
+"""RelativeComparisons: weights of features, directions or kernel functions from triplets (Schultz & Joachims 2004)."""
 
 from numbers import Integral, Real
 
@@ -145,7 +145,7 @@ class RelativeComparisons(MahalanobisMetric):
         self
         """
         X, triplets = self._validate_triplets(X, y, triplets)
-        host, chosen = to_numpy(X).astype(np.float64), to_numpy(triplets)
+        host, chosen = to_numpy(X).astype(np.float64, order="C"), to_numpy(triplets)
         A, mapped, gram = self._map(host)
         C = self._scaled_C(host, chosen, gram) if self.C == "scale" else self.C
         problem = RelativeComparison(from_triplets(mapped, chosen), C, gram, memory=get_config()["working_memory"] * 2**20)

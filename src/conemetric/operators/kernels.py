@@ -15,8 +15,9 @@ _jit = njit(cache=True, nogil=True)
 # long sums may be reordered to vectorise; infinities and NaN keep their meaning
 _jit_sums = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 _pool: ThreadPoolExecutor | None = None
-SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
 SHORT = 24  # columns below which plain loops beat BLAS on a product of few rows
+SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
+DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is rounding
 
 
 def n_threads():
@@ -132,39 +133,38 @@ def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
 
 
 @_jit_sums
-def dual_sweep(Z, order, inverse, C, bound, u, w, lam, active):
-    """One coordinate maximisation of the dual per row of Z in ``order``, with diagonal L (FastQP, algorithm 2).
+def dual_sweep(Z, starts, length, inverse, C, bound, u, w, lam, active):
+    """One coordinate maximisation of the dual per row of Z, with diagonal L (FastQP, algorithm 2).
 
-    ``u`` = Z'lam (over all rows) and ``w`` = max(u, 0) * ``inverse``, the weights that belong to the best t, are kept up to
-    date. Rows at a bound whose gradient points outwards by more than ``bound`` leave ``active``. Returns the largest gradient
-    that moved a multiplier.
+    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` = Z'lam (over all rows) and ``w`` =
+    max(u, 0) * ``inverse``, the weights that belong to the best t, are kept up to date. Rows at a bound whose gradient points
+    outwards by more than ``bound`` leave ``active``. Returns the largest gradient that moved a multiplier.
     """
-    p = Z.shape[1]
+    m, p = Z.shape
     worst = 0.0
-    for i in order:
-        if not active[i]:
-            continue
-        gradient = 1.0
-        for c in range(p):
-            gradient -= Z[i, c] * w[c]
-        old = lam[i]
-        if old <= 0 and gradient <= 0:
-            active[i] = gradient >= -bound
-            continue
-        if old >= C and gradient >= 0:
-            active[i] = gradient <= bound
-            continue
-        worst = max(worst, abs(gradient))
-        curvature = 0.0
-        for c in range(p):
-            curvature += Z[i, c] * Z[i, c] * inverse[c]
-        # a row of zeros has gradient 1 whatever w is: its multiplier belongs at C
-        new = min(max(old + gradient / curvature, 0.0), C) if curvature > 0 else C
-        lam[i] = new
-        move = new - old
-        for c in range(p):
-            u[c] += move * Z[i, c]
-            w[c] = max(u[c], 0.0) * inverse[c]
+    for start in starts:
+        for i in range(start, min(start + length, m)):
+            if not active[i]:
+                continue
+            margin = curvature = 0.0
+            for c in range(p):
+                margin += Z[i, c] * w[c]
+                curvature += Z[i, c] * Z[i, c] * inverse[c]
+            gradient, old = 1 - margin, lam[i]
+            if old <= 0 and gradient <= 0:
+                active[i] = gradient >= -bound
+                continue
+            if old >= C and gradient >= 0:
+                active[i] = gradient <= bound
+                continue
+            worst = max(worst, abs(gradient))
+            # a row of zeros has gradient 1 whatever w is: its multiplier belongs at C
+            new = min(max(old + gradient / curvature, 0.0), C) if curvature > 0 else C
+            lam[i] = new
+            move = new - old
+            for c in range(p):
+                u[c] += move * Z[i, c]
+                w[c] = max(u[c], 0.0) * inverse[c]
     return worst
 
 
@@ -198,7 +198,7 @@ def rows_adjoint(rows, lam, out):
     step, p = rows[1].shape
     for start in range(0, len(lam), step):
         stop = min(start + step, len(lam))
-        if not lam[start:stop].any():
+        if len(rows[0]) == 0 and not lam[start:stop].any():
             continue
         block = row_block(rows, start, stop)
         for r in range(stop - start):
@@ -217,14 +217,18 @@ def _rows_gram(rows, inside, sigma, H):
         if len(chosen) == 0:
             continue
         block = row_block(rows, start, stop)
-        if p >= SHORT:
-            block = block[chosen]
-            H += sigma * (block.T @ block)
+        if p < SHORT:
+            for r in chosen:
+                for b in range(p):
+                    for c in range(p):
+                        H[b, c] += sigma * block[r, b] * block[r, c]
             continue
-        for r in chosen:
-            for b in range(p):
-                for c in range(p):
-                    H[b, c] += sigma * block[r, b] * block[r, c]
+        # BLAS takes one thread for the product of a piece; waking others pays for many pieces only
+        piece = max(1, SMALL // (p * p))
+        piece = piece if len(chosen) <= 64 * piece else len(chosen)
+        for first in range(0, len(chosen), piece):
+            part = block[chosen[first : first + piece]]
+            H += sigma * (part.T @ part)
 
 
 @_jit_sums
@@ -295,7 +299,8 @@ def nonnegative_quadratic(H, q, w):
     """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w: Lawson and Hanson's active set on the Gram matrix H.
 
     The objective falls at every step, so that a result cut short by rounding is still a descent. ``factor`` is the Cholesky
-    factor of H on the support, in order of entry: an entry appends a row, a departure recomputes those after it.
+    factor of H on the support, in order of entry: an entry appends a row, a departure recomputes those after it. A variable
+    that depends on those before it, to rounding, has its own diagonal entry for a pivot: they take over what it would have done.
     """
     p = len(q)
     factor, half, x = np.empty((p, p)), np.empty(p), np.empty(p)
@@ -313,7 +318,7 @@ def nonnegative_quadratic(H, q, w):
                     t = H[j, support[c]]
                     for e in range(c):
                         t -= factor[r, e] * factor[c, e]
-                    factor[r, c] = t / factor[c, c] if c < r else np.sqrt(max(t, 1e-14 * H[j, j]))
+                    factor[r, c] = t / factor[c, c] if c < r else np.sqrt(t if t > DEPENDENT * H[j, j] else H[j, j])
                 t = q[j]
                 for e in range(r):
                     t -= factor[r, e] * half[e]

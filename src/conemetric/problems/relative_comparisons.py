@@ -1,4 +1,4 @@
-"""The relative-comparison program of Schultz & Joachims (2004), as FastQP states it (Nguyen, Morell & De Baets 2015, 2.3 and 3.8).
+"""The relative-comparison program of Schultz & Joachims (2004), as in FastQP (Nguyen, Morell & De Baets 2015, 2.3 and 3.8).
 
     P(w)      = 1/2 w'Lw + C sum_i max(0, 1 - z_i'w),        w >= 0
     D(lam, t) = 1'lam - 1/2 (Z'lam + t)' L^-1 (Z'lam + t),   0 <= lam <= C, t >= 0

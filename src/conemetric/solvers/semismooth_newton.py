@@ -13,8 +13,8 @@ becomes lam(w) and sigma grows. At the minimum of phi, w is itself the dual's y,
 
     P - D = sum_i (C max(0, s_i) - lam_i s_i)  +  (1/2 w'Lw + 1/2 y'Ly - w'Z'lam),      y = w raised until Ly >= Z'lam
 
-splits the gap into what the multipliers still owe and what the steps still owe: the second being a tenth of the first is "well
-enough". The number of steps hardly depends on the conditioning of L, which may be singular: no inverse of it is taken, and
+splits the gap into what the multipliers still owe and what the steps still owe; "well enough" is the second below `ENOUGH` times
+the first. The number of steps hardly depends on the conditioning of L, which may be singular: no inverse of it is taken, and
 w'Lw >= sum_j L_jj w_j^2 for w >= 0 because no entry of L is negative.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
@@ -28,10 +28,10 @@ import numpy as np
 from ..operators import kernels
 from .base import Iterate, Solver
 
-ENOUGH = 1.0  # times the multipliers' part of the gap is what the steps may leave
+ENOUGH = 5.0  # times the multipliers' part of the gap is what the steps may leave
 GROWTH = 10.0  # of sigma, each time the multipliers are renewed
 LARGEST = 1e8  # of sigma / C: beyond, the Hessian has no digits left for L
-ACCURACY = 0.1  # of the search along a step
+ACCURACY = 0.3  # of the search along a step
 PATIENCE = 50  # steps without a smaller gap after which rounding is all that moves
 WORK = 1 << 20  # entries of Z that the steps of one iteration may read: small problems take many steps at a time
 
@@ -44,16 +44,19 @@ class SemismoothNewton(Solver):
 
     def _steps(self, problem, start):
         L, C, m, p = problem.L, problem.C, problem.operator.n_constraints, len(problem.L)
-        centre, w = (np.zeros(m), np.zeros(p)) if start is None else (start[0].copy(), start[1].copy())
-        s = 1 - problem.margins(w)
+        if start is None:
+            centre, w, s = np.zeros(m), np.zeros(p), np.ones(m)
+            yield Iterate(C * m, 0.0, w.copy(), (centre.copy(), w.copy()), extra={"steps": 0})
+        else:
+            centre, w = start[0].copy(), start[1].copy()
+            s = 1 - problem.margins(w)
         lam, combined = np.zeros(m), np.zeros(p)
         state = np.array([C, np.inf, -np.inf, 0.0])
         best = np.empty(p), np.empty(m), np.empty(p)
         rule = (ENOUGH, GROWTH, LARGEST * C, ACCURACY, PATIENCE)
-        n_steps, steps = 1, 0  # the first iterate is the starting point
+        n_steps, steps = max(1, WORK // (m * p)), 0
         while state[3] < PATIENCE:
             args = (rule, w, s, centre, lam, combined, state, *best)
             steps += kernels.newton_steps(problem.rows, L, problem.inverse_diagonal, C, self.tol, n_steps, *args)
-            n_steps = max(1, WORK // (m * p))
             best_w, best_lam, best_y = (point.copy() for point in best)
             yield Iterate(float(state[1]), float(state[2]), best_w, (best_lam, best_y), extra={"steps": steps})

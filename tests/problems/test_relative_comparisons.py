@@ -1,0 +1,69 @@
+"""The relative-comparison program: its rows, its bounds at any feasible point, and its blocks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from instances import comparison_instance, comparison_rows
+from numpy.testing import assert_allclose, assert_array_equal
+
+from conemetric.operators import from_triplets
+from conemetric.problems import relative_comparisons
+from conemetric.problems.relative_comparisons import RelativeComparison
+
+
+def make(X, T, A, C, **options):
+    return RelativeComparison(from_triplets(X @ A, T), C, A.T @ A, **options)
+
+
+@pytest.mark.parametrize("seed", [0, 8, 16, 19, 26])
+def test_rows_agree_with_their_definition(seed):
+    X, T, A, C = comparison_instance(seed)
+    problem = make(X, T, A, C)
+    Z = comparison_rows(X, T, A)
+    size = abs(Z).max()
+    rng = np.random.default_rng(seed)
+    w, lam = rng.normal(size=A.shape[1]), rng.normal(size=len(T))
+    assert_allclose(problem.block(slice(0, len(T))), Z, atol=1e-12 * size)
+    assert_allclose(problem.margins(w), Z @ w, atol=1e-11 * size)
+    assert_allclose(problem.combine(lam), lam @ Z, atol=1e-11 * size)
+    assert_allclose(problem.L, (A.T @ A) ** 2)
+    assert 0.5 * w @ problem.L @ w == pytest.approx(0.5 * np.linalg.norm(A @ np.diag(w) @ A.T) ** 2, rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", [0, 13])
+def test_streamed_blocks_are_the_stored_rows(seed, monkeypatch):
+    X, T, A, C = comparison_instance(seed)
+    stored = make(X, T, A, C)
+    monkeypatch.setattr(relative_comparisons, "BLOCK", 7 * A.shape[1])
+    streamed = make(X, T, A, C, memory=0)
+    assert len(streamed.slices) > 1
+    for rows in streamed.slices:
+        assert_array_equal(streamed.block(rows), stored.block(rows))
+    w, lam = np.ones(A.shape[1]), np.linspace(0, C, len(T))
+    assert_allclose(streamed.margins(w), stored.margins(w), rtol=1e-12)
+    assert_allclose(streamed.combine(lam), stored.combine(lam), rtol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), size=st.floats(1e-3, 1e3))
+def test_any_two_points_bound_each_other(seed, size):
+    """Weak duality: no multipliers and y, repaired to feasibility, exceed the objective of any weights."""
+    X, T, A, C = comparison_instance(seed)
+    problem, rng = make(X, T, A, C), np.random.default_rng(seed)
+    w, y = size * rng.normal(size=(2, A.shape[1]))
+    lam = C * rng.uniform(-0.5, 1.5, len(T))
+    bounds = problem.certify(w, (lam, y))
+    assert bounds.dual <= bounds.primal + 1e-9 * abs(bounds.primal)
+    clipped = np.clip(lam, 0, C)
+    t = problem.L @ problem.cover(y, problem.combine(clipped)) - problem.combine(clipped)
+    assert t.min() >= -1e-9 * abs(problem.combine(clipped)).max()
+
+
+def test_zero_columns_of_the_basis_are_harmless():
+    X, T, A, C = comparison_instance(6)
+    A = np.hstack([A, np.zeros((len(A), 1))])
+    problem = make(X, T, A, C)
+    bounds = problem.certify(np.ones(A.shape[1]), (np.full(len(T), C), np.zeros(A.shape[1])))
+    assert np.isfinite(bounds.dual)
+    assert bounds.dual <= bounds.primal

@@ -1,0 +1,166 @@
+"""Coordinate sweeps and Newton steps against an independent solver, and the optimality conditions."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from instances import comparison_instance, comparison_rows, random_triplets
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import nnls
+from sklearn.exceptions import ConvergenceWarning
+
+from conemetric.operators import from_triplets, kernels
+from conemetric.problems.relative_comparisons import RelativeComparison
+from conemetric.solvers import dual_coordinate
+from conemetric.solvers.dual_coordinate import DualCoordinate
+from conemetric.solvers.semismooth_newton import SemismoothNewton
+
+
+def make(X, T, A, C, **options):
+    identity = A.shape[0] == A.shape[1] and np.array_equal(A, np.eye(len(A)))
+    return RelativeComparison(from_triplets(X @ A, T), C, None if identity else A.T @ A, **options)
+
+
+def conic_optimum(Z, L, C):
+    """The optimum by an interior-point method, in units (objective / (C m), L = F'F) that keep its numbers near one."""
+    values, vectors = np.linalg.eigh(L)
+    F = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+    m, p = Z.shape
+    size = np.sqrt(abs(Z).max())
+    w = cp.Variable(p, nonneg=True)
+    objective = 0.5 / (C * m * size**4) * cp.sum_squares(F @ w) + cp.sum(cp.pos(1 - Z / size**2 @ w)) / m
+    problem = cp.Problem(cp.Minimize(objective))
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return C * m * problem.value
+
+
+@pytest.fixture
+def sweeping(monkeypatch):
+    """Let small problems be swept too."""
+    monkeypatch.setattr(dual_coordinate, "FEW", 0)
+
+
+@pytest.mark.parametrize("seed", range(90))
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # what the reference asks of itself
+def test_optimum_agrees_with_a_conic_solver(seed, sweeping):
+    """Every kind of triplets and of basis: well and ill conditioned, singular, duplicated and contradictory."""
+    X, T, A, C = comparison_instance(seed)
+    problem = make(X, T, A, C)
+    result = DualCoordinate(tol=1e-9).solve(problem)
+    assert result.certificate.relative_gap <= 1e-9
+    optimum = conic_optimum(comparison_rows(X, T, A), problem.L, C)
+    assert result.certificate.primal == pytest.approx(optimum, rel=1e-7)
+    assert np.all(result.history["dual"] <= optimum * (1 + 1e-7))
+    assert np.all(result.history["primal"] >= optimum * (1 - 1e-7))
+
+
+def test_condition_numbers_reach_a_hundred_million():
+    conditions = [np.linalg.cond((A.T @ A) ** 2) for _, _, A, _ in map(comparison_instance, range(12, 18))]
+    assert min(conditions) > 1e2
+    assert max(conditions) > 1e7
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-4, 1e-6, 0.0])
+def test_steps_do_not_grow_with_the_conditioning(epsilon):
+    rng = np.random.default_rng(0)
+    X, A = rng.normal(size=(60, 6)), rng.normal(size=(6, 7))
+    A[:, -1] = A[:, 0] + epsilon * rng.normal(size=6)
+    T = random_triplets(rng, 60, 300)
+    result = DualCoordinate(tol=1e-9).solve(make(X, T, A, 0.01))
+    assert result.certificate.relative_gap <= 1e-9
+    assert result.history["steps"][-1] <= 60
+
+
+@pytest.mark.parametrize("seed", range(0, 30, 3))
+def test_optimality_conditions(seed):
+    X, T, A, C = comparison_instance(seed)
+    problem = make(X, T, A, C)
+    result = DualCoordinate(tol=1e-11).solve(problem)
+    w, (lam, _) = result.primal_point, result.dual_point
+    margins, gradient = comparison_rows(X, T, A) @ w, problem.L @ w - comparison_rows(X, T, A).T @ lam
+    size = abs(problem.L @ w).max() + abs(problem.combine(lam)).max()
+    assert w.min() >= 0
+    assert lam.min() >= 0
+    assert lam.max() <= C
+    assert gradient.min() >= -1e-3 * size
+    assert np.all(margins[lam < 0.99 * C] >= 1 - 1e-3)
+    assert np.all(margins[lam > 0.01 * C] <= 1 + 1e-3)
+
+
+def test_triplets_without_a_difference_sit_at_the_bound(sweeping):
+    """z = 0: the loss is 1 whatever the weights, and the multiplier C."""
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 1.0], [3.0, 0.0]])
+    T = np.array([[0, 1, 2], [0, 1, 3]])
+    result = DualCoordinate(tol=1e-9).solve(make(X, T, np.eye(2), 0.5))
+    assert result.dual_point[0][0] == 0.5
+    assert result.certificate.primal == pytest.approx(0.5 + 0.5 / 64)  # z = (8, -1) of the other: w = (1/8, 0)
+
+
+def test_sweeps_alone_reach_the_optimum(sweeping, monkeypatch):
+    """Many sweeps with shrinking, no Newton step: the paper's method."""
+    monkeypatch.setattr(dual_coordinate, "WORTHWHILE", 1e-9)
+    X, T, A, C = comparison_instance(1)
+    problem = make(X, T, A, C)
+    result = DualCoordinate(tol=1e-6).solve(problem)
+    assert result.history["steps"].max() == 0
+    assert result.n_iter > 2
+    assert result.certificate.primal == pytest.approx(conic_optimum(comparison_rows(X, T, A), problem.L, C), rel=1e-6)
+
+
+def test_same_seed_same_bits(sweeping):
+    X, T, A, C = comparison_instance(2)
+    first, second = (DualCoordinate(seed=3).solve(make(X, T, A, C)) for _ in range(2))
+    assert_array_equal(first.primal_point, second.primal_point)
+    assert_array_equal(first.dual_point[0], second.dual_point[0])
+
+
+@pytest.mark.parametrize("solver", [DualCoordinate, SemismoothNewton])
+def test_starting_at_the_solution_ends_at_once(solver, sweeping):
+    X, T, A, C = comparison_instance(3)
+    problem = make(X, T, A, C)
+    found = solver(tol=1e-9).solve(problem)
+    again = solver(tol=1e-6).solve(problem, start=(found.dual_point[0], found.primal_point))
+    assert again.n_iter == 0
+    assert again.certificate.primal == pytest.approx(found.certificate.primal, rel=1e-6)
+
+
+def test_streaming_gives_the_same_answer(sweeping):
+    X, T, A, C = comparison_instance(7)
+    stored, streamed = (DualCoordinate(tol=1e-9).solve(make(X, T, A, C, memory=memory)) for memory in (1 << 30, 0))
+    assert streamed.certificate.primal == pytest.approx(stored.certificate.primal, rel=1e-9)
+
+
+def test_tolerance_out_of_reach_warns_and_keeps_the_best():
+    X, T, A, C = comparison_instance(14)
+    with pytest.warns(ConvergenceWarning, match="stalled"):
+        result = SemismoothNewton(tol=0.0, max_iter=10_000).solve(make(X, T, A, C))
+    assert abs(result.certificate.relative_gap) < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nonnegative_quadratic_against_nnls(seed):
+    """min |Fw - b|^2 / 2 over w >= 0, cold and from a wrong support; F of full and of deficient rank."""
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(1, 30))
+    F = rng.normal(size=(p + 5 if seed % 2 else max(1, p // 2), p))
+    b = rng.normal(size=len(F))
+    H, q = F.T @ F, F.T @ b
+    for w in (np.zeros(p), rng.uniform(size=p), rng.uniform(size=p) * (rng.uniform(size=p) > 0.5)):
+        kernels.nonnegative_quadratic(H, q, w)
+        assert w.min() >= 0
+        assert np.linalg.norm(F @ w - b) == pytest.approx(nnls(F, b)[1], rel=1e-6, abs=1e-6)
+
+
+def test_dual_sweep_against_plain_python():
+    """The kernel without shrinking is FastQP's update, line by line, with t renewed at every step."""
+    rng = np.random.default_rng(0)
+    Z, L, C = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), 0.3
+    order, lam, expected = rng.permutation(20), np.zeros(20), np.zeros(20)
+    u, w = np.zeros(5), np.zeros(5)
+    kernels.dual_sweep(Z, order, 1, 1 / L, C, np.inf, u, w, lam, np.ones(20, dtype=bool))
+    for i in order:
+        t = np.maximum(-(Z.T @ expected), 0)
+        gradient = Z[i] @ ((Z.T @ expected + t) / L) - 1
+        expected[i] = np.clip(expected[i] - gradient / (Z[i] @ (Z[i] / L)), 0, C)
+    assert_allclose(lam, expected, atol=1e-12)
+    assert_allclose(u, Z.T @ lam, atol=1e-12)
+    assert_allclose(w, np.maximum(u, 0) / L, atol=1e-12)
