@@ -82,7 +82,10 @@ def parts(X, device, n_active):
     secants = AllSecants(X)
     L = torch.linalg.qr(torch.randn(X.shape[1], 72, dtype=X.dtype, device=device)).Q
     for dtype in (torch.float32, torch.float64):
-        print(f"scan of {secants.n_pairs:,} pairs, {dtype}: {seconds(lambda: secants.scan(L, 0.4, dtype), device):.4f} s", flush=True)
+        print(
+            f"scan of {secants.n_pairs:,} pairs, {dtype}: {seconds(lambda: secants.scan(L, 0.4, dtype), device):.4f} s",
+            flush=True,
+        )
     A = SecantIsometry(secants, 0.4).restrict(secants.sample(n_active, np.random.default_rng(0))).operator
     S = A.adjoint(A.empty_constraint_vector() + 1)
     G = A.gram() + torch.eye(A.n_constraints, dtype=X.dtype, device=device)
@@ -118,7 +121,9 @@ def main():
     except Exception:
         traceback.print_exc()
     NuMax(0.4).fit(X[:3000])  # warm up
-    print("delta class rank (paper)  1-NN % (paper)   gap      violation/delta  rounds steps active  seconds (earlier)", flush=True)
+    print(
+        "delta class rank (paper)  1-NN % (paper)   gap      violation/delta  rounds steps active  seconds (earlier)", flush=True
+    )
     for class_aware in (False, True):
         for delta in options.deltas:
             try:
@@ -136,7 +141,10 @@ def main():
                     f"{int(history['steps'][-1]):5d} {int(history['active'][-1]):6d}  {taken:6.2f} ({earlier:4.1f})  {certificate.status}",
                     flush=True,
                 )
-                trace = " ".join(f"{a:.0f}/{s:.0f}/{v:.1e}" for a, s, v in zip(*(history[k] for k in ("active", "steps", "violation")), strict=True))
+                trace = " ".join(
+                    f"{a:.0f}/{s:.0f}/{v:.1e}"
+                    for a, s, v in zip(*(history[k] for k in ("active", "steps", "violation")), strict=True)
+                )
                 print(f"      active/steps/violation by round: {trace}", flush=True)
             except Exception:
                 traceback.print_exc()
