@@ -10,6 +10,7 @@ rank, 1-NN error on the test set, certified gap and violation over every pair, r
 import argparse
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ def check(X, y, device):
         reference = NuMax(0.4, class_aware=class_aware).fit(X, y).certificate_
         difference = abs(ours.primal - reference.primal) / reference.primal
         print(
-            f"check on {len(X)} points, class_aware={class_aware}: trace {ours.primal:.5f} here, {reference.primal:.5f} on NumPy, "
+            f"check on {len(X)} points, class_aware={class_aware}: trace {ours.primal:.5f}, on NumPy {reference.primal:.5f}, "
             f"relative difference {difference:.1e} {'OK' if difference <= 2e-3 and ours.dual <= reference.primal else 'FAILED'}",
             flush=True,
         )
@@ -82,10 +83,8 @@ def parts(X, device, n_active):
     secants = AllSecants(X)
     L = torch.linalg.qr(torch.randn(X.shape[1], 72, dtype=X.dtype, device=device)).Q
     for dtype in (torch.float32, torch.float64):
-        print(
-            f"scan of {secants.n_pairs:,} pairs, {dtype}: {seconds(lambda: secants.scan(L, 0.4, dtype), device):.4f} s",
-            flush=True,
-        )
+        taken = seconds(partial(secants.scan, L, 0.4, dtype), device)
+        print(f"scan of {secants.n_pairs:,} pairs, {dtype}: {taken:.4f} s", flush=True)
     A = SecantIsometry(secants, 0.4).restrict(secants.sample(n_active, np.random.default_rng(0))).operator
     S = A.adjoint(A.empty_constraint_vector() + 1)
     G = A.gram() + torch.eye(A.n_constraints, dtype=X.dtype, device=device)
@@ -136,9 +135,11 @@ def main():
                 rank, paper_error, earlier = PAPER.get((delta, class_aware), (0, 0.0, 0.0))
                 certificate, history = model.certificate_, model.history_
                 print(
-                    f"{delta:5.2f} {class_aware!s:5s} {len(model.components_):4d} ({rank:3d})    {error:5.2f} ({paper_error:4.2f})   "
+                    f"{delta:5.2f} {class_aware!s:5s} {len(model.components_):4d} ({rank:3d})    "
+                    f"{error:5.2f} ({paper_error:4.2f})   "
                     f"{certificate.relative_gap:.2e}  {certificate.violation:.2e}  {len(history['steps']):10d} "
-                    f"{int(history['steps'][-1]):5d} {int(history['active'][-1]):6d}  {taken:6.2f} ({earlier:4.1f})  {certificate.status}",
+                    f"{int(history['steps'][-1]):5d} {int(history['active'][-1]):6d}  {taken:6.2f} ({earlier:4.1f})  "
+                    f"{certificate.status}",
                     flush=True,
                 )
                 trace = " ".join(

@@ -191,8 +191,8 @@ class NuMax(MahalanobisMetric):
         factor = result.primal_point[:, : self.n_components]
         bounds = problem.certify(factor, result.dual_point)
         warnings.warn(
-            f"n_components={self.n_components} is below the rank {_rank((problem, result))} that even delta={LARGEST_DELTA} needs "
-            f"for these points; its leading directions are returned and miss the bounds by {bounds.violation:.2g} delta. "
+            f"n_components={self.n_components} is below the rank {_rank((problem, result))} that even delta={LARGEST_DELTA} "
+            f"needs for these points; its leading directions are returned and miss the bounds by {bounds.violation:.2g} delta. "
             "Raise n_components.",
             ConvergenceWarning,
             stacklevel=5,
@@ -205,8 +205,8 @@ class NuMax(MahalanobisMetric):
         self.delta_, self.n_near_duplicates_ = problem.delta, problem.n_near_duplicates
         if self.n_near_duplicates_:
             warnings.warn(
-                f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most {DUPLICATE:g} of the largest squared "
-                "distance from the mean) and have no secant; the embedding preserves all other pairs.",
+                f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most {DUPLICATE:g} of the largest "
+                "squared distance from the mean) and have no secant; the embedding preserves all other pairs.",
                 stacklevel=4,
             )
         keys, self.multipliers_ = result.dual_point
@@ -291,7 +291,7 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
     secants = estimator._secants(X, y, pairs, similar)
     start, certificates, components = None, [], []
     for delta in deltas:
-        problem, result = estimator._solve(secants, float(delta), start)
+        _, result = estimator._solve(secants, float(delta), start)
         start = result.primal_point, result.dual_point
         estimator._store(result, result.primal_point)
         certificates.append(result.certificate)

@@ -52,7 +52,7 @@ def isometry_constant(embedding, X):
     """
     secants = AllSecants(X)
     L = like(embedding.components_, secants.X, secants.xp.float64).T
-    # a scan returns the shortest of the secants below 1 and the longest of those above: bring all of them below, then the longest above
+    # a scan returns the shortest secants below 1 and the longest above: bring all of them below, then the longest above
     below = 0.5 / max(float(secants.xp.linalg.svdvals(L)[0]), np.finfo(float).tiny)
     values = _offenders(embedding, X, secants, below * L)
     above = 2 / max(values.max(), np.finfo(float).tiny) ** 0.5
