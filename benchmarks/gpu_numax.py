@@ -19,6 +19,7 @@ import torch
 from conemetric import NuMax
 from conemetric.operators.secants import AllSecants
 from conemetric.problems.near_isometry import SecantIsometry
+from conemetric.solvers.secant_generation import SecantGeneration
 
 PAPER = {  # delta, class_aware: rank, error %, seconds of a rough earlier script on one H200
     (0.4, False): (72, 2.99, 14.8),
@@ -101,6 +102,15 @@ def parts(X, device, n_active):
         print(f"  {name:9s} {A.n_constraints:,} secants: {1e3 * seconds(function, device):.2f} ms", flush=True)
 
 
+def fit_adding(X, delta, add, device):
+    """Seconds and result of the plain solve when ``add`` secants enter in a round."""
+    wait(device)
+    began = time.perf_counter()
+    result = SecantGeneration(add=add).solve(SecantIsometry(AllSecants(X), delta))
+    wait(device)
+    return time.perf_counter() - began, result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="data")
@@ -108,6 +118,9 @@ def main():
     parser.add_argument("--points", type=int, default=60_000)
     parser.add_argument("--check", type=int, default=1500, help="points of the check against NumPy; 0 for none")
     parser.add_argument("--deltas", type=float, nargs="+", default=[0.4, 0.25, 0.1])
+    parser.add_argument(
+        "--add", type=int, nargs="*", default=[2000, 8000, 16_000], help="secants per round to compare at the end"
+    )
     options = parser.parse_args()
     device = torch.device(options.device)
     X_host, y_host, X_test, y_test = load(options.data, options.points)
@@ -149,6 +162,15 @@ def main():
                 print(f"      active/steps/violation by round: {trace}", flush=True)
             except Exception:
                 traceback.print_exc()
+    for add in options.add:
+        try:
+            taken, result = fit_adding(X, options.deltas[0], add, device)
+            steps, active = int(result.history["steps"][-1]), int(result.history["active"].max())
+            print(
+                f"delta {options.deltas[0]}, adding {add}: {taken:.2f} s, {result.n_iter + 1} rounds, {steps} steps, {active} active"
+            )
+        except Exception:
+            traceback.print_exc()
 
 
 if __name__ == "__main__":
