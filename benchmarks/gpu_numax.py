@@ -116,11 +116,9 @@ def main():
     parser.add_argument("--data", default="data")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--points", type=int, default=60_000)
-    parser.add_argument("--check", type=int, default=1500, help="points of the check against NumPy; 0 for none")
+    parser.add_argument("--check", type=int, default=500, help="points of the check against NumPy; 0 for none")
     parser.add_argument("--deltas", type=float, nargs="+", default=[0.4, 0.25, 0.1])
-    parser.add_argument(
-        "--add", type=int, nargs="*", default=[2000, 8000, 16_000], help="secants per round to compare at the end"
-    )
+    parser.add_argument("--add", type=int, nargs="*", default=[2000, 8000, 16_000], help="secants per round to compare")
     options = parser.parse_args()
     device = torch.device(options.device)
     X_host, y_host, X_test, y_test = load(options.data, options.points)
@@ -166,9 +164,7 @@ def main():
         try:
             taken, result = fit_adding(X, options.deltas[0], add, device)
             steps, active = int(result.history["steps"][-1]), int(result.history["active"].max())
-            print(
-                f"delta {options.deltas[0]}, adding {add}: {taken:.2f} s, {result.n_iter + 1} rounds, {steps} steps, {active} active"
-            )
+            print(f"adding {add}: {taken:.2f} s, {result.n_iter + 1} rounds, {steps} steps, at most {active} active", flush=True)
         except Exception:
             traceback.print_exc()
 

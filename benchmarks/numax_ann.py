@@ -38,9 +38,7 @@ def main():
         numax = NuMax(delta).fit(X)
         seconds = time.perf_counter() - began
         rank, c = len(numax.components_), numax.certificate_
-        print(
-            f"delta {delta}: rank {rank}, {seconds:.1f} s, gap {c.relative_gap:.1e}, violation {c.violation:.1e} delta, {c.status}"
-        )
+        print(f"delta {delta}: rank {rank}, {seconds:.1f} s, gap {c.relative_gap:.1e}, violation {c.violation:.1e}, {c.status}")
         embeddings = {"NuMax": numax, **baselines(X, rank)}
         for name, curve in neighbour_curves(embeddings, X, queries, K).items():
             worst = isometry_constant(embeddings[name], X).worst
