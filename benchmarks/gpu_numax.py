@@ -10,6 +10,7 @@ rank, 1-NN error on the test set, certified gap and violation over every pair, r
 import argparse
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from conemetric import NuMax
 from conemetric.operators.secants import AllSecants
 from conemetric.problems.near_isometry import SecantIsometry
+from conemetric.solvers.secant_generation import SecantGeneration
 
 PAPER = {  # delta, class_aware: rank, error %, seconds of a rough earlier script on one H200
     (0.4, False): (72, 2.99, 14.8),
@@ -71,7 +73,7 @@ def check(X, y, device):
         reference = NuMax(0.4, class_aware=class_aware).fit(X, y).certificate_
         difference = abs(ours.primal - reference.primal) / reference.primal
         print(
-            f"check on {len(X)} points, class_aware={class_aware}: trace {ours.primal:.5f} here, {reference.primal:.5f} on NumPy, "
+            f"check on {len(X)} points, class_aware={class_aware}: trace {ours.primal:.5f}, on NumPy {reference.primal:.5f}, "
             f"relative difference {difference:.1e} {'OK' if difference <= 2e-3 and ours.dual <= reference.primal else 'FAILED'}",
             flush=True,
         )
@@ -82,7 +84,8 @@ def parts(X, device, n_active):
     secants = AllSecants(X)
     L = torch.linalg.qr(torch.randn(X.shape[1], 72, dtype=X.dtype, device=device)).Q
     for dtype in (torch.float32, torch.float64):
-        print(f"scan of {secants.n_pairs:,} pairs, {dtype}: {seconds(lambda: secants.scan(L, 0.4, dtype), device):.4f} s", flush=True)
+        taken = seconds(partial(secants.scan, L, 0.4, dtype), device)
+        print(f"scan of {secants.n_pairs:,} pairs, {dtype}: {taken:.4f} s", flush=True)
     A = SecantIsometry(secants, 0.4).restrict(secants.sample(n_active, np.random.default_rng(0))).operator
     S = A.adjoint(A.empty_constraint_vector() + 1)
     G = A.gram() + torch.eye(A.n_constraints, dtype=X.dtype, device=device)
@@ -99,13 +102,23 @@ def parts(X, device, n_active):
         print(f"  {name:9s} {A.n_constraints:,} secants: {1e3 * seconds(function, device):.2f} ms", flush=True)
 
 
+def fit_adding(X, delta, add, device):
+    """Seconds and result of the plain solve when ``add`` secants enter in a round."""
+    wait(device)
+    began = time.perf_counter()
+    result = SecantGeneration(add=add).solve(SecantIsometry(AllSecants(X), delta))
+    wait(device)
+    return time.perf_counter() - began, result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="data")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--points", type=int, default=60_000)
-    parser.add_argument("--check", type=int, default=1500, help="points of the check against NumPy; 0 for none")
+    parser.add_argument("--check", type=int, default=500, help="points of the check against NumPy; 0 for none")
     parser.add_argument("--deltas", type=float, nargs="+", default=[0.4, 0.25, 0.1])
+    parser.add_argument("--add", type=int, nargs="*", default=[2000, 8000, 16_000], help="secants per round to compare")
     options = parser.parse_args()
     device = torch.device(options.device)
     X_host, y_host, X_test, y_test = load(options.data, options.points)
@@ -118,7 +131,9 @@ def main():
     except Exception:
         traceback.print_exc()
     NuMax(0.4).fit(X[:3000])  # warm up
-    print("delta class rank (paper)  1-NN % (paper)   gap      violation/delta  rounds steps active  seconds (earlier)", flush=True)
+    print(
+        "delta class rank (paper)  1-NN % (paper)   gap      violation/delta  rounds steps active  seconds (earlier)", flush=True
+    )
     for class_aware in (False, True):
         for delta in options.deltas:
             try:
@@ -131,15 +146,27 @@ def main():
                 rank, paper_error, earlier = PAPER.get((delta, class_aware), (0, 0.0, 0.0))
                 certificate, history = model.certificate_, model.history_
                 print(
-                    f"{delta:5.2f} {class_aware!s:5s} {len(model.components_):4d} ({rank:3d})    {error:5.2f} ({paper_error:4.2f})   "
+                    f"{delta:5.2f} {class_aware!s:5s} {len(model.components_):4d} ({rank:3d})    "
+                    f"{error:5.2f} ({paper_error:4.2f})   "
                     f"{certificate.relative_gap:.2e}  {certificate.violation:.2e}  {len(history['steps']):10d} "
-                    f"{int(history['steps'][-1]):5d} {int(history['active'][-1]):6d}  {taken:6.2f} ({earlier:4.1f})  {certificate.status}",
+                    f"{int(history['steps'][-1]):5d} {int(history['active'][-1]):6d}  {taken:6.2f} ({earlier:4.1f})  "
+                    f"{certificate.status}",
                     flush=True,
                 )
-                trace = " ".join(f"{a:.0f}/{s:.0f}/{v:.1e}" for a, s, v in zip(*(history[k] for k in ("active", "steps", "violation")), strict=True))
+                trace = " ".join(
+                    f"{a:.0f}/{s:.0f}/{v:.1e}"
+                    for a, s, v in zip(*(history[k] for k in ("active", "steps", "violation")), strict=True)
+                )
                 print(f"      active/steps/violation by round: {trace}", flush=True)
             except Exception:
                 traceback.print_exc()
+    for add in options.add:
+        try:
+            taken, result = fit_adding(X, options.deltas[0], add, device)
+            steps, active = int(result.history["steps"][-1]), int(result.history["active"].max())
+            print(f"adding {add}: {taken:.2f} s, {result.n_iter + 1} rounds, {steps} steps, at most {active} active", flush=True)
+        except Exception:
+            traceback.print_exc()
 
 
 if __name__ == "__main__":

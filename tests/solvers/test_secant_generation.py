@@ -108,7 +108,7 @@ def test_the_identity_is_feasible_and_any_multipliers_bound_from_below(seed, del
 
 
 def test_stationarity_and_complementarity():
-    X, y, delta = instance(4)
+    X, _, delta = instance(4)
     problem = SecantIsometry(AllSecants(X), delta)
     result = SecantGeneration(tol=1e-6).solve(problem)
     keys, multipliers = result.dual_point
@@ -130,7 +130,7 @@ def test_scans_go_from_subsets_in_single_to_everything_in_double_precision(monke
     monkeypatch.setattr(problem.secants, "scan", lambda *a, **k: seen.append(a[2:]) or scan(*a, **k))
     result = SecantGeneration(first=100, add=50, coarse=(4,)).solve(problem)
     assert result.status is Status.CONVERGED
-    sizes = [None if points is None else len(points) for _, points in seen[:-1] if True]
+    sizes = [None if points is None else len(points) for _, points in seen[:-1]]
     assert sizes[0] == 37 and sizes[-1] is None
     assert [dtype for dtype, _ in seen[:-1]][-1] == np.float64
     assert seen[0][0] == np.float32

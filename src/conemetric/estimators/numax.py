@@ -1,11 +1,12 @@
 """NuMax: near-isometric linear embeddings of minimum rank (Hegde et al. 2015)."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_random_state, validate_data
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_random_state, validate_data
 from ..arrays import is_torch, to_numpy
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants
 from ..problems.near_isometry import SecantIsometry
+from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
 from .base import MahalanobisMetric
 
@@ -36,7 +38,7 @@ class NuMax(MahalanobisMetric):
         Distortion of squared distances allowed, between 0 and 1.
     n_components : int, default=None
         Ask the inverse question instead: find the smallest delta (to 1/256) whose embedding has at most this rank. ``delta`` is
-        then not used.
+        then not used. Where even delta = 0.99 needs a higher rank, a warning says so.
     class_aware : bool, default=False
         Use labels: distances within a class may shrink, those between classes may grow (the paper's NuMax-Class).
     tol : float, default=1e-3
@@ -90,9 +92,7 @@ class NuMax(MahalanobisMetric):
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self, delta=0.1, *, n_components=None, class_aware=False, tol=1e-3, max_iter=200, random_state=None, verbose=0
-    ):
+    def __init__(self, delta=0.1, *, n_components=None, class_aware=False, tol=1e-3, max_iter=200, random_state=None, verbose=0):
         self.delta = delta
         self.n_components = n_components
         self.class_aware = class_aware
@@ -175,10 +175,7 @@ class NuMax(MahalanobisMetric):
         """Bisection over delta with warm starts: the solution at the smallest delta of rank ``n_components`` or less."""
         best = self._solve(secants, LARGEST_DELTA)
         if _rank(best) > self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} is below the rank {_rank(best)} that even delta={LARGEST_DELTA} needs "
-                "for these points; raise n_components."
-            )
+            return self._cut_short(*best)
         low, high = 0.0, LARGEST_DELTA
         for _ in range(DELTA_STEPS):
             middle = (low + high) / 2
@@ -189,13 +186,27 @@ class NuMax(MahalanobisMetric):
                 low = middle
         return best
 
+    def _cut_short(self, problem, result):
+        """The leading directions of a solution of too high a rank, certified for what they are, with a warning."""
+        factor = result.primal_point[:, : self.n_components]
+        bounds = problem.certify(factor, result.dual_point)
+        warnings.warn(
+            f"n_components={self.n_components} is below the rank {_rank((problem, result))} that even delta={LARGEST_DELTA} "
+            f"needs for these points; its leading directions are returned and miss the bounds by {bounds.violation:.2g} delta. "
+            "Raise n_components.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+        certificate = Certificate.from_bounds(bounds, Status.STALLED)
+        return problem, replace(result, primal_point=factor, certificate=certificate)
+
     def _keep(self, secants, problem, result):
         """Set the fitted attributes."""
         self.delta_, self.n_near_duplicates_ = problem.delta, problem.n_near_duplicates
         if self.n_near_duplicates_:
             warnings.warn(
-                f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most {DUPLICATE:g} of the largest squared "
-                "distance from the mean) and have no secant; the embedding preserves all other pairs.",
+                f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most {DUPLICATE:g} of the largest "
+                "squared distance from the mean) and have no secant; the embedding preserves all other pairs.",
                 stacklevel=4,
             )
         keys, self.multipliers_ = result.dual_point
@@ -273,14 +284,14 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
     True
     """
     deltas = np.sort(np.atleast_1d(np.asarray(deltas, dtype=float)))[::-1]
-    if len(deltas) == 0 or not (0 < deltas[-1] and deltas[0] < 1):
+    if len(deltas) == 0 or not (deltas[-1] > 0 and deltas[0] < 1):
         raise ValueError(f"deltas must lie strictly between 0 and 1; got {deltas.tolist()}.")
     estimator = NuMax(**parameters)
     estimator._validate_params()
     secants = estimator._secants(X, y, pairs, similar)
     start, certificates, components = None, [], []
     for delta in deltas:
-        problem, result = estimator._solve(secants, float(delta), start)
+        _, result = estimator._solve(secants, float(delta), start)
         start = result.primal_point, result.dual_point
         estimator._store(result, result.primal_point)
         certificates.append(result.certificate)

@@ -14,7 +14,7 @@ from ..arrays import like, to_numpy
 from ..operators.secants import AllSecants, ListedSecants
 from .retrieval import neighbour_recall
 
-SMALL_DELTA = 1e-9  # bounds this tight make a scan return the extreme distortions themselves
+SMALL_DELTA = 1e-9  # with bounds this tight a scan returns the extreme secants of every row
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,18 @@ def isometry_constant(embedding, X):
     True
     """
     secants = AllSecants(X)
-    scan = secants.scan(like(embedding.components_, secants.X).T, SMALL_DELTA, dtype=secants.xp.float64)
-    if len(scan.keys) == 0:
-        return IsometryConstant(1.0, 1.0)
-    values = distortions(embedding, X, np.stack([to_numpy(end) for end in secants.ends(scan.keys)], 1))
-    return IsometryConstant(float(values.min()), float(values.max()))
+    L = like(embedding.components_, secants.X, secants.xp.float64).T
+    # a scan returns the shortest secants below 1 and the longest above: bring all of them below, then the longest above
+    below = 0.5 / max(float(secants.xp.linalg.svdvals(L)[0]), np.finfo(float).tiny)
+    values = _offenders(embedding, X, secants, below * L)
+    above = 2 / max(values.max(), np.finfo(float).tiny) ** 0.5
+    return IsometryConstant(float(values.min()), float(_offenders(embedding, X, secants, above * L).max(initial=values.max())))
+
+
+def _offenders(embedding, X, secants, L):
+    """Distortions of the pairs that a scan at L L' finds, whatever their size."""
+    keys = secants.scan(L, SMALL_DELTA, dtype=secants.xp.float64).keys
+    return distortions(embedding, X, np.stack([to_numpy(end) for end in secants.ends(keys)], 1))
 
 
 def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
@@ -89,7 +96,8 @@ def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
     L = like(embedding.components_, secants.X, secants.xp.float64).T
     block = max(1, (1 << 24) // secants.n_features)
     parts = [
-        secants.operator(keys[start : start + block], secants.xp.float64).forward_factor(L) for start in range(0, len(keys), block)
+        secants.operator(keys[start : start + block], secants.xp.float64).forward_factor(L)
+        for start in range(0, len(keys), block)
     ]
     return np.concatenate([to_numpy(part) for part in parts])
 

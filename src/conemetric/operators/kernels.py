@@ -474,8 +474,8 @@ def _before(d, j, other_d, other_j, tie):
 def worst_secants(start, stop, squared, embedded, shift, y_rows, y_columns, limit, column, value, short):
     """Per row r of a tile of pairs: the columns of the smallest and the largest embedded/squared, and their distance from 1.
 
-    Entry (r, c) counts when c + shift > r. Pairs with ``squared`` not above ``limit`` are counted in ``short[r]`` and passed over.
-    With labels, the smallest is taken over pairs of different labels and the largest over pairs of the same.
+    Entry (r, c) counts when c + shift > r. Pairs with ``squared`` not above ``limit`` are counted in ``short[r]`` and passed
+    over. With labels, the smallest is taken over pairs of different labels and the largest over pairs of the same.
     """
     n_columns, plain = squared.shape[1], len(y_rows) == 0
     one = squared.dtype.type(1)

@@ -5,8 +5,8 @@ The program has one constraint per pair of points, of which a few thousand matte
     1. solves the program over the active secants by ADMM, from the P and the multipliers it has, only as far as the violations
        last seen elsewhere deserve (their size times `INNER`);
     2. scans: of every row of every tile of pairs, the worst secant at either bound (`operators.secants`);
-    3. drops active secants far from their bounds and without weight, if the dual bound rose, and adds offenders: half the worst, half drawn
-       from the rest, since the worst are much alike.
+    3. drops active secants far from their bounds and without weight, if the dual bound rose, and adds offenders: half the
+       worst, half drawn from the rest, since the worst are much alike.
 
 The restricted program has fewer constraints, so the dual bound of step 1 is one on the whole program's optimum, and Tr P is
 one from above, up to the violation, once the scan is complete. Scans begin in float32 and, where ``coarse`` says so, on random
