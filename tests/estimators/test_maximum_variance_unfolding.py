@@ -18,7 +18,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.fixture
 def arc():
     """Points on three quarters of a circle, and the length of the chain that joins them up to each."""
-    angle = np.sort(np.random.default_rng(0).uniform(0, 1.5 * np.pi, 40))
+    angle = (np.arange(40) + np.random.default_rng(0).uniform(-0.3, 0.3, 40)) * 1.5 * np.pi / 40
     X = np.column_stack([np.cos(angle), np.sin(angle)])
     return X, np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(X, axis=0), axis=1))])
 

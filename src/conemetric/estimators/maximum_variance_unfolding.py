@@ -270,7 +270,7 @@ def neighbour_edges(X, n_neighbors):
             "Raise n_neighbors to connect them by more.",
             stacklevel=3,
         )
-        graph = _fix_connected_components(X, graph, n_pieces, piece, mode="connectivity")
+        graph = _fix_connected_components(X, graph.tolil(), n_pieces, piece, mode="connectivity")
     pairs = np.unique(np.sort(np.stack(graph.nonzero(), 1), axis=1), axis=0)
     return pairs, np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
 

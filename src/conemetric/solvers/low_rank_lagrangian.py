@@ -21,10 +21,10 @@ from typing import ClassVar
 import numpy as np
 
 from ..arrays import like, to_numpy
-from .base import Iterate, Solver
+from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import MAX_TRIALS, CurvatureMemory, two_loop
 
-GROWTH = 5.0  # of the penalty, when the violation did not halve
+GROWTH = 5.0  # of the penalty, when neither violation nor gap halved
 EXHAUSTED = 1e-11  # relative accuracy of a gradient that double precision cannot improve on
 NEW_COLUMNS = 3  # at most, per outer iteration
 NEGLIGIBLE = 1e-10  # columns whose squared length is below this part of the largest are dropped
@@ -46,7 +46,7 @@ class LowRankLagrangian(Solver):
         b, forward = problem.b, problem.operator.forward_factor
         Y = problem.start_factor() if start is None else start
         u = problem.project(b * 0)
-        accuracy, evaluations, last = 1e-2, 0, np.inf
+        accuracy, evaluations, last = 1e-2, 0, np.inf  # accuracy: of the gradient, relative to that of the objective alone
         floor = 0.1 * self.tol if np.isinf(problem.sigma) else 0.03 * self.tol**0.5
         # the multipliers weigh distances against the trace, so their mean is about Tr X / sum(b)
         mu = float((Y * Y).sum()) / b.shape[0] / (float(b.mean()) ** 2 or 1.0)
@@ -62,10 +62,11 @@ class LowRankLagrangian(Solver):
             if accuracy < EXHAUSTED:
                 return
             Y = self._reshape(problem, Y, point, mu, accuracy)
-            if violation > 0.5 * last and violation > self.tol and reached <= accuracy:
+            error = max(violation, abs(relative_gap(primal, point.dual)) if np.isfinite(point.dual) else 1.0)
+            if error > 0.5 * last and reached <= accuracy:
                 mu *= GROWTH
-            last = violation
-            accuracy = 0.3 * accuracy if violation <= self.tol else min(accuracy, max(0.1 * violation, floor))
+                accuracy *= 0.5
+            accuracy, last = min(accuracy, max(0.1 * error, floor)), error
 
     def _minimise(self, problem, Y, u, mu, accuracy):
         """(Y, iterations, accuracy reached): Y until the gradient is below ``accuracy`` times that of the objective alone."""
