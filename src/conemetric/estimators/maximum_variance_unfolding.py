@@ -70,6 +70,7 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Objective above; iterations; scalars per iteration.
     sigma_ : float
     edges_ : integer array (m, 2)
+        Pairs of neighbours; those that coincide are left out, because they are kept together anyway.
     multipliers_ : array (m,)
         Dual solution, one per edge.
     landmarks_ : integer array or None
@@ -150,12 +151,18 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         points = to_numpy(X).astype(np.float64)
         self.edges_, lengths = neighbour_edges(points, self.n_neighbors)
         self.sigma_ = SIGMA_FACTOR * variance_bound(self.edges_, lengths, len(X)) if self.sigma == "auto" else float(self.sigma)
-        reference = like(np.zeros(1), X, np.float64 if not is_torch(X) else X.double().dtype)
-        operator, basis = EdgeOperator(self.edges_, len(X), reference), None
-        self.landmarks_ = None
+        self.landmarks_, basis = None, None
         if self.n_landmarks is not None:
             self.landmarks_ = check_random_state(self.random_state).permutation(len(X))[: self.n_landmarks]
-            basis = like(landmark_basis(points, self.landmarks_, self.n_neighbors), reference)
+            basis = landmark_basis(points, self.landmarks_, self.n_neighbors)
+        elif not lengths.all():
+            basis = coincidence_basis(self.edges_[lengths == 0], len(X))
+        # where a basis makes coincident points one, edges of no length say nothing more
+        self.edges_, lengths = self.edges_[lengths > 0], lengths[lengths > 0]
+        reference = X.new_zeros(1).double() if is_torch(X) else np.zeros(1)
+        operator = EdgeOperator(self.edges_, len(X), reference)
+        if basis is not None:
+            basis = like(basis, reference)
             operator = ReducedEdges(operator, basis)
         problem = VarianceUnfolding(operator, lengths**2, self.sigma_, self.constraint == "equal")
         solver = LowRankLagrangian(tol=self.tol, max_iter=self.max_iter)
@@ -171,6 +178,8 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         n = X.shape[0]
         if self.n_neighbors >= n:
             raise ValueError(f"n_neighbors={self.n_neighbors} needs more than the {n} samples of X; lower it.")
+        if not bool((X != X[:1]).any()):
+            raise ValueError("All samples of X coincide; there is nothing to unfold.")
         if self.n_components >= n:
             raise ValueError(f"n_components={self.n_components} must be less than the {n} samples of X; lower it.")
         if self.n_landmarks is not None:
@@ -261,7 +270,7 @@ def neighbour_edges(X, n_neighbors):
             "Raise n_neighbors to connect them by more.",
             stacklevel=3,
         )
-        graph = _fix_connected_components(X, graph, n_pieces, piece, mode="connectivity")
+        graph = _fix_connected_components(X, graph.tolil(), n_pieces, piece, mode="connectivity")
     pairs = np.unique(np.sort(np.stack(graph.nonzero(), 1), axis=1), axis=0)
     return pairs, np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
 
@@ -273,6 +282,17 @@ def variance_bound(edges, lengths, n):
     geodesic = dijkstra(graph, directed=False, indices=sources)
     bound = 0.5 * n * float((geodesic**2).mean())
     return bound if bound > 0 else 1.0
+
+
+def coincidence_basis(edges, n):
+    """Orthonormal, centred basis (n x pieces - 1) of the functions that are constant on the pieces joined by ``edges``."""
+    n_pieces, piece = connected_components(sparse.csr_array((np.ones(len(edges)), edges.T), (n, n)), directed=False)
+    count = np.bincount(piece)
+    # a Householder reflection sends the constant function to the first axis; the other axes are centred
+    axis = np.sqrt(count / n)
+    axis[0] += 1.0
+    reflection = np.eye(n_pieces) - np.outer(axis, axis) * (2 / (axis @ axis))
+    return (reflection[:, 1:] / np.sqrt(count)[:, None])[piece]
 
 
 def landmark_basis(X, landmarks, n_neighbors):

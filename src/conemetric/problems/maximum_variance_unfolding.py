@@ -19,8 +19,10 @@ import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from .. import spectral
-from ..arrays import float64, like, zeros
+from ..arrays import float64, like
 from .base import Bounds, Evaluation, SpectralDual
+
+SPARE = 10  # eigenpairs computed beyond the rank expected
 
 
 class VarianceUnfolding(SpectralDual):
@@ -54,9 +56,8 @@ class VarianceUnfolding(SpectralDual):
     @cached_property
     def offset(self):
         n = self.operator.n_features
-        diagonal = zeros((n, n), self.b)
-        diagonal[range(n), range(n)] = 1.0
-        return diagonal - 2.0 / n if self.operator.ignores_constants else diagonal
+        identity = self.operator.xp.eye(n, dtype=self.b.dtype, device=self.b.device)
+        return identity - 2.0 / n if self.operator.ignores_constants else identity
 
     def start_factor(self, rank=8):
         """The smoothest functions on the graph (the first eigenvectors of A*(1)), scaled to distances of the right size."""
@@ -111,21 +112,29 @@ class VarianceUnfolding(SpectralDual):
 
 
 class UnfoldingEvaluation(Evaluation):
-    """As `Evaluation`; with a ``rank_guess``, only the positive eigenpairs of a large K(u) are computed."""
+    """As `Evaluation`; with a ``rank_guess`` and n large, of the positive eigenpairs of K(u) only so many and a few more.
+
+    Where that is not all of them, the dual value is reported as unknown, -inf.
+    """
 
     @cached_property
-    def part(self):
+    def _decomposition(self):
+        """(positive part, whether it is complete)."""
         p, n = self.problem, self.problem.operator.n_features
-        k = n if self.rank_guess is None or n <= spectral.PARTIAL_FROM else self.rank_guess + 5
-        while k <= n // 10:
-            values, vectors = p.leading_eigenpairs(self.u, k)
-            if values[-1] <= 0:
-                keep = int((values > 0).sum())
-                return spectral.PSDPart(values[:keep], vectors[:, :keep])
-            k *= 2
-        return spectral.psd_split(p.offset - p.operator.adjoint(self.u))
+        k = n if self.rank_guess is None else self.rank_guess + SPARE
+        if n <= spectral.PARTIAL_FROM or k > n // 10:
+            return spectral.psd_split(p.offset - p.operator.adjoint(self.u)), True
+        values, vectors = p.leading_eigenpairs(self.u, k)
+        keep = int((values > 0).sum())
+        return spectral.PSDPart(values[:keep], vectors[:, :keep]), keep < k
+
+    @property
+    def part(self):
+        return self._decomposition[0]
 
     @cached_property
     def dual(self):
-        part = self.part
+        part, complete = self._decomposition
+        if not complete:
+            return -np.inf
         return self.problem.dual_value(self.u, part.squared_norm, float(part.values[0]) if part.rank else 0.0)

@@ -20,11 +20,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..arrays import to_numpy
-from .base import Iterate, Solver
-from .dual_quasi_newton import CurvatureMemory
+from ..arrays import like, to_numpy
+from .base import Iterate, Solver, relative_gap
+from .dual_quasi_newton import MAX_TRIALS, CurvatureMemory, two_loop
 
-GROWTH = 5.0  # of the penalty, when the violation did not halve
+GROWTH = 5.0  # of the penalty, when neither violation nor gap halved
+EXHAUSTED = 1e-11  # relative accuracy of a gradient that double precision cannot improve on
+NEW_COLUMNS = 3  # at most, per outer iteration
 NEGLIGIBLE = 1e-10  # columns whose squared length is below this part of the largest are dropped
 
 
@@ -37,14 +39,14 @@ class LowRankLagrangian(Solver):
 
     max_iter: int = 100
     inner_iter: int = 2000
-    memory: int = 10
+    memory: int = 20
     requires: ClassVar[tuple[str, ...]] = ("b", "cost_product", "evaluate", "primal_value", "project", "sigma", "start_factor")
 
     def _steps(self, problem, start):
         b, forward = problem.b, problem.operator.forward_factor
         Y = problem.start_factor() if start is None else start
         u = problem.project(b * 0)
-        accuracy, evaluations, last = 1e-2, 0, np.inf
+        accuracy, evaluations, last = 1e-2, 0, np.inf  # accuracy: of the gradient, relative to that of the objective alone
         floor = 0.1 * self.tol if np.isinf(problem.sigma) else 0.03 * self.tol**0.5
         # the multipliers weigh distances against the trace, so their mean is about Tr X / sum(b)
         mu = float((Y * Y).sum()) / b.shape[0] / (float(b.mean()) ** 2 or 1.0)
@@ -57,22 +59,23 @@ class LowRankLagrangian(Solver):
             primal, violation = problem.primal_value(margins, float(((Y.T @ Y) ** 2).sum()), Y)
             extra = {"rank": Y.shape[1], "evaluations": evaluations, "penalty": mu, "accuracy": reached}
             yield Iterate(primal, point.dual, Y, u, violation, extra)
-            if used == 0 and mu > 1e12:
+            if accuracy < EXHAUSTED:
                 return
             Y = self._reshape(problem, Y, point, mu, accuracy)
-            if violation > 0.5 * last and violation > self.tol and reached <= accuracy:
+            error = max(violation, abs(relative_gap(primal, point.dual)) if np.isfinite(point.dual) else 1.0)
+            if error > 0.5 * last and reached <= accuracy:
                 mu *= GROWTH
-            last = violation
-            accuracy = min(accuracy, max(0.1 * violation, floor))
+                accuracy *= 0.5
+            accuracy, last = min(accuracy, max(0.1 * error, floor)), error
 
     def _minimise(self, problem, Y, u, mu, accuracy):
         """(Y, iterations, accuracy reached): Y until the gradient is below ``accuracy`` times that of the objective alone."""
         xp, shape = problem.operator.xp, Y.shape
         line = Line(problem, Y, u, mu)
-        memory = CurvatureMemory(self.memory, xp)
+        memory = UnboundedMemory(self.memory, xp)
         g = line.gradient()
         for used in range(self.inner_iter):
-            size, length = (float(value) for value in to_numpy(xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])))
+            size, length = to_numpy(xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])).tolist()
             if size <= 2 * accuracy * length:
                 break
             direction = memory.direction(-g.reshape(-1))
@@ -86,24 +89,47 @@ class LowRankLagrangian(Solver):
             new = line.gradient()
             memory.add((step * direction).reshape(-1), (new - g).reshape(-1))
             g = new
-        else:
-            used = self.inner_iter
-        return line.Y, used, size / (2 * length)
+        return line.Y, used + 1, size / (2 * length)
 
     def _reshape(self, problem, Y, point, mu, accuracy):
         """Y in its principal axes without the columns that vanished, and with those along which the Lagrangian still falls."""
-        xp = problem.operator.xp
+        xp, forward = problem.operator.xp, problem.operator.forward_factor
         values, vectors = xp.linalg.eigh(Y.T @ Y)
         Y = (Y @ vectors)[:, values > NEGLIGIBLE * values[-1]]
         V = point.part.vectors
         W = V.T @ Y
-        S = xp.linalg.diagonal(V.T @ V) * 0 + point.part.values
-        values, vectors = xp.linalg.eigh(xp.diag(S) - W @ W.T / problem.sigma)
-        keep = values > accuracy
-        for value, vector in zip(to_numpy(values[keep])[-self.memory :], (V @ vectors[:, keep]).T[-self.memory :], strict=True):
-            bend = mu * float((problem.operator.forward_factor(vector[:, None]) ** 2).sum()) + 1 / problem.sigma
-            Y = xp.concatenate([Y, vector[:, None] * (float(value) / bend) ** 0.5], 1)
+        values, vectors = xp.linalg.eigh(xp.diag(point.part.values) - W @ W.T / problem.sigma)
+        for i in range(max(0, len(values) - NEW_COLUMNS), len(values)):
+            if values[i] > accuracy:
+                new = V @ vectors[:, i : i + 1]
+                bend = mu * (forward(new) ** 2).sum() + 1 / problem.sigma
+                Y = xp.concatenate([Y, new * (values[i] / bend) ** 0.5], 1)
         return Y
+
+
+class UnboundedMemory(CurvatureMemory):
+    """Curvature pairs of variables without bounds: the Gram matrix of the stored vectors changes by three rows per iteration."""
+
+    def add(self, s, y):
+        super().add(s, y)
+        if len(self.order) == 1:
+            self._gram = np.zeros((len(self.rows),) * 2)
+
+    def direction(self, g):
+        if not self.order:
+            return None
+        size, slot = self.size, self.order[-1]
+        self.rows[-1] = g
+        changed = [slot, size + slot, 2 * size]
+        products = to_numpy(self.rows @ self.rows[changed].T)
+        self._gram[:, changed], self._gram[changed] = products, products.T
+        used = [*self.order, *(size + slot for slot in self.order), 2 * size]
+        coefficients = two_loop(self._gram[np.ix_(used, used)], len(self.order))
+        if coefficients is None:
+            return None
+        weights = np.zeros(len(self.rows))
+        weights[used] = coefficients
+        return like(weights, g) @ self.rows
 
 
 class Line:
@@ -144,20 +170,17 @@ class Line:
             first = poly @ t ** np.arange(4) + sums[0]
             return float(first), float(poly[1:] @ (np.arange(1, 4) * t ** np.arange(3)) + sums[1])
 
-        t, (start, bend) = 0.0, slopes(0.0)
+        start, _ = slopes(0.0)
         if not start < 0:
             return None
-        low, high, first = 0.0, np.inf, start
-        t = 1.0
-        for _ in range(30):
-            first, bend = slopes(t)
-            if abs(first) <= 0.1 * abs(start):
+        low, high, t = 0.0, np.inf, 1.0
+        for _ in range(MAX_TRIALS):
+            slope, bend = slopes(t)
+            if abs(slope) <= 0.1 * abs(start):
                 break
-            low, high = (t, high) if first < 0 else (low, t)
-            newton = t - first / bend if bend > 0 else np.inf
-            t = newton if low < newton < high else (2 * t if high == np.inf else (low + high) / 2)
-            if high == np.inf and t > 10 * low > 0:
-                t = 10 * low
+            low, high = (t, high) if slope < 0 else (low, t)
+            newton = t - slope / bend if bend > 0 else np.inf
+            t = newton if low < newton < min(high, 10 * t) else min(10 * t, (low + high) / 2)
         self.Y = Y + t * Z
         self.margins = A0 + t * (A1 + t * A2)
         return t

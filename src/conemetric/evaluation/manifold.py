@@ -1,0 +1,175 @@
+"""How well an embedding keeps a manifold: neighbourhoods kept (Lee & Verleysen), local spread and its direction (Zhang et al.).
+
+With rho_ij the rank of j among the neighbours of i in the data and r_ij that in the embedding (1 = nearest, n - 1 = farthest),
+
+    Q_nx(K) = #{max(rho, r) <= K} / (K n)                                   share of K-neighbourhoods kept
+    B_nx(K) = (#{rho < r <= K} - #{r < rho <= K}) / (K n)                   > 0 intrusive (crushed), < 0 extrusive (torn)
+    R_nx(K) = ((n - 1) Q_nx(K) - K) / (n - 1 - K)                           Q_nx above chance
+    AUC     = sum_K R_nx(K) / K  /  sum_K 1 / K                             small neighbourhoods count most
+
+References
+----------
+Lee & Verleysen, "Quality assessment of nonlinear dimensionality reduction based on K-ary neighborhoods", JMLR W&CP 4, 2008.
+Lee, Renard, Bernard, Dupont & Verleysen, "Type 1 and 2 mixtures of Kullback-Leibler divergences as cost functions in
+dimensionality reduction based on similarity preservation", Neurocomputing 112, 2013 (R_nx and its area).
+Zhang, Wang, He & Zhou, "Quantitative analysis of nonlinear embedding", IEEE TNN 22(12), 2011.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_array, check_consistent_length
+
+BLOCK = 1 << 22  # distances held at a time
+
+
+@dataclass(frozen=True)
+class NeighbourhoodQuality:
+    """Curves over K = 1 ... n - 2 and their summary; see the module docstring.
+
+    Attributes
+    ----------
+    K : integer array (n - 2,)
+    Q_nx, B_nx, R_nx : arrays (n - 2,)
+    """
+
+    K: np.ndarray
+    Q_nx: np.ndarray
+    B_nx: np.ndarray
+
+    @property
+    def R_nx(self):
+        n_others = len(self.K) + 1
+        return (n_others * self.Q_nx - self.K) / (n_others - self.K)
+
+    @property
+    def auc(self):
+        """Area under R_nx over log K: 1 for an embedding that keeps every neighbourhood, about 0 for a random one."""
+        return float((self.R_nx / self.K).sum() / (1 / self.K).sum())
+
+
+def neighbourhood_quality(X, embedding):
+    """Which neighbours of a point in X are still its neighbours in the embedding, for every neighbourhood size.
+
+    Parameters
+    ----------
+    X : array-like (n, n_features)
+    embedding : array-like (n, n_components)
+
+    Returns
+    -------
+    NeighbourhoodQuality
+        With ties in a distance broken by index. Time n^2 log n; memory does not grow with n^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.manifold import neighbourhood_quality
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> quality = neighbourhood_quality(X, 2 * X + 1)
+    >>> float(quality.Q_nx.min()), float(abs(quality.B_nx).max()), quality.auc
+    (1.0, 0.0, 1.0)
+    """
+    X, Y = _check(X, embedding, 4)
+    n = len(X)
+    kept, farther, nearer = (np.zeros(n, dtype=np.int64) for _ in range(3))
+    step = max(1, BLOCK // n)
+    rank = np.arange(1, n)
+    for start in range(0, n, step):
+        rows = np.arange(start, min(start + step, n))
+        order = _neighbours(Y, rows)
+        in_data = np.empty((len(rows), n), dtype=np.int64)
+        np.put_along_axis(in_data, _neighbours(X, rows), np.broadcast_to(rank, order.shape), axis=1)
+        in_data = np.take_along_axis(in_data, order, axis=1)  # ranks in the data, sorted by the rank in the embedding
+        worse = np.maximum(in_data, rank)
+        kept += np.bincount(worse.ravel(), minlength=n)
+        farther += np.bincount(worse[in_data < rank], minlength=n)
+        nearer += np.bincount(worse[in_data > rank], minlength=n)
+    K = np.arange(1, n - 1)
+    Q = np.cumsum(kept)[1 : n - 1] / (K * n)
+    B = np.cumsum(farther - nearer)[1 : n - 1] / (K * n)
+    return NeighbourhoodQuality(K, Q, B)
+
+
+def _neighbours(points, rows):
+    """All other points, nearest first, for each of ``rows``."""
+    distances = pairwise_distances(points[rows], points)
+    distances[np.arange(len(rows)), rows] = -1.0  # a point comes before its duplicates
+    return np.argsort(distances, axis=1, kind="stable")[:, 1:]
+
+
+@dataclass(frozen=True)
+class LocalSpread:
+    """Smoothness and co-directional consistence of an embedding, averaged over its local patches.
+
+    Attributes
+    ----------
+    alstd, aled : float
+        Average local standard deviation, and average local extreme deviation (largest minus smallest), of the spread within a
+        neighbourhood. In the units of the embedding; smaller is smoother.
+    alcd : float
+        Average local co-directional consistence, 0 to 1.
+    gscd : float
+        Global smoothness and co-directional consistence: the average of local standard deviation over local consistence;
+        smaller is better.
+    directions : array (n, n_components)
+        First principal spread direction of every point.
+    spread : array (n,)
+        Standard deviation along it.
+    """
+
+    alstd: float
+    aled: float
+    alcd: float
+    gscd: float
+    directions: np.ndarray
+    spread: np.ndarray
+
+
+def local_spread(X, embedding, n_neighbors=6):
+    """ALSTD, ALED, ALCD and GSCD of an embedding.
+
+    The patch of point i is i with its ``n_neighbors`` nearest neighbours in X, as embedded. Its first principal component is
+    the principal spread direction p_i, with standard deviation s_i. Over the patch of i, the local standard and extreme deviation are
+    those of s_j, and the local consistence is the mean of abs(p_i' p_j) over the neighbours.
+
+    Parameters
+    ----------
+    X : array-like (n, n_features)
+        Pass the embedding itself to take neighbours there.
+    embedding : array-like (n, n_components)
+    n_neighbors : int, default=6
+
+    Returns
+    -------
+    LocalSpread
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.manifold import local_spread
+    >>> line = np.arange(20.0)[:, None] * [3.0, 4.0]
+    >>> result = local_spread(line, line, n_neighbors=4)
+    >>> round(result.alcd, 6), result.directions[0].round(1).tolist()
+    (1.0, [0.6, 0.8])
+    """
+    X, Y = _check(X, embedding, n_neighbors + 1)
+    neighbour = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors(return_distance=False)
+    patch = np.column_stack([np.arange(len(X)), neighbour])
+    centred = Y[patch] - Y[patch].mean(axis=1, keepdims=True)
+    _, singular, axes = np.linalg.svd(centred, full_matrices=False)
+    p, s = axes[:, 0], singular[:, 0] / np.sqrt(n_neighbors + 1)
+    p *= np.sign(p[np.arange(len(p)), np.argmax(abs(p), axis=1)])[:, None]
+    deviation, extreme = s[patch].std(axis=1), np.ptp(s[patch], axis=1)
+    consistence = abs(np.einsum("ic,ijc->ij", p, p[neighbour])).mean(axis=1)
+    ratio = deviation / np.maximum(consistence, np.finfo(float).tiny)
+    return LocalSpread(*(float(value.mean()) for value in (deviation, extreme, consistence, ratio)), p, s)
+
+
+def _check(X, embedding, min_samples):
+    X = check_array(X, dtype=np.float64, ensure_min_samples=min_samples, input_name="X")
+    Y = check_array(embedding, dtype=np.float64, ensure_min_samples=min_samples, input_name="embedding")
+    check_consistent_length(X, Y)
+    return X, Y

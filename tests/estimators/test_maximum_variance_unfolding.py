@@ -1,0 +1,132 @@
+"""Maximum variance unfolding as an estimator: what it unfolds, its extensions, and its errors."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conemetric import MaximumVarianceUnfolding
+from conemetric.arrays import to_numpy
+from conemetric.estimators.maximum_variance_unfolding import landmark_basis, neighbour_edges, variance_bound
+
+
+@parametrize_with_checks([MaximumVarianceUnfolding(n_neighbors=3, tol=0.05)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def arc():
+    """Points on three quarters of a circle, and the length of the chain that joins them up to each."""
+    angle = (np.arange(40) + np.random.default_rng(0).uniform(-0.3, 0.3, 40)) * 1.5 * np.pi / 40
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    return X, np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(X, axis=0), axis=1))])
+
+
+@pytest.mark.parametrize("constraint", ["at_most", "equal"])
+def test_arc_becomes_a_line(arc, constraint, asarray):
+    X, _ = arc
+    chain = MaximumVarianceUnfolding(n_neighbors=2, n_components=1, sigma=np.inf, constraint=constraint).fit(asarray(X))
+    a, b = chain.edges_.T
+    line = to_numpy(chain.embedding_)[:, 0]
+    position = (line - line.mean()) * np.sign(line[-1] - line[0])
+    assert (np.diff(position) > 0).all()
+    assert abs(position[a] - position[b]).max() <= np.linalg.norm(X[a] - X[b], axis=1).max() * 1.01
+    assert chain.certificate_.status == "converged"
+    assert type(chain.embedding_) is type(asarray(X))
+    assert chain.objective_ == pytest.approx(float(chain.eigenvalues_.sum()), rel=1e-6)
+
+
+def test_certificate_and_kernel_are_those_of_the_program(arc):
+    X, _ = arc
+    model = MaximumVarianceUnfolding(n_neighbors=3, tol=1e-4).fit(X)
+    K = model.kernel_matrix()
+    np.testing.assert_allclose(K.sum(0), 0, atol=1e-9)
+    assert model.objective_ == pytest.approx(np.trace(K) - (K**2).sum() / (2 * model.sigma_), rel=1e-6)
+    a, b = model.edges_.T
+    excess = K[a, a] + K[b, b] - 2 * K[a, b] - ((X[a] - X[b]) ** 2).sum(1)
+    longest = ((X[a] - X[b]) ** 2).sum(1).max()
+    assert excess.max() / longest == pytest.approx(model.certificate_.violation, abs=1e-9)
+    assert -model.certificate_.dual >= model.objective_ * (1 - 1e-4)
+    # the regulariser of sigma="auto" costs at most five per cent
+    exact = MaximumVarianceUnfolding(n_neighbors=3, sigma=np.inf, tol=1e-4).fit(X)
+    assert 0.95 * exact.objective_ <= model.objective_ <= exact.objective_ * (1 + 1e-3)
+
+
+def test_scale_of_the_data_scales_the_embedding(arc):
+    X, _ = arc
+    one = MaximumVarianceUnfolding(n_neighbors=3, tol=1e-4).fit(X)
+    other = MaximumVarianceUnfolding(n_neighbors=3, tol=1e-4).fit(1000 * X)
+    np.testing.assert_allclose(other.eigenvalues_[:2], 1e6 * one.eigenvalues_[:2], rtol=1e-3)
+
+
+def test_coincident_points_stay_together(arc):
+    X, _ = arc
+    X = np.vstack([X, X[:3], X[:1]])
+    for constraint in ("at_most", "equal"):
+        model = MaximumVarianceUnfolding(n_neighbors=3, constraint=constraint, tol=1e-2).fit(X)
+        assert model.certificate_.status == "converged"
+        np.testing.assert_allclose(model.embedding_[40:], model.embedding_[[0, 1, 2, 0]], atol=1e-9)
+
+
+def test_pieces_are_joined_with_a_warning():
+    X, piece = make_blobs(n_samples=[10, 12, 8], random_state=0, cluster_std=0.1)
+    with pytest.warns(UserWarning, match="falls into 3 pieces"):
+        edges, lengths = neighbour_edges(X, 3)
+    np.testing.assert_allclose(lengths, np.linalg.norm(X[edges[:, 0]] - X[edges[:, 1]], axis=1))
+    assert (piece[edges[:, 0]] != piece[edges[:, 1]]).sum() >= 2
+    assert (edges[:, 0] < edges[:, 1]).all() and len(np.unique(edges, axis=0)) == len(edges)
+
+
+def test_variance_bound_holds(arc):
+    X, _ = arc
+    edges, lengths = neighbour_edges(X, 3)
+    exact = MaximumVarianceUnfolding(n_neighbors=3, sigma=np.inf, tol=1e-3).fit(X)
+    assert exact.objective_ <= variance_bound(edges, lengths, len(X)) * (1 + 1e-3)
+
+
+def test_landmarks_approximate_the_full_unfolding(arc):
+    X, _ = arc
+    full = MaximumVarianceUnfolding(n_neighbors=3).fit(X)
+    model = MaximumVarianceUnfolding(n_neighbors=3, n_landmarks=15, random_state=0).fit(X)
+    assert len(model.landmarks_) == 15 and model.certificate_.status == "converged"
+    assert 0.8 * full.objective_ <= model.objective_ <= full.objective_ * 1.01
+    again = MaximumVarianceUnfolding(n_neighbors=3, n_landmarks=15, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.embedding_, again.embedding_)
+
+
+def test_landmark_basis_is_orthonormal_and_centred(arc):
+    Q = landmark_basis(arc[0], np.arange(0, 40, 4), 3)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=1e-9)
+    np.testing.assert_allclose(Q.sum(0), 0, atol=1e-9)
+    assert Q.shape[1] == 9
+
+
+def test_transform_keeps_training_points_and_interpolates(arc):
+    X, _ = arc
+    model = MaximumVarianceUnfolding(n_neighbors=3).fit(X[::2])
+    np.testing.assert_allclose(model.transform(X[::2]), model.embedding_, atol=1e-9)
+    between = model.transform((X[0:-2:2] + X[2::2]) / 2)
+    expected = (model.embedding_[:-1] + model.embedding_[1:]) / 2
+    assert np.linalg.norm(between - expected, axis=1).mean() < 0.1 * model.embedding_.std()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_neighbors": 40}, "n_neighbors=40"),
+        ({"n_components": 40}, "n_components=40"),
+        ({"n_landmarks": 20, "constraint": "equal"}, "constraint='at_most'"),
+        ({"n_landmarks": 41}, "n_landmarks=41"),
+        ({"sigma": 0.0}, "sigma"),
+        ({"constraint": "exact"}, "constraint"),
+    ],
+)
+def test_errors_name_the_argument(arc, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        MaximumVarianceUnfolding(**parameters).fit(arc[0])
+
+
+def test_nothing_to_unfold():
+    with pytest.raises(ValueError, match="coincide"):
+        MaximumVarianceUnfolding(n_neighbors=2).fit(np.ones((10, 2)))

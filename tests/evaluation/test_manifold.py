@@ -1,0 +1,77 @@
+"""Neighbourhood quality against counting, and local spread against constructed patches."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from conemetric.evaluation.manifold import local_spread, neighbourhood_quality
+
+
+def ranks(points):
+    """Rank of every point among the neighbours of every other, by definition; the point itself is 0."""
+    distances = cdist(points, points)
+    np.fill_diagonal(distances, -1)
+    return np.argsort(np.argsort(distances, axis=1, kind="stable"), axis=1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(4, 30))
+def test_curves_count_neighbours(seed, n):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(n, 3)), rng.normal(size=(n, 2))
+    quality = neighbourhood_quality(X, Y)
+    rho, r = ranks(X), ranks(Y)
+    for K, Q, B in zip(quality.K, quality.Q_nx, quality.B_nx, strict=True):
+        inside = (rho > 0) & (rho <= K) & (r <= K)
+        assert Q == pytest.approx(inside.sum() / (K * n))
+        assert B == pytest.approx(((inside & (rho < r)).sum() - (inside & (r < rho)).sum()) / (K * n))
+
+
+def test_blocks_do_not_change_the_result(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
+    whole = neighbourhood_quality(X, Y)
+    monkeypatch.setattr("conemetric.evaluation.manifold.BLOCK", 60 * 7)
+    np.testing.assert_array_equal(neighbourhood_quality(X, Y).Q_nx, whole.Q_nx)
+
+
+def test_area_is_one_for_a_copy_and_near_zero_by_chance():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2))
+    assert neighbourhood_quality(X, X[:, ::-1] * 3).auc == pytest.approx(1.0)
+    assert abs(neighbourhood_quality(X, rng.normal(size=(300, 2))).auc) < 0.05
+    np.testing.assert_allclose(neighbourhood_quality(X, X).R_nx, 1.0)
+
+
+def test_unfolding_tears_and_crushing_intrudes():
+    t = np.linspace(0, 2 * np.pi, 80, endpoint=False)
+    circle, line = np.column_stack([np.cos(t), np.sin(t)]), t[:, None]
+    assert neighbourhood_quality(circle, line).B_nx.mean() < 0
+
+
+def test_spread_of_a_line_is_consistent_and_that_of_noise_is_not():
+    rng = np.random.default_rng(2)
+    line = np.sort(rng.uniform(size=100))[:, None] * [1.0, 2.0]
+    straight, cloud = local_spread(line, line), local_spread(*[rng.normal(size=(100, 2))] * 2)
+    assert straight.alcd == pytest.approx(1.0)
+    assert straight.gscd == pytest.approx(straight.alstd)
+    assert 0.5 < cloud.alcd < 0.9 < straight.alcd
+    assert cloud.gscd > cloud.alstd and cloud.aled > cloud.alstd
+    np.testing.assert_allclose(np.linalg.norm(cloud.directions, axis=1), 1.0)
+
+
+def test_even_spacing_is_smooth():
+    even = np.arange(60.0)[:, None] * [1.0, 0.0]
+    uneven = even**2 / 60
+    inner = local_spread(even, even, n_neighbors=4)
+    assert inner.spread[10] == pytest.approx(np.sqrt(2))  # positions -2 ... 2
+    assert inner.alstd < local_spread(even, uneven, n_neighbors=4).alstd
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="inconsistent"):
+        neighbourhood_quality(np.zeros((5, 2)), np.zeros((6, 2)))
+    with pytest.raises(ValueError, match="minimum of 7"):
+        local_spread(np.zeros((6, 2)), np.zeros((6, 2)), n_neighbors=6)

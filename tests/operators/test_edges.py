@@ -1,0 +1,68 @@
+"""The edge operator against dense oracles, in every library and precision."""
+
+import numpy as np
+import pytest
+
+from conemetric.arrays import to_numpy
+from conemetric.operators import from_pairs
+from conemetric.operators.edges import EdgeOperator, ReducedEdges
+
+
+def random_graph(seed, n=15, m=40):
+    rng = np.random.default_rng(seed)
+    pairs = np.array([(i, j) for i in range(n) for j in range(i + 1, n)])
+    return pairs[rng.choice(len(pairs), m, replace=False)], rng
+
+
+@pytest.fixture(params=["edges", "reduced"])
+def operator(request, asarray, dtype):
+    edges, rng = random_graph(0)
+    full = EdgeOperator(edges, 15, asarray(np.zeros(1, dtype)))
+    if request.param == "edges":
+        return full
+    return ReducedEdges(full, asarray(np.linalg.qr(rng.normal(size=(15, 6)))[0].astype(dtype)))
+
+
+def dense(operator):
+    """The same constraints by the general operator, on the identity or on the basis."""
+    full = operator if isinstance(operator, EdgeOperator) else operator.edges
+    X = np.eye(15) if operator is full else to_numpy(operator.Q).astype(np.float64)
+    return from_pairs(X, full.edges)
+
+
+def test_adjoint_of_forward(operator, asarray, dtype, eps):
+    rng = np.random.default_rng(1)
+    Y = rng.normal(size=(operator.n_features, 3)).astype(dtype)
+    u = rng.normal(size=operator.n_constraints).astype(dtype)
+    left = float(to_numpy(operator.forward(asarray(Y @ Y.T))) @ u)
+    right = float((to_numpy(operator.adjoint(asarray(u))) * (Y @ Y.T)).sum())
+    assert left == pytest.approx(right, rel=eps, abs=100 * eps)
+
+
+def test_agrees_with_the_general_operator(operator, asarray, dtype, eps):
+    rng = np.random.default_rng(2)
+    Y = rng.normal(size=(operator.n_features, 4)).astype(dtype)
+    u = rng.normal(size=operator.n_constraints).astype(dtype)
+    oracle = dense(operator)
+    scale = 10 * eps
+    np.testing.assert_allclose(to_numpy(operator.forward_factor(asarray(Y))), oracle.forward_factor(Y), atol=scale, rtol=scale)
+    np.testing.assert_allclose(to_numpy(operator.forward(asarray(Y @ Y.T))), oracle.forward_factor(Y), atol=5 * scale, rtol=scale)
+    np.testing.assert_allclose(to_numpy(operator.adjoint(asarray(u))), oracle.adjoint(u.astype(float)), atol=scale)
+    product = oracle.adjoint(u.astype(float)) @ Y
+    np.testing.assert_allclose(to_numpy(operator.adjoint_product(asarray(u), asarray(Y))), product, atol=5 * scale)
+    assert operator.adjoint(asarray(u)).dtype == asarray(u).dtype
+
+
+def test_subset_and_astype(operator, asarray):
+    Y = np.random.default_rng(3).normal(size=(operator.n_features, 2))
+    exact = operator.astype(operator.xp.float64)
+    some = exact.subset(np.array([4, 0, 7]))
+    np.testing.assert_allclose(
+        to_numpy(some.forward_factor(asarray(Y))), to_numpy(exact.forward_factor(asarray(Y)))[[4, 0, 7]], rtol=1e-12
+    )
+
+
+def test_sparse_laplacian_is_the_adjoint():
+    edges, rng = random_graph(4)
+    operator, u = EdgeOperator(edges, 15, np.zeros(1)), rng.normal(size=len(edges))
+    np.testing.assert_allclose(operator.sparse_adjoint(u).toarray(), operator.adjoint(u), atol=1e-12)

@@ -1,0 +1,108 @@
+"""Maximum variance unfolding against a conic solver, and the inequality that its certificate claims."""
+
+import numpy as np
+import pytest
+from sklearn.neighbors import kneighbors_graph
+
+from conemetric.operators.edges import EdgeOperator
+from conemetric.problems.maximum_variance_unfolding import VarianceUnfolding
+from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
+
+cvxpy = pytest.importorskip("cvxpy")
+
+
+def instance(seed):
+    """(edges, squared distances, n, sigma); sizes, dimension, sigma and kind of graph cycle with the seed.
+
+    The dimension is above the number of neighbours, so that no neighbourhood is rigid and the equality form has a dual solution.
+    """
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(8, 31))
+    X = rng.normal(size=(n, 6)) * rng.uniform(0.2, 2.0, 6)
+    if seed % 5 == 4:
+        X[:, 1:] = 0.0  # on a line already
+    edges = {(i, i + 1) for i in range(n - 1)}
+    if seed % 3:
+        graph = kneighbors_graph(X, 2).tocoo()
+        edges |= {(min(i, j), max(i, j)) for i, j in zip(graph.row.tolist(), graph.col.tolist(), strict=True)}
+    edges = np.array(sorted(edges))
+    b = ((X[edges[:, 0]] - X[edges[:, 1]]) ** 2).sum(1)
+    variance = ((X - X.mean(0)) ** 2).sum()
+    return edges, b, n, variance * (0.3, 3.0, 100.0)[seed % 3]
+
+
+def conic_optimum(edges, b, n, sigma, equality):
+    K = cvxpy.Variable((n, n), PSD=True)
+    B = np.zeros((len(edges), n))
+    B[np.arange(len(edges)), edges[:, 0]], B[np.arange(len(edges)), edges[:, 1]] = 1, -1
+    lengths = cvxpy.sum(cvxpy.multiply(B @ K, B), axis=1)
+    penalty = cvxpy.sum_squares(K) / (2 * sigma) if np.isfinite(sigma) else 0
+    constraints = [cvxpy.sum(K) == 0, lengths == b if equality else lengths <= b]
+    program = cvxpy.Problem(cvxpy.Minimize(penalty - cvxpy.trace(K)), constraints)
+    return program.solve(solver="CLARABEL")
+
+
+def solve(edges, b, n, sigma, equality, tol, reference=None):
+    reference = np.zeros(1) if reference is None else reference
+    problem = VarianceUnfolding(EdgeOperator(edges, n, reference), b, sigma, equality)
+    return problem, LowRankLagrangian(tol=tol).solve(problem)
+
+
+@pytest.mark.parametrize("equality", [False, True], ids=["at_most", "equal"])
+@pytest.mark.parametrize("seed", range(9))
+def test_optimum_agrees_with_a_conic_solver(seed, equality):
+    edges, b, n, sigma = instance(seed)
+    optimum = conic_optimum(edges, b, n, sigma, equality)
+    _, result = solve(edges, b, n, sigma, equality, 1e-5)
+    certificate = result.certificate
+    assert certificate.status == "converged"
+    assert certificate.primal == pytest.approx(optimum, rel=1e-4)
+    assert certificate.dual <= optimum + 1e-6 * abs(optimum)
+    assert certificate.dual == pytest.approx(optimum, rel=1e-4)
+
+
+@pytest.mark.parametrize("equality", [False, True], ids=["at_most", "equal"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_exact_unfolding_agrees_with_a_conic_solver(seed, equality):
+    edges, b, n, _ = instance(seed)
+    optimum = conic_optimum(edges, b, n, np.inf, equality)
+    _, result = solve(edges, b, n, np.inf, equality, 2e-4)
+    assert result.certificate.status == "converged"
+    assert result.certificate.primal == pytest.approx(optimum, rel=1e-3)
+    assert result.certificate.dual <= optimum + 1e-6 * abs(optimum)
+
+
+@pytest.mark.parametrize("sigma", [50.0, np.inf])
+@pytest.mark.parametrize("equality", [False, True], ids=["at_most", "equal"])
+def test_every_multiplier_gives_a_lower_bound(equality, sigma):
+    edges, b, n, _ = instance(7)
+    optimum = conic_optimum(edges, b, n, sigma, equality)
+    problem = VarianceUnfolding(EdgeOperator(edges, n, np.zeros(1)), b, sigma, equality)
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(n, 2))
+    for scale in (0.1, 1.0, 10.0):
+        u = scale * rng.exponential(size=len(edges)) - (0.05 if equality else 0.0)
+        bounds = problem.certify(Y, u)
+        assert bounds.dual <= optimum + 1e-6 * abs(optimum)
+        assert bounds.violation > 0
+
+
+def test_kkt_of_the_regularised_program():
+    edges, b, n, sigma = instance(1)
+    problem, result = solve(edges, b, n, sigma, False, 1e-7)
+    Y, u = result.primal_point, result.dual_point
+    K = Y @ Y.T
+    residual = problem.operator.forward(K) - b
+    assert (u >= 0).all() and residual.max() <= 1e-6 * b.max()
+    assert abs(u @ residual) <= 1e-5 * abs(result.certificate.primal)
+    np.testing.assert_allclose(K.sum(0), 0, atol=1e-6 * np.trace(K))
+    stationary = problem.evaluate(u)
+    np.testing.assert_allclose(stationary.factor @ stationary.factor.T, K, atol=2e-3 * abs(K).max())
+
+
+def test_array_libraries_agree(asarray):
+    edges, b, n, sigma = instance(2)
+    _, expected = solve(edges, b, n, sigma, False, 1e-4)
+    _, result = solve(edges, asarray(b), n, sigma, False, 1e-4, asarray(np.zeros(1)))
+    assert result.certificate.primal == pytest.approx(expected.certificate.primal, rel=2e-4)
+    assert type(result.primal_point) is type(asarray(b))

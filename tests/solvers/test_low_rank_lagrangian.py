@@ -1,0 +1,75 @@
+"""The augmented Lagrangian's line search and rank, and agreement with ascent on the dual."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from conemetric.operators.edges import EdgeOperator
+from conemetric.problems.maximum_variance_unfolding import VarianceUnfolding
+from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+from conemetric.solvers.low_rank_lagrangian import Line, LowRankLagrangian
+
+
+def ring(n, sigma, equality=False):
+    """A closed chain of unit links: the widest embedding is a regular polygon, rank 2, each point at 1 / (2 sin(pi / n))."""
+    edges = np.array([(i, (i + 1) % n) for i in range(n)])
+    return VarianceUnfolding(EdgeOperator(edges, n, np.zeros(1)), np.ones(n), sigma, equality)
+
+
+def value(problem, Y, u, mu):
+    margins = problem.operator.forward_factor(Y)
+    multipliers = problem.project(u + mu * (margins - problem.b))
+    return (
+        (problem.cost_product(Y) * Y).sum()
+        + ((Y.T @ Y) ** 2).sum() / (2 * problem.sigma)
+        + ((multipliers**2 - u**2).sum()) / (2 * mu)
+    )
+
+
+@pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("sigma", [5.0, np.inf])
+def test_gradient_and_line_search(equality, sigma):
+    rng = np.random.default_rng(0)
+    problem, u, mu = ring(12, sigma, equality), rng.uniform(0, 1, 12), 3.0
+    Y, Z = rng.normal(size=(12, 3)), rng.normal(size=(12, 3))
+    line = Line(problem, Y, u, mu)
+    g = line.gradient()
+    h = 1e-6
+    slope = (value(problem, Y + h * Z, u, mu) - value(problem, Y - h * Z, u, mu)) / (2 * h)
+    assert (g * Z).sum() == pytest.approx(slope, rel=1e-6)
+    before = value(problem, Y, u, mu)
+    step = line.search(-g)
+    assert step > 0 and value(problem, line.Y, u, mu) < before
+    assert abs((line.gradient() * g).sum()) <= 0.11 * (g * g).sum()
+    np.testing.assert_allclose(line.margins, problem.operator.forward_factor(line.Y), rtol=1e-9, atol=1e-9)
+    assert Line(problem, Y, u, mu).search(g) is None
+
+
+@pytest.mark.parametrize("equality", [False, True])
+def test_ring_opens_into_a_polygon(equality):
+    n = 16
+    result = LowRankLagrangian(tol=1e-5).solve(ring(n, np.inf, equality))
+    assert -result.certificate.primal == pytest.approx(n / (2 * np.sin(np.pi / n)) ** 2, rel=1e-4)
+    assert result.certificate.status == "converged"
+
+
+def test_rank_grows_from_a_start_that_is_too_thin():
+    n = 16
+    flat = np.cos(2 * np.pi * np.arange(n) / n)[:, None]
+    result = LowRankLagrangian(tol=1e-4).solve(ring(n, 1e4), start=flat)
+    assert result.certificate.status == "converged"
+    assert np.linalg.matrix_rank(result.primal_point, tol=1e-2) == 2
+
+
+def test_agrees_with_ascent_on_the_dual():
+    problem = ring(10, 4.0)
+    low_rank = LowRankLagrangian(tol=1e-6).solve(problem).certificate
+    dual = DualQuasiNewton(tol=1e-6).solve(problem).certificate
+    assert low_rank.primal == pytest.approx(dual.primal, rel=1e-5)
+
+
+def test_stopping_early_warns_and_certifies():
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        result = LowRankLagrangian(tol=1e-8, max_iter=1).solve(ring(30, np.inf))
+    assert result.certificate.status == "max_iter"
+    assert result.certificate.dual <= -30 / (2 * np.sin(np.pi / 30)) ** 2
