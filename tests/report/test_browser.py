@@ -81,8 +81,10 @@ def test_the_two_maps_are_linked(browser, pages):
           const rings = place.data.slice(-2);
           if (!rings[0].x.length && left) { setTimeout(() => look(left - 1), 50); return; }
           for (const trace of place.data.slice(0, -2).filter((_, i) => i % 2 === 0)) {
-            const i = trace.customdata.findIndex((_, i) => Math.abs(trace.x[i] - rings[0].x[0]) + Math.abs(trace.y[i] - rings[0].y[0]) < 1e-3);
-            if (i >= 0) done([rings.map((ring) => at(ring, 0)), [trace, place.data[place.data.indexOf(trace) + 1]].map((t) => at(t, i))]);
+            const [x, y] = at(rings[0], 0);
+            const i = trace.customdata.findIndex((_, i) => Math.abs(trace.x[i] - x) + Math.abs(trace.y[i] - y) < 1e-3);
+            const other = place.data[place.data.indexOf(trace) + 1];
+            if (i >= 0) done([rings.map((ring) => at(ring, 0)), [trace, other].map((t) => at(t, i))]);
           }
           done([[], []]);
         };

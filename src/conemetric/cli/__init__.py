@@ -5,14 +5,25 @@ import sys
 import polars as pl
 from rich.markup import escape
 
-from . import learning
+from . import comparing, compressing, learning, reproducing, using
 from .app import app, state
 
 __all__ = ["app", "main"]
 
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, pl.exceptions.PolarsError)  # someone's data or files, not a bug
+COMMANDS = (
+    learning.learn,
+    comparing.compare,
+    using.embed,
+    using.neighbors,
+    using.verify,
+    compressing.compress,
+    using.inspect,
+    reproducing.reproduce,
+)
 
-app.command("learn")(learning.learn)
+for command in COMMANDS:
+    app.command()(command)
 
 
 def main(args=None):
@@ -29,7 +40,3 @@ def main(args=None):
             text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"
         state.messages.print(f"[bold red]error[/] {escape(text)}", highlight=False, soft_wrap=True)
         sys.exit(2 if expected else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,3 +1,6 @@
+"""``python -m conemetric.cli``."""
+
 from . import main
 
-main()
+if __name__ == "__main__":
+    main()

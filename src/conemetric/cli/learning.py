@@ -1,7 +1,5 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
-import csv
-import io
 from pathlib import Path
 from typing import Annotated
 
@@ -9,34 +7,38 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from .. import datasets
-from ..persistence import atomic_path, save_metric
+from ..persistence import save_metric
 from ..report import write_report
 from ..solvers.base import Status
 from ..study import Options
 from ..study import learn as run_study
-from ..study.supervision import Labelled, Paired, Ranked, p_value
+from ..study.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
-from .tables import Table, check_file, listed, read_constraints, read_pairs, read_table
+from .tasks import (
+    DataArgument,
+    DropMissing,
+    Id,
+    Ignore,
+    Label,
+    Labels,
+    MaxRows,
+    MaxTestRows,
+    Neighbours,
+    Pairs,
+    Pca,
+    Scale,
+    TestSize,
+    Tolerance,
+    Triplets,
+    fit_facts,
+    in_words,
+    load_task,
+    make_folder,
+    row,
+    write_csv,
+)
 
 IMAGES = {"digits": (8, 8), "mnist": (28, 28), "usps11000": (16, 16), "orl56x46": (56, 46), "optdigits": (8, 8)}
-
-DataArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="[DATA]", help="CSV, Parquet, npy or npz file, or a named data set; digits when left out."),
-]
-Label = Annotated[str | None, typer.Option(help="Column (or npz array) that holds the classes.")]
-Labels = Annotated[Path | None, typer.Option(help="npy, CSV or text file with one label per row, instead of --label.")]
-Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows; unique.")]
-Ignore = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
-DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing or infinite values.")]
-Pairs = Annotated[Path | None, typer.Option(help="Learn from pairs: a file of id, id, same.")]
-Triplets = Annotated[Path | None, typer.Option(help="Learn from triplets: a file of id, id, id; the first is nearer the second.")]
-Scale = Annotated[str, typer.Option(help="Standardise the columns: auto, standard or none.")]
-Pca = Annotated[int | None, typer.Option(min=1, help="Reduce to this many principal components first.")]
-Neighbours = Annotated[int, typer.Option("-k", "--neighbors", min=1, help="Neighbours that vote when judging.")]
-TestSize = Annotated[float, typer.Option(min=0.01, max=0.9, help="Share held out to judge on.")]
-MaxRows = Annotated[int, typer.Option(min=10, help="Learn from at most this many rows, drawn class by class.")]
 
 
 def learn(
@@ -55,7 +57,8 @@ def learn(
     neighbors: Neighbours = 3,
     test_size: TestSize = 0.3,
     max_rows: MaxRows = 10_000,
-    tol: Annotated[float, typer.Option(min=0, help="Certified relative gap to stop at.")] = 1e-3,
+    max_test_rows: MaxTestRows = 5_000,
+    tol: Tolerance = 1e-3,
     image: Annotated[str | None, typer.Option(metavar="HxW", help="Rows are grey images of this size; show them.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -73,7 +76,7 @@ def learn(
         progress("reading")
         table, task, name = load_task(data, label, labels, pairs, triplets, id_column, ignore or (), drop_missing)
         make_folder(out)
-        options = Options(method, {"tol": tol}, scale, pca, neighbors, test_size, max_rows, seed=seed)
+        options = Options(method, {"tol": tol}, scale, pca, neighbors, test_size, max_rows, max_test_rows, seed)
         saved = out / "metric.safetensors"
         study = run_study(
             task,
@@ -101,40 +104,6 @@ def _keep(metric, path):
         raise typer.Exit(130)
 
 
-def load_task(data, label, labels, pairs, triplets, id_column, ignore, drop_missing):
-    """The table, the task it makes, and a name for it."""
-    given = [
-        name for name, value in (("--label", label), ("--labels", labels), ("--pairs", pairs), ("--triplets", triplets)) if value
-    ]
-    if len(given) > 1:
-        raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
-    if data is None or (not Path(data).exists() and data in datasets.REGISTRY):
-        named = datasets.load(data or "digits")
-        table, name = Table(named.X, labels=_class_names(named)), named.name
-    else:
-        path = check_file(data)
-        table = read_table(path, label=label, labels_file=labels, id_column=id_column, ignore=ignore, drop_missing=drop_missing)
-        name = path.stem
-    if drop_missing and (pairs or triplets) and id_column is None:
-        raise ValueError("--drop-missing would change the row numbers that pairs and triplets use; name the rows by --id.")
-    if pairs is not None:
-        indices, same = read_pairs(pairs, table)
-        return table, Paired(table.X, indices, similar=same), name
-    if triplets is not None:
-        return table, Ranked(table.X, read_constraints(triplets, 3, table)[0]), name
-    if table.labels is None:
-        columns = f" (the columns are {listed(table.names)})" if table.names else ""
-        raise ValueError(f"nothing says what is alike: give --label COLUMN, --labels, --pairs or --triplets FILE{columns}.")
-    return table, Labelled(table.X, table.labels), name
-
-
-def _class_names(named):
-    if named.y is None:
-        raise ValueError(f"data set '{named.name}' has no labels to learn from.")
-    classes = named.extras.get("classes")
-    return named.y if classes is None else classes.astype(str)[named.y]
-
-
 def _image_shape(image, data):
     if image is None:
         return IMAGES.get(data or "digits")
@@ -143,64 +112,6 @@ def _image_shape(image, data):
         return height, width
     except ValueError:
         raise ValueError(f"--image '{image}' is not a size; give height and width in pixels, as 28x28.") from None
-
-
-def make_folder(path):
-    """Make the output folder now, so that a read-only place is found out before the work."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with atomic_path(path / "metric.safetensors") as probe:
-            probe.touch()
-            raise _Probed
-    except _Probed:
-        pass
-    except OSError as error:
-        raise OSError(f"cannot write to '{path}': {error.strerror}; choose another folder by --out.") from error
-
-
-class _Probed(Exception):
-    pass
-
-
-def row(name, judgement):
-    """One line of the table: error with its interval."""
-    low, high = judgement.interval
-    return {"method": name, "error": judgement.rate, "low": low, "high": high, "held_out": judgement.n}
-
-
-def fit_facts(study):
-    """What the fit itself has to say, for the table and for JSON."""
-    certificate = study.metric.certificate
-    return {
-        "rank": len(study.metric.components),
-        "seconds": round(study.seconds["learning"], 3),
-        "iterations": int(study.estimator.n_iter_),
-        "objective": certificate.primal,
-        "bound": certificate.dual,
-        "relative_gap": certificate.relative_gap,
-        "status": str(certificate.status),
-    }
-
-
-def write_csv(path, rows):
-    """Write dictionaries as CSV, whole or not at all; a column missing from a row is empty."""
-    text = io.StringIO(newline="")
-    names = list(dict.fromkeys(name for values in rows for name in values))
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    with atomic_path(path) as temporary:
-        temporary.write_text(text.getvalue(), encoding="utf-8")
-
-
-def in_words(certificate):
-    """One sentence a person can act on."""
-    if certificate.relative_gap <= 0 or certificate.relative_gap != certificate.relative_gap:
-        return f"gap {certificate.relative_gap:.1e} ({certificate.status})"
-    missed = f", constraints missed by {certificate.violation:.1e}" if certificate.violation > 0 else ""
-    return (
-        f"proven within {certificate.relative_gap:.2g} (relative) of the best possible objective{missed} ({certificate.status})"
-    )
 
 
 def _answer(study, name, out):

@@ -9,6 +9,7 @@ import polars as pl
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
+MISSING = ["", "NA", "NaN", "nan", "null", "?"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(), drop_missing=False) -> Table:
+def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(), drop_missing=False, only=None) -> Table:
     """Read the rows of a file.
 
     Parameters
@@ -50,6 +51,8 @@ def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(),
         Columns to leave out.
     drop_missing : bool
         Drop rows with missing or infinite values instead of refusing them.
+    only : sequence of str, default=None
+        Read these columns, in this order; None means all numeric ones.
 
     Returns
     -------
@@ -59,7 +62,7 @@ def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(),
     if path.suffix.lower() in ARRAYS:
         table = _read_array(path, label, id_column)
     elif path.suffix.lower() in TABLES:
-        table = _read_frame(path, label, id_column, ignore)
+        table = _read_frame(path, label, id_column, ignore, only)
     else:
         raise ValueError(f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}.")
     if labels_file is not None:
@@ -79,10 +82,16 @@ def check_file(path):
 
 def scan(path):
     """A lazy frame of a CSV or Parquet file."""
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return pl.scan_parquet(path)
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    return pl.scan_csv(path, separator=separator, infer_schema_length=10_000, null_values=["", "NA", "NaN", "nan", "null", "?"])
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            frame = pl.scan_parquet(path)
+        else:
+            separator = "\t" if path.suffix.lower() == ".tsv" else ","
+            frame = pl.scan_csv(path, separator=separator, infer_schema_length=10_000, null_values=MISSING)
+        frame.collect_schema()
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}") from error
+    return frame
 
 
 def _read_array(path, label, id_column):
@@ -128,7 +137,7 @@ def _floating(X):
     return np.ascontiguousarray(X, X.dtype if keep else np.float32 if X.dtype.itemsize <= 2 else np.float64)
 
 
-def _read_frame(path, label, id_column, ignore):
+def _read_frame(path, label, id_column, ignore, only):
     frame = scan(path)
     schema = frame.collect_schema()
     for name, option in ((label, "--label"), (id_column, "--id"), *((name, "--ignore") for name in ignore)):
@@ -136,27 +145,65 @@ def _read_frame(path, label, id_column, ignore):
             close = difflib.get_close_matches(name, schema.names(), 1)
             hint = f"did you mean '{close[0]}'?" if close else f"the columns are {listed(schema.names())}."
             raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
-    others = [name for name in schema.names() if name not in (label, id_column, *ignore)]
-    numeric = [name for name in others if schema[name].is_numeric() or schema[name] == pl.Boolean]
-    vectors = [name for name in others if isinstance(schema[name], (pl.Array, pl.List)) and schema[name].inner.is_numeric()]
-    if not numeric and not vectors:
-        raise ValueError(f"'{path}' has no numeric column beside the label; the columns are {listed(schema.names())}.")
-    left_out = [name for name in others if name not in (*numeric, *vectors)]
-    notes = (f"Left out, not numeric: {listed(left_out)}.",) if left_out else ()
-    small = all(schema[name] in (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean) for name in numeric)
-    small = small and all(schema[name].inner == pl.Float32 for name in vectors)
-    dtype = pl.Float32 if small else pl.Float64
+    if frame.select(pl.len()).collect().item() == 0:
+        raise ValueError(f"'{path}' has no rows.")
+    columns = feature_columns(path, schema, only, (label, id_column, *ignore))
+    others = [name for name in schema.names() if name not in (label, id_column, *ignore, *columns)]
+    notes = (f"Left out, not numeric: {listed(others)}.",) if others and only is None else ()
     side = frame.select(name for name in (label, id_column) if name is not None).collect(engine="streaming")
-    blocks, names = [], []
-    if numeric:
-        blocks.append(frame.select(pl.col(numeric).cast(dtype)).collect(engine="streaming").to_numpy())
-        names += numeric
-    for name in vectors:
-        blocks.append(_vectors(frame.select(name).collect(engine="streaming")[name], path, dtype))
-        names += [f"{name}_{i}" for i in range(blocks[-1].shape[1])]
-    X = np.ascontiguousarray(blocks[0] if len(blocks) == 1 else np.hstack(blocks))
+    X, names = column_matrix(frame.select(columns).collect(engine="streaming"), columns, path)
+    if only is not None and names != list(only):
+        X = X[:, [names.index(name) for name in only]]
     labels = None if label is None else _labels(side[label])
     return Table(X, names, labels, None if id_column is None else side[id_column].to_numpy(), notes)
+
+
+def feature_columns(path, schema, only=None, leave_out=()):
+    """Columns of a table that hold features: all numeric ones and vectors, or those that ``only`` names."""
+
+    def vector(name):
+        return isinstance(schema[name], (pl.Array, pl.List)) and schema[name].inner.is_numeric()
+
+    def feature(name):
+        return schema[name].is_numeric() or schema[name] == pl.Boolean or vector(name)
+
+    columns = [name for name in schema.names() if name not in leave_out and feature(name)]
+    if only is not None:
+        wanted = set(only)
+        columns = [name for name in columns if name in wanted or (vector(name) and f"{name}_0" in wanted)]
+        missing = [name for name in only if name not in columns and name.rpartition("_")[0] not in columns]
+        if missing:
+            close = difflib.get_close_matches(missing[0], schema.names(), 1)
+            hint = f"; is it '{close[0]}'?" if close else ""
+            raise ValueError(
+                f"'{path}' lacks {len(missing)} numeric columns that the metric needs (first: '{missing[0]}'{hint})."
+            )
+    if not columns:
+        raise ValueError(f"'{path}' has no numeric column beside the label; the columns are {listed(schema.names())}.")
+    return columns
+
+
+SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
+
+
+def column_matrix(frame, columns, path):
+    """The numbers of a frame as one array, and a name for each of its columns; vectors give one per entry."""
+    kinds = [frame[name].dtype for name in columns]
+    small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
+    dtype = pl.Float32 if small else pl.Float64
+    blocks, names, plain = [], [], []
+    for name, kind in [*zip(columns, kinds, strict=True), (None, None)]:
+        if kind is not None and not kind.is_nested():
+            plain.append(name)
+            continue
+        if plain:
+            blocks.append(frame.select(pl.col(plain).cast(dtype)).to_numpy())
+            names += plain
+            plain = []
+        if name is not None:
+            blocks.append(_vectors(frame[name], path, dtype))
+            names += [f"{name}_{i}" for i in range(blocks[-1].shape[1])]
+    return np.ascontiguousarray(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
 
 
 def _vectors(series, path, dtype):
@@ -227,53 +274,10 @@ def _check_ids(table, path, id_column):
     if (counts > 1).any():
         first = values[counts > 1][0]
         raise ValueError(
-            f"--id: '{path}' has {int((counts > 1).sum()):,} ids more than once in column '{id_column}' (first: {first!r}, "
+            f"--id: '{path}' has {int((counts > 1).sum()):,} ids more than once in column '{id_column}' (first: '{first}', "
             f"{int(counts[counts > 1][0])} times); ids must be unique."
         )
     return table
-
-
-def read_constraints(path, width, table):
-    """Row numbers (m, width) of a pairs or triplets file, and the rest of its columns; ids are looked up in ``table``.
-
-    The file is npy (integers) or a table with a header, ids in its first ``width`` columns.
-    """
-    path = check_file(path)
-    frame = pl.DataFrame(np.asarray(load_arrays(path)["X"])) if path.suffix.lower() == ".npy" else scan(path).collect()
-    if frame.width < width:
-        raise ValueError(f"'{path}' has {frame.width} columns; the first {width} must name rows.")
-    if table.ids is None:
-        for name in frame.columns[:width]:
-            if not frame[name].dtype.is_integer():
-                raise ValueError(f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use ids, say --id COLUMN.")
-        rows = frame[:, :width].to_numpy().astype(np.int64)
-    else:
-        ids = table.ids.astype(str)
-        order = np.argsort(ids)
-        wanted = frame[:, :width].cast(pl.String).to_numpy().astype(str)
-        position = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-        unknown = ids[order][position] != wanted
-        if unknown.any():
-            raise ValueError(
-                f"'{path}' names {int(unknown.sum()):,} ids that are not in the data (first: {wanted[unknown][0]!r})."
-            )
-        rows = order[position]
-    return rows, frame[:, width:]
-
-
-def read_pairs(path, table):
-    """Row numbers (m, 2) and whether each pair is the same, from a pairs file (id, id, same)."""
-    rows, rest = read_constraints(path, 2, table)
-    if rest.width == 0:
-        raise ValueError(f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0).")
-    same = rest.to_series(0)
-    words = same.cast(pl.String).str.to_lowercase()
-    yes = words.is_in(["1", "1.0", "true", "yes", "same"])
-    no = words.is_in(["0", "0.0", "-1", "false", "no", "different"])
-    if not (yes | no).fill_null(False).all():
-        bad = words.filter(~(yes | no).fill_null(False))
-        raise ValueError(f"'{path}': column '{same.name}' has {bad[0]!r}; use 1 or 0 (or true/false, yes/no) for same or not.")
-    return rows, yes.to_numpy()
 
 
 def listed(names, most=8):

@@ -154,9 +154,9 @@ def margins(study, seed=0):
 
 
 def _log_ratio(metric, X, triplets):
-    near, far = (-distance_score(metric, X, triplets[:, [0, other]]) for other in (1, 2))
-    tiny = np.finfo(np.float64).tiny
-    return np.clip(np.log2(np.maximum(far, tiny) / np.maximum(near, tiny)), -3, 3)
+    tiny = np.finfo(np.float32).tiny
+    near, far = (np.log2(np.maximum(-distance_score(metric, X, triplets[:, [0, other]]), tiny)) for other in (1, 2))
+    return np.clip(far - near, -3, 3)
 
 
 def distances(study):

@@ -24,9 +24,9 @@ class Method:
 
 KNOWN = (
     Method("frob", "FrobMetric", ("labels", "triplets"), "large margin, Frobenius norm; the fast all-rounder"),
-    Method("boost", "BoostMetric", ("labels", "triplets"), "large margin, trace norm; low rank, few parameters"),
-    Method("dml-eig", "DMLEig", ("labels", "pairs"), "pairs only: similar close, the closest dissimilar far", max_features=500),
-    Method("lmnn-eig", "LMNNEig", ("labels", "triplets"), "large margin with a pull on the targets", max_features=200),
+    Method("boost", "BoostMetric", ("labels", "triplets"), "large margin, trace norm; low rank", max_features=500),
+    Method("dml-eig", "DMLEig", ("labels", "pairs"), "pairs only: similar close, the closest dissimilar far", max_features=128),
+    Method("lmnn-eig", "LMNNEig", ("labels", "triplets"), "large margin with a pull on the targets", max_features=128),
     Method("relative", "RelativeComparisons", ("labels", "triplets"), "one weight per feature; tiny and readable"),
     Method("numax", "NuMax", ("none", "labels", "pairs"), "keeps all distances within 1 +- delta in few dimensions", False),
 )

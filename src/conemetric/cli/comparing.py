@@ -1,0 +1,104 @@
+"""``conemetric compare``: every method on one data set, on the same rows."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from ..persistence import save_metric
+from ..study import Options
+from ..study import learn as run_study
+from ..study.methods import available, find
+from ..study.supervision import p_value
+from .app import Debug, Json, Seed, progress_bar, state
+from .tasks import (
+    DataArgument,
+    DropMissing,
+    Id,
+    Ignore,
+    Label,
+    Labels,
+    MaxRows,
+    Neighbours,
+    Pairs,
+    Pca,
+    Scale,
+    TestSize,
+    Tolerance,
+    Triplets,
+    fit_facts,
+    load_task,
+    make_folder,
+    row,
+    write_csv,
+)
+
+
+def compare(
+    data: DataArgument = None,
+    label: Label = None,
+    labels: Labels = None,
+    pairs: Pairs = None,
+    triplets: Triplets = None,
+    id_column: Id = None,
+    ignore: Ignore = None,
+    drop_missing: DropMissing = False,
+    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for table.csv and one metric file per method.")] = Path("conemetric-out"),
+    scale: Scale = "auto",
+    pca: Pca = None,
+    neighbors: Neighbours = 3,
+    test_size: TestSize = 0.3,
+    max_rows: MaxRows = 2_000,
+    tol: Tolerance = 1e-3,
+    seed: Seed = 0,
+    as_json: Json = False,
+    debug: Debug = False,
+):
+    """Learn with every method that fits the supervision, on the same rows, and set the results side by side."""
+    with progress_bar() as progress:
+        progress("reading")
+        table, task, name = load_task(data, label, labels, pairs, triplets, id_column, ignore or (), drop_missing)
+        methods = [find(choice, task.kind) for choice in method] if method else available(task.kind)
+        make_folder(out)
+        options = Options("", {"tol": tol}, scale, pca, neighbors, test_size, max_rows, seed=seed)
+        studies = []
+        for chosen in methods:
+
+            def show_stage(stage, record, name=chosen.name):
+                progress(f"{name}: {stage}", record)
+
+            study = run_study(task, replace(options, method=chosen.name), progress=show_stage, feature_names=table.names)
+            save_metric(out / f"{chosen.name}.safetensors", study.metric)
+            studies.append(study)
+    rows = [row("euclidean", studies[0].before)]
+    for study in studies:
+        p = p_value(study.before, study.after)
+        rows.append({**row(study.options.method, study.after), "p_value": p, **fit_facts(study)})
+    write_csv(out / "table.csv", rows)
+    notes = list(dict.fromkeys([*table.notes, *(note for study in studies for note in study.notes)]))
+    values = {"data": name, "rows": studies[0].task.n_rows, "results": rows, "notes": notes, "table": str(out / "table.csv")}
+
+    def show(console):
+        grid = Grid(title=f"{escape(name)}: error on {studies[0].before.n:,} held-out {task.items}", title_justify="left")
+        for heading in ("method", "error", "95 % interval", "p", "dimensions", "seconds", "certified gap"):
+            grid.add_column(heading, justify="left" if heading == "method" else "right")
+        for values in rows:
+            cells = [values["method"], f"{values['error']:.2%}", f"{values['low']:.2%} - {values['high']:.2%}"]
+            if "rank" in values:
+                cells += [
+                    f"{values['p_value']:.2g}",
+                    str(values["rank"]),
+                    f"{values['seconds']:.1f}",
+                    f"{values['relative_gap']:.1e}",
+                ]
+            grid.add_row(*cells)
+        console.print(grid)
+        for note in notes:
+            console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
+        console.print(f"written to {escape(str(out))}: table.csv and one metric per method", soft_wrap=True)
+
+    state.answer(values, show)

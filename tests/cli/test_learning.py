@@ -1,0 +1,267 @@
+"""``conemetric learn`` on what people have: good files, and bad ones."""
+
+import csv as csv_module
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import load_wine
+
+from conemetric import load_metric
+
+X, y = load_wine(return_X_y=True)
+
+
+@pytest.fixture(autouse=True)
+def quick_report(request, monkeypatch):
+    """Only the tests that look at the report pay for it."""
+    if "report" not in request.node.name:
+        monkeypatch.setattr("conemetric.cli.learning.write_report", lambda *args, **kwargs: None)
+
+
+def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path):
+    out = tmp_path / "out"
+    result = run("learn", csv, "--label", "kind", "--method", "frob", "--out", out, "--json")
+    assert result.code == 0
+    answer = result.json
+    assert answer["rows"] == 178 and answer["features"] == 13
+    assert answer["after"]["error"] < 0.1 and answer["after"]["status"] == "converged"
+    assert any("not numeric: 'bottle', 'note'" in note for note in answer["notes"])
+    metric = load_metric(out / "metric.safetensors")
+    assert metric.feature_names == [f"f{i}" for i in range(13)]
+    assert metric.preprocessing == ["StandardScaler"]
+    assert metric.certificate.relative_gap == answer["after"]["relative_gap"]
+    with open(out / "table.csv", newline="") as file:
+        before, after = csv_module.DictReader(file)
+    assert float(after["error"]) == answer["after"]["error"] and float(before["error"]) == answer["before"]["error"]
+    assert (out / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert sorted(path.name for path in out.iterdir()) == ["metric.safetensors", "report.html", "table.csv"]
+
+
+def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
+    result = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
+    assert result.code == 0
+    assert "FrobMetric" in result.out and "proven within" in result.out
+    assert result.err == ""
+
+
+def test_the_same_seed_gives_the_same_metric(run, csv, tmp_path):
+    for name in "ab":
+        assert run("learn", csv, "--label", "kind", "--seed", "3", "--out", tmp_path / name).code == 0
+    first, second = (load_metric(tmp_path / name / "metric.safetensors") for name in "ab")
+    np.testing.assert_array_equal(first.components, second.components)
+
+
+def test_parquet_with_a_column_of_vectors(run, tmp_path):
+    path = tmp_path / "vectors.parquet"
+    pl.DataFrame({"embedding": pl.Series(X.astype(np.float32).tolist(), dtype=pl.List(pl.Float32)), "kind": y}).write_parquet(
+        path
+    )
+    result = run("learn", path, "--label", "kind", "--method", "frob", "--out", tmp_path / "out", "--json")
+    assert result.code == 0 and result.json["features"] == 13
+    assert load_metric(tmp_path / "out" / "metric.safetensors").feature_names[0] == "embedding_0"
+
+
+@pytest.mark.parametrize("labels", ["npy", "txt", "csv"])
+def test_arrays_with_labels_in_another_file(run, tmp_path, labels):
+    np.save(tmp_path / "rows.npy", X)
+    path = tmp_path / f"labels.{labels}"
+    if labels == "npy":
+        np.save(path, y)
+    else:
+        path.write_text(("label\n" if labels == "csv" else "") + "".join(f"{label}\n" for label in y))
+    result = run("learn", tmp_path / "rows.npy", "--labels", path, "--method", "frob", "--out", tmp_path / "out", "--json")
+    assert result.code == 0 and result.json["rows"] == 178
+
+
+def test_npz_and_pca(run, tmp_path):
+    np.savez(tmp_path / "both.npz", X=X, y=y)
+    result = run("learn", tmp_path / "both.npz", "--pca", "5", "--out", tmp_path / "out", "--json")
+    assert result.code == 0 and result.json["after"]["rank"] <= 5
+    assert load_metric(tmp_path / "out" / "metric.safetensors").preprocessing == ["StandardScaler", "PCA(5)"]
+
+
+def test_triplets_by_row_number(run, csv, triplets, tmp_path):
+    result = run("learn", csv, "--triplets", triplets, "--ignore", "kind", "--out", tmp_path / "out", "--json")
+    assert result.code == 0
+    assert result.json["after"]["error"] < result.json["before"]["error"]
+
+
+def test_unicode_paths_and_names(run, frame, tmp_path):
+    folder = tmp_path / "Müller 数据"
+    folder.mkdir()
+    frame.rename({"kind": "Sorte ß", "f0": "糖"}).write_csv(folder / "wein é.csv")
+    result = run("learn", folder / "wein é.csv", "--label", "Sorte ß", "--out", folder / "ausgabe ü", "--json")
+    assert result.code == 0
+    assert load_metric(folder / "ausgabe ü" / "metric.safetensors").feature_names[0] == "糖"
+
+
+def test_a_constant_column_and_duplicate_rows(run, frame, tmp_path):
+    pl.concat([frame.with_columns(f3=pl.lit(1.0))] * 2).write_csv(tmp_path / "odd.csv")
+    result = run("learn", tmp_path / "odd.csv", "--label", "kind", "--scale", "standard", "--out", tmp_path / "out", "--json")
+    assert result.code == 0 and result.json["rows"] == 356
+    assert np.isfinite(load_metric(tmp_path / "out" / "metric.safetensors").components).all()
+
+
+def test_many_rows_are_subsampled_and_said_so(run, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "many.npz", X=rng.normal(size=(9000, 3)).astype(np.float32), y=rng.integers(0, 4, 9000))
+    args = ("--max-rows", "500", "--max-test-rows", "700", "--method", "frob", "--out", tmp_path / "out", "--json")
+    result = run("learn", tmp_path / "many.npz", *args)
+    assert result.code == 0 and result.json["before"]["held_out"] == pytest.approx(700, abs=3)
+    assert any(re.match(r"Learned from 50\d of 6,30\d training rows", note) for note in result.json["notes"])
+
+
+# ---- what is refused, in one line
+
+
+def refused(result, *words):
+    assert result.code == 2
+    assert result.err.startswith("error ") and result.err.count("\n") == 1, result.err
+    for word in words:
+        assert word in result.err
+    return True
+
+
+def test_missing_values(run, frame, tmp_path):
+    path = tmp_path / "missing.csv"
+    holes = pl.int_range(pl.len()) % 17 == 0
+    frame.with_columns(
+        f1=pl.when(holes).then(None).otherwise("f1"), kind=pl.when(holes.shift(1)).then(None).otherwise("kind")
+    ).write_csv(path)
+    args = ("learn", path, "--label", "kind", "--out", tmp_path / "out")
+    assert refused(run(*args), "22 of 178 rows", "'f1' in 11 rows", "label 'kind' in 11 rows", "--drop-missing")
+    assert not (tmp_path / "out").exists()
+    result = run(*args, "--drop-missing", "--json")
+    assert result.code == 0 and result.json["rows"] == 156
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.head(3), ("3 rows", "at least 10")),
+        (lambda f: f.filter(pl.col("kind") == "Barolo"), ("one class only", "Barolo")),
+        (lambda f: f.with_columns(kind=pl.col("bottle")), ("no class has two rows",)),
+        (lambda f: f.select("kind", "note"), ("no numeric column",)),
+        (lambda f: f.with_columns(kind=pl.col("f0") / 3), ("holds fractions",)),
+        (lambda f: f.with_columns(f2=pl.lit(float("inf"))), ("178 of 178 rows", "'f2'")),
+        (lambda f: f.clear(), ("no rows",)),
+    ],
+)
+def test_data_that_cannot_be_learned_from(run, frame, tmp_path, change, words):
+    change(frame).write_csv(tmp_path / "bad.csv")
+    assert refused(run("learn", tmp_path / "bad.csv", "--label", "kind", "--out", tmp_path / "out"), *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--label", "kin"), ("no column 'kin'", "did you mean 'kind'")),
+        ((), ("nothing says what is alike", "'f0'")),
+        (("--label", "kind", "--method", "nonsense"), ("'nonsense' is not known", "frob")),
+        (("--label", "kind", "--method", "numax-no"), ("not known",)),
+        (("--label", "kind", "--scale", "wrong"), ("scale='wrong'",)),
+        (("--label", "kind", "--pca", "500"), ("n_pca=500 must be from 1 to 13",)),
+        (("--label", "kind", "--labels", "x.npy"), ("--label and --labels",)),
+        (("--label", "kind", "--image", "big"), ("--image 'big'",)),
+        (("--pairs", "missing.csv"), ("no file 'missing.csv'",)),
+    ],
+)
+def test_bad_arguments(run, csv, tmp_path, arguments, words):
+    assert refused(run("learn", csv, *arguments, "--out", tmp_path / "out"), *words)
+
+
+def test_a_wrong_image_size_in_the_report(run, csv, tmp_path):
+    result = run("learn", csv, "--label", "kind", "--image", "5x5", "--out", tmp_path / "out")
+    assert refused(result, "5x5", "13 columns")
+
+
+def test_duplicate_and_unknown_ids(run, frame, pairs, tmp_path):
+    frame.with_columns(bottle=pl.lit("b0")).write_csv(tmp_path / "same.csv")
+    args = ("--ignore", "kind", "--id", "bottle", "--pairs", pairs, "--out", tmp_path / "out")
+    assert refused(run("learn", tmp_path / "same.csv", *args), "'b0', 178 times", "unique")
+    frame.head(100).write_csv(tmp_path / "part.csv")
+    assert refused(run("learn", tmp_path / "part.csv", *args), "ids that are not in the data")
+
+
+def test_files_that_are_something_else(run, tmp_path):
+    for name in ("bad.npy", "bad.npz", "bad.parquet", "bad.xlsx"):
+        (tmp_path / name).write_bytes(b"not what the name says")
+        assert refused(run("learn", tmp_path / name, "--label", "kind"), name)
+    assert refused(run("learn", tmp_path), "is a folder")
+    assert refused(run("learn", tmp_path / "none.csv"), "there is no file")
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    assert refused(run("learn", tmp_path / "objects.npy"), "objects.npy")
+
+
+def test_a_place_that_cannot_be_written(run, csv, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    result = run("learn", csv, "--label", "kind", "--out", tmp_path / "taken")
+    assert refused(result, "cannot write to", "--out")
+
+
+def test_debug_shows_the_traceback(csv, capsys):
+    from conemetric.cli import main
+
+    with pytest.raises(ValueError, match="no column"):
+        main(["learn", str(csv), "--label", "nothing", "--debug"])
+
+
+def test_usage_errors_and_help(run):
+    assert run("learn", "--nonsense").code == 2
+    assert run("--help").code == 0
+    assert "digits" in run("learn", "--help").out
+    assert run("--version").out.startswith("conemetric ")
+
+
+# ---- interruptions
+
+CHILD = """
+import os, signal, sys
+from contextlib import contextmanager
+from conemetric import persistence
+from conemetric.cli import learning, main
+
+@contextmanager
+def bar():
+    def progress(stage, record=None, done=None):
+        if sys.argv[1] == "interrupt" and record is not None and record["iteration"] == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+    yield progress
+
+def die(descriptor):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+learning.progress_bar = bar
+if sys.argv[1] == "kill":
+    persistence.os.fsync = die  # the file is written, but does not have its name yet
+main(sys.argv[2:])
+"""
+
+
+@pytest.fixture
+def child(csv, tmp_path):
+    def start(what):
+        out = tmp_path / "out"
+        command = [sys.executable, "-c", CHILD, what, "learn", csv, "--label", "kind", "--method", "frob", "--out", out]
+        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300), out
+
+    return start
+
+
+def test_ctrl_c_saves_the_best_certified_metric(child):
+    process, out = child("interrupt")
+    assert process.returncode == 130
+    assert "interrupted" in process.stderr and "Traceback" not in process.stderr
+    metric = load_metric(out / "metric.safetensors")
+    assert metric.certificate.status == "interrupted" and metric.certificate.dual <= metric.certificate.primal
+
+
+def test_a_killed_run_leaves_no_half_written_metric(child):
+    process, out = child("kill")
+    assert process.returncode == -signal.SIGKILL
+    assert not (out / "metric.safetensors").exists()

@@ -1,0 +1,119 @@
+"""Splits that leak nothing, judgements that count right, and choices that say why."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, load_wine
+
+from conemetric.study import Options, learn
+from conemetric.study.methods import KNOWN, available, find
+from conemetric.study.supervision import Judgement, Labelled, Paired, Ranked, p_value, sample_by_class
+
+X, y = load_iris(return_X_y=True)
+
+
+def test_no_row_is_both_learned_from_and_judged_on():
+    study = learn(Labelled(X, y), Options(method="frob", test_size=0.4, max_rows=50))
+    task = study.task
+    assert not set(task.train) & set(task.test) and set(task.learn) <= set(task.train)
+    assert len(task.learn) == pytest.approx(50, abs=2) and len(task.test) == 60
+    np.testing.assert_array_equal(task.pixels(task.test), X[task.original(task.test)])
+    np.testing.assert_allclose(study.metric.transform(X), study.estimator.transform(study.prepare.transform(X)), atol=1e-9)
+
+
+def test_preprocessing_sees_training_rows_only():
+    spoilt = X.copy()
+    reference = learn(Labelled(X, y), Options(method="frob", scale="standard"))
+    test = reference.task.original(reference.task.test)
+    spoilt[test] *= 100
+    study = learn(Labelled(spoilt, y), Options(method="frob", scale="standard"))
+    np.testing.assert_array_equal(study.metric.components, reference.metric.components)
+
+
+def test_columns_in_other_units_are_standardised():
+    study = learn(Labelled(*load_wine(return_X_y=True)), Options(method="frob"))
+    assert study.metric.preprocessing == ["StandardScaler"]
+    assert any(note.startswith("Columns standardised") for note in study.notes)
+
+
+def test_auto_tries_what_fits_and_says_why():
+    study = learn(Labelled(X, y), Options())
+    assert study.options.method in {method.name for method in available("labels")}
+    (why,) = [note for note in study.notes if note.startswith("Method")]
+    assert all(method.name in why for method in available("labels") if method.automatic)
+
+
+def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
+    handed = []
+
+    def fail(self, estimator, options):
+        raise RuntimeError
+
+    monkeypatch.setattr(Labelled, "judge", fail)
+    with pytest.raises(RuntimeError):
+        learn(Labelled(X, y), Options(method="frob", scale="none"), on_metric=handed.append)
+    assert len(handed) == 1 and handed[0].method == "FrobMetric"
+
+
+def test_progress_names_the_stage_and_shows_the_iterations():
+    seen = []
+    learn(Labelled(X, y), Options(method="frob"), progress=lambda stage, record: seen.append((stage, record)))
+    assert [stage for stage, record in seen if record is None] == ["scaling", "learning", "judging"]
+    assert any(record and "relative_gap" in record for _, record in seen)
+
+
+def random_pairs(n=400):
+    indices = np.random.default_rng(0).integers(150, size=(n, 2))
+    indices = indices[indices[:, 0] != indices[:, 1]]
+    return indices, y[indices[:, 0]] == y[indices[:, 1]]
+
+
+def test_pairs_are_judged_by_a_threshold_of_the_training_pairs():
+    indices, same = random_pairs()
+    study = learn(Paired(X, indices, similar=same), Options(method="auto", scale="standard"))
+    assert study.metric.method == "DMLEig"
+    assert study.after.n == round(0.3 * len(indices))
+    distance, threshold = study.after.detail["distance"], study.after.detail["threshold"]
+    np.testing.assert_array_equal((distance <= threshold) != same[study.task.test], study.after.wrong)
+
+
+def test_triplets_are_judged_by_order():
+    rng = np.random.default_rng(0)
+    triplets = np.array([rng.choice(150, 3, replace=False) for _ in range(500)])
+    i, j, k = triplets.T
+    study = learn(Ranked(X, triplets[(y[i] == y[j]) & (y[i] != y[k])]), Options(method="frob", scale="standard"))
+    held_out = study.task.indices[study.task.test]
+    Z = study.metric.transform(X)
+    near, far = (np.linalg.norm(Z[held_out[:, 0]] - Z[held_out[:, other]], axis=1) for other in (1, 2))
+    np.testing.assert_array_equal(study.after.wrong, near >= far)
+
+
+def test_pairs_of_one_kind_are_refused():
+    indices, same = random_pairs()
+    with pytest.raises(ValueError, match="pairs are similar"):
+        Paired(X, indices, similar=np.ones_like(same))
+
+
+def test_every_class_keeps_a_row_on_each_side():
+    labels = np.array([0] * 50 + [1] * 2 + [2])
+    test = sample_by_class(labels, 16, np.random.default_rng(0))
+    left = np.setdiff1d(np.arange(53), test)
+    assert set(labels[left]) == {0, 1, 2}
+    assert len(set(test)) == len(test)
+
+
+def test_intervals_and_p_values():
+    wrong = np.zeros(100, bool)
+    wrong[:5] = True
+    low, high = Judgement(wrong).interval
+    assert (round(low, 4), round(high, 4)) == (0.0215, 0.1118)  # Wilson's formula by hand
+    assert p_value(Judgement(wrong), Judgement(wrong)) == 1.0
+    assert p_value(Judgement(wrong), Judgement(np.zeros(100, bool))) == pytest.approx(2 * 0.5**5)
+
+
+def test_methods_know_what_they_learn_from():
+    with pytest.raises(ValueError, match="learns from labels or triplets, not pairs"):
+        find("frob", "pairs")
+    with pytest.raises(ValueError, match="'x' is not known"):
+        find("x", "labels")
+    for method in KNOWN:
+        assert method.make(tol=0.5, nonsense=1).get_params()["tol"] == 0.5
