@@ -65,7 +65,7 @@ class RankNeeded(Experiment):
         if method == "PCA":
             return {"value": pca_rank(X, pairs, float(delta)), "seconds": 0.0}
         metric = self.methods[method].make().set_params(delta=float(delta))
-        seconds = timed(lambda: metric.fit(X, pairs=pairs, similar=np.ones(len(pairs), dtype=bool)))
+        seconds = timed(lambda: metric.fit(X, pairs=pairs))
         worst = isometry_constant(metric.transform(X), X, pairs)
         return {"value": metric.components_.shape[0], "seconds": seconds, "isometry": worst}
 
