@@ -239,8 +239,12 @@ class _Best:
         return record
 
     def _rank(self, candidate):
-        """A point that misses its constraints by more than ``tol`` is judged by that, any other by its distance to the bound."""
-        return max(candidate.violation, self.tol), abs(candidate.primal - self.dual)
+        """A point that misses its constraints by more than ``tol`` is judged by that, any other by its distance to the bound,
+
+        or by its value while there is no bound yet.
+        """
+        above = abs(candidate.primal - self.dual) if np.isfinite(self.dual) else candidate.primal
+        return max(candidate.violation, self.tol), above
 
     @property
     def converged(self):
