@@ -36,12 +36,12 @@ OURS = ("FrobMetric", "FrobMetric, gap 0.1", "BoostMetric", "BoostMetric, 50 rou
 UNSUPERVISED = ("Euclidean", "PCA")
 # name: (preparation, rows used at most, splits)
 SETS = {
-    "iris": ({"standardise": True}, None, 10),
-    "wine": ({"standardise": True}, None, 10),
-    "wdbc": ({"standardise": True}, None, 5),
-    "digits": ({}, None, 2),
-    "letter": ({"standardise": True}, 5000, 1),
-    "usps11000": ({"n_components": 60}, 5000, 1),
+    "iris": ({"standardise": True}, None, 4),
+    "wine": ({"standardise": True}, None, 4),
+    "wdbc": ({"standardise": True}, None, 2),
+    "digits": ({}, None, 1),
+    "letter": ({"standardise": True}, 3000, 1),
+    "usps11000": ({"n_components": 60}, 3000, 1),
 }
 
 
