@@ -6,7 +6,17 @@ from sklearn.decomposition import PCA
 
 from conemetric import FrobMetric
 from conemetric.datasets import REGISTRY, Dataset
-from conemetric.experiments import embeddings, faces, fastqp, isometry, knn_tables, list_experiments, toys, unfolding
+from conemetric.experiments import (
+    embeddings,
+    faces,
+    fastqp,
+    isometry,
+    knn_tables,
+    list_experiments,
+    measurements,
+    toys,
+    unfolding,
+)
 
 
 def test_local_binary_patterns_of_a_step():
@@ -120,6 +130,14 @@ def test_embeddings_judge_one_fit_in_every_column(monkeypatch):
 def test_unfolding_records_time_and_quality():
     record = unfolding.MVU_TIMES.measure("swiss_roll", "Isomap", 0)
     assert record["value"] > 0 and record["trustworthiness"] > 0.9
+
+
+def test_measurements_of_synthetic_images():
+    recovery = measurements.NUMAX_FIGURE11.measure("blob:10 at 20 dB", "random projection", 0)
+    assert 0 < recovery["value"] < 50
+    shapes = measurements.NUMAX_FIGURE12.measure("disk or square:20", "PCA", 0)
+    assert shapes["value"] < 40
+    assert isometry.NUMAX_RANK.measure("squares:0.4", "PCA", 0)["value"] > 5
 
 
 def test_columns_are_known_data_sets_or_synthetic():

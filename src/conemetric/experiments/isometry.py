@@ -39,7 +39,7 @@ class RankNeeded(Experiment):
     def measure(self, column, method, run):
         name, _, delta = column.partition(":")
         if name == "squares":
-            X, m = translating_images("square"), 1000
+            X, m = translating_images("square")[0], 1000
         else:
             rows = np.random.default_rng(run).choice(60000, 1000, replace=False)
             X, m = load(name).X[np.sort(rows)], 3000

@@ -47,7 +47,7 @@ class Recovery(Experiment):
 
     def measure(self, column, method, run):
         M, _, snr = column.partition(":")[2].partition(" at ")
-        train, every = (translating_images("blob", side=32, size=6, step=step) for step in (2, 1))
+        train, every = (translating_images("blob", side=32, size=6, step=step)[0] for step in (2, 1))
         embedding = self.methods[method].make().set_params(n_components=int(M))
         seconds = timed(lambda: embedding.fit(train))
         measured = measure(embedding.components_, every, float(snr.removesuffix(" dB")), run)
@@ -71,7 +71,7 @@ class Shapes(Experiment):
     """Disk or square, 1-NN on M noisy measurements; a column is ``disk or square:M``."""
 
     def measure(self, column, method, run):
-        X = np.vstack([translating_images(shape) for shape in ("disk", "square")])
+        X = np.vstack([translating_images(shape)[0] for shape in ("disk", "square")])
         y = np.repeat([0, 1], len(X) // 2)
         (split,) = list(random_splits(len(X), (0.5, 0.0, 0.5), run + 1))[run:]
         X = X + 0.05 * np.random.default_rng(run).normal(size=X.shape)
