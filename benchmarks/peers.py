@@ -3,7 +3,7 @@
     python benchmarks/peers.py [--datasets iris digits ...] [--methods ...] [--out peers.json] [--limit 300]
 
 Environments are made once, with pip, under --environments. Results already in --out are kept; delete the file to start anew.
-The table ends with, for each peer, how many times faster our fastest method of equal or lower error is.
+Times are processor seconds. The last column says, for each peer, how much less our fastest method of equal or lower error takes.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def report(results):
                 rows[method] = group[0]["failure"]
             elif group:
                 rows[method] = {key: float(np.mean([r[key] for r in group])) for key in ("error", "seconds", "peak_mib")}
-        print(f"\n{name}\n{'method':24s} {'error %':>8s} {'seconds':>9s} {'MiB':>7s}  our fastest at no higher error")
+        print(f"\n{name}\n{'method':24s} {'error %':>8s} {'CPU s':>9s} {'MiB':>7s}  our fastest at no higher error")
         for method, row in rows.items():
             if isinstance(row, str):
                 print(f"{method:24s} {row}")
