@@ -100,3 +100,13 @@ def test_requirements_are_checked_before_the_first_iteration():
 def test_relative_gap_has_no_absolute_floor():
     assert relative_gap(2e-30, 1e-30) == pytest.approx(0.5)
     assert relative_gap(0.0, 0.0) == 0.0
+
+
+def test_without_a_bound_the_lowest_value_is_kept():
+    class Unbounded(Counter):
+        def _steps(self, problem, start):
+            for k in (1, 2, 3):
+                yield Iterate(1 + 1 / k, -np.inf, k, k)
+
+    with pytest.warns(ConvergenceWarning):
+        assert Unbounded().solve(Counting()).primal_point == 3

@@ -5,9 +5,9 @@
 True
 """
 
-from . import embeddings, faces, fastqp, isometry, knn_tables, runner, toys, unfolding
+from . import embeddings, faces, fastqp, isometry, knn_tables, measurements, runner, toys, unfolding
 
-MODULES = (knn_tables, faces, toys, unfolding, fastqp, isometry, embeddings)
+MODULES = (knn_tables, faces, toys, unfolding, fastqp, isometry, measurements, embeddings)
 EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.TABLES}
 
 

@@ -7,22 +7,11 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from ..datasets import load
+from ..evaluation.compressive import translating_images
+from ..evaluation.isometry import distortions
 from ..evaluation.knn import knn_error
 from .definition import Experiment, Method, Published, ours, published_table
 from .timing import timed
-
-
-def translating_squares(side=16, size=4):
-    """Every image of a white square that lies wholly within a dark frame, at half-pixel steps.
-
-    >>> from conemetric.experiments.isometry import translating_squares
-    >>> translating_squares(8, 4).shape
-    (81, 64)
-    """
-    steps = np.arange(0, side - size + 0.25, 0.5)
-    edges = np.arange(side)
-    cover = [np.clip(np.minimum(edges + 1, at + size) - np.maximum(edges, at), 0, 1) for at in steps]
-    return np.array([np.outer(down, right).ravel() for down in cover for right in cover])
 
 
 def sampled_pairs(n, m, seed):
@@ -31,13 +20,6 @@ def sampled_pairs(n, m, seed):
     first, second = np.triu_indices(n, 1)
     chosen = rng.choice(len(first), m, replace=False)
     return np.column_stack([first[chosen], second[chosen]])
-
-
-def isometry_constant(Z, X, pairs):
-    """Largest relative change of a squared distance over the pairs, from X to Z."""
-    before, after = (((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2).sum(1) for Y in (X, Z))
-    keep = before > 0
-    return float(np.abs(after[keep] / before[keep] - 1).max())
 
 
 def pca_rank(X, pairs, delta):
@@ -57,7 +39,7 @@ class RankNeeded(Experiment):
     def measure(self, column, method, run):
         name, _, delta = column.partition(":")
         if name == "squares":
-            X, m = translating_squares(), 1000
+            X, m = translating_images("square")[0], 1000
         else:
             rows = np.random.default_rng(run).choice(60000, 1000, replace=False)
             X, m = load(name).X[np.sort(rows)], 3000
@@ -65,8 +47,8 @@ class RankNeeded(Experiment):
         if method == "PCA":
             return {"value": pca_rank(X, pairs, float(delta)), "seconds": 0.0}
         metric = self.methods[method].make().set_params(delta=float(delta))
-        seconds = timed(lambda: metric.fit(X, pairs=pairs, similar=np.ones(len(pairs), dtype=bool)))
-        worst = isometry_constant(metric.transform(X), X, pairs)
+        seconds = timed(lambda: metric.fit(X, pairs=pairs))
+        worst = float(np.abs(distortions(metric, X, pairs) - 1).max())
         return {"value": metric.components_.shape[0], "seconds": seconds, "isometry": worst}
 
 

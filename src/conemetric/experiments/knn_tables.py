@@ -88,6 +88,7 @@ FROBMETRIC_TABLE1 = KnnTable(
         "PCA": Method(),
         "FrobMetric": ours("FrobMetric", grid=KAPPAS, tol=1e-2),
         "FrobMetric, default C": ours("FrobMetric"),
+        "FrobMetric, 10 impostors": ours("FrobMetric", n_impostors=10),
     },
     published=published_table(SHEN_COLUMNS, SHEN_PUBLISHED),
     grids={("wine", "FrobMetric"): WINE_KAPPAS},
