@@ -69,17 +69,25 @@ def shrink(S, threshold, rank_guess=None):
             if float(values[-1]) <= threshold:
                 return _positive(values - threshold, vectors)
             k *= 2
-    values, vectors = namespace(S).linalg.eigh(S)
-    return _positive(_reversed(values) - threshold, _reversed(vectors))
+    values, vectors = eigh(S)
+    return _positive(values - threshold, vectors)
+
+
+def eigh(S):
+    """All eigenvalues, descending, and the eigenvectors.
+
+    On a GPU single precision is decomposed in double, which is faster there (1.4 against 2.4 ms at D = 164 on an H200).
+    """
+    if is_torch(S):
+        values, vectors = namespace(S).linalg.eigh(S.double() if S.is_cuda else S)
+        return values.to(S.dtype).flip(0), vectors.to(S.dtype).flip(1)
+    values, vectors = np.linalg.eigh(S)
+    return values[::-1], vectors[:, ::-1]
 
 
 def _positive(values, vectors):
     keep = int((values > 0).sum())
     return PSDPart(values[:keep], vectors[:, :keep])
-
-
-def _reversed(array):
-    return array.flip(-1) if is_torch(array) else array[..., ::-1]
 
 
 def leading_eigenpair(S, start=None, tol=0.0):
@@ -105,8 +113,8 @@ def leading_eigenpairs(S, k, start=None, tol=0.0):
         S = S.toarray()
     explicit = hasattr(S, "dtype") and (is_torch(S) or isinstance(S, np.ndarray))
     if explicit and (n <= PARTIAL_FROM or k > n // 10):
-        values, vectors = namespace(S).linalg.eigh(S)
-        return _reversed(values)[:k], _reversed(vectors)[:, :k]
+        values, vectors = eigh(S)
+        return values[:k], vectors[:, :k]
     if is_torch(S):
         return _leading_torch(S, k, start)
     try:
@@ -115,8 +123,8 @@ def leading_eigenpairs(S, k, start=None, tol=0.0):
     except ArpackNoConvergence:
         if not explicit:
             raise
-        values, vectors = np.linalg.eigh(S)
-        values, vectors = values[-k:], vectors[:, -k:]
+        values, vectors = eigh(S)
+        values, vectors = values[:k], vectors[:, :k]
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order]
 
@@ -125,8 +133,8 @@ def _leading_torch(S, k, start):
     import torch
 
     if S.is_cuda and S.shape[0] <= 2048:  # the device's full decomposition is faster than many small launches
-        values, vectors = torch.linalg.eigh(S)
-        return values.flip(0)[:k], vectors.flip(1)[:, :k]
+        values, vectors = eigh(S)
+        return values[:k], vectors[:, :k]
     rng = np.random.default_rng(0)
     block = like(rng.standard_normal((S.shape[0], k)), S)
     if start is not None:
@@ -140,8 +148,7 @@ def factor(M, rtol=None):
     Eigenvalues below ``rtol`` times the largest (default: D times the machine precision) count as zero. The entry of largest
     magnitude in each column is positive.
     """
-    values, vectors = namespace(M).linalg.eigh(M)
-    return _signed_factor(_reversed(values), _reversed(vectors), rtol)
+    return _signed_factor(*eigh(M), rtol)
 
 
 def canonical_factor(L, rtol=None):
