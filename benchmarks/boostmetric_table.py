@@ -64,7 +64,7 @@ def chosen_error(metric, train, validation, test):
     checked = {stage for stage in range(n_stages) if (stage % metric.max_iter) + 1 in CHECKED or stage == n_stages - 1}
     best = (np.inf, None, None)
     for stage, components in enumerate(metric.staged_metrics()):
-        if stage in checked:
+        if stage in checked and len(components):
             error = knn_error(Fixed(components), *train, *validation)
             if error <= best[0]:
                 best = (error, stage + 1, components)

@@ -18,7 +18,7 @@ from conemetric.constraints import triplets_from_labels
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@parametrize_with_checks([BoostMetric(max_iter=30), BoostMetric(loss="logistic", solver="corrective", n_passes=2, max_iter=5)])
+@parametrize_with_checks([BoostMetric(max_iter=20), BoostMetric(loss="logistic", solver="corrective", n_passes=2, max_iter=5)])
 @pytest.mark.filterwarnings("ignore:.*targets")
 def test_follows_scikit_learn(estimator, check):
     check(estimator)
@@ -29,30 +29,33 @@ def iris():
     return load_iris(return_X_y=True)
 
 
-@pytest.fixture(scope="module")
-def circles():
+def concentric_circles(n_per_class, noise):
     """Four concentric circles in two dimensions, and eight dimensions of noise."""
     rng = np.random.default_rng(0)
-    y = np.repeat(np.arange(4), 60)
+    y = np.repeat(np.arange(4), n_per_class)
     angle = rng.uniform(0, 2 * np.pi, len(y))
     plane = (1 + y)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-    return np.hstack([plane, rng.normal(size=(len(y), 8))]), y
+    return np.hstack([plane, noise * rng.normal(size=(len(y), 8))]), y
 
 
-def test_finds_the_informative_plane(circles):
-    X, y = circles
-    metric = BoostMetric(max_iter=100, n_targets=5, n_impostors=5).fit(X, y)
-    values = np.sort((metric.components_**2).sum(axis=1))[::-1]
+@pytest.fixture(scope="module")
+def circles():
+    return concentric_circles(100, 1.0)
+
+
+def test_finds_the_informative_plane():
+    metric = BoostMetric(max_iter=60).fit(*concentric_circles(150, 2.0))
+    values = (metric.components_**2).sum(axis=1)
     assert values[:2].sum() > 0.95 * values.sum()
-    assert (metric.components_[:2, :2] ** 2).sum() > 0.95 * (metric.components_[:2] ** 2).sum()
+    assert (metric.components_[:2, :2] ** 2).sum() > 0.95 * values[:2].sum()
 
 
 VARIANTS = [
-    {"loss": loss, "solver": solver, "n_passes": passes, "v": 1e-2 if loss == "hinge" else 1e-7}
-    for loss in ("exponential", "logistic", "hinge")
+    {"loss": loss, "solver": solver, "n_passes": passes}
+    for loss in ("exponential", "logistic")
     for solver in ("stagewise", "corrective")
     for passes in (1, 2)
-]
+] + [{"loss": "hinge", "v": 0.05, "n_passes": passes, "n_targets": 1, "n_impostors": 1} for passes in (1, 2)]
 
 
 @pytest.mark.parametrize("parameters", VARIANTS, ids=lambda p: "-".join(str(value) for value in p.values()))
@@ -62,7 +65,7 @@ def test_every_variant_improves_on_the_euclidean_metric(circles, parameters):
     before = knn.fit(X[few], y[few]).score(X[~few], y[~few])
     metric = BoostMetric(max_iter=15, **parameters).fit(X[few], y[few])
     after = knn.fit(metric.transform(X[few]), y[few]).score(metric.transform(X[~few]), y[~few])
-    assert after > before + 0.05
+    assert after > before + 0.03
     assert metric.n_passes_ == parameters["n_passes"]
     assert metric.n_iter_ <= 15 * metric.n_passes_
     assert np.array_equal(np.unique(metric.history_["pass"]), np.arange(metric.n_passes_))
@@ -81,7 +84,9 @@ def test_labels_and_triplets_give_the_same_metric_in_both_libraries(iris, asarra
         assert_allclose(metric.objective_, reference.objective_, rtol=1e-4)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"solver": "corrective"}, {"loss": "hinge", "v": 0.02}, {"n_passes": 2}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"solver": "corrective"}, {"loss": "hinge", "v": 0.5, "n_targets": 1, "n_impostors": 1}, {"n_passes": 2}]
+)
 def test_the_last_stage_is_the_metric(circles, parameters):
     X, y = circles
     metric = BoostMetric(**{"max_iter": 10, **parameters}).fit(X, y)

@@ -90,9 +90,9 @@ class ExponentialLoss(BoostingLoss):
         xp = self.operator.xp
         shift = -margins.min()
         u = xp.exp(-margins - shift)
-        total = u.sum()
+        total = u.sum(dtype=xp.float64)
         u /= total
-        shift, total, captured = _floats(xp, shift, total, u @ margins)
+        shift, total, captured = _floats(xp, float64(shift), total, (u * margins).sum(dtype=xp.float64))
         return shift + np.log(total), u, captured
 
     def slope(self, margins, change, weight):
@@ -112,7 +112,7 @@ class LogisticLoss(BoostingLoss):
         xp = self.operator.xp
         loss = xp.logaddexp(xp.zeros_like(margins), -margins)
         u = xp.exp(-margins - loss)
-        loss, captured = _floats(xp, loss.sum(), u @ margins)
+        loss, captured = _floats(xp, loss.sum(dtype=xp.float64), (u * margins).sum(dtype=xp.float64))
         return loss, u, captured
 
     def slope(self, margins, change, weight):
