@@ -19,8 +19,8 @@ from conemetric import DMLEig, LMNNEig
 from conemetric.datasets import load
 from conemetric.evaluation.knn import Split, evaluate, preprocessing
 
-# scaling read off the paper's Euclidean column; its numbers of triplets say that splits are stratified, and that its optdigits are the
-# 3,823 rows of the official training set (2,680 of them to train on)
+# scaling read off the paper's Euclidean column; its numbers of triplets say that splits are stratified, and that its optdigits
+# are the 3,823 rows of the official training set (2,680 of them to train on)
 SETS = {
     "wine": (preprocessing(standardise=True), (3.46, 1.35, 1.30, 2.88, 1.87)),
     "iris": (preprocessing(standardise=True), (5.11, 3.11, 1.15, 4.00, 2.30)),
