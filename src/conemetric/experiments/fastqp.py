@@ -28,8 +28,8 @@ class RelativeComparisonTimes(Experiment):
         data = load(column)
         D = data.X.shape[1]
         triplets = labelled_triplets(data.y, 3 * len(data.y), run)
-        transform = np.random.default_rng(run).normal(size=(D, D)) if method == "random L" else None
-        metric = self.methods[method].make().set_params(transform=transform)
+        basis = np.random.default_rng(run).normal(size=(D, D)) if method == "random L" else None
+        metric = self.methods[method].make().set_params(basis=basis)
         metric.fit(data.X, triplets=triplets)
         began = time.perf_counter()
         metric.fit(data.X, triplets=triplets)
