@@ -178,7 +178,7 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         n = X.shape[0]
         if self.n_neighbors >= n:
             raise ValueError(f"n_neighbors={self.n_neighbors} needs more than the {n} samples of X; lower it.")
-        if not bool((X != X[:1]).any()):
+        if not bool((X[:1] != X).any()):
             raise ValueError("All samples of X coincide; there is nothing to unfold.")
         if self.n_components >= n:
             raise ValueError(f"n_components={self.n_components} must be less than the {n} samples of X; lower it.")

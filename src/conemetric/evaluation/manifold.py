@@ -132,8 +132,8 @@ def local_spread(X, embedding, n_neighbors=6):
     """ALSTD, ALED, ALCD and GSCD of an embedding.
 
     The patch of point i is i with its ``n_neighbors`` nearest neighbours in X, as embedded. Its first principal component is
-    the principal spread direction p_i, with standard deviation s_i. Over the patch of i, the local standard and extreme deviation are
-    those of s_j, and the local consistence is the mean of abs(p_i' p_j) over the neighbours.
+    the principal spread direction p_i, with standard deviation s_i. Over the patch of i, the local standard and extreme
+    deviation are those of s_j, and the local consistence is the mean of abs(p_i' p_j) over the neighbours.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class VarianceUnfolding(SpectralDual):
         return Y * ((self.b.mean() or 1.0) / self.operator.forward_factor(Y).mean()) ** 0.5
 
     def leading_eigenpairs(self, u, k):
-        """The k largest eigenvalues of K(u) and their eigenvectors; on the host, by products with the sparse A*(u) if n is large."""
+        """The k largest eigenvalues of K(u) and their eigenvectors, on the host by products with the sparse A*(u)."""
         n = self.operator.n_features
         if self.operator.xp is np and self.operator.ignores_constants and n > spectral.PARTIAL_FROM and k <= n // 10:
             laplacian = self.operator.sparse_adjoint(u)

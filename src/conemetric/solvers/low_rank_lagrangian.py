@@ -74,7 +74,7 @@ class LowRankLagrangian(Solver):
         line = Line(problem, Y, u, mu)
         memory = UnboundedMemory(self.memory, xp)
         g = line.gradient()
-        for used in range(self.inner_iter):
+        for used in range(1, self.inner_iter + 1):  # noqa: B007
             size, length = to_numpy(xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])).tolist()
             if size <= 2 * accuracy * length:
                 break
@@ -89,7 +89,7 @@ class LowRankLagrangian(Solver):
             new = line.gradient()
             memory.add((step * direction).reshape(-1), (new - g).reshape(-1))
             g = new
-        return line.Y, used + 1, size / (2 * length)
+        return line.Y, used, size / (2 * length)
 
     def _reshape(self, problem, Y, point, mu, accuracy):
         """Y in its principal axes without the columns that vanished, and with those along which the Lagrangian still falls."""
