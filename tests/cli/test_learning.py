@@ -113,7 +113,7 @@ def test_many_rows_are_subsampled_and_said_so(run, tmp_path):
     args = ("--max-rows", "500", "--max-test-rows", "700", "--method", "frob", "--out", tmp_path / "out", "--json")
     result = run("learn", tmp_path / "many.npz", *args)
     assert result.code == 0 and result.json["before"]["held_out"] == pytest.approx(700, abs=3)
-    assert any(re.match(r"Learned from 50\d of 6,30\d training rows", note) for note in result.json["notes"])
+    assert any(re.match(r"Learned from (500|499|498) of 6,30\d training rows", note) for note in result.json["notes"])
 
 
 # ---- what is refused, in one line

@@ -169,7 +169,7 @@ class Labelled:
 
 
 def sample_by_class(y, n, rng):
-    """About n row numbers, sorted, each class in proportion; of a class of two or more, at least one is left out.
+    """At most n row numbers, sorted, each class in proportion; of a class of two or more, at least one is left out.
 
     Examples
     --------
@@ -186,7 +186,8 @@ def sample_by_class(y, n, rng):
     counts = np.unique(y, return_counts=True)[1]
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     take = np.minimum(np.round(counts * n / len(y)).astype(int), counts - 1)
-    return np.sort(np.concatenate([order[start : start + k] for start, k in zip(first, take, strict=True)]))
+    rows = np.concatenate([order[start : start + k] for start, k in zip(first, take, strict=True)])
+    return np.sort(rng.permutation(rows)[:n])  # rounding up in many classes may have taken a few too many
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,26 @@
+"""
+Same or different: learning from pairs
+======================================
+
+Pairs of rows, marked same or not, are all that `DMLEig` needs. Half of them teach, the other half judge.
+"""
+
+import numpy as np
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
+
+from conemetric import DMLEig
+from conemetric.plotting import VerificationDisplay
+
+X, y = load_wine(return_X_y=True)
+X = StandardScaler().fit_transform(X)
+pairs = np.random.default_rng(0).integers(len(X), size=(1000, 2))
+pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+same = y[pairs[:, 0]] == y[pairs[:, 1]]
+
+metric = DMLEig().fit(X, pairs=pairs[::2], similar=same[::2])
+VerificationDisplay.from_estimator(metric, X, pairs[1::2], same[1::2])
+
+# %%
+# The certificate bounds the smallest distance any metric could give the closest different pair.
+print(metric.certificate_)
