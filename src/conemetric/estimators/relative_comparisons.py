@@ -147,8 +147,9 @@ class RelativeComparisons(MahalanobisMetric):
         X, triplets = self._validate_triplets(X, y, triplets)
         host, chosen = to_numpy(X).astype(np.float64, order="C"), to_numpy(triplets)
         A, mapped, gram = self._map(host)
-        C = self._scaled_C(host, chosen, gram) if self.C == "scale" else self.C
-        problem = RelativeComparison(from_triplets(mapped, chosen), C, gram, memory=get_config()["working_memory"] * 2**20)
+        operator = from_triplets(mapped, chosen)
+        C = self._scaled_C(operator, host, gram, chosen) if self.C == "scale" else self.C
+        problem = RelativeComparison(operator, C, gram, memory=get_config()["working_memory"] * 2**20)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         result = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed).solve(problem, callback=self._progress())
         w = result.primal_point
@@ -190,10 +191,11 @@ class RelativeComparisons(MahalanobisMetric):
             )
         return K
 
-    def _scaled_C(self, X, triplets, gram):
-        """The C of `FrobMetric`, whose loss is a mean, for the sum here; distances are those of the kernel where there is one."""
-        points = spectral.factor(gram) if callable(self.basis) else X
-        return scaled_C(from_triplets(points, triplets)) / len(triplets)
+    def _scaled_C(self, operator, X, gram, triplets):
+        """The C of `FrobMetric`, whose loss is a mean, for the sum here; distances are those of X, or of the kernel."""
+        if self.basis is not None:
+            operator = from_triplets(spectral.factor(gram) if callable(self.basis) else X, triplets)
+        return scaled_C(operator) / len(triplets)
 
     def _features(self, X):
         if self.kernel_points_ is None:
