@@ -38,11 +38,11 @@ def test_gradient_and_line_search(equality, sigma):
     slope = (value(problem, Y + h * Z, u, mu) - value(problem, Y - h * Z, u, mu)) / (2 * h)
     assert (g * Z).sum() == pytest.approx(slope, rel=1e-6)
     before = value(problem, Y, u, mu)
-    step = line.search(-g)
+    step = line.search(-g, g)
     assert step > 0 and value(problem, line.Y, u, mu) < before
     assert abs((line.gradient() * g).sum()) <= 0.11 * (g * g).sum()
     np.testing.assert_allclose(line.margins, problem.operator.forward_factor(line.Y), rtol=1e-9, atol=1e-9)
-    assert Line(problem, Y, u, mu).search(g) is None
+    assert Line(problem, Y, u, mu).search(g, g) is None
 
 
 @pytest.mark.parametrize("equality", [False, True])

@@ -314,4 +314,4 @@ def landmark_basis(X, landmarks, n_neighbors):
         ridge = 1e-9 * energy.trace() / n * sparse.eye_array(len(others), format="csc")
         Q[others] = -splu(energy[np.ix_(others, others)].tocsc() + ridge).solve(energy[np.ix_(others, landmarks)].toarray())
     U, singular, _ = np.linalg.svd(Q - Q.mean(0), full_matrices=False)
-    return U[:, singular > 1e-9 * singular[0]]
+    return U[:, singular > 1e-6 * singular[0]]
