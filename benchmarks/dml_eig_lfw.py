@@ -24,7 +24,7 @@ HEIGHT, WIDTH, CELL = 62, 47, 8
 def lbp(images):
     """Histograms of uniform binary patterns (8 neighbours, radius 1) in cells of CELL x CELL pixels."""
     features = []
-    for image in images.reshape(-1, HEIGHT, WIDTH):
+    for image in images.astype(np.uint8).reshape(-1, HEIGHT, WIDTH):
         codes = local_binary_pattern(image, 8, 1, "nri_uniform").astype(int)
         cells = [
             np.bincount(codes[i : i + CELL, j : j + CELL].ravel(), minlength=59)

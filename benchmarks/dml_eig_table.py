@@ -10,10 +10,11 @@ import time
 import warnings
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline
 
 from conemetric import DMLEig, LMNNEig
 from conemetric.datasets import load
@@ -28,14 +29,16 @@ SETS = {
     "optdigits": (preprocessing(), (1.67, 1.45, 0.22, 1.43, 0.42)),
     "orl56x46": (preprocessing(n_components=64), (6.67, 1.67, 1.24, 1.67, 1.76)),
 }
-GAMMAS = (0.1, 0.5, 0.9)
+GAMMAS, RIDGES = (0.1, 0.5, 0.9), (1e-8, 1e-2, 1e-1)
 
 
-def tuned_gamma(X, y, split, prepare):
-    """gamma of LMNN-eig by three-fold cross-validation on the training part, as in the paper (of the first split only)."""
+def tuned(estimator, grid, X, y, split, prepare):
+    """The estimator with its trade-off chosen by three-fold cross-validation on the training part (of the first split only)."""
     Z = prepare.fit_transform(X[split.train])
-    search = GridSearchCV(make_pipeline(LMNNEig(tol=1e-2), KNeighborsClassifier(3)), {"lmnneig__gamma": GAMMAS}, cv=3)
-    return search.fit(Z, y[split.train]).best_params_["lmnneig__gamma"]
+    pipeline = Pipeline([("metric", clone(estimator).set_params(tol=1e-2)), ("knn", KNeighborsClassifier(3))])
+    search = GridSearchCV(pipeline, {f"metric__{name}": values for name, values in grid.items()}, cv=3).fit(Z, y[split.train])
+    chosen = {name: search.best_params_[f"metric__{name}"] for name in grid}
+    return chosen, estimator.set_params(**chosen)
 
 
 def plain(estimator, X, y, split, prepare):
@@ -64,11 +67,12 @@ def main():
         folds = StratifiedShuffleSplit(args.runs, test_size=0.3, random_state=0).split(X, y)
         splits = [Split(train, train[:0], test) for train, test in folds]
         DMLEig(tol=0.5).fit(X[:60], np.arange(60) % 2)  # compile before timing
-        gamma = tuned_gamma(X, y, splits[0], prepare)
+        gamma, lmnn_eig = tuned(LMNNEig(), {"gamma": GAMMAS}, X, y, splits[0], prepare)
+        ridge, dml_eig = tuned(DMLEig(), {"ridge": RIDGES}, X, y, splits[0], prepare)
         methods = {
             "Euclidean": (None, (euclid, np.nan)),
-            "DML-eig": (DMLEig(), (dml, dml_sd)),
-            f"LMNN-eig {gamma}": (LMNNEig(gamma), (lmnn, lmnn_sd)),
+            f"DML-eig {ridge['ridge']:g}": (dml_eig, (dml, dml_sd)),
+            f"LMNN-eig {gamma['gamma']:g}": (lmnn_eig, (lmnn, lmnn_sd)),
         }
         for label, (estimator, (published, sd)) in methods.items():
             outcomes = [evaluate(estimator, X, y, split, prepare=prepare) for split in splits]

@@ -1,0 +1,92 @@
+"""DML-eig beside pyDML's DML_eig: seconds, and the unsmoothed objective each reaches.
+
+pyDML needs an environment of its own (numpy 1.23, Cython < 3, scipy < 1.12); ``--peer`` names its Python. It takes all pairs
+of equal and of different labels, so its time grows with the square of the points: it gets ``--points`` rows, and its time for
+the whole set is extrapolated by the number of pairs. It is also timed on every row with our local pairs put in their place. It
+returns S where M = R^-T S R^-1 is meant; that is mapped back here before the objectives are compared.
+
+    CONEMETRIC_DATA=... python benchmarks/dml_eig_pydml.py --peer /path/to/python [--data optdigits] [--points 150]
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+WORKER = """
+import sys, time
+import numpy as np
+from dml import DML_eig
+data = np.load(sys.argv[1])
+X, y = data["X"], data["y"]
+if "pairs" in data:  # the same constraints as ours; its loop over pairs loses the first of each point
+    def local(y):
+        return tuple(
+            np.concatenate([p[np.unique(p[:, 0], return_index=True)[1]], p]) for p in (data["pairs"][data["similar"]],
+            data["pairs"][~data["similar"]])
+        )
+    DML_eig._label_to_similarity_set = staticmethod(local)
+began = time.perf_counter()
+model = DML_eig().fit(X, y)
+np.savez(sys.argv[2], S=model.metric(), seconds=time.perf_counter() - began)
+"""
+
+
+def peer(python, **arrays):
+    """Seconds and S of pyDML in its own interpreter."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, result, script = (str(Path(folder) / name) for name in ("in.npz", "out.npz", "worker.py"))
+        np.savez(given, **arrays)
+        Path(script).write_text(WORKER)
+        subprocess.run([python, script, given, result], check=True, stdout=sys.stderr, env={})
+        with np.load(result) as found:
+            return float(found["seconds"]), found["S"]
+
+
+def main():
+    from sklearn.decomposition import PCA
+
+    from conemetric import DMLEig
+    from conemetric.datasets import load
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", required=True)
+    parser.add_argument("--data", default="optdigits,mnist")
+    parser.add_argument("--points", type=int, default=150)
+    args = parser.parse_args()
+    for name in args.data.split(","):
+        data = load(name)
+        X, y = data.X[: data.n_train].astype(float), data.y[: data.n_train]
+        if name == "mnist":
+            X, y = PCA(64, random_state=0).fit_transform(X[:10000]), y[:10000]
+        DMLEig(tol=0.5).fit(X[:100], y[:100])  # compile before timing
+        began = time.perf_counter()
+        ours = DMLEig().fit(X, y)
+        seconds = time.perf_counter() - began
+        c = ours.certificate_
+        print(f"{name}: {X.shape[0]} x {X.shape[1]}, {int((~ours.similar_).sum())} dissimilar pairs", flush=True)
+        print(
+            f"  conemetric          {seconds:10.2f} s   objective {ours.objective_:.4e}   certified gap {c.relative_gap:.1e}",
+            flush=True,
+        )
+        took, S = peer(args.peer, X=X, y=y, pairs=ours.pairs_, similar=ours.similar_)
+        values, vectors = np.linalg.eigh(ours.similar_scatter_)
+        root = vectors / values**0.5 @ vectors.T
+        M = root @ (S / np.trace(S)) @ root
+        d = X[ours.pairs_[:, 0]] - X[ours.pairs_[:, 1]]
+        reached = np.einsum("ri,ij,rj->r", d, M, d)[~ours.similar_].min()
+        print(f"  pyDML, local pairs  {took:10.2f} s   objective {reached:.4e}   {took / seconds:.1f}x our time", flush=True)
+        took, _ = peer(args.peer, X=X[: args.points], y=y[: args.points])
+        whole = took * (len(X) / args.points) ** 2
+        print(
+            f"  pyDML, all pairs    {took:10.2f} s for {args.points} rows: {whole:.0f} s for all, {whole / seconds:.0f}x ours",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
