@@ -2,7 +2,7 @@
 Compressive sensing of a moving blob
 ====================================
 
-A Gaussian blob at any place of a 32 x 32 image is measured by a few linear functionals and found again by manifold iterative
+A Gaussian blob at any place of a 16 x 16 image is measured by a few linear functionals and found again by manifold iterative
 pursuit. The measurements are learned by NuMax on the blobs centred at even pixels and tested on the others, against random ones.
 """
 
@@ -12,13 +12,13 @@ import numpy as np
 from conemetric import delta_path
 from conemetric.evaluation.compressive import manifold_pursuit, measure, translating_images
 
-images, positions = translating_images("blob", side=32, size=6)
+images, positions = translating_images("blob", side=16, size=3)
 train = (positions % 2 == 0).all(1)
 print(f"{train.sum()} training images, {(~train).sum()} test images")
 
 path = delta_path(images[train], [0.6, 0.4, 0.2], tol=0.01)
 rng = np.random.default_rng(0)
-test = rng.choice(np.flatnonzero(~train), 150, replace=False)
+test = rng.choice(np.flatnonzero(~train), 100, replace=False)
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
 for axis, snr_db in zip(axes, (20, 6), strict=True):
     errors = {"NuMax": [], "random": []}
