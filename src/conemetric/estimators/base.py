@@ -153,7 +153,7 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return X
 
     def get_mahalanobis_matrix(self):
-        """The learned matrix M, positive semidefinite, n_features_in_ x n_features_in_."""
+        """The learned matrix M, positive semidefinite, with ``n_features_in_`` rows and columns."""
         check_is_fitted(self)
         return self.components_.T @ self.components_
 

@@ -84,7 +84,7 @@ class DMLEig(_EigenvalueMetric):
         The smallest squared distance of a dissimilar pair. 0 when one such pair coincides: every metric is then optimal, and
         the one learned is that of the other pairs.
     certificate_ : Certificate
-        Of a maximisation, so with both signs changed: ``primal`` = -objective_, ``-dual`` = proven upper bound on the optimum.
+        Of a maximisation, so with both signs changed: ``primal = -objective_``, ``-dual`` = proven upper bound on the optimum.
     n_iter_, history_
         Iterations, and scalars per iteration.
     multipliers_ : array (m,)

@@ -203,7 +203,7 @@ class RelativeComparisons(MahalanobisMetric):
         return like(self._kernel(to_numpy(X), to_numpy(self.kernel_points_)), X)
 
     def get_mahalanobis_matrix(self):
-        """The learned matrix M = A diag(w) A', n_features_in_ x n_features_in_; a kernel has none in the space of X."""
+        """The learned matrix M = A diag(w) A', with ``n_features_in_`` rows and columns; a kernel has none in the space of X."""
         if getattr(self, "kernel_points_", None) is not None:
             raise ValueError(
                 "The metric of a kernel lives in the kernel's feature space and has no matrix in the space of X; "

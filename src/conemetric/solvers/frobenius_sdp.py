@@ -26,7 +26,7 @@ class FrobeniusSDPResult:
     multipliers : array (m,)
         One per constraint, nonnegative for inequalities.
     certificate : Certificate
-        Objective of X, proven lower bound on the optimum, worst constraint violation relative to max |b|, status.
+        Objective of X, proven lower bound on the optimum, worst constraint violation relative to the largest entry of b, status.
     n_iter : int
     history : dict of arrays
     """
@@ -55,7 +55,7 @@ def solve_frobenius_sdp(C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=50
     equality : bool or boolean array (m,), default=False
         Which constraints are equalities.
     tol : float, default=1e-6
-        Largest relative gap, and largest violation relative to max |b|, at which to stop.
+        Largest relative gap, and largest violation relative to the largest entry of b, at which to stop.
     max_iter : int, default=5000
     start : array (m,), default=None
         Multipliers to begin from.
