@@ -1,11 +1,11 @@
 """Fits one method on every data file of a folder and says how long it took; runs inside the peer's own environment.
 
-    python peer_worker.py METHOD FOLDER
+    python peer_worker.py METHOD FOLDER LIMIT
 
 FOLDER holds data0.npz, data1.npz ... with X and y; the linear maps go to components0.npz ... beside them. Prints one JSON line
 per file: seconds of processor time over all threads (which a busy machine does not distort) and by the clock, and peak memory in
-MiB above what the imports and the data take. Every method is first fitted once on 60 rows, so that nobody pays for imports and
-compilation.
+MiB above what the imports and the data take. Ends after LIMIT processor seconds. Every method is first fitted once on 60 rows,
+so that nobody pays for imports and compilation.
 """
 
 import json
@@ -100,7 +100,8 @@ METHODS = {
 
 
 def main():
-    method, folder = sys.argv[1], Path(sys.argv[2])
+    method, folder, limit = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     warnings.simplefilter("ignore")
     fit = METHODS[method]
     for run in range(len(list(folder.glob("data*.npz")))):

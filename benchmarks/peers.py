@@ -9,6 +9,7 @@ Times are processor seconds. The last column says, for each peer, how much less 
 import argparse
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -86,11 +87,11 @@ def measure(method, name, runs, environments, limit):
         for run, (X, y, _, _) in enumerate(parts):
             np.savez(Path(scratch) / f"data{run}.npz", X=X, y=y)
         try:
-            command = [python, str(WORKER), method, scratch]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=True)
-        except subprocess.TimeoutExpired:
-            return [{"failure": f"not done after {limit:g} s"}]
+            command = [python, str(WORKER), method, scratch, str(limit)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
         except subprocess.CalledProcessError as error:
+            if error.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+                return [{"failure": f"not done after {limit} s of processor time"}]
             return [{"failure": (error.stderr.strip().splitlines() or ["no message"])[-1][:150]}]
         lines = [line for line in done.stdout.splitlines() if line.startswith('{"seconds"')]
         maps = [np.load(Path(scratch) / f"components{run}.npz")["components"] for run in range(runs)]
@@ -127,7 +128,7 @@ def main():
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--out", type=Path, default=Path("peers.json"))
     parser.add_argument("--environments", type=Path, default=Path("peer-environments"))
-    parser.add_argument("--limit", type=float, default=300, help="seconds after which a method is given up")
+    parser.add_argument("--limit", type=int, default=300, help="processor seconds after which a method is given up")
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else []
     known = {(r["dataset"], r["method"]) for r in results}
