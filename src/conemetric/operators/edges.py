@@ -6,7 +6,6 @@
 `ReducedEdges` is the same operator on kernels K = Q M Q' spanned by the columns of Q (landmarks).
 """
 
-import warnings
 from functools import cached_property
 
 import numpy as np
@@ -48,7 +47,7 @@ class EdgeOperator(Operator):
         start = np.searchsorted(ends[order], np.arange(n_points + 1))
         # the adjacency matrix in compressed rows: entry k joins its row to _neighbour[k] by the edge _number[k]
         self._start = self._index(start, self.xp.int32)
-        self._neighbour = self._index(others[order], self.xp.int32)
+        self._row, self._neighbour = (self._index(points[order], self.xp.int32) for points in (ends, others))
         self._number = self._index(number[order], self.xp.int64)
         self._a, self._b = (self._index(column, self.xp.int32) for column in self.edges.T)
 
@@ -78,7 +77,10 @@ class EdgeOperator(Operator):
 
     def adjoint_product(self, u, Y):
         """A*(u) Y without forming A*(u)."""
-        return self._degrees(u)[:, None] * Y - self._adjacency(u[self._number]) @ Y
+        if self.xp is np:
+            return self._degrees(u)[:, None] * Y - self._adjacency(u[self._number]) @ Y
+        flow = u[self._number, None] * (Y[self._row] - Y[self._neighbour])
+        return self.xp.segment_reduce(flow, "sum", offsets=self._start64, initial=0)
 
     def sparse_adjoint(self, u):
         """A*(u) as a SciPy sparse matrix (on the host only)."""
@@ -95,12 +97,9 @@ class EdgeOperator(Operator):
         return self._start.long()
 
     def _adjacency(self, w):
+        """The weighted adjacency matrix as a SciPy sparse matrix (on the host only)."""
         shape = (self.n_points, self.n_points)
-        if self.xp is np:
-            return sparse.csr_array((w, self._neighbour, self._start), shape)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-            return self.xp.sparse_csr_tensor(self._start, self._neighbour, w, shape, check_invariants=False)
+        return sparse.csr_array((w, self._neighbour, self._start), shape)
 
     def subset(self, index):
         return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self._zero)
