@@ -74,8 +74,8 @@ def main():
         theirs, objective = exact_by_cvxpy(model, X, args.solver)
         ratio, difference = theirs[1] / ours[1], model.objective_ / objective - 1
         print(
-            f"CVXPY + {args.solver:16} {theirs[0]:8.1f} s {theirs[1]:8.1f} s   objective {objective:.6e}   {ratio:.0f} times as long, "
-            f"ours {difference:+.1e}"
+            f"CVXPY + {args.solver:16} {theirs[0]:8.1f} s {theirs[1]:8.1f} s   objective {objective:.6e}   {ratio:.0f} times, "
+            f"our objective {difference:+.1e}"
         )
 
 
