@@ -46,7 +46,7 @@ class VarianceUnfolding(SpectralDual):
         self.operator, self.sigma, self.equality = operator, float(sigma), bool(equality)
         self.b = like(b, operator.empty_constraint_vector())
         self.linear = -self.b
-        self.lower, self.upper = -np.inf if equality else 0.0, np.inf
+        self.lower, self.upper, self.bounded = -np.inf if equality else 0.0, np.inf, not equality
         self.size = float(self.b.max()) or 1.0
 
     def cost_product(self, Y):

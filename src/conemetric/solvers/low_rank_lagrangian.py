@@ -41,7 +41,16 @@ class LowRankLagrangian(Solver):
     max_iter: int = 100
     inner_iter: int = 2000
     memory: int = 20
-    requires: ClassVar[tuple[str, ...]] = ("b", "cost_product", "evaluate", "primal_value", "project", "sigma", "start_factor")
+    requires: ClassVar[tuple[str, ...]] = (
+        "b",
+        "bounded",
+        "cost_product",
+        "evaluate",
+        "primal_value",
+        "project",
+        "sigma",
+        "start_factor",
+    )
 
     def _steps(self, problem, start):
         b, forward = problem.b, problem.operator.forward_factor
@@ -122,7 +131,7 @@ class UnboundedMemory(CurvatureMemory):
         size, slot = self.size, self.order[-1]
         self.rows[-1] = g
         changed = [slot, size + slot, 2 * size]
-        products = to_numpy(self.rows @ self.rows[changed].T)
+        products = to_numpy(self.rows @ self.xp.stack([self.rows[row] for row in changed]).T)
         self._gram[:, changed], self._gram[changed] = products, products.T
         used = [*self.order, *(size + slot for slot in self.order), 2 * size]
         coefficients = two_loop(self._gram[np.ix_(used, used)], len(self.order))
@@ -151,25 +160,31 @@ class Line:
         xp, forward = p.operator.xp, p.operator.forward_factor
         A0, A2 = self.margins, forward(Z)
         A1 = forward(Y + Z) - A0 - A2
-        CZ = p.cost_product(Z)
-        # <C, X> = c0 + c1 t + c2 t^2,  X = X0 + X1 t + X2 t^2, and ||X||_F^2 by traces of small products
-        YY, YZ, ZZ = Y.T @ Y, Y.T @ Z, Z.T @ Z
-        moments = [(CZ * Y).sum(), (CZ * Z).sum(), (YY * YZ).sum(), (YZ * YZ).sum(), (YZ * YZ.T).sum(), (YY * ZZ).sum()]
-        moments += [(YZ * ZZ).sum(), (ZZ * ZZ).sum(), (gradient * Z).sum()]
-        cy, cz, n1, n2, n2t, n2z, n3, n4, start = to_numpy(xp.stack(moments)).tolist()
-        # derivative of <C, X> + ||X||_F^2 / (2 sigma), by rising powers of t
-        s = 1 / p.sigma
-        poly = np.array([2 * cy + 2 * s * n1, 2 * cz + 2 * s * (n2 + n2t + n2z), 6 * s * n3, 2 * s * n4])
+        # <C, X> + ||X||_F^2 / (2 sigma) is a quartic in t, by products of Y, Z, C Z; so is the rest where multipliers are free
+        columns, multipliers = xp.concat([Y, Z, p.cost_product(Z)], 1), self.u + self.mu * (A0 - p.b)
+        rows = xp.stack([multipliers, A1, A2])
+        products = xp.concat([(columns.T @ columns).reshape(-1), (rows @ rows.T).reshape(-1), (gradient * Z).sum()[None]])
+        products, r = to_numpy(products), Y.shape[1]
+        small, of_rows, start = products[:-10].reshape(3 * r, 3 * r), products[-10:-1].reshape(3, 3), float(products[-1])
+        YY, YZ, ZZ = small[:r, :r], small[:r, r : 2 * r], small[r : 2 * r, r : 2 * r]
+        cy, cz, s = np.trace(small[:r, 2 * r :]), np.trace(small[r : 2 * r, 2 * r :]), 1 / p.sigma
+        square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
+        poly = 2 * np.array([cy + s * (YY * YZ).sum(), cz + s * square, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
+        free = not p.bounded
+        if free:
+            (_, m1, m2), (_, a11, a12), (_, _, a22) = of_rows
+            poly += [m1, 2 * m2 + self.mu * a11, 3 * self.mu * a12, 2 * self.mu * a22]
 
         def slopes(t):
             """First and second derivative at t."""
-            unclipped = self.u + self.mu * (A0 + t * (A1 + t * A2) - p.b)
-            lam = p.project(unclipped)
-            rate = A1 + 2 * t * A2
+            first, second = poly @ t ** np.arange(4), poly[1:] @ (np.arange(1, 4) * t ** np.arange(3))
+            if free:
+                return first, second
+            unclipped = multipliers + self.mu * t * (A1 + t * A2)
+            lam, rate = p.project(unclipped), A1 + 2 * t * A2
             active = xp.where(lam == unclipped, rate, 0.0)
             sums = to_numpy(xp.stack([(lam * rate).sum(), 2 * (lam * A2).sum() + self.mu * (active * rate).sum()]))
-            first = poly @ t ** np.arange(4) + sums[0]
-            return float(first), float(poly[1:] @ (np.arange(1, 4) * t ** np.arange(3)) + sums[1])
+            return first + sums[0], second + sums[1]
 
         if not start < 0:
             return None
