@@ -72,14 +72,19 @@ class BoostingLoss(Problem):
         unit = to_numpy((H * H).mean(1)).astype(np.float64) ** -0.5
         largest = MARGIN_LIMIT / (to_numpy(abs(H).max(1) if self.operator.xp is np else H.abs().amax(1)) * unit)
 
+        start = np.minimum(weights / unit, largest)
+        size = float(
+            self.evaluate(like(start * unit, H) @ H)[1].sum()
+        )  # curvature scales with it, and L-BFGS-B's first step is 1
+
         def program(x):
             w = x * unit
             loss, u, _ = self.evaluate(like(w, H) @ H)
-            return loss + self.v * w.sum(), (self.v - to_numpy(H @ u)) * unit
+            return (loss + self.v * w.sum()) / size, (self.v - to_numpy(H @ u)) * unit / size
 
-        options = {"maxcor": 30, "ftol": float(self.operator.xp.finfo(H.dtype).eps), "gtol": tol * unit.min(), "maxiter": 100}
+        eps = float(self.operator.xp.finfo(H.dtype).eps)
+        options = {"maxcor": 30, "ftol": eps, "gtol": tol * unit.min() / size, "maxiter": 100}
         bounds = optimize.Bounds(0.0, largest)
-        start = np.minimum(weights / unit, largest)
         return optimize.minimize(program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options).x * unit
 
 
