@@ -8,7 +8,6 @@ that sigma = 1e5, the value of Shen et al. (2014), is about ten times the varian
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.datasets import make_swiss_roll
 from sklearn.decomposition import PCA
 from sklearn.manifold import Isomap, LocallyLinearEmbedding
@@ -17,13 +16,6 @@ from conemetric import MaximumVarianceUnfolding
 from conemetric.evaluation.manifold import local_spread, neighbourhood_quality
 
 N_POINTS, N_NEIGHBORS, SIGMA = 500, 6, 1e5
-
-
-def grid_roll(n_along=50, n_across=10):
-    """The roll of the original demonstrations: a regular grid, rolled up."""
-    angle = 1.5 * np.pi * (1 + 2 * np.linspace(0, 1, n_along))
-    angle, height = (values.ravel() for values in np.meshgrid(angle, 30 * np.linspace(0, 1, n_across), indexing="ij"))
-    return np.column_stack([angle * np.cos(angle), height, angle * np.sin(angle)]), angle
 
 
 def embeddings(X):
@@ -39,30 +31,26 @@ def embeddings(X):
 
 
 def main():
-    for name, (X, colour) in {
-        "random": make_swiss_roll(N_POINTS, random_state=0),
-        "grid": grid_roll(),
-    }.items():
-        X = X / X.std(axis=0).mean()
-        found = embeddings(X)
-        figure, axes = plt.subplots(2, 4, figsize=(15, 7))
-        (kept, tears), panels = axes[:, 3], axes[:, :3].ravel()
-        print(f"{name:8}{'':18} mean Q   AUC    mean B   ALSTD   ALED    ALCD    GSCD")
-        for panel, (method, embedding) in zip(panels, found.items(), strict=False):
-            quality, spread = neighbourhood_quality(X, embedding), local_spread(X, embedding, N_NEIGHBORS)
-            row = (quality.Q_nx.mean(), quality.auc, quality.B_nx.mean(), spread.alstd, spread.aled, spread.alcd, spread.gscd)
-            print(f"{'':8}{method:18}" + "".join(f"{value:8.3f}" for value in row))
-            panel.scatter(*embedding.T, c=colour, s=6, cmap="viridis")
-            panel.set_title(method)
-            panel.set_aspect("equal")
-            kept.plot(quality.K, quality.Q_nx, label=method)
-            tears.plot(quality.K, quality.B_nx)
-        panels[-1].set_axis_off()
-        kept.set(xlabel="K", ylabel="Q_nx")
-        tears.set(xlabel="K", ylabel="B_nx")
-        kept.legend(fontsize=7)
-        figure.suptitle(f"Swiss roll, {name}: {len(X)} points, k = {N_NEIGHBORS}, sigma = {SIGMA:g}")
-        figure.tight_layout()
+    X, colour = make_swiss_roll(N_POINTS, random_state=0)
+    X = X / X.std(axis=0).mean()
+    figure, axes = plt.subplots(2, 4, figsize=(15, 7))
+    (kept, tears), panels = axes[:, 3], axes[:, :3].ravel()
+    print(f"{'':18}  mean Q     AUC  mean B   ALSTD    ALED    ALCD    GSCD")
+    for panel, (method, embedding) in zip(panels, embeddings(X).items(), strict=False):
+        quality, spread = neighbourhood_quality(X, embedding), local_spread(X, embedding, N_NEIGHBORS)
+        row = (quality.Q_nx.mean(), quality.auc, quality.B_nx.mean(), spread.alstd, spread.aled, spread.alcd, spread.gscd)
+        print(f"{method:18}" + "".join(f"{value:8.3f}" for value in row))
+        panel.scatter(*embedding.T, c=colour, s=6, cmap="viridis")
+        panel.set_title(method)
+        panel.set_aspect("equal")
+        kept.plot(quality.K, quality.Q_nx, label=method)
+        tears.plot(quality.K, quality.B_nx)
+    panels[-1].set_axis_off()
+    kept.set(xlabel="K", ylabel="Q_nx")
+    tears.set(xlabel="K", ylabel="B_nx")
+    kept.legend(fontsize=7)
+    figure.suptitle(f"Swiss roll: {len(X)} points, k = {N_NEIGHBORS}, sigma = {SIGMA:g}")
+    figure.tight_layout()
 
 
 if __name__ == "__main__":
