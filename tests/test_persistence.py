@@ -11,11 +11,12 @@ from safetensors.numpy import save
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from conemetric import FrobMetric, LearnedMetric, load_metric, save_metric
+from conemetric import FrobMetric, LearnedMetric, RelativeComparisons, load_metric, save_metric
 from conemetric.persistence import MetricFileError, _digest, atomic_path
 
 X, y = load_iris(return_X_y=True)
@@ -58,6 +59,8 @@ def test_what_cannot_be_folded_is_refused():
     pipeline = make_pipeline(MinMaxScaler(), FrobMetric()).fit(X, y)
     with pytest.raises(TypeError, match="MinMaxScaler cannot be folded"):
         LearnedMetric.from_estimator(pipeline)
+    with pytest.raises(ValueError, match="metric of a kernel"):
+        LearnedMetric.from_estimator(RelativeComparisons(basis=rbf_kernel).fit(X[::2], y[::2]))
     with pytest.raises(TypeError, match="KNeighborsClassifier, which is not a metric"):
         LearnedMetric.from_estimator(make_pipeline(FrobMetric(), KNeighborsClassifier()).fit(X, y))
 

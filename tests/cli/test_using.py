@@ -142,7 +142,7 @@ def test_compress_keeps_distances(run, tmp_path):
 def test_reproduce_lists_and_runs(run, tmp_path):
     listed = run("reproduce", "--list", "--json").json["experiments"]
     assert "frobmetric-table1" in {entry["name"] for entry in listed}
-    args = ("--dataset", "iris", "--method", "Euclidean", "--runs", "1", "--out", tmp_path / "r", "--json")
+    args = ("--datasets", "iris", "--methods", "Euclidean", "--runs", "1", "--out", tmp_path / "r", "--json")
     answer = run("reproduce", "frobmetric-table1", *args)
     assert json.loads(answer.out)["rows"][0]["published"] == 3.64
     assert "not a known experiment" in run("reproduce", "nonsense").err

@@ -12,12 +12,17 @@ from .app import Debug, Json, progress_bar, state
 STYLE = {"better": "green", "equal": "", "worse": "red"}
 
 
+def _names(values):
+    """Names given in one option by commas, in several, or both; None for none."""
+    return [name.strip() for value in values for name in value.split(",")] if values else None
+
+
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Experiment, as --list names it.")] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs per cell; default: as many as the paper has.")] = None,
-    dataset: Annotated[list[str] | None, typer.Option(help="Only this data set; may be repeated.")] = None,
-    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
+    datasets: Annotated[list[str] | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
+    methods: Annotated[list[str] | None, typer.Option(help="Only these methods, separated by commas.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for records, CSV and figure; a run found there is continued.")] = Path(
         "reproduce"
     ),
@@ -45,7 +50,7 @@ def reproduce(
         def callback(record):
             progress(f"{record['dataset']}, {record['method']}, run {record['run'] + 1}", done=record["done"] / record["total"])
 
-        table = run_experiment(name, runs, dataset, out, jobs, callback, method)
+        table = run_experiment(name, runs, _names(datasets), out, jobs, callback, _names(methods))
     values = {"experiment": name, "rows": [vars(row) for row in table.rows], "skipped": table.skipped, "out": str(out)}
 
     def show(console):
