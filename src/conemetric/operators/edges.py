@@ -64,6 +64,8 @@ class EdgeOperator(Operator):
             kernels.threaded(kernels.pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q)
             return q
         step = max(1, BLOCK // max(1, L.shape[1]))
+        if self.n_constraints <= step:
+            return (L[self._a] - L[self._b]).square().sum(1)
         blocks = zip(self._a.split(step), self._b.split(step), strict=True)
         return self.xp.cat([(L[a] - L[b]).square().sum(1) for a, b in blocks])
 

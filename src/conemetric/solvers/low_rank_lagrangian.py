@@ -180,11 +180,11 @@ class Line:
             first, second = poly @ t ** np.arange(4), poly[1:] @ (np.arange(1, 4) * t ** np.arange(3))
             if free:
                 return first, second
-            unclipped = multipliers + self.mu * t * (A1 + t * A2)
-            lam, rate = p.project(unclipped), A1 + 2 * t * A2
-            active = xp.where(lam == unclipped, rate, 0.0)
-            sums = to_numpy(xp.stack([(lam * rate).sum(), 2 * (lam * A2).sum() + self.mu * (active * rate).sum()]))
-            return first + sums[0], second + sums[1]
+            unclipped, rate = multipliers + (self.mu * t) * (A1 + t * A2), A1 + (2 * t) * A2
+            lam = p.project(unclipped)
+            left, right = xp.stack([lam, xp.where(lam == unclipped, rate, 0.0)]), xp.stack([rate, A2])
+            (along, bent), (stiff, _) = to_numpy(left @ right.T)
+            return first + along, second + 2 * bent + self.mu * stiff
 
         if not start < 0:
             return None
