@@ -12,6 +12,7 @@ from ..report import write_report
 from ..solvers.base import Status
 from ..study import Options
 from ..study import learn as run_study
+from ..study.methods import available
 from ..study.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
 from .tasks import (
@@ -50,7 +51,10 @@ def learn(
     id_column: Id = None,
     ignore: Ignore = None,
     drop_missing: DropMissing = False,
-    method: Annotated[str, typer.Option(help="frob, boost, dml-eig, lmnn-eig, relative, numax or auto.")] = "auto",
+    method: Annotated[
+        str | None,
+        typer.Option(help="frob, boost, dml-eig, lmnn-eig, relative, numax or auto; default: frob, for pairs dml-eig."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for metric.safetensors, report.html and table.csv.")] = Path("conemetric-out"),
     scale: Scale = "auto",
     pca: Pca = None,
@@ -76,7 +80,9 @@ def learn(
         progress("reading")
         table, task, name = load_task(data, label, labels, pairs, triplets, id_column, ignore or (), drop_missing)
         make_folder(out)
-        options = Options(method, {"tol": tol}, scale, pca, neighbors, test_size, max_rows, max_test_rows, seed)
+        options = Options(
+            method or available(task.kind)[0].name, {"tol": tol}, scale, pca, neighbors, test_size, max_rows, max_test_rows, seed
+        )
         saved = out / "metric.safetensors"
         study = run_study(
             task,
