@@ -94,5 +94,10 @@ def test_pairs_are_validated():
     assert_array_equal(check_triplets([[2.0, 1.0, 0.0]], 3), [[2, 1, 0]])
 
 
+def test_no_neighbours_asked_for_is_an_error():
+    with pytest.raises(ValueError, match="n_targets=0"):
+        neighbours_by_label(np.eye(4), np.array([0, 0, 1, 1]), 0, 1)
+
+
 def test_labels_may_be_strings():
     assert_array_equal(check_labels(np.array(["b", "a", "b", "a"]), 1), [1, 0, 1, 0])

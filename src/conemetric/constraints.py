@@ -159,6 +159,8 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
     differences alone, so the result is exact. Distances that differ by no more than the rounding of X itself are ties, so
     that a change of units does not reorder them. Memory: one block of distances, however many points there are.
     """
+    if min(n_targets, n_impostors) < 1:
+        raise ValueError(f"n_targets={n_targets} and n_impostors={n_impostors} must both be at least 1.")
     xp, n = namespace(X), X.shape[0]
     y = like(y, X, xp.int64)
     Z = X - X.mean(0)
