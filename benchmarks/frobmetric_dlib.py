@@ -27,7 +27,8 @@ SOURCE = Path(__file__).with_name("dlib_frobmetric.cpp")
 def run_dlib(X, y, C, folder):
     program = Path(folder) / "dlib_frobmetric"
     subprocess.run(
-        ["c++", "-O3", "-march=native", "-w", "-w", "-DNDEBUG", SOURCE, "-o", program, "-ldlib", "-llapack", "-lblas"], check=True
+        ["c++", "-O3", "-march=native", "-Wno-psabi", "-w", "-DNDEBUG", SOURCE, "-o", program, "-ldlib", "-llapack", "-lblas"],
+        check=True,
     )
     targets, impostors = neighbours_by_label(X, y, 3, 3)
     rows = np.hstack([np.arange(len(X))[:, None], targets, impostors]).astype(np.int64)
