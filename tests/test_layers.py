@@ -25,7 +25,7 @@ LAYERS = [
     "report",
     "cli",
 ]
-FILES = [path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"]
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
 def layer_of(path):
