@@ -123,7 +123,7 @@ class LogisticLoss(BoostingLoss):
     def slope(self, margins, change, weight):
         xp = self.operator.xp
         moved = margins + weight * change
-        u = xp.exp(-xp.logaddexp(xp.zeros_like(moved), moved))
+        u = 1 / (1 + xp.exp(xp.clip(moved, None, 80.0)))  # beyond 80 it is zero in any sum, and float32 would overflow
         weighted = u * change
         first, second = _floats(xp, weighted.sum(), ((1 - u) * weighted) @ change)
         return -first, second
