@@ -1,6 +1,6 @@
 """The scikit-learn surface every learned metric shares: validation on the way in, the Mahalanobis methods on the way out."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -205,6 +205,13 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 TRIPLET_PARAMETERS = {
     "n_targets": [Interval(Integral, 1, None, closed="left")],
     "n_impostors": [Interval(Integral, 1, None, closed="left")],
+}
+SOLVER_PARAMETERS = {
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
 }
 
 

@@ -17,7 +17,7 @@ from ..problems.boosting_losses import ExponentialLoss, LogisticLoss
 from ..solvers.base import Certificate, SolveResult, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration, Ensemble
 from ..solvers.linear_column_generation import LinearColumnGeneration
-from .base import TRIPLET_PARAMETERS, MahalanobisMetric
+from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
 
 LOSSES = {"exponential": ExponentialLoss, "logistic": LogisticLoss, "hinge": BoostingHinge}
 
@@ -96,14 +96,10 @@ class BoostMetric(MahalanobisMetric):
         "loss": [StrOptions(set(LOSSES))],
         "solver": [StrOptions({"stagewise", "corrective"})],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         **TRIPLET_PARAMETERS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **SOLVER_PARAMETERS,
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(

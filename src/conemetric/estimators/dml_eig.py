@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -16,7 +16,7 @@ from ..problems.lmnn_eig import LMNNEigProgram
 from ..solvers.base import Certificate
 from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
-from .base import TRIPLET_PARAMETERS, MahalanobisMetric
+from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
 
 
 class _EigenvalueMetric(MahalanobisMetric):
@@ -27,11 +27,7 @@ class _EigenvalueMetric(MahalanobisMetric):
         "mu": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "ridge": [Interval(Real, 0, None, closed="neither")],
         **TRIPLET_PARAMETERS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **SOLVER_PARAMETERS,
     }
 
     def _solve(self, problem):

@@ -13,7 +13,7 @@ from ..arrays import to_numpy
 from ..operators import from_triplets
 from ..problems.frobenius_metric import FrobeniusMetric
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .base import TRIPLET_PARAMETERS, MahalanobisMetric
+from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
 
 SCALE_FREE_C_PER_FEATURE = 30.0  # chosen over 14 data sets from D = 4 to 384; see docs/benchmarks.md
 
@@ -80,12 +80,8 @@ class FrobMetric(MahalanobisMetric):
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         **TRIPLET_PARAMETERS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        **SOLVER_PARAMETERS,
         "warm_start": ["boolean"],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(

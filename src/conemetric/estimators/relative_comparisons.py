@@ -1,6 +1,6 @@
 """RelativeComparisons: weights of features, directions or kernel functions from triplets (Schultz & Joachims 2004)."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from sklearn import get_config
@@ -14,7 +14,7 @@ from ..arrays import like, to_numpy
 from ..operators import from_triplets
 from ..problems.relative_comparisons import RelativeComparison
 from ..solvers.dual_coordinate import DualCoordinate
-from .base import TRIPLET_PARAMETERS, MahalanobisMetric
+from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
 from .frobmetric import scaled_C
 
 
@@ -98,11 +98,7 @@ class RelativeComparisons(MahalanobisMetric):
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "basis": [None, StrOptions({"pca"}), "array-like", callable],
         **TRIPLET_PARAMETERS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **SOLVER_PARAMETERS,
     }
 
     def __init__(

@@ -35,7 +35,7 @@ from .base import Iterate, Solver
 
 BALANCE_EVERY, BALANCE_UNTIL = 10, 500  # steps; after the last change of beta the convergence theory holds
 DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gram matrix in float64
-CG_TOL, CG_STEPS = 0.1, 100  # what is left is carried into the next step; 1e-3 took twice the time on all of MNIST
+CG_TOL, CG_STEPS = 0.1, 100  # what is left is carried into the next step; 1e-3 took twice the time on all of MNIST at delta = 0.1
 RENEW = 5
 
 

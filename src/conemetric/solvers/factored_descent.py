@@ -10,7 +10,7 @@ has too few columns the bound says so: lambda_max(A*(u)) > w, and the eigenvecto
 descent that become new columns. Columns that died out are dropped.
 
 Chosen by measurement for matrix factorisation: with 102,000 observations of 1,000 x 1,700 entries it certifies 1e-2 in some 130
-evaluations; a proximal step on the matrix needs its 50 leading eigenpairs, which alone take as long as ten evaluations here.
+evaluations; a proximal step on the matrix would need some 50 leading eigenpairs, each time, before it could evaluate anything.
 
 Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is one descent, of `DESCENT` quasi-Newton steps or, once these no longer
 help, of twice as many, and so on; and one bound.

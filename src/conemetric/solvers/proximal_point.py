@@ -8,8 +8,8 @@ A subproblem is solved by projected L-BFGS, warm-started, until its own gap is a
 next centre, and sigma doubles if that was quick. Where it fails, the centre stays and sigma halves.
 
 Chosen by measurement, as the engine of DML-eig and LMNN-eig: on the paper's sets it certifies 1e-3 in 50 to 350 evaluations
-(an adjoint, an eigendecomposition, a forward), and 1e-5 in twice that. Accelerated projected gradient on the same subproblems
-takes 860 to 1,630, and the paper's Frank-Wolfe method still has a gap of several percent after 1,000 steps.
+(an adjoint, an eigendecomposition, a forward), and 1e-5 mostly in one to three times that. The paper's Frank-Wolfe
+method still has a gap of several percent or more after 1,000 steps.
 
 Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is `CHECK` quasi-Newton steps and one evaluation of the bounds.
 """
