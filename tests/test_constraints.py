@@ -53,8 +53,27 @@ def test_neighbours_match_brute_force(kind, asarray, dtype, monkeypatch):
 @given(seed=st.integers(0, 10**6), scale=st.floats(1e-6, 1e6), kind=st.sampled_from(["plain", "grid", "duplicates"]))
 def test_units_do_not_reorder_neighbours(seed, scale, kind):
     X, y = data(seed, kind, n=40)
-    for before, after in zip(neighbours_by_label(X, y, 3, 3), neighbours_by_label(scale * X, y, 3, 3), strict=True):
-        assert_array_equal(before, after)
+    for n_impostors in (3, "auto"):
+        lists = (neighbours_by_label(points, y, 3, n_impostors) for points in (X, scale * X))
+        for before, after in zip(*lists, strict=True):
+            assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("spread, expected", [(9.0, 3), (1.0, None), (0.0, 20)])
+def test_auto_finds_the_impostors_nearer_than_the_farthest_target(asarray, spread, expected):
+    """Enough for two points in three, at least 3, at most 20: apart, overlapping and mixed classes."""
+    rng = np.random.default_rng(0)
+    y = np.append(np.repeat(np.arange(6), 30), 6)  # and one class of a single point, which has no target
+    X = rng.normal(size=(181, 5)) + spread * rng.normal(size=(7, 5))[y]
+    targets, impostors = neighbours_by_label(asarray(X), y, 3, "auto")
+    d = cdist(X, X)
+    radius = np.take_along_axis(d, oracle(X, y, 3, True), 1).max(1)
+    nearer = np.sort(((d < radius[:, None]) & (y[:, None] != y)).sum(1)[:-1])
+    enough = min(max(nearer[-60], 3), 20)
+    assert impostors.shape[1] == enough
+    assert enough == expected if expected else 3 < enough < 20
+    assert_array_equal(to_numpy(impostors), oracle(X, y, enough, False))
+    assert_array_equal(to_numpy(targets), oracle(X, y, 3, True))
 
 
 def test_small_classes_are_padded(asarray):

@@ -15,6 +15,7 @@ from .operators import kernels
 
 BLOCK = 1 << 25  # distances held at a time during the neighbour search
 SPARE = 8  # candidates kept beyond k, re-ranked with exact distances
+FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 20  # of n_impostors="auto"
 
 
 def check_labels(y, n_targets):
@@ -144,7 +145,9 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
     y : integer array (n,)
         Labels, as `check_labels` encodes them.
     n_targets, n_impostors : int
-        How many neighbours to find with the same and with another label.
+        How many neighbours to find with the same and with another label. ``n_impostors="auto"`` finds as many as two points in
+        three have nearer than their farthest target, but at least 3 and at most 20: where classes overlap so much, three
+        impostors are a small and noisy part of those to be pushed away.
 
     Returns
     -------
@@ -159,6 +162,8 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
     differences alone, so the result is exact. Distances that differ by no more than the rounding of X itself are ties, so
     that a change of units does not reorder them. Memory: one block of distances, however many points there are.
     """
+    if n_impostors == "auto":
+        return _enough_impostors(X, y, n_targets)
     if min(n_targets, n_impostors) < 1:
         raise ValueError(f"n_targets={n_targets} and n_impostors={n_impostors} must both be at least 1.")
     xp, n = namespace(X), X.shape[0]
@@ -172,14 +177,37 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
     right = xp.concat([-2 * Z, xp.ones_like(squares), squares], 1)
     # a squared distance in product form, a sum of D rounded products, is wrong by less than this
     rounding = 4 * float(xp.finfo(Z.dtype).eps) * (8 + X.shape[1]) * float(squares.max())
-    tie = 4 * float(xp.finfo(X.dtype).eps) * X.shape[1] ** 0.5 * float(abs(X).max())
+    tolerances = (scale, rounding, _rounding(X))
     found = tuple(xp.full((n, k), -1, dtype=xp.int64, device=X.device) for k in (n_targets, n_impostors))
     search = _search_torch if is_torch(X) else _search_numpy
     step = max(1, BLOCK // n)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        search(left[rows] @ right.T, rows, X, y, (scale, rounding, tie), [out[rows] for out in found])
+        search(left[rows] @ right.T, rows, X, y, tolerances, [out[rows] for out in found])
     return found
+
+
+def _enough_impostors(X, y, n_targets):
+    """`neighbours_by_label` with as many impostors as two points in three have nearer than their farthest target."""
+    for most in (FEWEST_IMPOSTORS, MOST_IMPOSTORS):
+        targets, impostors = neighbours_by_label(X, y, n_targets, most)
+        farthest = _distances(X, targets, -np.inf).max(1)
+        nearer = (_distances(X, impostors, np.inf) < farthest[:, None] - _rounding(X)).sum(1)
+        enough = int(np.quantile(nearer[farthest >= 0], 2 / 3, method="higher"))
+        if enough < most:
+            break
+    return targets, impostors[:, : max(FEWEST_IMPOSTORS, enough)]
+
+
+def _distances(X, neighbours, missing):
+    """From each point to its neighbours, on the host, without an (n, k, D) array."""
+    columns = [to_numpy(((X - X[column]) ** 2).sum(1)) ** 0.5 for column in neighbours.T]
+    return np.where(to_numpy(neighbours) >= 0, np.stack(columns, 1), missing)
+
+
+def _rounding(X):
+    """Distances that differ by no more than this, the rounding of X itself, are ties."""
+    return 4 * float(namespace(X).finfo(X.dtype).eps) * X.shape[1] ** 0.5 * float(abs(X).max())
 
 
 def _search_numpy(distances, rows, X, y, tolerances, found):

@@ -4,7 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import constraints, spectral
@@ -204,7 +204,7 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
 TRIPLET_PARAMETERS = {
     "n_targets": [Interval(Integral, 1, None, closed="left")],
-    "n_impostors": [Interval(Integral, 1, None, closed="left")],
+    "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
 }
 SOLVER_PARAMETERS = {
     "n_components": [Interval(Integral, 1, None, closed="left"), None],

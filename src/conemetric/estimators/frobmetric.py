@@ -32,8 +32,12 @@ class FrobMetric(MahalanobisMetric):
     C : float or "scale", default="scale"
         Weight of the loss. "scale" makes the fit independent of the units of X: C = 30 D / s^4, with D the number of features
         and s^2 the mean squared Euclidean distance of the impostor pairs.
-    n_targets, n_impostors : int, default=3
-        Neighbours per point that make its triplets, when fitted from labels.
+    n_targets : int, default=3
+        Neighbours of its own class per point that make its triplets, when fitted from labels.
+    n_impostors : int or "auto", default="auto"
+        Likewise of other classes. "auto" takes three, as the paper does, unless classes overlap so much that more than a third of
+        the points have three or more impostors nearer than their farthest target; then as many as two points in three have there,
+        at most 20. ``triplets_`` shows the outcome.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric (its best approximation of that rank). None keeps all.
     tol : float, default=1e-3
@@ -89,7 +93,7 @@ class FrobMetric(MahalanobisMetric):
         C="scale",
         *,
         n_targets=3,
-        n_impostors=3,
+        n_impostors="auto",
         n_components=None,
         tol=1e-3,
         max_iter=1000,
@@ -188,7 +192,7 @@ class FrobMetricCV(FrobMetric):
         cv=5,
         n_neighbors=3,
         n_targets=3,
-        n_impostors=3,
+        n_impostors="auto",
         n_components=None,
         tol=1e-3,
         max_iter=1000,

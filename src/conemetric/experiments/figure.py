@@ -1,6 +1,7 @@
 """Draws a table: ours against published, one panel per data set; or the curves that were measured."""
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 
 
@@ -37,7 +38,8 @@ def _bars(ax, rows):
 
 
 def _curves(ax, records):
-    for record in records:
-        if record["run"] == 0:
-            ax.plot(*record["curve"], label=record["method"], linewidth=1.2)
+    """One line per method, the mean over its runs; all curves of a table have the same abscissae."""
+    for method in dict.fromkeys(record["method"] for record in records):
+        curves = [record["curve"] for record in records if record["method"] == method]
+        ax.plot(curves[0][0], np.mean([curve[1] for curve in curves], axis=0), label=method, linewidth=1.2)
     ax.legend(fontsize=7)

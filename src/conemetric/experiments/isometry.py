@@ -77,14 +77,14 @@ class AllSecants(Experiment):
     def measure(self, column, method, run):
         X, y, T, labels = _mnist20()
         metric = self.methods[method].make().set_params(delta=float(column.partition(":")[2]))
-        arguments = (_on_device(X), y) if "Class" in method else (_on_device(X),)
+        arguments = (on_device(X), y) if "Class" in method else (on_device(X),)
         seconds = timed(lambda: metric.fit(*arguments))
         rank = metric.components_.shape[0]
         L = np.asarray(getattr(metric.components_, "cpu", lambda: metric.components_)())
         return {"value": 100 * knn_error(None, X @ L.T, y, T @ L.T, labels, 1), "seconds": seconds, "rank": rank}
 
 
-def _on_device(X):
+def on_device(X):
     """X on the GPU when PyTorch finds one."""
     try:
         import torch

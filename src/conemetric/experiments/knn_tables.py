@@ -86,7 +86,7 @@ FROBMETRIC_TABLE1 = KnnTable(
     methods={
         "Euclidean": Method(prepared=False),
         "PCA": Method(),
-        "FrobMetric": ours("FrobMetric", grid=KAPPAS, tol=1e-2),
+        "FrobMetric": ours("FrobMetric", grid=KAPPAS, n_impostors=3, tol=1e-2),
         "FrobMetric, default C": ours("FrobMetric"),
         "FrobMetric, 10 impostors": ours("FrobMetric", n_impostors=10),
     },

@@ -13,18 +13,18 @@ from .timing import timed
 
 
 def concentric_circles(n=1000, n_noise=8, seed=0):
-    """Two rings of points in a plane, and noise in the other dimensions, larger than the rings; returns X and y.
+    """Four rings of points in a plane, and noise in the other dimensions, as wide as the rings; returns X and y.
 
     >>> from conemetric.experiments.toys import concentric_circles
-    >>> X, y = concentric_circles(50)
-    >>> X.shape, y.sum()
-    ((50, 10), np.int64(25))
+    >>> X, y = concentric_circles(40)
+    >>> X.shape, y.max()
+    ((40, 10), np.int64(3))
     """
     rng = np.random.default_rng(seed)
-    y = np.arange(n) % 2
+    y = np.arange(n) % 4
     angle, radius = rng.uniform(0, 2 * np.pi, n), 1 + y + 0.1 * rng.normal(size=n)
     plane = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
-    return np.hstack([plane, 2 * rng.normal(size=(n, n_noise))]), y
+    return np.hstack([plane, 4 * rng.normal(size=(n, n_noise))]), y
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,82 @@
+"""How much the error on letter depends on the split: FrobMetric on random splits of the size the papers used.
+
+    CONEMETRIC_DATA=... python benchmarks/letter_splits.py [--runs 10] [--jobs 1] [--passes 4] [--out letter.jsonl]
+
+10,500 points train, 4,500 validate, 5,000 test; 3-NN. Run 0 is the split of the tables here (the last 5,000 rows test), the
+others are drawn from all 20,000 rows. A pass learns a metric from triplets found in the space of the passes before (the *MP* of
+the papers); each pass has its C chosen on validation, and so is the number of passes.
+"""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from conemetric import frobmetric_path
+from conemetric.datasets import load
+from conemetric.evaluation.knn import Split, knn_error, official_split
+from conemetric.experiments.definition import ScaleFreeC
+
+GRID = ScaleFreeC(100, 300, 1e3, 3e3, 1e4, 3e4)
+PUBLISHED = 2.36
+
+
+def split(run):
+    if run == 0:
+        return official_split(20000, 15000, 4500)
+    order = np.random.default_rng(run).permutation(20000)
+    return Split(order[:10500], order[10500:15000], order[15000:])
+
+
+def measure(run, passes):
+    data, parts = load("letter"), split(run)
+    rows = (parts.train, parts.validation, parts.test)
+    spaces, labels = [data.X[part] for part in rows], [data.y[part] for part in rows]
+    errors = [_errors(None, spaces, labels)]
+    for _ in range(passes):
+        Cs = [choice["C"] for choice in GRID(spaces[0], labels[0])]
+        path = frobmetric_path(spaces[0], labels[0], Cs=Cs, n_impostors=3, tol=1e-2)
+        metric = min(path, key=lambda metric: _errors(metric, spaces[:2], labels[:2])[0])
+        errors.append(_errors(metric, spaces, labels))
+        spaces = [metric.transform(space) for space in spaces]
+    best = min(range(len(errors)), key=lambda index: errors[index][0])
+    validation, test = zip(*errors, strict=True)
+    return {"run": run, "validation": validation, "test": test, "passes": best, "chosen": test[best]}
+
+
+def _errors(metric, spaces, labels):
+    """3-NN error in per cent on each part but the first, which is searched."""
+    return [
+        100 * knn_error(metric, spaces[0], labels[0], space, label) for space, label in zip(spaces[1:], labels[1:], strict=True)
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--passes", type=int, default=4)
+    parser.add_argument("--out", type=Path, default=Path("letter.jsonl"))
+    options = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    done = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
+    todo = sorted(set(range(options.runs)) - {record["run"] for record in done})
+    for record in Parallel(options.jobs, return_as="generator_unordered")(delayed(measure)(run, options.passes) for run in todo):
+        done.append(record)
+        with options.out.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        print(record, flush=True)
+    test = np.array([record["test"] for record in done])
+    for index, errors in enumerate(test.T):
+        name = "Euclidean" if index == 0 else f"{index} passes"
+        print(f"{name:10s} {errors.mean():.2f} ({errors.std(ddof=1):.2f}), from {errors.min():.2f} to {errors.max():.2f}")
+    chosen = np.array([record["chosen"] for record in done])
+    spread = chosen.std(ddof=1)
+    print(f"passes by validation {chosen.mean():.2f} ({spread:.2f}); {np.mean(chosen <= PUBLISHED):.0%} at or below {PUBLISHED}")
+
+
+if __name__ == "__main__":
+    main()
