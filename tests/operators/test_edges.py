@@ -66,3 +66,16 @@ def test_sparse_laplacian_is_the_adjoint():
     edges, rng = random_graph(4)
     operator, u = EdgeOperator(edges, 15, np.zeros(1)), rng.normal(size=len(edges))
     np.testing.assert_allclose(operator.sparse_adjoint(u).toarray(), operator.adjoint(u), atol=1e-12)
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_smoother_is_an_inverse(asarray, reduced):
+    edges, rng = np.array([[0, 1], [1, 2], [2, 3], [0, 3], [3, 4]]), np.random.default_rng(0)
+    operator = EdgeOperator(edges, 5, asarray(np.zeros(1)))
+    if reduced:
+        operator = ReducedEdges(operator, asarray(np.linalg.qr(rng.normal(size=(5, 3)))[0]))
+    weights, Y = rng.uniform(1, 2, 5), rng.normal(size=(operator.n_features, 2))
+    smooth = operator.smoother(asarray(weights), 0.1)
+    A = to_numpy(operator.adjoint(asarray(weights)))
+    expected = np.linalg.solve(A / A.diagonal().mean() + 0.1 * np.eye(len(A)), Y)
+    np.testing.assert_allclose(to_numpy(smooth(asarray(Y))), expected, rtol=1e-10, atol=1e-12)

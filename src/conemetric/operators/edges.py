@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import splu
 
 from ..arrays import like, namespace, zeros
 from . import kernels
@@ -84,6 +85,14 @@ class EdgeOperator(Operator):
         flow = u[self._number, None] * (Y[self._row] - Y[self._neighbour])
         return self.xp.segment_reduce(flow, "sum", offsets=self._start64, initial=0)
 
+    def smoother(self, weights, ridge):
+        """The map Y -> (A*(w) + ridge I)^-1 Y, with w the weights scaled so that A*(w) has 1 for its mean diagonal entry."""
+        if self.xp is np:
+            laplacian = self.sparse_adjoint(weights)
+            scaled = laplacian * (self.n_points / laplacian.trace()) + ridge * sparse.eye_array(self.n_points)
+            return splu(scaled.tocsc()).solve
+        return _dense_smoother(self.adjoint(weights), ridge)
+
     def sparse_adjoint(self, u):
         """A*(u) as a SciPy sparse matrix (on the host only)."""
         return sparse.dia_array((self._degrees(u)[None], [0]), (self.n_points,) * 2).tocsr() - self._adjacency(u[self._number])
@@ -143,6 +152,9 @@ class ReducedEdges(Operator):
     def adjoint_product(self, u, Y):
         return self.Q.T @ self.edges.adjoint_product(u, self.Q @ Y)
 
+    def smoother(self, weights, ridge):
+        return _dense_smoother(self.adjoint(weights), ridge)
+
     def subset(self, index):
         return ReducedEdges(self.edges.subset(index), self.Q)
 
@@ -151,3 +163,10 @@ class ReducedEdges(Operator):
 
     def empty_constraint_vector(self):
         return self.edges.empty_constraint_vector()
+
+
+def _dense_smoother(A, ridge):
+    xp = namespace(A)
+    identity = xp.eye(len(A), dtype=A.dtype, device=A.device)
+    inverse = xp.linalg.inv(A / A.diagonal().mean() + ridge * identity)
+    return lambda Y: inverse @ Y
