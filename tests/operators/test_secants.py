@@ -105,3 +105,20 @@ def test_listed_scan_matches_the_pairs(asarray):
     lower, upper = (to_numpy(bound) for bound in secants.bounds(secants.sample(99, rng), 0.2))
     assert_array_equal(np.isinf(lower), similar)
     assert_array_equal(np.isinf(upper), ~similar)
+
+
+def test_a_scan_may_stop_when_it_has_enough_and_go_on_later(data, monkeypatch):
+    monkeypatch.setattr(module, "CPU_TILE", (8, 8))
+    X, _, L = data
+    secants = AllSecants(X)
+    everything = secants.scan(L, 1e-3)
+    assert everything.next_tile is None
+    tile, keys = 0, []
+    for _ in range(200):
+        part = secants.scan(L, 1e-3, first_tile=tile, enough=(1, 0.0))
+        keys.extend(to_numpy(part.keys).tolist())
+        tile = part.next_tile
+        if tile in (0, None):
+            break
+    assert set(keys) == set(to_numpy(everything.keys).tolist())
+    assert len(part.keys) < len(everything.keys)

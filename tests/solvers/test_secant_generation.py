@@ -121,19 +121,26 @@ def test_stationarity_and_complementarity():
     assert_allclose(values[weight], np.where(multipliers > 0, 1 - delta, 1 + delta)[weight], atol=1e-4)
 
 
-def test_scans_go_from_subsets_in_single_to_everything_in_double_precision(monkeypatch):
-    monkeypatch.setattr("conemetric.solvers.secant_generation.SMALLEST_SUBSET", 30)
+def test_scans_stop_early_go_round_and_end_with_every_pair_in_double_precision(monkeypatch):
+    monkeypatch.setattr("conemetric.solvers.secant_generation.SINGLE_FROM", 30)
+    monkeypatch.setattr("conemetric.operators.secants.CPU_TILE", (32, 32))
     X = np.random.default_rng(0).normal(size=(150, 4))
     problem = SecantIsometry(AllSecants(X), 0.3)
     seen = []
     scan = problem.secants.scan
-    monkeypatch.setattr(problem.secants, "scan", lambda *a, **k: seen.append(a[2:]) or scan(*a, **k))
-    result = SecantGeneration(first=100, add=50, coarse=(4,)).solve(problem)
+
+    def watched(L, delta, dtype, points=None, first_tile=0, enough=None):
+        found = scan(L, delta, dtype, points, first_tile, enough)
+        seen.append((dtype, first_tile, found.next_tile))
+        return found
+
+    monkeypatch.setattr(problem.secants, "scan", watched)
+    result = SecantGeneration(first=20, add=10).solve(problem)
     assert result.status is Status.CONVERGED
-    sizes = [None if points is None else len(points) for _, points in seen[:-1]]
-    assert sizes[0] == 37 and sizes[-1] is None
-    assert [dtype for dtype, _ in seen[:-1]][-1] == np.float64
-    assert seen[0][0] == np.float32
+    precision, began, stopped = zip(*seen, strict=True)
+    assert precision[0] == np.float32 and set(precision[-2:]) == {np.float64}
+    assert stopped[0] is not None and began[1] == stopped[0]
+    assert stopped[-2:] == (None, None)
 
 
 def test_warm_start_takes_fewer_steps():

@@ -18,6 +18,7 @@ from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
 from .base import MahalanobisMetric
 
+BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000  # secants to begin with and to add: where factorisations are slow, rounds are small
 LARGEST_DELTA = 0.99
 DELTA_STEPS = 8  # halvings of the interval in which the smallest delta of a given rank lies
 
@@ -165,9 +166,9 @@ class NuMax(MahalanobisMetric):
 
     def _solve(self, secants, delta, start=None):
         """The problem and its solution at one delta."""
-        on_gpu = is_torch(secants.X) and secants.X.is_cuda
+        batch = BATCH_ON_GPU if is_torch(secants.X) and secants.X.is_cuda else BATCH_ON_CPU
         seed = 0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        solver = SecantGeneration(tol=self.tol, max_iter=self.max_iter, coarse=() if on_gpu else (16, 4), seed=seed)
+        solver = SecantGeneration(tol=self.tol, max_iter=self.max_iter, first=batch, add=batch, seed=seed)
         problem = SecantIsometry(secants, delta)
         return problem, solver.solve(problem, start=start, callback=self._progress())
 

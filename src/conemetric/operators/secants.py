@@ -95,7 +95,7 @@ class SecantOperator(Operator):
 
 @dataclass(frozen=True)
 class Scan:
-    """What a complete pass found.
+    """What a pass found.
 
     Attributes
     ----------
@@ -105,12 +105,15 @@ class Scan:
         Offenders, by falling excess (same unit): of every row of every tile, the worst at either bound.
     n_near_duplicates : int
         Pairs passed over because they have no secant.
+    next_tile : int or None
+        Where a pass that stopped early would go on; None when it visited every pair.
     """
 
     worst: float
     keys: Any
     excess: Any
     n_near_duplicates: int
+    next_tile: int | None = None
 
 
 class Secants(ABC):
@@ -140,10 +143,12 @@ class Secants(ABC):
         """Mask of the pairs between points alike; None for plain sets."""
 
     @abstractmethod
-    def scan(self, L, delta, dtype=None, points=None):
+    def scan(self, L, delta, dtype=None, points=None, first_tile=0, enough=None):
         """Visit every pair at P = L L' and return a `Scan`.
 
-        ``dtype`` is the precision of the pass (default: that of X); ``points`` restricts it to pairs within a subset of the rows.
+        ``dtype`` is the precision of the pass (default: that of X). ``points`` restricts it to pairs within these rows, and tiles
+        follow their order. With ``enough``, a pair (count, excess), the pass begins at ``first_tile``, goes round, and may stop
+        as soon as it has so many offenders of more than that excess.
         """
 
     def bounds(self, keys, delta):
@@ -172,10 +177,10 @@ class Secants(ABC):
         d = self.X[a] - self.X[b]
         return (d * d).sum(1) > DUPLICATE * self.square
 
-    def _scan_result(self, keys, excess, n_near_duplicates):
+    def _scan_result(self, keys, excess, n_near_duplicates, next_tile=None):
         order = self.xp.argsort(-excess)
         worst = float(excess[order[0]]) if len(order) else 0.0
-        return Scan(worst, keys[order], excess[order], int(n_near_duplicates))
+        return Scan(worst, keys[order], excess[order], int(n_near_duplicates), next_tile)
 
 
 class AllSecants(Secants):
@@ -213,7 +218,7 @@ class AllSecants(Secants):
         a, b = self.ends(keys)
         return self.y[a] == self.y[b]
 
-    def scan(self, L, delta, dtype=None, points=None):
+    def scan(self, L, delta, dtype=None, points=None, first_tile=0, enough=None):
         xp = self.xp
         dtype = self.X.dtype if dtype is None else dtype
         points = arange(self.n_points, self.X) if points is None else points
@@ -223,22 +228,28 @@ class AllSecants(Secants):
         left_embedded, right_embedded = _distance_factors(X @ like(L, X))
         rows, columns = GPU_TILE if is_torch(X) and X.is_cuda else CPU_TILE
         find = _worst_on_device if is_torch(X) else _worst_on_threads
-        found, duplicates = [], 0
-        for i in range(0, len(X), rows):
-            I = slice(i, i + rows)
-            for j in range(i, len(X), columns):
-                J = slice(j, j + columns)
-                classes = None if y is None else (y[I], y[J])
-                squared, embedded = left[I] @ right[J].T, left_embedded[I] @ right_embedded[J].T
-                column, value, short = find(squared, embedded, j - i, classes, limit)
-                row = xp.broadcast_to(arange(len(value), X)[:, None] + i, value.shape)
-                found.append((row.reshape(-1), (column + j).reshape(-1), value.reshape(-1)))
-                duplicates = duplicates + short
+        tiles = [(i, j) for i in range(0, len(X), rows) for j in range(i, len(X), columns)]
+        found, duplicates, count = [], 0, 0
+        for visited in range(len(tiles)):
+            i, j = tiles[(first_tile + visited) % len(tiles)]
+            I, J = slice(i, i + rows), slice(j, j + columns)
+            classes = None if y is None else (y[I], y[J])
+            squared, embedded = left[I] @ right[J].T, left_embedded[I] @ right_embedded[J].T
+            column, value, short = find(squared, embedded, j - i, classes, limit)
+            row = xp.broadcast_to(arange(len(value), X)[:, None] + i, value.shape)
+            found.append((row.reshape(-1), (column + j).reshape(-1), value.reshape(-1)))
+            duplicates = duplicates + short
+            if enough is not None and visited + 1 < len(tiles):
+                count += int((value > delta * (1 + enough[1])).sum())
+                if count >= enough[0]:
+                    break
         row, column, value = (xp.concat(parts) for parts in zip(*found, strict=True))
         excess = value / delta - 1
         keep = to_index(excess > 0)
         a, b = points[row[keep]], points[column[keep]]
-        return self._scan_result(xp.minimum(a, b) * self.n_points + xp.maximum(a, b), excess[keep], duplicates)
+        keys = xp.minimum(a, b) * self.n_points + xp.maximum(a, b)
+        next_tile = (first_tile + visited + 1) % len(tiles) if visited + 1 < len(tiles) else None
+        return self._scan_result(keys, excess[keep], duplicates, next_tile)
 
 
 class ListedSecants(Secants):
@@ -270,7 +281,7 @@ class ListedSecants(Secants):
     def alike(self, keys):
         return None if self.similar is None else self.similar[keys]
 
-    def scan(self, L, delta, dtype=None, points=None):
+    def scan(self, L, delta, dtype=None, points=None, first_tile=0, enough=None):
         block = max(1, LISTED_BLOCK // self.n_features)
         keys = arange(self.n_pairs, self.X)
         parts = [self.excess(keys[start : start + block], L, delta) for start in range(0, self.n_pairs, block)]

@@ -4,14 +4,15 @@ The program has one constraint per pair of points, of which a few thousand matte
 
     1. solves the program over the active secants by ADMM, from the P and the multipliers it has, only as far as the violations
        last seen elsewhere deserve (their size times `INNER`);
-    2. scans: of every row of every tile of pairs, the worst secant at either bound (`operators.secants`);
+    2. scans: of every row of every tile of pairs, the worst secant at either bound (`operators.secants`), tile by tile until
+       it has twice the offenders it needs, and goes on from there in the next round;
     3. drops active secants far from their bounds and without weight, if the dual bound rose, and adds offenders: half the
        worst, half drawn from the rest, since the worst are much alike.
 
 The restricted program has fewer constraints, so the dual bound of step 1 is one on the whole program's optimum, and Tr P is
-one from above, up to the violation, once the scan is complete. Scans begin in float32 and, where ``coarse`` says so, on random
-subsets of the points; a subset is left for the next larger one when its violations fall below `LEAVE`. A round that finds
-nothing above tol on all points is repeated in float64, and from then on scans are in float64. Only those count as complete.
+one from above, up to the violation, once the scan is complete. Tiles are of points in random order, so the first
+ones are a sample of the rest. Scans begin in float32; one that finds nothing above tol among all pairs is repeated in float64,
+and from then on scans are in float64. Only a scan of every pair in float64 counts as complete.
 
 Step 1 keeps a margin inside the bounds, sized so that it costs a quarter of tol in the objective: secants never seen, which are
 like those seen, then rarely need another round. At the end, eigenvalues of P no larger than the slack left in the violation are
@@ -30,10 +31,9 @@ from ..problems.near_isometry import Multipliers
 from .admm import ADMM
 from .base import Iterate, Solver, relative_gap
 
-INNER = 0.1
-LEAVE = 0.15
-NEGLIGIBLE = 1e-3  # multipliers below this share of the largest carry no weight
-SMALLEST_SUBSET = 2000  # points; with fewer, every scan is complete and in float64
+INNER = 0.2
+NEGLIGIBLE = 0.1  # multipliers below this share of the largest do not keep a secant active that is inside its bounds
+SINGLE_FROM = 2000  # points; with fewer, every scan is in float64
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,15 @@ class SecantGeneration(Solver):
         Random secants to begin with; secants added in a round (or half the active ones, when that is more).
     keep : float
         Active secants within this distance of a bound, in units of delta, stay; all do while there are no more than ``first``.
-    coarse : tuple of int
-        Scan 1/16 and then 1/4 of the points before all of them, for (16, 4): worth it where scans are slow.
     inner : ADMM
     seed : int
     """
 
     tol: float = 1e-3
     max_iter: int = 200
-    first: int = 5000
-    add: int = 4000
-    keep: float = 0.1
-    coarse: tuple[int, ...] = ()
+    first: int = 1000
+    add: int = 1000
+    keep: float = 0.03
     inner: ADMM = field(default_factory=ADMM)
     seed: int = 0
     requires: ClassVar[tuple[str, ...]] = ("secants", "restrict", "delta")
@@ -66,7 +63,8 @@ class SecantGeneration(Solver):
         secants, xp, delta, tol = problem.secants, problem.secants.xp, problem.delta, self.tol
         rng = np.random.default_rng(self.seed)
         keys, point = self._begin(secants, start, rng)
-        stages, stage = self._stages(secants, rng), 0
+        points = like(rng.permutation(secants.n_points), secants.X, xp.int64)
+        precision, tile = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64, 0
         inner, worst, goal, margin, steps, best = self.inner, 1.0, 0.5 * tol, 0.5 * tol, 0, 0.0
         while True:
             active = problem.restrict(keys, margin=margin)
@@ -76,17 +74,19 @@ class SecantGeneration(Solver):
             factor, y = solution.primal_point, solution.dual_point
             weight = float(abs(y).sum())
             dual = solution.dual - margin * delta * weight  # the same multipliers, on the bounds without margin
+            needed = max(self.add, len(keys) // 2)
+            enough = 2 * needed, max(tol, allowed)  # active secants are violated by no more than is allowed
             while True:
-                scan = secants.scan(factor, delta, *stages[stage])
-                fresh = self._offenders(scan, secants, keys, factor, delta, rng)
-                last = stage == len(stages) - 1
-                coarse = stages[stage][1] is not None
-                if last or not (scan.worst <= LEAVE if coarse else len(fresh) == 0 and allowed == goal):
+                scan = secants.scan(factor, delta, precision, points, tile, enough)
+                fresh = self._offenders(scan, secants, keys, factor, delta, needed, rng)
+                last = precision == xp.float64
+                if last or len(fresh) > 0 or allowed > goal:
                     break
-                stage += 1
+                precision = xp.float64
+            tile = scan.next_tile or 0
             certain = last or len(fresh) > 0  # single precision may see offenders that are none
             worst = violation = scan.worst if certain else 0.0
-            found = last and worst <= tol
+            found = last and scan.next_tile is None and worst <= tol
             if found:
                 factor, violation = _cut(factor, worst, tol, delta)
             if certain:
@@ -114,20 +114,11 @@ class SecantGeneration(Solver):
         y[secants.xp.searchsorted(keys, multipliers.keys)] = like(multipliers.values, y)
         return keys, (like(factor, y), y)
 
-    def _stages(self, secants, rng):
-        """(precision, points) of the scans, from the cheapest to the complete one."""
-        xp, n = secants.xp, secants.n_points
-        shuffled = like(rng.permutation(n), secants.X, xp.int64)
-        subsets = [shuffled[: n // part] for part in self.coarse if n // part >= SMALLEST_SUBSET]
-        single = [(xp.float32, points) for points in (*subsets, None) if n >= SMALLEST_SUBSET]
-        return [*single, (xp.float64, None)]
-
-    def _offenders(self, scan, secants, keys, factor, delta, rng):
+    def _offenders(self, scan, secants, keys, factor, delta, limit, rng):
         """Keys to add: violated by more than tol, not active yet, confirmed by differences in float64."""
         xp = secants.xp
         found = scan.keys[scan.excess > self.tol]
         found = found[~xp.isin(found, keys)]
-        limit = max(self.add, len(keys) // 2)
         if len(found) > limit:
             others = np.sort(rng.choice(np.arange(limit // 2, len(found)), limit - limit // 2, replace=False))
             found = xp.concat([found[: limit // 2], found[like(others, found)]])
