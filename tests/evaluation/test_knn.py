@@ -131,6 +131,29 @@ def test_evaluate_asks_a_callable_grid_with_the_prepared_training_data(blobs):
     np.testing.assert_allclose(seen[0].mean(0), 0, atol=1e-12)
 
 
+class Boosted(Recorder):
+    """Two passes of three and two iterations; only the third metric looks at the first feature, which tells the classes."""
+
+    def fit(self, X, y):
+        self.history_ = {"iteration": np.array([0, 1, 2, 3, 0, 1, 2])}
+        return self
+
+    def staged_metrics(self):
+        return iter(np.array([[[0.0, 1.0]], [[0.0, 1.0]], [[1.0, 0.0]], [[0.0, 1.0]], [[0.0, 2.0]]]))
+
+
+def test_evaluate_stops_a_boosted_metric_on_validation():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    X = np.column_stack([y + 0.1 * rng.normal(size=200), 5 * rng.normal(size=200)])
+    split = Split(np.arange(100), np.arange(100, 150), np.arange(150, 200))
+    outcome = evaluate(Boosted(), X, y, split, stages=(1,))  # of the first pass iterations 1 and 3, of the second 1 and 2
+    assert outcome.parameters == {"stage": 3} and outcome.validation_error == outcome.test_error == 0.0
+    X[:, 0] = 0.0  # now the third is worthless and the others are alike: the latest is taken
+    assert evaluate(Boosted(), X, y, split, stages=(1,)).parameters == {"stage": 5}
+    assert evaluate(Boosted(), X, y, split).parameters == {}
+
+
 def test_preprocessing_is_fitted_on_the_training_part():
     X = np.array([[0.0], [2.0], [100.0], [100.0]])
     split = Split(np.array([0, 1]), np.array([], dtype=int), np.array([2, 3]))

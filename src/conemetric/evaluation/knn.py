@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 
 def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
@@ -133,7 +133,7 @@ class Outcome:
         The former is nan without a validation part.
     seconds : float
         Time of the fit with the chosen parameters.
-    metric : the fitted estimator, or None for Euclidean
+    metric : the fitted estimator (or, of a boosted one, the transformer of the chosen stage), or None for Euclidean
     """
 
     parameters: Mapping[str, Any]
@@ -146,7 +146,7 @@ class Outcome:
 Grid = Sequence[Mapping[str, Any]] | Callable[[np.ndarray, np.ndarray], Sequence[Mapping[str, Any]]]
 
 
-def evaluate(estimator, X, y, split, *, grid: Grid = ({},), prepare=None, n_neighbors=3) -> Outcome:
+def evaluate(estimator, X, y, split, *, grid: Grid = ({},), stages=(), prepare=None, n_neighbors=3) -> Outcome:
     """Choose parameters on validation and report the test error, on one split.
 
     Parameters
@@ -156,6 +156,9 @@ def evaluate(estimator, X, y, split, *, grid: Grid = ({},), prepare=None, n_neig
     split : Split
     grid : sequence of parameter mappings, or a function of the prepared training X and y that returns one
         The first of those with the least validation error is taken.
+    stages : collection of int, default=()
+        When given, an estimator with ``staged_metrics`` is stopped where its validation error is least (the latest of equals),
+        among these iterations of each pass and the last of each; ``parameters["stage"]`` says where, counted through all passes.
     prepare : unfitted transformer, default=None
         Preprocessing, fitted on the training part.
     n_neighbors : int, default=3
@@ -191,8 +194,26 @@ def evaluate(estimator, X, y, split, *, grid: Grid = ({},), prepare=None, n_neig
             began = time.perf_counter()
             metric.fit(train, y_train)
             seconds = time.perf_counter() - began
-        error = knn_error(metric, train, y_train, validation, y_validation, n_neighbors) if len(validation) else np.nan
-        tried.append((error, parameters, seconds, metric))
+        candidates: list[tuple[Mapping[str, Any], Any]] = [(parameters, metric)]
+        if stages and hasattr(metric, "staged_metrics"):
+            candidates = [({**parameters, "stage": number}, stage) for number, stage in _stages(metric, stages)][::-1]
+        for parameters, metric in candidates:
+            error = knn_error(metric, train, y_train, validation, y_validation, n_neighbors) if len(validation) else np.nan
+            tried.append((error, parameters, seconds, metric))
     error, parameters, seconds, metric = min(tried, key=lambda trial: trial[0])
     test_error = knn_error(metric, train, y_train, test, y_test, n_neighbors)
     return Outcome(dict(parameters), error, test_error, seconds, metric)
+
+
+def _stages(metric, wanted):
+    """(number, transformer) of the stages of a boosted metric that are the wanted iterations of their pass or its last."""
+    iterations = metric.history_["iteration"]
+    iterations = iterations[iterations > 0]
+    last = np.append(iterations[1:] == 1, True)
+    for number, (iteration, ends, components) in enumerate(zip(iterations, last, metric.staged_metrics(), strict=True), 1):
+        if ends or iteration in wanted:
+            yield number, FunctionTransformer(_transform, kw_args={"components": components})
+
+
+def _transform(X, components):
+    return X @ components.T

@@ -21,12 +21,15 @@ class KnnTable(Experiment):
         Columns that have a fixed split instead: the first ``n_train`` rows, ``n_validation`` of them held out.
     prepare : mapping of column to arguments of `evaluation.knn.preprocessing`
     grids : mapping of (column, method) to a grid that replaces the method's own
+    stages : tuple of int
+        Iterations, of each pass, after which a boosted metric is validated; empty: all iterations are made.
     """
 
     fractions: tuple[float, float, float] = (0.7, 0.15, 0.15)
     fixed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     prepare: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     grids: Mapping[tuple[str, str], Grid] = field(default_factory=dict)
+    stages: tuple[int, ...] = ()
     n_neighbors: ClassVar[int] = 3
 
     def split(self, column, n, run) -> Split:
@@ -40,7 +43,8 @@ class KnnTable(Experiment):
         row = self.methods[method]
         prepare = preprocessing(**self.prepare.get(column, {})) if row.prepared else None
         grid = self.grids.get((column, method), row.grid)
-        outcome = evaluate(row.make(), data.X, data.y, split, grid=grid, prepare=prepare, n_neighbors=self.n_neighbors)
+        protocol = dict(grid=grid, stages=self.stages, prepare=prepare, n_neighbors=self.n_neighbors)
+        outcome = evaluate(row.make(), data.X, data.y, split, **protocol)
         error = outcome.test_error
         certificate = getattr(outcome.metric, "certificate_", None)
         return {
@@ -110,6 +114,7 @@ BOOSTMETRIC_TABLE1 = KnnTable(
     paper="Shen et al. 2012, table 1",
     methods={"Euclidean": Method(prepared=False), **dict(_boosting())},
     published=published_table(SHEN_COLUMNS, SHEN_PUBLISHED),
+    stages=(5, 10, 20, 50, 100, 200, 300, 400, 500),
     **SHEN,
 )
 

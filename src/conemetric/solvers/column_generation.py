@@ -6,7 +6,8 @@
     corrective     all weights by L-BFGS-B, from those before; zero weights are dropped       [Algorithm 4, Theorem 3.1]
 
 The paper stops where lambda_max(A*(u)) <= v. Stage-wise that need not be the optimum, because weights that turned out too large
-never shrink; so near there (lambda_max < 10v), while the weights alone keep the gap above tol, a corrective step is taken instead.
+never shrink; so near there (lambda_max < 10v), while the weights alone keep the gap above tol, a corrective step is taken
+instead.
 
 An iteration costs one adjoint and one rank-one forward, O(nD + pairs); corrective ones also products with the margins of the
 learners in use, at most max(2D, 32) of them: past that they are replaced by the eigenvectors of M, which is the same metric.
@@ -69,8 +70,8 @@ class ColumnGeneration(Solver):
             if corrected and not bounds.primal < lowest:
                 return
             lowest = min(lowest, bounds.primal)
-            # of the gap, v Tr M - u'A(M) is what the present weights could still give, the rest what new learners could; a small one is
-            # left alone, so that a small v has no say in the metric
+            # of the gap, v Tr M - u'A(M) is what the present weights could still give, the rest what new learners could;
+            # within tol it is left alone, so that a small v has no say in the metric
             settled = leading < 10 * v and misfit > self.tol * abs(bounds.primal)
             corrected = self.corrective or settled
             if not corrected:
