@@ -194,7 +194,7 @@ def evaluate(estimator, X, y, split, *, grid: Grid = ({},), stages=(), prepare=N
             began = time.perf_counter()
             metric.fit(train, y_train)
             seconds = time.perf_counter() - began
-        candidates: list[tuple[Mapping[str, Any], Any]] = [(parameters, metric)]
+        candidates = [(dict(parameters), metric)]
         if stages and hasattr(metric, "staged_metrics"):
             candidates = [({**parameters, "stage": number}, stage) for number, stage in _stages(metric, stages)][::-1]
         for parameters, metric in candidates:
