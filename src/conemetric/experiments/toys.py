@@ -57,15 +57,15 @@ BOOSTMETRIC_TOY = HiddenPlane(
     lower_is_better=False,
 )
 
-V_BALANCE = {1e-8: 8.98, 1e-7: 8.88, 1e-6: 8.88, 1e-5: 8.88, 1e-4: 8.93}  # the paper's other two sets have no public loader here
+V_BALANCE = {1e-8: (8.98, 2.59), 1e-7: (8.88, 2.52), 1e-6: (8.88, 2.52), 1e-5: (8.88, 2.52), 1e-4: (8.93, 2.52)}
 BOOSTMETRIC_V = KnnTable(
     name="boostmetric-table2",
     title="BoostMetric for five values of v",
-    paper="Shen et al. 2012, table 2 (v has no influence)",
+    paper="Shen et al. 2012, table 2 (v has no influence; there with another breast cancer set, and diabetes)",
     quantity="3-NN error, %",
     columns=("balance", "wine", "wdbc"),
     methods={f"v = {v:g}": ours("BoostMetric", v=v) for v in V_BALANCE},
-    published={("balance", f"v = {v:g}"): Published(error, 2.52) for v, error in V_BALANCE.items()},
+    published={("balance", f"v = {v:g}"): Published(*error) for v, error in V_BALANCE.items()},
     runs=10,
 )
 
