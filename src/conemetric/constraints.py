@@ -15,7 +15,7 @@ from .operators import kernels
 
 BLOCK = 1 << 25  # distances held at a time during the neighbour search
 SPARE = 8  # candidates kept beyond k, re-ranked with exact distances
-FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 20  # of n_impostors="auto"
+FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
 
 
 def check_labels(y, n_targets):
@@ -146,7 +146,7 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
         Labels, as `check_labels` encodes them.
     n_targets, n_impostors : int
         How many neighbours to find with the same and with another label. ``n_impostors="auto"`` finds as many as two points in
-        three have nearer than their farthest target, but at least 3 and at most 20: where classes overlap so much, three
+        three have nearer than their farthest target, but at least 3 and at most 10: where classes overlap so much, three
         impostors are a small and noisy part of those to be pushed away.
 
     Returns

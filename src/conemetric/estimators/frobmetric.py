@@ -37,7 +37,7 @@ class FrobMetric(MahalanobisMetric):
     n_impostors : int or "auto", default="auto"
         Likewise of other classes. "auto" takes three, as the paper does, unless classes overlap so much that more than a third of
         the points have three or more impostors nearer than their farthest target; then as many as two points in three have there,
-        at most 20. ``triplets_`` shows the outcome.
+        at most 10. ``triplets_`` shows the outcome.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric (its best approximation of that rank). None keeps all.
     tol : float, default=1e-3

@@ -48,7 +48,7 @@ BOOSTMETRIC_TOY = HiddenPlane(
     columns=("circles",),
     methods={
         "BoostMetric": ours("BoostMetric"),
-        "FrobMetric": ours("FrobMetric"),
+        "FrobMetric": ours("FrobMetric", n_impostors=3),
         "PCA": Method("sklearn.decomposition:PCA", {"n_components": 2}),
         "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis", {"solver": "eigen"}),
     },
