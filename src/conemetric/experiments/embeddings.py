@@ -92,8 +92,8 @@ COMPRESSION = Embeddings(
         f"{name} {size}": Method(where, {"n_components": size, **parameters})
         for size in SIZES
         for name, where, parameters in (
-            ("NuMax", "conemetric:NuMax", {"tol": 1e-2}),
-            ("NuMax-Class", "conemetric:NuMax", {"class_aware": True, "tol": 1e-2}),
+            ("NuMax", "conemetric:NuMax", {}),
+            ("NuMax-Class", "conemetric:NuMax", {"class_aware": True}),
             ("PCA", "sklearn.decomposition:PCA", {}),
             ("random projection", "sklearn.random_projection:GaussianRandomProjection", {"random_state": 0}),
             ("FrobMetric", "conemetric:FrobMetric", {}),
