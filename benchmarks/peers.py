@@ -40,7 +40,7 @@ SETS = {
     "iris": ({"standardise": True}, None, 4),
     "wine": ({"standardise": True}, None, 4),
     "wdbc": ({"standardise": True}, None, 2),
-    "digits": ({}, None, 1),
+    "digits": ({}, None, 4),
     "letter": ({"standardise": True}, 3000, 1),
     "usps11000": ({"n_components": 60}, 3000, 1),
 }

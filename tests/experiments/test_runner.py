@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from conemetric import experiments
 from conemetric.evaluation.statistics import compare
-from conemetric.experiments import get_experiment, list_experiments, run_experiment
+from conemetric.experiments import figure, get_experiment, list_experiments, run_experiment
 from conemetric.experiments.definition import Experiment, Method, Published, ScaleFreeC, ours, published_table
 
 calls = []
@@ -170,3 +171,9 @@ def test_killed_and_restarted_gives_the_same_table(tmp_path):
     resumed = run_experiment(**ARGUMENTS, out=tmp_path / "killed", callback=remeasured.append)
     assert len(remeasured) == 12 - finished
     assert without_times(resumed) == without_times(run_experiment(**ARGUMENTS, out=tmp_path / "whole"))
+
+
+def test_roc_curves_are_means_over_runs():
+    ax = Figure().subplots()
+    figure._curves(ax, [{"method": "a", "curve": [[0, 1], values]} for values in ([0, 1], [1, 1])])
+    assert ax.lines[0].get_ydata().tolist() == [0.5, 1.0]

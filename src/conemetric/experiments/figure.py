@@ -1,4 +1,4 @@
-"""Draws a table: ours against published, one panel per data set; or the curves that were measured."""
+"""Draws a table: ours against published, one panel per data set; or the ROC curves that were measured."""
 
 import matplotlib
 import numpy as np
@@ -38,8 +38,9 @@ def _bars(ax, rows):
 
 
 def _curves(ax, records):
-    """One line per method, the mean over its runs; all curves of a table have the same abscissae."""
+    """ROC curves, one per method, the mean over its runs; all have the same false positive rates."""
     for method in dict.fromkeys(record["method"] for record in records):
         curves = [record["curve"] for record in records if record["method"] == method]
         ax.plot(curves[0][0], np.mean([curve[1] for curve in curves], axis=0), label=method, linewidth=1.2)
-    ax.legend(fontsize=7)
+    ax.set(xlabel="false positive rate", ylabel="true positive rate")
+    ax.legend(fontsize=7, loc="lower right")
