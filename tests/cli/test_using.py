@@ -142,7 +142,8 @@ def test_compress_keeps_distances(run, tmp_path):
 def test_reproduce_lists_and_runs(run, tmp_path):
     listed = run("reproduce", "--list", "--json").json["experiments"]
     assert "frobmetric-table1" in {entry["name"] for entry in listed}
-    args = ("--datasets", "iris", "--methods", "Euclidean", "--runs", "1", "--out", tmp_path / "r", "--json")
-    answer = run("reproduce", "frobmetric-table1", *args)
-    assert json.loads(answer.out)["rows"][0]["published"] == 3.64
+    chosen = ("--datasets", "iris", "--methods", "Euclidean", "--methods", "FrobMetric, default C", "--runs", "1")
+    answer = run("reproduce", "frobmetric-table1", *chosen, "--out", tmp_path / "r", "--json")
+    rows = json.loads(answer.out)["rows"]
+    assert [row["method"] for row in rows] == ["Euclidean", "FrobMetric, default C"] and rows[0]["published"] == 3.64
     assert "not a known experiment" in run("reproduce", "nonsense").err

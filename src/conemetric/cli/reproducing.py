@@ -22,7 +22,7 @@ def reproduce(
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs per cell; default: as many as the paper has.")] = None,
     datasets: Annotated[list[str] | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
-    methods: Annotated[list[str] | None, typer.Option(help="Only these methods, separated by commas.")] = None,
+    methods: Annotated[list[str] | None, typer.Option(help="Only this method, as the table names it; give it again for more.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for records, CSV and figure; a run found there is continued.")] = Path(
         "reproduce"
     ),
@@ -50,7 +50,7 @@ def reproduce(
         def callback(record):
             progress(f"{record['dataset']}, {record['method']}, run {record['run'] + 1}", done=record["done"] / record["total"])
 
-        table = run_experiment(name, runs, _names(datasets), out, jobs, callback, _names(methods))
+        table = run_experiment(name, runs, _names(datasets), out, jobs, callback, methods)
     values = {"experiment": name, "rows": [vars(row) for row in table.rows], "skipped": table.skipped, "out": str(out)}
 
     def show(console):
