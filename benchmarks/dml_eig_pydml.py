@@ -1,11 +1,12 @@
 """DML-eig beside pyDML's DML_eig: processor seconds, and the unsmoothed objective each reaches.
 
 pyDML needs an environment of its own (numpy 1.23, Cython < 3, scipy < 1.12); ``--peer`` names its Python. Its time grows with
-the square of the points, so it gets ``--points`` rows, once as it comes (all pairs of equal and of different labels) and once
-with our local pairs put in their place, where both solve the same program; the whole set is extrapolated. It returns S where
-M = R^-T S R^-1 is meant; that is mapped back here before the objectives are compared.
+the square of the points at least, so it gets the first rows, ``--points`` of them, with our local pairs put in the place of its
+own (all pairs of equal and of different labels), so that both solve the same program; the fewest also once as it comes. The
+growth between the last two sizes says what the whole set would take. It returns S where M = R^-T S R^-1 is meant; that is
+mapped back here before the objectives are compared.
 
-    CONEMETRIC_DATA=... python benchmarks/dml_eig_pydml.py --peer /path/to/python [--data optdigits] [--points 150]
+    CONEMETRIC_DATA=... python benchmarks/dml_eig_pydml.py --peer /path/to/python [--data optdigits] [--points 100,500,1000]
 """
 
 import argparse
@@ -51,24 +52,34 @@ def peer(python, **arrays):
             return float(found["seconds"]), found["S"]
 
 
-def ours(X, y, rows):
+def ours(X, y):
     """Seconds of `DMLEig` and the fitted metric."""
     began = time.process_time()
     metric = DMLEig().fit(X, y)
     seconds = time.process_time() - began
-    n_pairs, gap = int((~metric.similar_).sum()), metric.certificate_.relative_gap
     print(
-        f"  conemetric, {rows:9s} {seconds:8.2f} s   objective {metric.objective_:.4e}   certified gap {gap:.1e}, {n_pairs} pairs"
+        f"  {len(X):5d} rows, {int((~metric.similar_).sum())} dissimilar pairs: conemetric {seconds:.2f} s, "
+        f"objective {metric.objective_:.4e}, certified gap {metric.certificate_.relative_gap:.1e}",
+        flush=True,
     )
     return seconds, metric
+
+
+def unsmoothed_objective(metric, S, X):
+    """What pyDML's S, as the metric R^-T S R^-1 of trace one, makes of the closest dissimilar pair."""
+    values, vectors = np.linalg.eigh(metric.similar_scatter_)
+    root = vectors / values**0.5 @ vectors.T
+    d = (X[metric.pairs_[:, 0]] - X[metric.pairs_[:, 1]])[~metric.similar_] @ root
+    return np.einsum("ri,ij,rj->r", d, S / np.trace(S), d).min()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", required=True)
     parser.add_argument("--data", default="optdigits,mnist")
-    parser.add_argument("--points", type=int, default=150)
+    parser.add_argument("--points", default="100,500,1000")
     args = parser.parse_args()
+    sizes = [int(size) for size in args.points.split(",")]
     for name in args.data.split(","):
         data = load(name)
         X, y = data.X[: data.n_train].astype(float), data.y[: data.n_train]
@@ -76,20 +87,21 @@ def main():
             X, y = PCA(64, random_state=0).fit_transform(X[:10000]), y[:10000]
         print(f"{name}: {X.shape[0]} x {X.shape[1]}")
         DMLEig(tol=0.5).fit(X[:100], y[:100])  # compile before timing
-        whole, _ = ours(X, y, "all rows")
-        X, y, n_rows = X[: args.points], y[: args.points], len(X)
-        seconds, metric = ours(X, y, f"{args.points} rows")
-        took, S = peer(args.peer, X=X, y=y, pairs=metric.pairs_, similar=metric.similar_)
-        values, vectors = np.linalg.eigh(metric.similar_scatter_)
-        root = vectors / values**0.5 @ vectors.T
-        M = root @ (S / np.trace(S)) @ root
-        d = X[metric.pairs_[:, 0]] - X[metric.pairs_[:, 1]]
-        reached = np.einsum("ri,ij,rj->r", d, M, d)[~metric.similar_].min()
-        print(f"  pyDML, local pairs  {took:10.2f} s   objective {reached:.4e}   {took / seconds:.0f}x our time", flush=True)
-        took, _ = peer(args.peer, X=X, y=y)
-        print(f"  pyDML, all pairs    {took:10.2f} s   {took / seconds:.0f}x our time", flush=True)
-        took *= (n_rows / args.points) ** 2
-        print(f"  pyDML, all rows: about {took:.0f} s (extrapolated), {took / whole:.0f}x our time", flush=True)
+        whole, _ = ours(X, y)
+        times = []
+        for size in sizes:
+            seconds, metric = ours(X[:size], y[:size])
+            took, S = peer(args.peer, X=X[:size], y=y[:size], pairs=metric.pairs_, similar=metric.similar_)
+            reached = unsmoothed_objective(metric, S, X[:size])
+            times.append(took)
+            print(f"      pyDML, same pairs: {took:.2f} s ({took / seconds:.0f} times), objective {reached:.4e}", flush=True)
+            if size == sizes[0]:
+                took, _ = peer(args.peer, X=X[:size], y=y[:size])
+                print(f"      pyDML, all pairs: {took:.2f} s ({took / seconds:.0f} times)", flush=True)
+        if len(sizes) > 1:
+            growth = np.log(times[-1] / times[-2]) / np.log(sizes[-1] / sizes[-2])
+            took = times[-1] * (len(X) / sizes[-1]) ** growth
+            print(f"  its time grows with power {growth:.2f}: all rows {took:.0f} s, {took / whole:.0f} times (extrapolated)")
 
 
 if __name__ == "__main__":
