@@ -6,7 +6,7 @@ own (all pairs of equal and of different labels), so that both solve the same pr
 growth between the last two sizes says what the whole set would take. It returns S where M = R^-T S R^-1 is meant; that is
 mapped back here before the objectives are compared.
 
-    CONEMETRIC_DATA=... python benchmarks/dml_eig_pydml.py --peer /path/to/python [--data optdigits] [--points 100,500,1000]
+    CONEMETRIC_DATA=... python benchmarks/dml_eig_pydml.py --peer /path/to/python [--data optdigits] [--points 100,300,600]
 """
 
 import argparse
@@ -77,7 +77,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", required=True)
     parser.add_argument("--data", default="optdigits,mnist")
-    parser.add_argument("--points", default="100,500,1000")
+    parser.add_argument("--points", default="100,300,600")
     args = parser.parse_args()
     sizes = [int(size) for size in args.points.split(",")]
     for name in args.data.split(","):

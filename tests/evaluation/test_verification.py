@@ -32,6 +32,22 @@ def test_threshold_comes_from_the_other_folds():
     assert result.accuracy.tolist() == [0.5, 0.5] and result.mean == 0.5
 
 
+def test_threshold_of_a_learner_comes_from_a_fold_it_has_not_seen():
+    # whoever scores the training pairs by their labels would get a useless threshold from them
+    same, fold = np.array([1, 1, 0, 0] * 3, dtype=bool), np.repeat([0, 1, 2], 4)
+    honest = np.tile([12.0, 11, 10, 9], 3)
+    seen = []
+
+    def score_pairs(train):
+        seen.append(train.copy())
+        return np.where(train, 100.0 * same, honest)
+
+    result = cross_validate(score_pairs, same, fold, learns=True)
+    np.testing.assert_array_equal(seen, [fold == 2, fold == 0, fold == 1])
+    assert result.mean == 1
+    assert cross_validate(score_pairs, same, fold).mean == 0.5
+
+
 def test_roc_and_standard_error():
     rng = np.random.default_rng(0)
     same, fold = rng.random(400) < 0.5, np.arange(400) % 10
@@ -69,7 +85,8 @@ def test_marginalised_knn_is_the_double_sum():
     [
         (lambda: best_threshold([1.0, 2.0], [True]), "one length"),
         (lambda: best_threshold([1.0, np.nan], [True, False]), "NaN"),
-        (lambda: cross_validate(None, [True, False], [0, 0]), "at least two"),
+        (lambda: cross_validate(None, [True, False], [0, 0]), "at least 2"),
+        (lambda: cross_validate(None, [True, False], [0, 1], learns=True), "at least 3"),
         (lambda: cross_validate(None, [True, False], [0]), "one entry per pair"),
         (lambda: marginalised_knn_score(None, np.eye(3), [0, 1, 2], np.eye(3), [[0, 1]], 4), "n_neighbors=4"),
     ],

@@ -78,7 +78,7 @@ class Verification:
         return float(self.accuracy.std(ddof=1) / len(self.accuracy) ** 0.5)
 
 
-def cross_validate(score_pairs, same, fold) -> Verification:
+def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
     """Verify every fold with a threshold set on the other folds.
 
     Parameters
@@ -87,6 +87,9 @@ def cross_validate(score_pairs, same, fold) -> Verification:
         Given a mask of the training pairs, learn from them and return a score of *every* pair, larger for more alike.
     same : boolean array (n_pairs,)
     fold : integer array (n_pairs,)
+    learns : bool, default=False
+        Whether the scores of training pairs are better than those of unseen ones. The threshold is then set on the fold after
+        the one verified, and the training pairs are those of the remaining folds.
 
     Returns
     -------
@@ -104,13 +107,14 @@ def cross_validate(score_pairs, same, fold) -> Verification:
     if same.shape != fold.shape:
         raise ValueError(f"same and fold must have one entry per pair; got shapes {same.shape} and {fold.shape}.")
     names = np.unique(fold)
-    if len(names) < 2:
-        raise ValueError(f"fold names {len(names)} fold(s); at least two are needed to hold one out.")
+    if len(names) < 2 + learns:
+        raise ValueError(f"fold names {len(names)} fold(s); at least {2 + learns} are needed to hold {1 + learns} out.")
     accuracy, held_out = np.empty(len(names)), np.empty(len(same))
     for number, name in enumerate(names):
         test = fold == name
-        score = np.asarray(score_pairs(~test), dtype=float)
-        threshold, _ = best_threshold(score[~test], same[~test])
+        others = fold == names[(number + 1) % len(names)] if learns else ~test
+        score = np.asarray(score_pairs(~(test | others) if learns else ~test), dtype=float)
+        threshold, _ = best_threshold(score[others], same[others])
         accuracy[number] = np.mean((score[test] >= threshold) == same[test])
         # folds have their own scales; the margin over the threshold is what they have in common
         held_out[test] = score[test] - (threshold if np.isfinite(threshold) else 0.0)
