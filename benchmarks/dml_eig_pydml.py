@@ -47,7 +47,7 @@ def peer(python, **arrays):
         given, result, script = (str(Path(folder) / name) for name in ("in.npz", "out.npz", "worker.py"))
         np.savez(given, **arrays)
         Path(script).write_text(WORKER)
-        subprocess.run([python, script, given, result], check=True, stdout=sys.stderr, env={})
+        subprocess.run([python, script, given, result], check=True, stdout=sys.stderr, env={"OMP_NUM_THREADS": "1"})
         with np.load(result) as found:
             return float(found["seconds"]), found["S"]
 
