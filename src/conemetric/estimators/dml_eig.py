@@ -62,7 +62,9 @@ class DMLEig(_EigenvalueMetric):
         Added to X_S, as this part of the diagonal that as many pairs of random rows would give it. Raise it when X has more
         features than similar pairs: X_S is then singular, and the metric lives where similar pairs do not differ.
     n_targets, n_impostors : int, default=3
-        From labels, each point with its targets makes similar pairs, each point with its impostors dissimilar ones.
+        From labels, each point with its targets makes similar pairs, each point with its impostors dissimilar ones. Where there
+        are many features and few rows, the optimum rests on a few pairs and overfits; more impostors help (280 faces in 64
+        dimensions: a 3-NN error of 7.7, 5.3 and 3.2 % with 3, 10 and 30).
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
     tol : float, default=1e-3
