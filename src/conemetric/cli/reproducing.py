@@ -22,7 +22,7 @@ def reproduce(
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs per cell; default: as many as the paper has.")] = None,
     datasets: Annotated[list[str] | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
-    methods: Annotated[list[str] | None, typer.Option(help="Only this method, as the table names it; give it again for more.")] = None,
+    methods: Annotated[list[str] | None, typer.Option(help="Only this method of the table; repeat for more.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for records, CSV and figure; a run found there is continued.")] = Path(
         "reproduce"
     ),
