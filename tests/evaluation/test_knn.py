@@ -53,6 +53,15 @@ def test_knn_error_looks_in_the_space_of_the_metric(blobs):
     assert knn_error(Drop(), *args) < knn_error(None, *args)
 
 
+def test_stratified_splits_divide_every_class():
+    labels = np.repeat([0, 1, 2], [60, 30, 10])
+    first, second = random_splits(100, (0.7, 0.0, 0.3), n_runs=2, labels=labels)
+    for split in (first, second):
+        assert sorted([*split.train, *split.test]) == list(range(100))
+        assert np.bincount(labels[split.train]).tolist() == [42, 21, 7]
+    assert set(first.train) != set(second.train)
+
+
 def test_random_splits_partition_the_rows_and_do_not_depend_on_how_many():
     few, many = list(random_splits(101, n_runs=2)), list(random_splits(101, n_runs=5))
     for one, other in zip(few, many, strict=False):

@@ -105,9 +105,9 @@ def test_knn_table_measures_errors_with_the_chosen_parameters():
 
 
 def test_runs_of_a_table_see_different_splits():
-    first, second = (knn_tables.FROBMETRIC_TABLE1.split("iris", 150, run) for run in (0, 1))
+    first, second = (knn_tables.FROBMETRIC_TABLE1.split("iris", np.zeros(150), run) for run in (0, 1))
     assert not np.array_equal(first.test, second.test)
-    fixed = knn_tables.FROBMETRIC_TABLE1.split("letter", 20000, 0)
+    fixed = knn_tables.FROBMETRIC_TABLE1.split("letter", np.zeros(20000), 0)
     assert [len(part) for part in (fixed.train, fixed.validation, fixed.test)] == [10500, 4500, 5000]
 
 

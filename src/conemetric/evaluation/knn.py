@@ -69,8 +69,10 @@ class Split:
     test: np.ndarray
 
 
-def random_splits(n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0) -> Iterator[Split]:
+def random_splits(n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0, labels=None) -> Iterator[Split]:
     """Yield ``n_runs`` random splits of n rows; run r is the same whatever ``n_runs`` is.
+
+    With ``labels``, every class is divided in these shares, as nearly as whole rows allow.
 
     Examples
     --------
@@ -84,7 +86,18 @@ def random_splits(n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0) -> Iterator
     first, second = (int(cut) for cut in np.cumsum(fractions)[:2] * n + 1e-9)
     for run in range(n_runs):
         order = np.random.default_rng([seed, run]).permutation(n)
+        if labels is not None:
+            order = order[np.argsort(_place_in_class(labels[order]), kind="stable")]
         yield Split(order[:first], order[first:second], order[second:])
+
+
+def _place_in_class(labels):
+    """For every row the share of its class that comes before it: rows in this order have all classes spread evenly."""
+    place = np.empty(len(labels))
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
+    return place
 
 
 def official_split(n, n_train, n_validation=0, seed=0) -> Split:
