@@ -25,11 +25,11 @@ class Problem(ABC):
         """Bounds from a primal and a dual feasible point, in float64, on the original program."""
 
 
-class SpectralDual(Problem):
+class SpectralDual(ABC):
     """Maximise linear'u - sigma/2 ||[K(u)]_+||_F^2 over a box, with K(u) = K0 + sign A*(u).
 
-    The dual of every Frobenius-regularised program here. X(u) = sigma [K(u)]_+ is the primal point that belongs to u and
-    linear - sign A(X(u)) the gradient. Subclasses set the attributes and say what the primal objective is.
+    The dual of every Frobenius-regularised program here, and of every proximal step. X(u) = sigma [K(u)]_+ is the primal point
+    that belongs to u and linear - sign A(X(u)) the gradient. Subclasses set the attributes and say what the primal objective is.
     """
 
     operator: Any
@@ -63,6 +63,10 @@ class SpectralDual(Problem):
     @abstractmethod
     def primal_value(self, margins, squared_norm, factor):
         """(objective, relative violation) of X = L L' with L = ``factor``, A(X) = ``margins``, ||X||_F^2 = ``squared_norm``."""
+
+
+class SpectralProgram(SpectralDual, Problem):
+    """A Frobenius-regularised program, certified by its dual evaluated in float64."""
 
     @abstractmethod
     def in_float64(self):

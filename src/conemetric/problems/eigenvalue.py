@@ -138,7 +138,7 @@ class EigenvalueProgram(Problem):
 
 
 class ProximalDual(SpectralDual):
-    """Dual of one proximal step of an `EigenvalueProgram`; its primal objective is that of the step."""
+    """Dual of one proximal step of an `EigenvalueProgram`, which certifies it; its primal objective is that of the step."""
 
     lower = 0.0
 
@@ -156,6 +156,3 @@ class ProximalDual(SpectralDual):
         overlap = float((float64(self.center.T @ factor) ** 2).sum())
         distance = self.constant + (scale**2 * squared_norm - 2 * scale * overlap) / (2 * self.sigma)
         return self.program.objective(factor, margins) + distance, 0.0
-
-    def in_float64(self):
-        raise NotImplementedError("a proximal step is certified through its program")

@@ -8,10 +8,10 @@ M(u) = [A*(u)]_+        grad D(u) = 1 - A(M(u))
 from functools import cached_property
 
 from ..arrays import float64
-from .base import SpectralDual
+from .base import SpectralProgram
 
 
-class FrobeniusMetric(SpectralDual):
+class FrobeniusMetric(SpectralProgram):
     """Large-margin metric with a Frobenius-norm regulariser; see the module docstring.
 
     Parameters

@@ -12,12 +12,12 @@ from functools import cached_property
 
 from .. import spectral
 from ..arrays import float64, like
-from .base import SpectralDual
+from .base import SpectralProgram
 
 OUT_OF_REACH = 1e8  # a feasible point would have to be this many times larger than the data suggest
 
 
-class FrobeniusSDP(SpectralDual):
+class FrobeniusSDP(SpectralProgram):
     """See the module docstring.
 
     Parameters

@@ -20,12 +20,12 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from .. import spectral
 from ..arrays import float64, like
-from .base import Bounds, Evaluation, SpectralDual
+from .base import Bounds, Evaluation, SpectralProgram
 
 SPARE = 10  # eigenpairs computed beyond the rank expected
 
 
-class VarianceUnfolding(SpectralDual):
+class VarianceUnfolding(SpectralProgram):
     """See the module docstring.
 
     Parameters

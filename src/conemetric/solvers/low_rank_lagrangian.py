@@ -100,9 +100,10 @@ class LowRankLagrangian(Solver):
                     break
                 memory.clear()
                 continue
-            before, g = (g, h), line.gradient()
-            h = smooth(g)
-            memory.add(*(part.reshape(-1) for part in (step * direction, h - before[1], g - before[0])))
+            new = line.gradient()
+            smoothed = smooth(new)
+            memory.add((step * direction).reshape(-1), (smoothed - h).reshape(-1), (new - g).reshape(-1))
+            g, h = new, smoothed
         return line.Y, used, size / (2 * length)
 
     def _reshape(self, problem, Y, point, mu, accuracy):
