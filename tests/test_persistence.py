@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from conemetric import FrobMetric, LearnedMetric, RelativeComparisons, load_metric, save_metric
-from conemetric.persistence import MetricFileError, _digest, atomic_path
+from conemetric.persistence import MetricFileError, atomic_path
+from conemetric.persistence.files import _digest
 
 X, y = load_iris(return_X_y=True)
 NAMES = ["sepal length", "sepal width", "Blütenlänge", "petal width"]

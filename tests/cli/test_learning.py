@@ -223,7 +223,7 @@ def test_usage_errors_and_help(run):
 CHILD = """
 import os, signal, sys
 from contextlib import contextmanager
-from conemetric import persistence
+from conemetric.persistence import atomic
 from conemetric.cli import learning, main
 
 @contextmanager
@@ -238,7 +238,7 @@ def die(descriptor):
 
 learning.progress_bar = bar
 if sys.argv[1] == "kill":
-    persistence.os.fsync = die  # the file is written, but does not have its name yet
+    atomic.os.fsync = die  # the file is written, but does not have its name yet
 main(sys.argv[2:])
 """
 

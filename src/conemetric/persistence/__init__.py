@@ -1,0 +1,7 @@
+"""Learned metrics on their own, without the estimator that learned them, and the files that hold them."""
+
+from .atomic import atomic_path
+from .files import MetricFileError, load_metric, save_metric
+from .learned import LearnedMetric
+
+__all__ = ["LearnedMetric", "MetricFileError", "atomic_path", "load_metric", "save_metric"]

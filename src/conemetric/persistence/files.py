@@ -1,0 +1,193 @@
+"""A learned metric in one file: safetensors with a checked JSON header; nothing in it is ever executed.
+
+The file holds one affine map, x -> components x + offset, with scaler and PCA folded in, so that whoever loads it needs neither
+the estimator nor the preprocessing. The header says where it came from: method, parameters, certificate, feature names. A
+checksum over header and arrays turns every flipped bit into an error, and files appear under their name only once complete.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_safetensors
+
+from ..solvers.base import Certificate, Status
+from .atomic import atomic_path
+from .learned import LearnedMetric, plain
+
+FORMAT = 1
+MAX_BYTES = 4 << 30  # of a file; 20,000 x 20,000 in float64 fits
+MAX_HEADER = 32 << 20
+KEYS = {"format", "method", "parameters", "certificate", "feature_names", "preprocessing", "shape", "notes"}
+
+
+class MetricFileError(ValueError):
+    """The file is not a metric this version can load; the message says what is wrong with it."""
+
+
+def save_metric(path, estimator, *, feature_names=None, notes=None):
+    """Write a learned metric to one safetensors file, whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+    estimator : fitted estimator, Pipeline that ends in one, or LearnedMetric
+    feature_names : sequence of str, default=None
+    notes : dict, default=None
+        Anything else worth keeping, as JSON values.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import FrobMetric, load_metric, save_metric
+    >>> X, y = load_iris(return_X_y=True)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "iris.safetensors")
+    >>> save_metric(path, FrobMetric().fit(X, y))
+    >>> metric = load_metric(path)
+    >>> metric.method, metric.transform(X).shape[0], metric.certificate.status.value
+    ('FrobMetric', 150, 'converged')
+    >>> folder.cleanup()
+    """
+    metric = LearnedMetric.from_estimator(estimator, feature_names=feature_names, notes=notes)
+    arrays = {name: np.ascontiguousarray(getattr(metric, name), np.float64) for name in ("components", "offset")}
+    certificate = metric.certificate
+    header = json.dumps(
+        {
+            "format": FORMAT,
+            "method": metric.method,
+            "parameters": metric.parameters or {},
+            "certificate": None if certificate is None else {name: plain(value) for name, value in vars(certificate).items()},
+            "feature_names": metric.feature_names,
+            "preprocessing": list(metric.preprocessing),
+            "shape": list(metric.components.shape),
+            "notes": metric.notes or {},
+        },
+        allow_nan=False,
+    )
+    _check(_parse(header), {name: array.shape for name, array in arrays.items()}, path)
+    _check_values(arrays, path)
+    metadata = {"conemetric": header, "sha256": _digest(header, arrays)}
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(to_safetensors(arrays, metadata))
+
+
+def load_metric(path):
+    """Read a metric written by `save_metric`, checking everything before it is used.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    LearnedMetric
+
+    Raises
+    ------
+    MetricFileError
+        When the file is not one, is damaged, or was written by a later format.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no metric file at '{path}'.")
+    if path.stat().st_size > MAX_BYTES:
+        raise MetricFileError(f"'{path}' has {path.stat().st_size:,} bytes; a metric file has at most {MAX_BYTES:,}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            header = _parse(_header_text(metadata, path))
+            found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            _check(header, {name: tuple(part.get_shape()) for name, part in found.items()}, path)
+            if {part.get_dtype() for part in found.values()} != {"F64"}:
+                raise MetricFileError(f"'{path}' does not hold float64 arrays.")
+            arrays = {name: file.get_tensor(name) for name in found}
+    except SafetensorError as error:
+        raise MetricFileError(f"'{path}' is not a metric file, or is damaged: {error}.") from error
+    except (json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise MetricFileError(f"'{path}' has a header that is not JSON: {error}.") from error
+    if metadata.get("sha256") != _digest(metadata["conemetric"], arrays):
+        raise MetricFileError(f"'{path}' was changed after it was written: its checksum does not match.")
+    _check_values(arrays, path)
+    certificate = header["certificate"]
+    return LearnedMetric(
+        arrays["components"],
+        arrays["offset"],
+        certificate=None if certificate is None else _certificate(certificate, path),
+        **{name: header[name] for name in ("method", "parameters", "feature_names", "preprocessing", "notes")},
+    )
+
+
+# ---- checking
+
+
+def _digest(header, arrays):
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(arrays):
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _header_text(metadata, path):
+    text = metadata.get("conemetric")
+    if text is None:
+        raise MetricFileError(f"'{path}' is a safetensors file, but not one that conemetric wrote.")
+    if len(text) > MAX_HEADER:
+        raise MetricFileError(f"'{path}' has a header of {len(text):,} characters; at most {MAX_HEADER:,} are read.")
+    return text
+
+
+def _parse(text):
+    def refuse(constant):
+        raise json.JSONDecodeError(f"{constant} is not a number", text, 0)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def _check(header, shapes, path):
+    """Refuse a header that is not of this format, or that does not fit the arrays."""
+
+    def require(condition, fault):
+        if not condition:
+            raise MetricFileError(f"'{path}' has a header that does not fit: {fault}.")
+
+    require(isinstance(header, dict), "it is not an object")
+    version = header.get("format")
+    require(isinstance(version, int) and version >= 1, "no format number")
+    require(version <= FORMAT, f"format {version} is newer than the {FORMAT} this version reads; upgrade conemetric")
+    require(set(header) == KEYS, f"the keys are {sorted(map(str, header))[:12]}")
+    shape = header["shape"]
+    good = isinstance(shape, list) and len(shape) == 2 and all(isinstance(size, int) for size in shape)
+    require(good and 1 <= shape[0] <= shape[1], f"shape is {str(shape)[:80]}")
+    require(
+        shapes == {"components": tuple(shape), "offset": (shape[0],)}, f"the arrays are {str(shapes)[:200]}, shape is {shape}"
+    )
+    names = header["feature_names"]
+    if names is not None:
+        require(isinstance(names, list) and all(isinstance(name, str) for name in names), "feature_names are not strings")
+        require(len(names) == shape[1], f"{len(names)} feature names for {shape[1]} features")
+    steps = header["preprocessing"]
+    require(isinstance(steps, list) and all(isinstance(step, str) for step in steps), "preprocessing is not a list of strings")
+    require(isinstance(header["method"], str) and 0 < len(header["method"]) < 200, "method is not a name")
+    for name in ("parameters", "notes"):
+        require(isinstance(header[name], dict), f"{name} is not an object")
+    require(header["certificate"] is None or isinstance(header["certificate"], dict), "certificate is not an object")
+
+
+def _check_values(arrays, path):
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise MetricFileError(f"'{path}': {name} contains NaN or infinity, so it is no metric.")
+
+
+def _certificate(values, path):
+    try:
+        fields = {name: float(values[name]) for name in ("primal", "dual", "gap", "relative_gap", "violation")}
+        if len(values) != 6:
+            raise KeyError("6 fields expected")
+        return Certificate(**fields, status=Status(values["status"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise MetricFileError(f"'{path}' has a certificate that cannot be read: {error}.") from error

@@ -1,0 +1,194 @@
+"""A learned metric as one affine map, with scaler and PCA folded in."""
+
+import math
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ..arrays import to_numpy
+from ..estimators.base import MahalanobisMetric
+from ..solvers.base import Status
+
+
+class LearnedMetric(MahalanobisMetric):
+    """A metric on its own, as loaded from a file: an affine map whose output is compared by Euclidean distance.
+
+    It is a fitted scikit-learn transformer: put it before a `KNeighborsClassifier` in a pipeline; ``fit`` and
+    `sklearn.base.clone` leave it as it is. Made by `load_metric` or `LearnedMetric.from_estimator`.
+
+    Parameters
+    ----------
+    components : array (rank, n_features)
+    offset : array (rank,)
+        ``transform(X) = X @ components.T + offset``; distances do not depend on it.
+    method : str
+        Class name of the estimator that learned it.
+    parameters : dict, default=None
+        The parameters of that estimator.
+    certificate : Certificate, default=None
+        What was proven about the fit.
+    feature_names : sequence of str, default=None
+    preprocessing : sequence of str, default=()
+        The steps folded into the map, in words.
+    notes : dict, default=None
+        Anything else worth keeping, as JSON values.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from conemetric import FrobMetric, LearnedMetric
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pipeline = make_pipeline(StandardScaler(), FrobMetric()).fit(X, y)
+    >>> metric = LearnedMetric.from_estimator(pipeline)
+    >>> bool(abs(metric.transform(X) - pipeline.transform(X)).max() < 1e-9)
+    True
+    """
+
+    def __init__(
+        self,
+        components,
+        offset,
+        *,
+        method="LearnedMetric",
+        parameters=None,
+        certificate=None,
+        feature_names=None,
+        preprocessing=(),
+        notes=None,
+    ):
+        self.components = self.components_ = components
+        self.offset = offset
+        self.method = method
+        self.parameters = parameters
+        self.certificate = self.certificate_ = certificate
+        self.feature_names = feature_names
+        self.preprocessing = preprocessing
+        self.notes = notes
+        self.n_features_in_ = components.shape[1]
+
+    @classmethod
+    def from_estimator(cls, estimator, *, feature_names=None, notes=None):
+        """Fold a fitted estimator, or a pipeline of `StandardScaler`, `PCA` and an estimator, into one affine map.
+
+        Parameters
+        ----------
+        estimator : fitted estimator of this library, or Pipeline that ends in one
+        feature_names : sequence of str, default=None
+            Names of the columns; taken from the estimator where it saw a data frame.
+        notes : dict, default=None
+
+        Returns
+        -------
+        LearnedMetric
+        """
+        if isinstance(estimator, cls):
+            return estimator
+        steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+        steps = [step for step in steps if step not in (None, "passthrough")]
+        learned = steps[-1]
+        if not isinstance(learned, MahalanobisMetric):
+            raise TypeError(f"The last step is {type(learned).__name__}, which is not a metric of conemetric.")
+        if feature_names is None:
+            feature_names = getattr(steps[0], "feature_names_in_", None)
+        components, offset = _affine(steps[0])
+        for step in steps[1:]:
+            A, b = _affine(step)
+            components, offset = A @ components, A @ offset + b
+        return cls(
+            components,
+            offset,
+            method=type(learned).__name__,
+            parameters={name: plain(value) for name, value in learned.get_params(deep=False).items()},
+            certificate=learned.certificate_,
+            feature_names=None if feature_names is None else [str(name) for name in feature_names],
+            preprocessing=[_in_words(step) for step in steps[:-1]],
+            notes=notes,
+        )
+
+    def _validate_X(self, X, reset=False, min_samples=1):
+        names = getattr(X, "columns", None)
+        if self.feature_names is not None and names is not None and list(names) != list(self.feature_names):
+            missing = [name for name in self.feature_names if name not in set(names)]
+            fault = f"has no column {missing[0]!r}" if missing else "has other columns, or the same in another order"
+            raise ValueError(f"X {fault}; select metric.feature_names first.")
+        return super()._validate_X(X if names is None else X.to_numpy(), reset, min_samples)
+
+    def fit(self, X=None, y=None):
+        """Do nothing: the metric is learned already."""
+        return self
+
+    def transform(self, X):
+        """Map rows to the space where the learned metric is the Euclidean one.
+
+        Parameters
+        ----------
+        X : array-like (n, n_features_in_)
+
+        Returns
+        -------
+        array (n, rank)
+        """
+        mapped = super().transform(X)
+        mapped += self.offset.astype(mapped.dtype)
+        return mapped
+
+    def truncated(self, n_components):
+        """The best approximation of this metric by one of ``n_components`` directions."""
+        if not 1 <= n_components <= len(self.components):
+            raise ValueError(f"n_components={n_components}; this metric has 1 to {len(self.components)} directions.")
+        kept = {"components": self.components[:n_components], "offset": self.offset[:n_components]}
+        return LearnedMetric(**{**self.get_params(deep=False), **kept})
+
+    def __sklearn_clone__(self):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def __repr__(self, N_CHAR_MAX=700):
+        rank, n_features = self.components.shape
+        return f"<LearnedMetric of {self.method}: {n_features} features to {rank} dimensions>"
+
+
+def _affine(step):
+    """(A, b) with transform(x) = A x + b, in float64."""
+    if isinstance(step, StandardScaler):
+        scale = 1 / step.scale_ if step.with_std else np.ones(step.n_features_in_)
+        mean = step.mean_ if step.with_mean else np.zeros(step.n_features_in_)
+        return np.diag(scale), -mean * scale
+    if isinstance(step, PCA):
+        A = step.components_.astype(np.float64)
+        if step.whiten:
+            A = A / np.sqrt(step.explained_variance_)[:, None]
+        return A, -A @ step.mean_
+    if isinstance(step, LearnedMetric):
+        return step.components, step.offset
+    if isinstance(step, MahalanobisMetric):
+        step.get_mahalanobis_matrix()  # refuses a metric that is not linear in x
+        A = to_numpy(step.components_).astype(np.float64)
+        return A, np.zeros(len(A))
+    raise TypeError(
+        f"{type(step).__name__} cannot be folded into a metric file; before a metric use StandardScaler or PCA, "
+        "or transform the data first and save the metric alone."
+    )
+
+
+def _in_words(step):
+    return f"PCA({step.n_components_})" if isinstance(step, PCA) else type(step).__name__
+
+
+def plain(value):
+    """``value`` as JSON can hold it; arrays and other objects become a description."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (str, int, bool, type(None))):
+        return str(value) if isinstance(value, Status) else value
+    if hasattr(value, "shape"):
+        return f"array {tuple(value.shape)}"
+    return type(value).__name__
