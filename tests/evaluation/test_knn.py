@@ -60,6 +60,8 @@ def test_stratified_splits_divide_every_class():
         assert sorted([*split.train, *split.test]) == list(range(100))
         assert np.bincount(labels[split.train]).tolist() == [42, 21, 7]
     assert set(first.train) != set(second.train)
+    with pytest.raises(ValueError, match=r"labels has shape \(99,\) for 100 rows"):
+        next(random_splits(100, labels=labels[1:]))
 
 
 def test_random_splits_partition_the_rows_and_do_not_depend_on_how_many():

@@ -82,6 +82,9 @@ def random_splits(n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0, labels=None
     """
     if len(fractions) != 3 or min(fractions) < 0 or not np.isclose(sum(fractions), 1):
         raise ValueError(f"fractions={fractions} must be three shares (train, validation, test) that add up to 1.")
+    labels = None if labels is None else np.asarray(labels)
+    if labels is not None and labels.shape != (n,):
+        raise ValueError(f"labels has shape {labels.shape} for {n} rows; give one label for each.")
     # cumulative sums in floating point may fall a hair short of the integer meant
     first, second = (int(cut) for cut in np.cumsum(fractions)[:2] * n + 1e-9)
     for run in range(n_runs):
