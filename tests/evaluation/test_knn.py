@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from conemetric import FrobMetric
+from conemetric import BoostMetric, FrobMetric
 from conemetric.evaluation.knn import Split, evaluate, knn_error, official_split, preprocessing, random_splits
 
 
@@ -163,6 +163,17 @@ def test_evaluate_stops_a_boosted_metric_on_validation():
     X[:, 0] = 0.0  # now the third is worthless and the others are alike: the latest is taken
     assert evaluate(Boosted(), X, y, split, stages=(1,)).parameters == {"stage": 5}
     assert evaluate(Boosted(), X, y, split).parameters == {}
+
+
+@pytest.mark.parametrize("solver", ["stagewise", "corrective"])
+def test_a_metric_learned_where_it_is_placed_is_judged_on_the_host(blobs, solver):
+    torch = pytest.importorskip("torch")
+    X, y = blobs
+    split = Split(np.arange(60), np.arange(60, 90), np.arange(90, 120))
+    metric = BoostMetric(solver=solver, n_passes=2, max_iter=12)
+    there, here = (evaluate(metric, X, y, split, stages=(5, 10), place=place) for place in (torch.as_tensor, None))
+    assert there.parameters == here.parameters and there.test_error == here.test_error
+    assert there.metric.transform(X).shape[1] <= X.shape[1]  # more learners than features, the same metric
 
 
 def test_preprocessing_is_fitted_on_the_training_part():

@@ -16,6 +16,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from ..arrays import to_numpy
+
 
 def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
     """Share of test points that the k nearest training points misclassify by majority, in the space of ``metric``.
@@ -162,7 +164,9 @@ class Outcome:
 Grid = Sequence[Mapping[str, Any]] | Callable[[np.ndarray, np.ndarray], Sequence[Mapping[str, Any]]]
 
 
-def evaluate(estimator, X, y, split, *, grid: Grid = ({},), stages=(), prepare=None, n_neighbors=3) -> Outcome:
+def evaluate(
+    estimator, X, y, split, *, grid: Grid = ({},), stages=(), prepare=None, n_neighbors=3, place: Callable | None = None
+) -> Outcome:
     """Choose parameters on validation and report the test error, on one split.
 
     Parameters
@@ -178,6 +182,8 @@ def evaluate(estimator, X, y, split, *, grid: Grid = ({},), stages=(), prepare=N
     prepare : unfitted transformer, default=None
         Preprocessing, fitted on the training part.
     n_neighbors : int, default=3
+    place : function, default=None
+        Brings the training rows to where the metric is to be learned, on a GPU say; neighbours are found on the host.
 
     Returns
     -------
@@ -208,7 +214,7 @@ def evaluate(estimator, X, y, split, *, grid: Grid = ({},), stages=(), prepare=N
         if estimator is not None:
             metric = clone(estimator).set_params(**parameters)
             began = time.perf_counter()
-            metric.fit(train, y_train)
+            metric.fit(train if place is None else place(train), y_train)
             seconds = time.perf_counter() - began
         candidates = [(dict(parameters), metric)]
         if stages and hasattr(metric, "staged_metrics"):
@@ -228,7 +234,8 @@ def _stages(metric, wanted):
     last = np.append(iterations[1:] == 1, True)
     for number, (iteration, ends, components) in enumerate(zip(iterations, last, metric.staged_metrics(), strict=True), 1):
         if ends or iteration in wanted:
-            yield number, FunctionTransformer(_transform, kw_args={"components": components})
+            compact = np.linalg.qr(to_numpy(components), mode="r")  # the same metric, in no more rows than features
+            yield number, FunctionTransformer(_transform, kw_args={"components": compact})
 
 
 def _transform(X, components):

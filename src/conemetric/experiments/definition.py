@@ -61,6 +61,11 @@ class Method:
     prepared: bool = True
 
     @property
+    def is_ours(self):
+        """Whether it is a method of this package, which takes tensors too."""
+        return self.estimator is not None and self.estimator.startswith("conemetric:")
+
+    @property
     def exists(self):
         if self.estimator is None:
             return True

@@ -11,6 +11,7 @@ from ..evaluation.compressive import translating_images
 from ..evaluation.isometry import distortions
 from ..evaluation.knn import knn_error
 from .definition import Experiment, Method, Published, ours, published_table
+from .device import on_device
 from .timing import timed
 
 
@@ -82,15 +83,6 @@ class AllSecants(Experiment):
         rank = metric.components_.shape[0]
         L = np.asarray(getattr(metric.components_, "cpu", lambda: metric.components_)())
         return {"value": 100 * knn_error(None, X @ L.T, y, T @ L.T, labels, 1), "seconds": seconds, "rank": rank}
-
-
-def on_device(X):
-    """X on the GPU when PyTorch finds one."""
-    try:
-        import torch
-    except ImportError:
-        return X
-    return torch.as_tensor(X, device="cuda") if torch.cuda.is_available() else X
 
 
 FULL_COLUMNS = ("mnist:0.4", "mnist:0.25", "mnist:0.1")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from ..datasets import load
 from ..evaluation.knn import Grid, Split, evaluate, official_split, preprocessing, random_splits
 from .definition import Experiment, Method, ScaleFreeC, ours, published_table
+from .device import on_device
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class KnnTable(Experiment):
         row = self.methods[method]
         prepare = preprocessing(**self.prepare.get(column, {})) if row.prepared else None
         grid = self.grids.get((column, method), row.grid)
-        protocol = dict(grid=grid, stages=self.stages, prepare=prepare, n_neighbors=self.n_neighbors)
+        place = on_device if row.is_ours else None
+        protocol = dict(grid=grid, stages=self.stages, prepare=prepare, n_neighbors=self.n_neighbors, place=place)
         outcome = evaluate(row.make(), data.X, data.y, split, **protocol)
         error = outcome.test_error
         certificate = getattr(outcome.metric, "certificate_", None)
