@@ -9,10 +9,9 @@ eigenvalues beside those of the NumPy solver after a few iterations.
 import argparse
 import time
 import warnings
-from pathlib import Path
 
-import numpy as np
 import torch
+from gpu_frobmetric import digits, timed
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.constraints import triplets_from_labels
@@ -21,25 +20,6 @@ from conemetric.problems.boosting_losses import ExponentialLoss, LogisticLoss
 from conemetric.solvers.column_generation import ColumnGeneration
 
 CHECKED = 20  # iterations compared with NumPy
-
-
-def digits(folder, n_points, device):
-    file = np.load(Path(folder) / "mnist.npz")
-    X = torch.tensor(file["X"][:n_points], device=device).double() / 255
-    X = X - X.mean(0)
-    _, vectors = torch.linalg.eigh(X.T @ X)
-    return X @ vectors[:, -164:], file["y"][:n_points].astype(np.int64)
-
-
-def timed(function, device, repeats=1):
-    if device == "cuda":
-        torch.cuda.synchronize()
-    began = time.perf_counter()
-    for _ in range(repeats):
-        result = function()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return (time.perf_counter() - began) / repeats, result
 
 
 def parts(problem, device):
