@@ -1,21 +1,29 @@
 """Fixtures every test may use: the array libraries installed, and small random instances."""
 
 import importlib.util
+from functools import partial
 
 import numpy as np
 import pytest
 
-BACKENDS = ["numpy", *(["torch"] if importlib.util.find_spec("torch") else [])]
+
+def backends():
+    """The array libraries installed, and the GPU where there is one."""
+    if importlib.util.find_spec("torch") is None:
+        return ["numpy"]
+    import torch
+
+    return ["numpy", "torch", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=backends())
 def asarray(request):
     """Convert a NumPy array to the library under test, keeping its dtype."""
     if request.param == "numpy":
         return np.asarray
     import torch
 
-    return torch.as_tensor
+    return partial(torch.as_tensor, device="cuda" if request.param == "cuda" else "cpu")
 
 
 @pytest.fixture(params=[np.float64, np.float32], ids=["float64", "float32"])

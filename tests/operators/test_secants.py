@@ -59,6 +59,7 @@ def test_scan_finds_the_worst_pair_of_every_row(data, dtype, classes, monkeypatc
     assert set(violated_rows) <= set(a)
     # the same pairs when the square is cut into many tiles
     monkeypatch.setattr(module, "CPU_TILE", (4, 7))
+    monkeypatch.setattr(module, "GPU_TILE", (4, 7))
     tiled = secants.scan(L, delta)
     assert_allclose(tiled.worst, scan.worst, rtol=tolerance)
     assert set(to_numpy(scan.keys).tolist()) <= set(to_numpy(tiled.keys).tolist())
@@ -109,6 +110,7 @@ def test_listed_scan_matches_the_pairs(asarray):
 
 def test_a_scan_may_stop_when_it_has_enough_and_go_on_later(data, monkeypatch):
     monkeypatch.setattr(module, "CPU_TILE", (8, 8))
+    monkeypatch.setattr(module, "GPU_TILE", (8, 8))
     X, _, L = data
     secants = AllSecants(X)
     everything = secants.scan(L, 1e-3)
