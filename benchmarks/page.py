@@ -24,14 +24,21 @@ def number(mean, std=None):
 
 
 def experiment_table(path):
+    """A row per method, a column per data set: ours, and where there is one, the published number and the verdict."""
     with path.open() as file:
         rows = list(csv.DictReader(file))
-    lines = ["| data set | method | runs | ours | published | |", "|---|---|---|---|---|---|"]
+    cells, runs = {}, {}
     for row in rows:
-        theirs = number(row["published"], row["published_std"]) if row["published"] else ""
-        cells = [row["dataset"], row["method"], row["runs"], number(row["mean"], row["std"]), theirs, row["verdict"]]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        theirs = f" / {number(row['published'], row['published_std'])} {row['verdict']}" if row["published"] else ""
+        cells[row["method"], row["dataset"]] = number(row["mean"], row["std"]) + theirs
+        runs.setdefault(row["dataset"], set()).add(int(row["runs"]))
+    counts = [" to ".join(str(count) for count in sorted({min(seen), max(seen)})) for seen in runs.values()]
+    variants = [name.partition(":")[2] for name in runs]
+    shared = all(variants) and len({name.partition(":")[0] for name in runs}) == 1
+    lines = [["", *(variants if shared else runs)], ["---"] * (len(runs) + 1), ["runs", *counts]]
+    for method in dict.fromkeys(row["method"] for row in rows):
+        lines.append([method, *(cells.get((method, name), "") for name in runs)])
+    return ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def peers_table(records):

@@ -4,6 +4,8 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+OURS, OTHERS, PUBLISHED = "#77aadd", "#cccccc", "#cc3311"
+
 
 def draw(table, path):
     """Write the figure of a `Table` to ``path`` (no window is opened, whatever the backend)."""
@@ -19,22 +21,26 @@ def draw(table, path):
         if curves:
             _curves(ax, curves)
         else:
-            _bars(ax, [row for row in table.rows if row.dataset == column])
+            _bars(ax, [row for row in table.rows if row.dataset == column], table.experiment.methods)
         ax.set_title(column, fontsize=9)
     figure.suptitle(f"{table.experiment.title}: {table.experiment.quantity}", fontsize=10)
     with matplotlib.rc_context({"svg.hashsalt": "conemetric"}):
         figure.savefig(path, dpi=120)
 
 
-def _bars(ax, rows):
+def _bars(ax, rows, methods):
+    """A bar per method, this package's in colour, its value at the foot; diamonds where the paper has a number."""
     places = range(len(rows))
-    ax.barh(places, [row.mean for row in rows], xerr=[row.std for row in rows], height=0.6, color="#4477aa", label="ours")
-    known = [(place, row.published) for place, row in zip(places, rows, strict=True) if row.published is not None]
+    colours = [OURS if methods[row.method].is_ours else OTHERS for row in rows]
+    ax.barh(places, [row.mean for row in rows], xerr=[row.std for row in rows], height=0.7, color=colours)
+    for place, row in zip(places, rows, strict=True):
+        ax.annotate(f"{row.mean:.3g}", (0, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
+    known = [(row.published, place) for place, row in zip(places, rows, strict=True) if row.published is not None]
     if known:
-        ax.plot([value for _, value in known], [place for place, _ in known], "D", color="#cc6677", label="published")
+        ax.plot(*zip(*known, strict=True), "D", color=PUBLISHED, markersize=4, label="published")
+        ax.legend(fontsize=7)
     ax.set_yticks(places, [row.method for row in rows], fontsize=7)
     ax.invert_yaxis()
-    ax.legend(fontsize=7)
 
 
 def _curves(ax, records):
