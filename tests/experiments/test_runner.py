@@ -1,4 +1,7 @@
+import csv
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -74,10 +77,28 @@ def test_finished_cells_are_not_measured_again(tmp_path):
 def test_a_line_cut_short_is_measured_again(tmp_path):
     whole = run_experiment("fake", out=tmp_path)
     store = tmp_path / "fake.jsonl"
-    store.write_text(store.read_text()[:-20])
+    cut = store.read_text()[:-20]
+    store.write_text(cut)
     assert run_experiment("fake", out=tmp_path).rows == whole.rows
     assert len(calls) == len(set(calls)) + 1
-    assert all(json.loads(line) for line in store.read_text().splitlines())
+    assert store.read_text().startswith(cut)  # another run may be writing to the file: nothing is taken back
+    assert run_experiment("fake", out=tmp_path).rows == whole.rows
+    assert len(calls) == len(set(calls)) + 1
+
+
+def test_two_runs_may_share_a_folder(tmp_path):
+    """One is started while the other is half-way, as the callback of that one."""
+    alone = run_experiment("fake", out=tmp_path / "alone")
+    inner = []
+
+    def start_another(record):
+        if record["done"] == 3:
+            inner.append(run_experiment("fake", out=tmp_path / "shared"))
+
+    outer = run_experiment("fake", out=tmp_path / "shared", callback=start_another)
+    assert inner[0].rows == outer.rows == alone.rows
+    lines = (tmp_path / "shared" / "fake.jsonl").read_text().splitlines()
+    assert len(lines) == 13 and all(json.loads(line) for line in lines)
 
 
 def test_records_of_another_version_are_ignored(tmp_path):
@@ -149,28 +170,56 @@ ARGUMENTS = {"name": "frobmetric-table1", "runs": 6, "datasets": ["iris"], "meth
 SCRIPT = """
 import time
 from conemetric.experiments import run_experiment
-run_experiment(**{arguments}, out={out!r}, callback=lambda record: time.sleep(0.05))
+run_experiment(**{arguments}, n_jobs={jobs}, out={out!r}, callback=lambda record: time.sleep(0.05))
 """
+
+
+def cells(store):
+    """What the file holds of every cell, without the time it took, and the number of lines."""
+    lines = store.read_text().splitlines()
+    records = [{**record, "seconds": None} for record in map(json.loads, lines)]
+    return {(record["dataset"], record["method"], record["run"]): record for record in records}, len(lines)
 
 
 def without_times(table):
     return [(row.dataset, row.method, row.runs, row.mean, row.std, row.verdict) for row in table.rows]
 
 
-def test_killed_and_restarted_gives_the_same_table(tmp_path):
-    script = SCRIPT.format(arguments=ARGUMENTS, out=str(tmp_path / "killed"))
-    process = subprocess.Popen([sys.executable, "-c", script])
-    store = tmp_path / "killed" / "frobmetric-table1.jsonl"
-    while process.poll() is None and not (store.exists() and store.read_text().count("\n") >= 3):
-        time.sleep(0.005)
-    process.kill()
-    process.wait()
-    finished = store.read_text().count("\n")
-    assert 3 <= finished < 12, "the run was to be killed half-way"
+def columns(path):
+    with path.open() as file:
+        return [{**row, "seconds": None} for row in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    return folder, run_experiment(**ARGUMENTS, out=folder)
+
+
+@pytest.mark.parametrize(("jobs", "kills"), [(1, 2), (2, 1)])
+def test_killed_and_restarted_gives_the_same_table(tmp_path, uninterrupted, jobs, kills):
+    """Killed with all its processes, each time a random while after a random number of new records."""
+    folder, whole = uninterrupted
+    random = np.random.default_rng(jobs)
+    store = tmp_path / "frobmetric-table1.jsonl"
+    finished = 0
+    for _ in range(kills):
+        enough = finished + int(random.integers(1, 4))
+        script = SCRIPT.format(arguments=ARGUMENTS, jobs=jobs, out=str(tmp_path))
+        process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+        while process.poll() is None and not (store.exists() and store.read_text().count("\n") >= enough):
+            time.sleep(0.005)
+        time.sleep(float(random.uniform(0, 0.05)))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        finished = store.read_text().count("\n")
+        assert enough <= finished < 12, "the run was to be killed half-way"
     remeasured = []
-    resumed = run_experiment(**ARGUMENTS, out=tmp_path / "killed", callback=remeasured.append)
+    resumed = run_experiment(**ARGUMENTS, out=tmp_path, n_jobs=jobs, callback=remeasured.append)
     assert len(remeasured) == 12 - finished
-    assert without_times(resumed) == without_times(run_experiment(**ARGUMENTS, out=tmp_path / "whole"))
+    assert without_times(resumed) == without_times(whole)
+    assert columns(tmp_path / "frobmetric-table1.csv") == columns(folder / "frobmetric-table1.csv")
+    assert cells(store) == cells(folder / "frobmetric-table1.jsonl")
 
 
 def test_roc_curves_are_means_over_runs():

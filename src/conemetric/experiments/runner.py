@@ -135,17 +135,24 @@ def _key(record):
 
 
 def _load(store):
-    """Finished records; a line cut short by a kill is dropped from the file."""
+    """Finished records; a line cut short by a kill is none, and is closed so that the next record has its own.
+
+    Nothing is ever removed from the file, so that two runs may write to it at once: each appends whole lines.
+    """
     if not store.exists():
         return {}
     text = store.read_text()
-    whole, _, cut = text.rpartition("\n")
-    if cut:
-        partial = store.with_suffix(".partial")
-        partial.write_text(whole + "\n" if whole else "")
-        partial.replace(store)
-    records = (json.loads(line) for line in whole.splitlines())
-    return {_key(record): record for record in records if record["version"] == VERSION}
+    if text and not text.endswith("\n"):
+        with store.open("a") as file:
+            file.write("\n")
+    return {_key(record): record for record in map(_parse, text.splitlines()) if record.get("version") == VERSION}
+
+
+def _parse(line):
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        return {}
 
 
 def _measure_all(name, cells, jobs):
