@@ -119,7 +119,7 @@ REGISTRY: Mapping[str, Spec] = MappingProxyType(
         ),
         "usps9298": Spec(
             (9298, 256), 10, "OpenML", "Hull, IEEE TPAMI 16, 1994", n_train=7291, openml=41082,
-            preprocessing={"dml-eig": "PCA to 64"},
+            preprocessing={"dml-eig": RAW},
         ),
         "letter": Spec(
             (20000, 16), 26, UCI, "Frey & Slate, Machine Learning 6, 1991", n_train=16000, openml=6,

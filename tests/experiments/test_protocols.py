@@ -19,27 +19,6 @@ from conemetric.experiments import (
 )
 
 
-def test_local_binary_patterns_of_a_step():
-    """A vertical edge: flat pixels see only neighbours as bright, pixels right of it see three darker ones."""
-    image = np.zeros((1, 9, 7))
-    image[:, :, 3:] = 1.0
-    histogram = faces.local_binary_patterns(image)[0].reshape(35, 59) ** 2
-    assert histogram.sum() == 7 * 5
-    assert sorted(histogram.sum(0)[histogram.sum(0) > 0].tolist()) == [7, 28]
-
-
-def test_local_binary_patterns_ignore_brightness():
-    rng = np.random.default_rng(0)
-    images = rng.normal(size=(3, 20, 15))
-    np.testing.assert_array_equal(faces.local_binary_patterns(images), faces.local_binary_patterns(5 * images + 2))
-
-
-def test_uniform_patterns_have_58_bins_and_the_rest_share_one():
-    labels = faces._uniform_labels()
-    assert len(np.unique(labels)) == 59
-    assert (np.bincount(labels)[:58] == 1).all()
-
-
 def face_data():
     rng = np.random.default_rng(0)
     people = np.repeat(np.arange(40), 4)
@@ -52,14 +31,34 @@ def face_data():
     return Dataset("lfw_view2_62x47", X, people, None, extras)
 
 
-@pytest.mark.parametrize("method", ["Euclidean", "Euclidean, Mk-NN", "FrobMetric"])
-def test_face_verification_tells_people_apart(monkeypatch, method):
+FACE_ROWS = [
+    (faces.FROBMETRIC_TABLE2, "Euclidean"),
+    (faces.FROBMETRIC_TABLE2, "Euclidean, Mk-NN"),
+    (faces.FROBMETRIC_TABLE2, "FrobMetric"),
+    (faces.DML_EIG_TABLE6, "whitening, restricted"),
+    (faces.DML_EIG_TABLE6, "DML-eig, restricted"),
+]
+
+
+@pytest.mark.parametrize(("table", "method"), FACE_ROWS)
+def test_face_verification_tells_people_apart(monkeypatch, table, method):
     monkeypatch.setattr(faces, "load", lambda name, dtype: face_data())
     faces._features.cache_clear()
-    record = faces.FROBMETRIC_TABLE2.measure("lfw_view2_62x47:pixels-4", method, 3)
+    record = table.measure("lfw_view2_62x47:pixels-4", method, 3)
     faces._features.cache_clear()
     assert record["value"] > 80
     assert len(record["curve"][0]) == len(record["curve"][1]) == 51
+
+
+def test_every_face_column_names_known_features(monkeypatch):
+    monkeypatch.setattr(faces, "load", lambda name, dtype: face_data())
+    sizes = {"pixels": 62 * 47, "lbp": 35 * 59, "hog": 24 * 36}
+    for column in faces.COLUMNS:
+        kind = column.partition(":")[2].partition("-")[0]
+        faces._features.cache_clear()
+        X = faces._features("lfw_view2_62x47", kind)[0]
+        assert X.shape == (160, sizes[kind]) and np.isfinite(X).all()
+    faces._features.cache_clear()
 
 
 def test_circles_lie_in_the_first_two_dimensions():
@@ -102,6 +101,11 @@ def test_knn_table_measures_errors_with_the_chosen_parameters():
     assert 0 <= record["value"] < 15 and set(record["parameters"]) == {"C"} and record["relative_gap"] <= 1e-2
     assert record["validation"] is not None
     assert knn_tables.DML_EIG_TABLE4.measure("wine", "Euclidean", 0)["validation"] is None
+
+
+def test_lmnn_eig_is_tuned_inside_the_training_part():
+    record = knn_tables.DML_EIG_TABLE4.measure("iris", "LMNN-eig", 0)
+    assert record["parameters"]["gamma"] in (0.1, 0.5, 0.9) and record["validation"] is None
 
 
 def test_runs_of_a_table_see_different_splits():

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sklearn.model_selection import StratifiedKFold
+
 from .. import constraints, datasets
-from ..evaluation.knn import Grid
+from ..evaluation.knn import Grid, knn_error
 
 
 class Published(NamedTuple):
@@ -104,6 +106,38 @@ class ScaleFreeC:
         difference = X[:, None] - X[impostors]
         mean_square = (difference * difference).sum(2).mean()
         return [{"C": float(kappa / mean_square**2)} for kappa in self.kappas]
+
+
+class CrossValidated:
+    """A grid of one choice: that of the least 3-NN error in three-fold cross-validation on the training set.
+
+    Parameters
+    ----------
+    name : str
+        Class of this package.
+    choices : list of parameter mappings
+    parameters
+        What else is given to the class while choosing, such as a coarser ``tol``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric.experiments.definition import CrossValidated
+    >>> CrossValidated("LMNNEig", [{"gamma": 0.5}, {"gamma": 0.9}], tol=0.1)(*load_iris(return_X_y=True))
+    [{'gamma': 0.5}]
+    """
+
+    def __init__(self, name, choices, **parameters):
+        self.name, self.choices, self.parameters = name, choices, parameters
+
+    def __call__(self, X, y):
+        folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+
+        def error(choice):
+            make = ours(self.name, **self.parameters, **choice).make
+            return sum(knn_error(make().fit(X[a], y[a]), X[a], y[a], X[b], y[b]) for a, b in folds)
+
+        return [min(self.choices, key=error)]
 
 
 @dataclass(frozen=True)

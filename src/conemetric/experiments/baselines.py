@@ -1,0 +1,51 @@
+"""What a learned metric is to be better than, where neither scikit-learn nor this package has it."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from .. import constraints
+from ..problems.eigenvalue import whiten
+from .definition import Method
+
+
+class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
+    """The metric X_S^-1, with X_S the scatter of the similar pairs: closed form, and where DML-eig starts.
+
+    Parameters
+    ----------
+    n_targets : int, default=3
+        From labels, each point with its targets makes the similar pairs.
+    ridge : float, default=1e-8
+        As in `DMLEig`.
+
+    Attributes
+    ----------
+    components_ : array (n_features, n_features)
+        ``transform(X) = X @ components_.T``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric.experiments.baselines import SimilarPairsWhitening
+    >>> X, y = load_iris(return_X_y=True)
+    >>> SimilarPairsWhitening().fit(X, y).transform(X).shape
+    (150, 4)
+    """
+
+    def __init__(self, *, n_targets=3, ridge=1e-8):
+        self.n_targets = n_targets
+        self.ridge = ridge
+
+    def fit(self, X, y=None, *, pairs=None, similar=None):
+        """Learn from labels, or from pairs and which of them are similar."""
+        if pairs is None:
+            pairs, similar = constraints.pairs_from_labels(X, y, self.n_targets)
+        _, R = whiten(np.asarray(X), np.asarray(pairs)[similar], self.ridge)
+        self.components_ = np.linalg.inv(R)
+        return self
+
+    def transform(self, X):
+        return X @ self.components_.T
+
+
+WHITENING = Method(f"{__name__}:SimilarPairsWhitening")
