@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from conemetric import experiments
+from conemetric import datasets, experiments
 from conemetric.evaluation.statistics import compare
 from conemetric.experiments import figure, get_experiment, list_experiments, run_experiment
 from conemetric.experiments.definition import Experiment, Method, Published, ScaleFreeC, ours, published_table
@@ -107,6 +107,25 @@ def test_records_of_another_version_are_ignored(tmp_path):
     store.write_text(store.read_text().replace('"version": 1', '"version": 0'))
     run_experiment("fake", out=tmp_path)
     assert len(calls) == 2 * len(set(calls))
+
+
+def test_columns_whose_data_cannot_be_had_are_skipped_unless_measured(tmp_path, monkeypatch):
+    attempts = []
+
+    def offline(**_):
+        attempts.append(1)
+        raise OSError("no route to host")
+
+    monkeypatch.delenv("CONEMETRIC_DATA", raising=False)
+    monkeypatch.setattr(datasets, "get_data_home", lambda: str(tmp_path / "home"))
+    monkeypatch.setattr(datasets, "fetch_openml", offline)
+    monkeypatch.setitem(experiments.EXPERIMENTS, "fake", replace(FAKE, columns=("alpha", "pima", "frey"), published={}, runs=1))
+    table = run_experiment("fake", out=tmp_path)
+    assert [row.dataset for row in table.rows] == ["alpha", "alpha"] and len(attempts) == 1
+    assert "pima, good: data set pima is not on this machine" in table.skipped[1]
+    store = tmp_path / "fake.jsonl"
+    store.write_text(store.read_text() + store.read_text().replace("alpha", "pima"))
+    assert [row.dataset for row in run_experiment("fake", out=tmp_path).rows] == ["alpha", "alpha", "pima", "pima"]
 
 
 def test_choice_of_data_sets_and_methods(tmp_path):

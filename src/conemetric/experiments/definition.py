@@ -172,11 +172,18 @@ class Experiment(ABC):
     def n_runs(self, column):
         return self.runs if isinstance(self.runs, int) else self.runs[column]
 
-    def obstacle(self, column, method):
-        """Why this cell cannot be measured here, or None."""
+    def missing_data(self, column):
+        """Why the data of this column cannot be had, or None. What OpenML has is fetched here, before several processes ask."""
         source = column.partition(":")[0]
-        if source in datasets.REGISTRY and not datasets.available(source) and datasets.REGISTRY[source].openml is None:
-            return f"data set {source} is not on this machine"
+        if source in datasets.REGISTRY and not datasets.available(source):
+            try:
+                datasets.load(source)
+            except FileNotFoundError:
+                return f"data set {source} is not on this machine, nor can it be fetched"
+        return None
+
+    def obstacle(self, column, method):
+        """Why this method cannot be measured on this column here, or None."""
         if not self.methods[method].exists:
             return f"{self.methods[method].estimator} is not installed"
         return None

@@ -87,9 +87,9 @@ def run(experiment, runs=None, datasets=None, methods=None, out="reproduce", n_j
     """Measure what is missing of an experiment, write records, CSV and figure to ``out``, and return the `Table`."""
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    cells, skipped = _cells(experiment, runs, datasets, methods)
     store = folder / f"{experiment.name}.jsonl"
     records = _load(store)
+    cells, skipped = _cells(experiment, runs, datasets, methods, records)
     todo = [cell for cell in cells if cell not in records]
     jobs = min(cpu_count() if n_jobs == -1 else n_jobs, max(1, len(todo)))
     with store.open("a") as file:
@@ -108,7 +108,8 @@ def run(experiment, runs=None, datasets=None, methods=None, out="reproduce", n_j
     return table
 
 
-def _cells(experiment, runs, datasets, methods):
+def _cells(experiment, runs, datasets, methods, records):
+    """The cells asked for that are measured or can be, and why the others cannot."""
     for given, known, what in (
         (datasets, {name for column in experiment.columns for name in (column, column.partition(":")[0])}, "datasets"),
         (methods, set(experiment.methods), "methods"),
@@ -120,12 +121,16 @@ def _cells(experiment, runs, datasets, methods):
     for column in experiment.columns:
         if datasets and not {column, column.partition(":")[0]} & set(datasets):
             continue
-        for method in methods or experiment.methods:
-            obstacle = experiment.obstacle(column, method)
+        n_runs = runs or experiment.n_runs(column)
+        wanted = {method: [(column, method, r) for r in range(n_runs)] for method in methods or experiment.methods}
+        measured = {method for method, its in wanted.items() if all(cell in records for cell in its)}
+        missing = None if len(measured) == len(wanted) else experiment.missing_data(column)
+        for method, its in wanted.items():
+            obstacle = None if method in measured else missing or experiment.obstacle(column, method)
             if obstacle:
                 skipped.append(f"{column}, {method}: {obstacle}")
             else:
-                cells += [(column, method, r) for r in range(runs or experiment.n_runs(column))]
+                cells += its
     # run by run, so that an interrupted experiment has all methods on the same splits
     return sorted(cells, key=lambda cell: (experiment.columns.index(cell[0]), cell[2])), skipped
 
