@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import NuMax, delta_path
 from conemetric.arrays import to_numpy
+from conemetric.estimators.numax import LARGEST_DELTA
 from conemetric.solvers.secant_generation import SecantGeneration
 
 
@@ -45,6 +46,19 @@ def test_every_distance_is_kept(X, asarray):
     assert type(model.components_) is type(asarray(X))
     assert_allclose(model.objective_, (to_numpy(model.components_) ** 2).sum())
     assert len(model.active_pairs_) == len(model.multipliers_)
+
+
+@pytest.mark.parametrize("shape", ["fewer points than features", "copied features"])
+def test_points_in_a_subspace_are_kept_as_well(shape, asarray, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9, 40)) if shape[0] == "f" else rng.normal(size=(25, 4))[:, [0, 1, 2, 3, 0, 1, 1, 2]] * 10 + 3
+    X = X.astype(dtype)
+    model = NuMax(0.2).fit(asarray(X))
+    ratio, _, _ = squared_ratios(X.astype(float), model)
+    assert abs(ratio - 1).max() <= 0.2 * (1 + 1e-3) + 200 * np.finfo(dtype).eps
+    assert model.certificate_.status == "converged"
+    basis = np.linalg.svd(X.astype(float) - X.mean(0), full_matrices=False)[2][: 8 if shape[0] == "f" else 4]
+    assert_allclose(model.objective_, NuMax(0.2).fit((X - X.mean(0)) @ basis.T).objective_, rtol=2e-3)
 
 
 def test_classes_loosen_one_side_each(X, y, asarray):
@@ -101,7 +115,7 @@ def test_a_rank_out_of_reach_is_reported(X):
         model = NuMax(n_components=1).fit(X)
     assert model.components_.shape == (1, 6)
     ratio, _, _ = squared_ratios(X, model)
-    assert_allclose(model.certificate_.violation, (0.01 - ratio.min()) / 0.99, rtol=1e-6)
+    assert_allclose(model.certificate_.violation, (1 - LARGEST_DELTA - ratio.min()) / LARGEST_DELTA, rtol=1e-6)
 
 
 def test_a_seed_decides_the_bits(X):

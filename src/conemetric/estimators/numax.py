@@ -19,7 +19,7 @@ from ..solvers.secant_generation import SecantGeneration
 from .base import MahalanobisMetric
 
 BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000  # secants to begin with and to add: where factorisations are slow, rounds are small
-LARGEST_DELTA = 0.99
+LARGEST_DELTA = 0.9  # beyond it the lower bounds 1 - delta are so slack that ranks hardly fall, and solves take long
 DELTA_STEPS = 8  # halvings of the interval in which the smallest delta of a given rank lies
 
 
@@ -39,7 +39,7 @@ class NuMax(MahalanobisMetric):
         Distortion of squared distances allowed, between 0 and 1.
     n_components : int, default=None
         Ask the inverse question instead: find the smallest delta (to 1/256) whose embedding has at most this rank. ``delta`` is
-        then not used. Where even delta = 0.99 needs a higher rank, a warning says so.
+        then not used. Where even delta = 0.9 needs a higher rank, a warning says so.
     class_aware : bool, default=False
         Use labels: distances within a class may shrink, those between classes may grow (the paper's NuMax-Class).
     tol : float, default=1e-3

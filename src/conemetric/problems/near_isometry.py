@@ -48,6 +48,10 @@ class NearIsometry(Problem):
         """Distance of A(P) = ``values`` to the nearer bound, negative outside."""
         return self.operator.xp.minimum(values - self.lower, self.upper - values)
 
+    def within(self, basis):
+        """The program over P = basis M basis', as one over M; ``basis`` has orthonormal columns, so Tr P = Tr M."""
+        return NearIsometry(self.operator.within(basis), self.lower, self.upper, self.delta)
+
     @cached_property
     def _float64(self):
         operator = self.operator.astype(self.operator.xp.float64)

@@ -3,7 +3,8 @@
 The program has one constraint per pair of points, of which a few thousand matter. A round
 
     1. solves the program over the active secants by ADMM, from the P and the multipliers it has, only as far as the violations
-       last seen elsewhere deserve (their size times `INNER`);
+       last seen elsewhere deserve (their size times `INNER`), and in as many dimensions as the points span
+       (`Secants.row_space`: the optimum has no others);
     2. scans: of every row of every tile of pairs, the worst secant at either bound (`operators.secants`), tile by tile until
        it has twice the offenders it needs, and goes on from there in the next round;
     3. drops active secants far from their bounds and without weight, if the dual bound rose, and adds offenders: half the
@@ -62,16 +63,19 @@ class SecantGeneration(Solver):
     def _steps(self, problem, start):
         secants, xp, delta, tol = problem.secants, problem.secants.xp, problem.delta, self.tol
         rng = np.random.default_rng(self.seed)
-        keys, point = self._begin(secants, start, rng)
+        basis = like(secants.row_space, secants.X)
+        keys, point = self._begin(secants, start, basis, rng)
         points = like(rng.permutation(secants.n_points), secants.X, xp.int64)
         precision, tile = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64, 0
         inner, worst, goal, margin, steps, best = self.inner, 1.0, 0.5 * tol, 0.5 * tol, 0, 0.0
+        unit = max(1.0, delta / (1 - delta))  # a violation of delta costs the objective about this part of itself
         while True:
-            active = problem.restrict(keys, margin=margin)
-            allowed = max(INNER * worst, goal)
-            solution, taken = _solve_active(inner, active, point, allowed)
+            active = problem.restrict(keys, margin=margin).within(basis)
+            share = INNER * worst if worst > tol else 0.0
+            allowed = max(share, goal)
+            solution, taken = _solve_active(inner, active, point, allowed, max(unit * share, goal))
             inner, steps = replace(inner, beta=solution.extra["beta"]), steps + taken
-            factor, y = solution.primal_point, solution.dual_point
+            factor, y = basis @ solution.primal_point, solution.dual_point
             weight = float(abs(y).sum())
             dual = solution.dual - margin * delta * weight  # the same multipliers, on the bounds without margin
             needed = max(self.add, len(keys) // 2)
@@ -95,16 +99,17 @@ class SecantGeneration(Solver):
             if last and len(fresh) == 0 and taken == inner.max_iter:
                 return
             goal = goal / 2 if found and allowed == goal else goal
-            stay = active.slack(active.operator.forward_factor(factor)) <= self.keep * delta
+            inside = basis.T @ factor
+            stay = active.slack(active.operator.forward_factor(inside)) <= self.keep * delta
             stay |= abs(y) > NEGLIGIBLE * abs(y).max()
             stay |= len(keys) <= self.first or dual <= (1 + tol) * best  # dropping without progress could go in circles
             keep, best = to_index(stay), max(best, dual)
             keys, y = xp.concat([keys[keep], fresh]), xp.concat([y[keep], zeros(len(fresh), y)])
-            point = factor, y
+            point = inside, y
             margin = min(0.5 * tol, 0.25 * tol * solution.primal / (delta * weight)) if weight > 0 else margin
 
-    def _begin(self, secants, start, rng):
-        """Keys to begin with, and the point of the start given, its multipliers spread over them."""
+    def _begin(self, secants, start, basis, rng):
+        """Keys to begin with, and the point of the start given in the basis, its multipliers spread over them."""
         keys = secants.sample(self.first, rng)
         if start is None:
             return keys, None
@@ -112,7 +117,7 @@ class SecantGeneration(Solver):
         keys = secants.xp.unique(secants.xp.concat([keys, multipliers.keys]))
         y = zeros(len(keys), secants.X)
         y[secants.xp.searchsorted(keys, multipliers.keys)] = like(multipliers.values, y)
-        return keys, (like(factor, y), y)
+        return keys, (basis.T @ like(factor, y), y)
 
     def _offenders(self, scan, secants, keys, factor, delta, limit, rng):
         """Keys to add: violated by more than tol, not active yet, confirmed by differences in float64."""
@@ -126,11 +131,11 @@ class SecantGeneration(Solver):
         return found[secants.excess(found, factor, delta) > self.tol] if len(found) else found
 
 
-def _solve_active(inner, active, point, allowed):
-    """The first ADMM iterate whose gap and violation are both ``allowed`` (or the last one), and the steps it took."""
+def _solve_active(inner, active, point, violation, gap):
+    """The first ADMM iterate within this violation and relative gap (or the last one), and the steps it took."""
     for taken, iterate in enumerate(inner._steps(active, point), 1):
-        gap = relative_gap(iterate.primal, iterate.dual)
-        if (abs(gap) <= allowed and iterate.violation <= allowed) or taken == inner.max_iter:
+        close = abs(relative_gap(iterate.primal, iterate.dual)) <= gap and iterate.violation <= violation
+        if close or taken == inner.max_iter:
             return iterate, taken
     raise AssertionError("ADMM ends only when it is told to")
 
