@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from conemetric.evaluation.compressive import manifold_pursuit, measure, translating_images
+from conemetric.evaluation.compressive import best_match, manifold_pursuit, measure, translating_images
 
 
 @pytest.mark.parametrize(("shape", "area"), [("square", 25), ("disk", 21)])
@@ -41,3 +41,25 @@ def test_recovery_is_exact_without_noise_and_survives_some():
     assert_allclose(manifold_pursuit(measure(Psi, images), Psi, images), images)
     noisy = manifold_pursuit(measure(Psi, images, snr_db=20), Psi, images)
     assert np.mean((noisy - images) ** 2) < 0.02 * np.mean(images**2)
+
+
+def error(found, images):
+    return np.mean(np.linalg.norm(found - images, axis=1) / np.linalg.norm(images, axis=1))
+
+
+def test_pursuit_does_not_stall_where_steps_of_another_length_would_go_on():
+    images, _ = translating_images("blob", side=16, size=3)
+    embedding = np.random.default_rng(2).normal(size=(10, 256))
+    measured = measure(embedding, images)
+    assert_allclose(best_match(measured, embedding, images), images)
+    assert error(manifold_pursuit(measured, embedding, images), images) < 0.02  # with steps of one length 0.12
+
+
+def test_pursuit_finds_the_best_match_where_the_embedding_is_nearly_isometric():
+    images, _ = translating_images("blob", side=16, size=3)
+    embedding = np.linalg.svd(images - images.mean(0), full_matrices=False)[2][:40]
+    measured = measure(embedding, images, snr_db=6)
+    found, best = manifold_pursuit(measured, embedding, images), best_match(measured, embedding, images)
+    misfit, least = (np.linalg.norm(measured - x @ embedding.T, axis=1) for x in (found, best))
+    assert (misfit >= least - 1e-12).all()
+    assert np.mean(misfit <= least + 1e-12) > 0.95

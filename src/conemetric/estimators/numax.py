@@ -174,17 +174,18 @@ class NuMax(MahalanobisMetric):
 
     def _smallest_delta(self, secants):
         """Bisection over delta with warm starts: the solution at the smallest delta of rank ``n_components`` or less."""
-        best = self._solve(secants, LARGEST_DELTA)
-        if _rank(best) > self.n_components:
-            return self._cut_short(*best)
-        low, high = 0.0, LARGEST_DELTA
+        low, high, best = 0.0, LARGEST_DELTA, None
         for _ in range(DELTA_STEPS):
             middle = (low + high) / 2
-            trial = self._solve(secants, middle, start=(best[1].primal_point, best[1].dual_point))
+            trial = self._solve(secants, middle, None if best is None else _point(best))
             if _rank(trial) <= self.n_components:
                 best, high = trial, middle
-            else:
-                low = middle
+                continue
+            low = middle
+            if best is None:  # the other end, slow to solve, is of interest only now
+                best = self._solve(secants, high, _point(trial))
+                if _rank(best) > self.n_components:
+                    return self._cut_short(*best)
         return best
 
     def _cut_short(self, problem, result):
@@ -222,6 +223,11 @@ class NuMax(MahalanobisMetric):
 
 def _rank(solution):
     return solution[1].primal_point.shape[1]
+
+
+def _point(solution):
+    """Where a solve at another delta may start."""
+    return solution[1].primal_point, solution[1].dual_point
 
 
 def _check_pairs(pairs, similar, n, class_aware, y):

@@ -2,13 +2,19 @@
 
 A signal x of the manifold is measured as y = Psi x + noise. `manifold_pursuit` recovers it by projected gradient steps
 
-    x <- nearest sample of the manifold to  x + Psi'(y - Psi x) / s
+    x <- nearest sample of the manifold to  x + t Psi'(y - Psi x)
 
-(manifold iterative pursuit, Shah & Chandrasekaran 2011, with a finite sample in place of the manifold), s the mean of
-||Psi d||^2 / ||d||^2 over the manifold weighted by ||d||^2: 1 for a near-isometry, so that the step is that of the papers.
+(manifold iterative pursuit, Shah & Chandrasekaran 2011, with a finite sample in place of the manifold). Let every secant of the
+manifold be stretched in square by a to b. Then t = 1/b lowers the misfit f = ||y - Psi x||^2, without noise by the factor
+b/a - 1 at least, so that a signal is found where b < 2a (delta < 1/3); elsewhere a step of one length may lead nowhere while a
+longer one would not. Here a step has the length, of many, that lowers f most.
+
+`best_match` is what pursuit looks for: the sample of the smallest misfit, by trying all of them.
 """
 
 import numpy as np
+
+STEPS = 2.0 ** np.arange(-4, 9)  # lengths tried, in units of that which a perfect isometry of the manifold's scale would have
 
 
 def translating_images(shape, side=16, size=6, *, step=1):
@@ -78,6 +84,8 @@ def measure(embedding, X, snr_db=np.inf, random_state=0):
 def manifold_pursuit(measurements, embedding, samples, n_iter=50):
     """Recover signals of a manifold from linear measurements.
 
+    It ends where no step lowers the misfit: at the best match if the embedding is nearly isometric, else perhaps elsewhere.
+
     Parameters
     ----------
     measurements : array (n, M)
@@ -100,15 +108,36 @@ def manifold_pursuit(measurements, embedding, samples, n_iter=50):
     >>> bool(np.mean((recovered - images) ** 2) < 0.01 * np.mean(images**2))
     True
     """
-    centred = samples - samples.mean(0)
-    step = (centred**2).sum() / ((centred @ embedding.T) ** 2).sum()
-    squares = (samples**2).sum(1)
+    measured, squares, centred = samples @ embedding.T, (samples**2).sum(1), samples - samples.mean(0)
+    lengths = STEPS * (centred**2).sum() / ((centred @ embedding.T) ** 2).sum()
+    found, misfit = np.zeros(len(measurements), np.int64), np.full(len(measurements), np.inf)
     x = np.broadcast_to(samples.mean(0), (len(measurements), samples.shape[1]))
-    nearest = None
+    moving = np.arange(len(measurements))
     for _ in range(n_iter):
-        x = x + step * (measurements - x @ embedding.T) @ embedding
-        previous, nearest = nearest, (squares - 2 * x @ samples.T).argmin(1)
-        if previous is not None and (nearest == previous).all():
+        here, slope = x @ samples.T, (measurements[moving] - x @ embedding.T) @ measured.T
+        trials = np.stack([(squares - 2 * (here + length * slope)).argmin(1) for length in lengths])
+        misfits = ((measurements[moving] - measured[trials]) ** 2).sum(2)
+        best = misfits.argmin(0), np.arange(len(moving))
+        lower = misfits[best] < misfit[moving]
+        moving = moving[lower]
+        if len(moving) == 0:
             break
-        x = samples[nearest]
-    return samples[nearest]
+        found[moving], misfit[moving] = trials[best][lower], misfits[best][lower]
+        x = samples[found[moving]]
+    return samples[found]
+
+
+def best_match(measurements, embedding, samples):
+    """The samples whose measurements are nearest: the most likely signals, were the noise of the measurements white.
+
+    Parameters and result as for `manifold_pursuit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.compressive import best_match
+    >>> best_match(np.array([[0.9]]), np.array([[1.0, 0.0]]), np.array([[1.0, 3.0], [0.0, 2.0]]))
+    array([[1., 3.]])
+    """
+    measured = samples @ embedding.T
+    return samples[((measured**2).sum(1) - 2 * measurements @ measured.T).argmin(1)]
