@@ -128,3 +128,8 @@ def test_too_many_learners_become_eigenvectors_of_the_same_metric(asarray):
     assert len(rows.numbers) == X.shape[1] < 32 <= rows.limit
     margins = np.array(rows.weights) @ to_numpy(rows._rows[: len(rows.weights)])
     assert_allclose(margins, to_numpy(operator.forward_factor(ensemble.factor())), rtol=1e-8)
+
+
+def test_root_is_found_where_the_curvature_overflows():
+    root, _ = positive_root(lambda w: (w - 3.0, np.inf), limit=100.0, tol=1e-9)
+    assert root == pytest.approx(3.0)

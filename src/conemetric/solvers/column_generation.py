@@ -125,9 +125,9 @@ def positive_root(slope, limit, tol=SLOPE_TOL, bisect=False):
     if not value < 0:
         return 0.0, 1
     goal, low, high, w, n_evaluations = -tol * value, 0.0, np.inf, 0.0, 1
-    first = min(-value / derivative, limit) if derivative > 0 else limit
+    first = min(-value / derivative, limit) if 0 < derivative < np.inf else limit  # infinite: overflown in single precision
     while high - low > 4 * np.finfo(float).eps * low:
-        newton = w - value / derivative if derivative > 0 and not bisect else np.inf
+        newton = w - value / derivative if 0 < derivative < np.inf and not bisect else np.inf
         if high == np.inf:
             w = min(newton, 8 * low, limit) if low > 0 else first
         else:
