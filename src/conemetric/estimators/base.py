@@ -5,7 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .. import constraints, spectral
 from ..arrays import is_torch, like, namespace, to_numpy
@@ -20,6 +20,7 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     """
 
     components_: np.ndarray
+    _instead_of_labels = ", or constraints by keyword (triplets)"
 
     # ---- on the way in
 
@@ -39,20 +40,20 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                f"give labels y, or constraints by keyword ({self._constraint_names()})."
+                f"give labels y{self._instead_of_labels}."
             )
-        if is_torch(X):
-            X = self._validate_X(X, reset=True, min_samples=2)
-            if len(y) != len(X):
-                raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
-        else:
-            y = to_numpy(y)
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X, y = self._validate_X_and_y(X, y)
+        self._check_n_components(X)
         return X, constraints.check_labels(y, self.n_targets)
 
-    @staticmethod
-    def _constraint_names():
-        return "triplets"
+    def _validate_X_and_y(self, X, y):
+        """X, and y as a vector on the host with one label for each row."""
+        if not is_torch(X):
+            return validate_data(self, X, to_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X, y = self._validate_X(X, reset=True, min_samples=2), column_or_1d(to_numpy(y), warn=True)
+        if len(y) != len(X):
+            raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
+        return X, y
 
     def _validate_triplets(self, X, y, triplets):
         """X and its triplets, from labels by the papers' rule or as the user gives them."""
@@ -63,8 +64,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             if y is not None:
                 raise ValueError("Got both y and triplets; give labels or triplets, not both.")
             X = self._validate_X(X, reset=True, min_samples=3)
+            self._check_n_components(X)
             found = like(constraints.check_triplets(triplets, len(X)), X, namespace(X).int64)
-        self._check_n_components(X)
         return X, found
 
     def _validate_pairs(self, X, y, pairs, similar):
@@ -80,12 +81,12 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             if similar is None:
                 raise ValueError("Got pairs without similar; say of each pair whether its points are alike.")
             X = self._validate_X(X, reset=True, min_samples=2)
+            self._check_n_components(X)
             found = like(constraints.check_pairs(pairs, len(X)), X, namespace(X).int64)
             mask = constraints.check_similar(similar, len(found))
             if mask.all() or not mask.any():
                 raise ValueError(f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of both kinds.")
             similar = like(mask, X, namespace(X).bool)
-        self._check_n_components(X)
         return X, found, similar
 
     def _check_n_components(self, X):
@@ -174,8 +175,13 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             raise ValueError(
                 f"pairs has shape {tuple(pairs.shape)}; give two points for each pair, (n_pairs, 2, {self.n_features_in_})."
             )
-        first, second = (self._features(self._validate_X(pairs[:, side])) for side in (0, 1))
-        difference = first - second
+        points = pairs.reshape(-1, self.n_features_in_)
+        if is_torch(points):
+            points = _check_tensor(points, 0)
+        else:
+            points = check_array(points, dtype=[np.float64, np.float32], ensure_min_samples=0, input_name="pairs")
+        features = self._features(points)
+        difference = features[0::2] - features[1::2]
         mapped = difference @ like(self.components_, difference).T
         return (mapped * mapped).sum(1) ** 0.5
 
@@ -216,11 +222,17 @@ SOLVER_PARAMETERS = {
 
 
 def _check_tensor(X, min_samples):
+    import torch
+
+    if X.layout != torch.strided or X.is_complex():
+        raise TypeError(f"X is a tensor of layout {X.layout} and {X.dtype}; give a dense, real one (X.to_dense(), X.real).")
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D tensor X of shape {tuple(X.shape)} instead; reshape it.")
-    if X.shape[0] < min_samples:
-        raise ValueError(f"X has {X.shape[0]} sample(s); at least {min_samples} are needed.")
-    if not X.is_floating_point() or X.element_size() < 4:
+    if X.shape[0] < min_samples or X.shape[1] == 0:
+        raise ValueError(f"X has {X.shape[0]} sample(s) and {X.shape[1]} feature(s); at least {min_samples} and 1 are needed.")
+    if not X.is_floating_point():
+        X = X.double()
+    elif X.element_size() < 4:
         X = X.float()
     if not bool(X.isfinite().all()):
         raise ValueError("X contains NaN or infinity; drop those rows or impute them first.")

@@ -151,8 +151,8 @@ class BoostMetric(MahalanobisMetric):
         """
         if self.n_passes > 1 and triplets is not None:
             raise ValueError(f"n_passes={self.n_passes} finds new triplets from labels; give y, or n_passes=1 with triplets.")
-        labels = None if triplets is not None or y is None else np.unique(to_numpy(y), return_inverse=True)[1]
         X, triplets = self._validate_triplets(X, y, triplets)
+        labels = None if y is None else np.unique(np.ravel(to_numpy(y)), return_inverse=True)[1]
         held = self._held_out(labels, triplets, len(X))
         Z, L, self._passes, results = X, None, [], []
         while len(results) < self.n_passes:

@@ -107,6 +107,8 @@ class DMLEig(_EigenvalueMetric):
     (150, 1)
     """
 
+    _instead_of_labels = ", or constraints by keyword (pairs and similar)"
+
     def __init__(
         self,
         *,
@@ -175,10 +177,6 @@ class DMLEig(_EigenvalueMetric):
         self._store_whitened(result, L / (L * L).sum() ** 0.5, R, X.dtype)
         self.objective_ = -self.certificate_.primal
         return self
-
-    @staticmethod
-    def _constraint_names():
-        return "pairs and similar"
 
 
 class LMNNEig(_EigenvalueMetric):
