@@ -7,9 +7,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_random_state, validate_data
 
 from ..arrays import is_torch, to_numpy
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants
@@ -152,16 +152,11 @@ class NuMax(MahalanobisMetric):
                 "NuMax with class_aware=True requires y to be passed, but the target y is None; "
                 "give labels y, or pairs and similar, or set class_aware=False."
             )
-        if is_torch(X):
-            X, y = self._validate_X(X, reset=True, min_samples=2), to_numpy(y)
-            if len(y) != len(X):
-                raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
-        else:
-            X, y = validate_data(self, X, to_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X, y = self._validate_X_and_y(X, y)
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"y has 1 class, {classes[0]!r}; class_aware=True needs at least two, or set class_aware=False.")
+            raise ValueError(f"y has 1 class, {classes.tolist()[0]!r}; give two or more, or set class_aware=False.")
         return X, codes
 
     def _solve(self, secants, delta, start=None):
