@@ -25,7 +25,7 @@ def check_labels(y, n_targets):
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has 1 class, {classes[0]!r}, in {len(y)} rows; a metric is learned between classes: give at least two."
+            f"y has 1 class, {classes.tolist()[0]!r}, in {len(y)} rows; a metric is learned between classes: give at least two."
         )
     if counts.max() < 2:
         raise ValueError(
@@ -34,7 +34,7 @@ def check_labels(y, n_targets):
     small = classes[counts <= n_targets]
     if len(small):
         warnings.warn(
-            f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: {small[0]!r}), so their "
+            f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: {small.tolist()[0]!r}), so their "
             f"points have fewer than n_targets={n_targets} targets; lower n_targets or merge classes.",
             stacklevel=3,
         )

@@ -178,6 +178,7 @@ class FrobMetricCV(FrobMetric):
     (3, 3)
     """
 
+    _instead_of_labels = ""
     _parameter_constraints = {
         **{name: rule for name, rule in FrobMetric._parameter_constraints.items() if name not in ("C", "warm_start")},
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],

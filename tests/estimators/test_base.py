@@ -1,0 +1,91 @@
+"""What every learned metric does with its input, whichever the estimator: errors before work starts, tensors, data frames."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris
+
+from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, NuMax, RelativeComparisons
+from conemetric.arrays import to_numpy
+
+SUPERVISED = [
+    FrobMetric(),
+    BoostMetric(v=1.0, loss="logistic"),
+    DMLEig(n_impostors=1),
+    LMNNEig(),
+    RelativeComparisons(random_state=0),
+    NuMax(0.4, class_aware=True),
+]
+
+
+@pytest.fixture(params=SUPERVISED, ids=lambda estimator: type(estimator).__name__)
+def estimator(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X[::5], y[::5]
+
+
+def test_labels_are_one_vector(estimator, iris, asarray):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"y should be a 1d array, got an array of shape \(30, 2\)"):
+        estimator.fit(asarray(X), np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="Unknown label type"):
+        estimator.fit(asarray(X), [None, *("abc"[label] for label in y[1:])])
+    with pytest.raises(ValueError, match="y has 1 class, 'a'"):
+        estimator.fit(asarray(X), ["a"] * 30)
+    reference = estimator.fit(asarray(X), y).components_
+    with pytest.warns(UserWarning, match="column-vector y"):
+        assert_allclose(to_numpy(estimator.fit(asarray(X), y[:, None]).components_), to_numpy(reference))
+
+
+def test_too_many_components_are_refused_before_neighbours_are_searched(iris, monkeypatch):
+    def search(*args):
+        raise AssertionError("the search has begun")
+
+    monkeypatch.setattr("conemetric.constraints.neighbours_by_label", search)
+    for metric in (FrobMetric(n_components=5), DMLEig(n_components=5)):
+        with pytest.raises(ValueError, match="n_components=5 is more than the 4 features"):
+            metric.fit(*iris)
+
+
+def test_message_without_labels_names_only_what_fit_takes(iris):
+    with pytest.raises(ValueError, match="pairs and similar"):
+        DMLEig().fit(iris[0])
+    with pytest.raises(ValueError, match=r"give labels y\.$"):
+        FrobMetricCV().fit(iris[0])
+
+
+def test_tensors_that_cannot_be_learned_from(estimator, iris):
+    torch = pytest.importorskip("torch")
+    X, y = torch.as_tensor(iris[0]), iris[1]
+    for wrong in (X.to_sparse(), X + 1j):
+        with pytest.raises(TypeError, match="give a dense, real one"):
+            estimator.fit(wrong, y)
+    with pytest.raises(ValueError, match=r"0 feature\(s\)"):
+        estimator.fit(X[:, :0], y)
+
+
+def test_tensors_of_integers_become_double_precision(iris):
+    torch = pytest.importorskip("torch")
+    X = torch.as_tensor((iris[0] * 10).astype(int)) + 2**26  # single precision cannot tell such numbers apart
+    metric = FrobMetric().fit(X, iris[1])
+    assert metric.components_.dtype == torch.float64
+    assert_allclose(metric.objective_, FrobMetric().fit(X.numpy(), iris[1]).objective_, rtol=1e-3)
+
+
+def test_pairs_need_no_feature_names(estimator, iris):
+    pd = pytest.importorskip("pandas")
+    X, y = iris
+    metric, pairs = estimator.fit(pd.DataFrame(X, columns=list("abcd")), y), np.stack([X[:5], X[-5:]], axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert metric.pair_distance(pairs).shape == (5,)
+        assert metric.pair_distance(pairs[:0]).shape == (0,)
+    with pytest.raises(ValueError, match="Input pairs contains NaN"):
+        metric.pair_distance(pairs * np.nan)
