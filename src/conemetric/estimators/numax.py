@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import is_torch, to_numpy
+from ..constraints import check_pairs, check_similar
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants
 from ..problems.near_isometry import SecantIsometry
 from ..solvers.base import Certificate, Status
@@ -227,13 +228,7 @@ def _point(solution):
 
 def _check_pairs(pairs, similar, n, class_aware, y):
     """Validated pairs (m, 2) and, for class-aware bounds, which of them are within a class."""
-    pairs = to_numpy(pairs)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-        raise ValueError(f"pairs has shape {pairs.shape}; give one or more rows of two row numbers of X, (n_pairs, 2).")
-    if not np.issubdtype(pairs.dtype, np.integer):
-        raise ValueError(f"pairs has dtype {pairs.dtype}; give integer row numbers of X.")
-    if pairs.min() < 0 or pairs.max() >= n:
-        raise ValueError(f"pairs refers to rows {pairs.min()} to {pairs.max()}, but X has rows 0 to {n - 1}.")
+    pairs = check_pairs(pairs, n)
     if not class_aware:
         if similar is not None:
             raise ValueError("similar is used only with class_aware=True; set it, or leave similar out.")
@@ -242,10 +237,9 @@ def _check_pairs(pairs, similar, n, class_aware, y):
         if y is None:
             raise ValueError("class_aware=True with pairs needs similar (one truth value per pair) or labels y; give one.")
         return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
-    similar = to_numpy(similar)
-    if similar.shape != (len(pairs),):
-        raise ValueError(f"similar has shape {similar.shape} for {len(pairs)} pairs; give one truth value for each.")
-    return pairs, similar.astype(bool)
+    if y is not None:
+        raise ValueError("Got both y and similar; give one of them to say which pairs are within a class.")
+    return pairs, check_similar(similar, len(pairs))
 
 
 @dataclass(frozen=True)
