@@ -133,6 +133,20 @@ def test_path_agrees_with_single_fits(iris):
         assert metric.n_features_in_ == 4
 
 
+def test_path_checks_its_arguments_and_keeps_feature_names(iris):
+    X, y = iris
+    for wrong in ([-1.0], [np.nan], [], [[1.0]]):
+        with pytest.raises(ValueError, match="Cs="):
+            frobmetric_path(X, y, Cs=wrong)
+    with pytest.raises(ValueError, match="'tol' parameter"):
+        frobmetric_path(X, y, Cs=[1.0], tol=-1)
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
+    first, second = frobmetric_path(frame, y, Cs=[1.0, 2.0])
+    assert first.get_params()["C"] == 1.0
+    assert second.get_params()["C"] == 2.0
+    assert list(first.feature_names_in_) == list("abcd")
+
+
 def test_cross_validation_picks_the_best_score():
     X, y = load_wine(return_X_y=True)
     metric = FrobMetricCV(Cs=4, cv=3, random_state=0).fit(X, y)

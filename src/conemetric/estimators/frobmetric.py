@@ -1,5 +1,6 @@
 """FrobMetric: the Frobenius-regularised large-margin metric of Shen et al. (2014)."""
 
+from copy import copy
 from numbers import Integral, Real
 
 import numpy as np
@@ -226,7 +227,7 @@ class FrobMetricCV(FrobMetric):
         self
         """
         X, triplets = self._validate_triplets(X, y, None)
-        y = to_numpy(y)
+        y = np.ravel(to_numpy(y))
         operator = from_triplets(X, triplets)
         self.Cs_ = self._grid(operator)
         self.scores_ = np.array([self._fold_scores(X, y, *fold) for fold in self._folds(X, y)])
@@ -236,10 +237,7 @@ class FrobMetricCV(FrobMetric):
     def _grid(self, operator):
         if isinstance(self.Cs, Integral):
             return np.geomspace(1, 1e5, self.Cs) / mean_impostor_distance(operator) ** 2
-        Cs = np.sort(np.asarray(self.Cs, dtype=np.float64))
-        if Cs.ndim != 1 or len(Cs) == 0 or not np.all((Cs > 0) & np.isfinite(Cs)):
-            raise ValueError(f"Cs={self.Cs!r} must be a count, or a list of positive numbers.")
-        return Cs
+        return _ascending(self.Cs)
 
     def _folds(self, X, y):
         cv = check_cv(self.cv, y, classifier=True)
@@ -280,17 +278,24 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
     >>> [metric.C_ for metric in path]
     [0.01, 0.1, 1.0]
     """
-    first = FrobMetric(**parameters)
+    Cs, first = _ascending(Cs), FrobMetric(**parameters)
+    first._validate_params()
     X, triplets = first._validate_triplets(X, y, triplets)
     operator = from_triplets(X, triplets)
     path, start = [], None
-    for C in np.sort(np.asarray(Cs, dtype=np.float64)):
-        metric = FrobMetric(**{**parameters, "C": float(C)})
-        metric._validate_X(X, reset=True)
+    for C in Cs.tolist():
+        metric = copy(first).set_params(C=C)
         start = None if start is None else start * (C / path[-1].C_)
-        path.append(metric._fit_operator(operator, triplets, float(C), start))
+        path.append(metric._fit_operator(operator, triplets, C, start))
         start = path[-1].multipliers_
     return path
+
+
+def _ascending(Cs):
+    values = np.sort(np.atleast_1d(np.asarray(Cs, dtype=np.float64)))
+    if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & np.isfinite(values)):
+        raise ValueError(f"Cs={Cs!r} must hold one or more positive numbers.")
+    return values
 
 
 def scaled_C(operator):
