@@ -77,7 +77,7 @@ def test_infeasible_programs_are_reported(sigma):
         ([identity, -identity], [1.0, -2.0], False),  # trace at most 1 and at least 2
         ([unit, identity, -unit], [1.0, 0.5, -0.9], False),  # one entry above the trace
     ):
-        with pytest.warns(ConvergenceWarning, match="infeasible"):
+        with pytest.warns(ConvergenceWarning, match="infeasible.*drop or loosen constraints"):
             result = solve_frobenius_sdp(np.diag([1.0, 2.0, -1.0]), A, b, sigma, equality=equality)
         assert result.certificate.status == "infeasible"
         assert result.n_iter < 2000
@@ -94,7 +94,13 @@ def test_feasible_programs_with_inactive_start_are_not_called_infeasible():
     [
         ({"b": [1.0, 2.0]}, "b has shape"),
         ({"C": np.eye(2)}, "make them agree"),
-        ({"sigma": 0.0}, "sigma=0.0"),
+        ({"C": np.ones((2, 3))}, "square"),
+        ({"sigma": 0.0}, "'sigma' parameter.*Got 0.0"),
+        ({"sigma": np.inf}, "'sigma' parameter.*Got inf"),
+        ({"tol": -1.0}, "'tol' parameter"),
+        ({"max_iter": 0}, "'max_iter' parameter"),
+        ({"equality": [True, False]}, r"equality has shape \(2,\)"),
+        ({"start": [0.0, 0.0]}, r"start has shape \(2,\)"),
         ({"b": [np.nan]}, "finite"),
         ({"A": []}, "A is empty"),
         ({"A": [np.full((3, 3), np.inf)]}, r"A\[0\] contains"),
@@ -104,3 +110,9 @@ def test_bad_input_is_named(change, message):
     arguments = {"C": np.eye(3), "A": [np.eye(3)], "b": [1.0], "sigma": 1.0, **change}
     with pytest.raises(ValueError, match=message):
         solve_frobenius_sdp(**arguments)
+
+
+def test_lists_do():
+    lists = solve_frobenius_sdp([[-1, 0], [0, -2]], [[[1, 0], [0, 1]]], [1], 1, equality=[1], start=[0])
+    arrays = solve_frobenius_sdp(np.diag([-1.0, -2.0]), np.eye(2)[None], np.ones(1), 1.0, equality=True)
+    assert_allclose(lists.X, arrays.X)

@@ -200,9 +200,10 @@ class Solver(ABC):
         if status is not Status.CONVERGED and not (status is Status.STOPPED and certificate.meets(self.tol)):
             violation = f" and constraints missed by {certificate.violation:.2e}" if certificate.violation else ""
             cause = reason or f"relative gap {certificate.relative_gap:.2e}{violation}, tol={self.tol:g}"
+            remedy = "drop or loosen constraints" if status is Status.INFEASIBLE else self.remedy
             warnings.warn(
                 f"{type(self).__name__} ended as '{status}' after {best.n_iter} iterations: {cause}. "
-                f"The best certified point is returned; to go on, {self.remedy}.",
+                f"The best certified point is returned; to go on, {remedy}.",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -1,10 +1,12 @@
 """The general Frobenius-norm SDP solver of Shen et al. (2014, section III), as one function."""
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils._param_validation import Interval, validate_params
 
 from ..arrays import is_torch, to_numpy
 from ..operators import MatrixOperator, Operator
@@ -39,6 +41,15 @@ class FrobeniusSDPResult:
     history: dict[str, np.ndarray]
 
 
+@validate_params(
+    {
+        "sigma": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "callback": [callable, None],
+    },
+    prefer_skip_nested_validation=True,
+)
 def solve_frobenius_sdp(C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=5000, start=None, callback=None):
     """Minimise <C, X> + ||X||_F^2 / (2 sigma) over psd X with <A_i, X> <= b_i or = b_i.
 
@@ -81,18 +92,24 @@ def solve_frobenius_sdp(C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=50
            [ 0.5,  1. ,  0.5],
            [-0.5,  0.5,  1. ]])
     """
+    C = C if is_torch(C) else np.asarray(C.toarray() if sparse.issparse(C) else C, dtype=np.float64)
+    if C.ndim != 2 or C.shape[0] != C.shape[1]:
+        raise ValueError(f"C has shape {tuple(C.shape)}; give a square matrix.")
     operator = A if isinstance(A, Operator) else MatrixOperator(_check_matrices(A, C))
     D, m = operator.n_features, operator.n_constraints
-    C = C if is_torch(C) else np.asarray(C.toarray() if sparse.issparse(C) else C, dtype=np.float64)
     if tuple(C.shape) != (D, D):
         raise ValueError(f"C has shape {tuple(C.shape)}, but the constraint matrices in A are {D} x {D}; make them agree.")
     if tuple(np.shape(b)) != (m,):
         raise ValueError(f"b has shape {tuple(np.shape(b))}; give one bound for each of the {m} constraints in A.")
     if not (np.isfinite(to_numpy(C)).all() and np.isfinite(to_numpy(b)).all()):
         raise ValueError("C and b must be finite; drop constraints without a bound.")
-    if not (np.isfinite(sigma) and sigma > 0):
-        raise ValueError(f"sigma={sigma!r} must be a positive number.")
-    equality = np.zeros(m, dtype=bool) | to_numpy(equality)
+    if tuple(np.shape(equality)) not in ((), (m,)):
+        raise ValueError(
+            f"equality has shape {tuple(np.shape(equality))}; give one value, or one for each of the {m} constraints."
+        )
+    if start is not None and tuple(np.shape(start)) != (m,):
+        raise ValueError(f"start has shape {tuple(np.shape(start))}; give one multiplier for each of the {m} constraints in A.")
+    equality = np.zeros(m, dtype=bool) | np.asarray(to_numpy(equality), dtype=bool)
     problem = FrobeniusSDP(operator, (C + C.T) / 2, b, sigma, equality)
     result = DualQuasiNewton(tol=tol, max_iter=max_iter).solve(problem, start=start, callback=callback)
     L = result.primal_point
@@ -100,6 +117,8 @@ def solve_frobenius_sdp(C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=50
 
 
 def _check_matrices(A, C):
+    if not hasattr(A, "shape"):
+        A = [matrix if hasattr(matrix, "shape") else np.asarray(matrix, dtype=np.float64) for matrix in A]
     if len(A) == 0:
         raise ValueError("A is empty; give at least one constraint matrix.")
     for i, matrix in enumerate(A):
