@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from conemetric import MaxMarginMatrixFactorization
 
@@ -67,6 +68,7 @@ def test_thresholds_shift_the_matrix():
         (np.array([[1.0, np.inf]]), {}, "infinity"),
         (np.array([[1.0, -1.0]]), {"thresholds": [0.0, 1.0]}, "1 increasing number"),
         (np.array([[1.0, 2.0, 3.0]]), {"thresholds": [1.0, 1.0]}, "2 increasing number"),
+        (np.array([[1.0, -1.0]]), {"thresholds": [np.nan]}, "1 increasing number"),
         (np.array([[1.0, -1.0]]), {"gamma": 0.0}, "gamma"),
     ],
 )
@@ -80,3 +82,9 @@ def test_entries_outside_the_matrix_are_refused(entries):
     model = MaxMarginMatrixFactorization().fit(np.array([[1, -1], [-1, 1]]))
     with pytest.raises(ValueError, match="entries"):
         model.predict(entries)
+
+
+def test_must_be_fitted_first():
+    for method in ("predict", "decision_function"):
+        with pytest.raises(NotFittedError):
+            getattr(MaxMarginMatrixFactorization(), method)([[0, 0]])

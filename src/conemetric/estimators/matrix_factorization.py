@@ -120,7 +120,7 @@ class MaxMarginMatrixFactorization(BaseEstimator):
         if self.thresholds is None:
             return 2.0 * np.arange(len(levels) - 1) - (len(levels) - 2)
         thresholds = np.asarray(self.thresholds, dtype=float)
-        if thresholds.shape != (len(levels) - 1,) or not np.all(np.diff(thresholds) > 0):
+        if thresholds.shape != (len(levels) - 1,) or not (np.isfinite(thresholds).all() and np.all(np.diff(thresholds) > 0)):
             raise ValueError(
                 f"thresholds={self.thresholds} must be {len(levels) - 1} increasing number(s), one between each two of the "
                 f"{len(levels)} levels of Y."
@@ -172,7 +172,8 @@ class MaxMarginMatrixFactorization(BaseEstimator):
         -------
         array (k,)
         """
-        return self.levels_[np.searchsorted(self.thresholds_, self.decision_function(entries))]
+        values = self.decision_function(entries)
+        return self.levels_[np.searchsorted(self.thresholds_, values)]
 
 
 def _observations(Y):
