@@ -144,3 +144,35 @@ def test_no_network_names_the_folder(folder, monkeypatch):
     monkeypatch.setattr(datasets, "fetch_openml", offline)
     with pytest.raises(FileNotFoundError, match=r"could not be reached: no route to host.*balance\.npz"):
         load("balance")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": np.ones((0, 3))}, r"X of shape \(0, 3\)"),
+        ({"X": np.ones(())}, r"X of shape \(\)"),
+        ({"X": np.array([["a"]])}, "save numbers"),
+        ({"X": np.ones((3, 2)), "n_train": 4}, "3 rows in X, so n_train"),
+        ({"X": np.ones((3, 2)), "n_train": 0}, "3 rows in X, so n_train"),
+        ({"X": np.ones((3, 2)), "n_train": [1, 2]}, "3 rows in X, so n_train"),
+        ({"X": np.ones((2, 2)), "y": np.array(["a", "b"], dtype=object)}, r"letter.npz cannot be read.*y.astype\(str\)"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(folder, arrays, message):
+    np.savez(folder / "letter.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        load("letter")
+
+
+def test_a_damaged_file_is_named(folder):
+    np.savez(folder / "whole.npz", X=np.ones((3, 2)))
+    whole = (folder / "whole.npz").read_bytes()
+    for part in (b"", b"no archive", whole[: len(whole) // 2]):
+        (folder / "letter.npz").write_bytes(part)
+        with pytest.raises(ValueError, match=r"letter\.npz cannot be read"):
+            load("letter")
+
+
+def test_n_train_may_be_an_array_of_one(folder):
+    np.savez(folder / "letter.npz", X=np.ones((3, 2)), n_train=[2])
+    assert load("letter").n_train == 2

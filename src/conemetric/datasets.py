@@ -9,6 +9,7 @@ scikit-learn's data folder with its SHA-256, and fetched again should the file n
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -248,19 +249,30 @@ def _dataset(name, arrays, dtype):
     if "X" not in arrays:
         raise ValueError(f"{name}.npz has arrays {sorted(arrays)} but no X; save the samples, one per row, as X.")
     X = np.asarray(arrays.pop("X"))
+    if X.size == 0 or X.ndim == 0 or X.dtype.kind not in "biuf":
+        raise ValueError(f"{name}.npz has X of shape {X.shape} and dtype {X.dtype}; save numbers, one row per sample.")
     X = np.ascontiguousarray(X.reshape(len(X), -1), dtype=dtype)
     y, n_train = arrays.pop("y", None), arrays.pop("n_train", None)
+    if n_train is not None:
+        n_train = int(np.asarray(n_train).item()) if np.size(n_train) == 1 else -1
+        if not 0 < n_train <= len(X):
+            raise ValueError(f"{name}.npz has {len(X)} rows in X, so n_train must be one number from 1 to that.")
     if y is not None:
         y = np.ravel(y)
         if len(y) != len(X):
             raise ValueError(f"{name}.npz has {len(X)} rows in X but {len(y)} labels in y; save one label per row.")
         y = np.unique(y, return_inverse=True)[1].astype(np.int64)
-    return Dataset(name, X, y, None if n_train is None else int(n_train), MappingProxyType(arrays))
+    return Dataset(name, X, y, n_train, MappingProxyType(arrays))
 
 
 def _read(path):
-    with np.load(path) as archive:
-        return {key: archive[key] for key in archive.files}
+    try:
+        with np.load(path) as archive:
+            return {key: archive[key] for key in archive.files}
+    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} cannot be read: {error}. Save it with numpy.savez, arrays of numbers or of strings only (y.astype(str))."
+        ) from error
 
 
 # ---- OpenML
