@@ -102,13 +102,13 @@ def check_pairs(pairs, n_points):
     return pairs
 
 
-def check_similar(similar, n_pairs):
+def check_similar(similar, n_pairs, name="similar"):
     """Validate the mask that says which pairs are similar, and return it as a boolean array."""
     similar = np.asarray(to_numpy(similar))
     if similar.shape != (n_pairs,):
-        raise ValueError(f"similar has shape {similar.shape}; give one value for each of the {n_pairs} pairs.")
+        raise ValueError(f"{name} has shape {similar.shape}; give one value for each of the {n_pairs} pairs.")
     if similar.dtype != bool and not np.isin(similar, (0, 1)).all():
-        raise ValueError(f"similar must be boolean or hold only 0 and 1; got {np.unique(similar)[:5]}.")
+        raise ValueError(f"{name} must be boolean or hold only 0 and 1; got {np.unique(similar)[:5]}.")
     return similar.astype(bool)
 
 

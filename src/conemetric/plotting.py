@@ -9,6 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from .arrays import to_numpy
+from .constraints import check_similar
 from .evaluation.verification import distance_score
 
 BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # told apart by the colour-blind
@@ -224,7 +225,7 @@ class VerificationDisplay(_Display):
     @classmethod
     def from_estimator(cls, metric, X, pairs, same, *, ax=None):
         """Score pairs of rows by minus their distance."""
-        X, same = to_numpy(X), np.asarray(same, bool)
+        X, same = to_numpy(X), check_similar(same, len(pairs), "same")
         curves = {}
         for name, mapped in (("Euclidean", None), ("learned", metric)):
             score = distance_score(mapped, X, np.asarray(pairs))

@@ -189,3 +189,31 @@ def test_a_choice_needs_a_validation_part(blobs):
     with pytest.raises(ValueError, match="no validation part"):
         evaluate(FrobMetric(), X, y, split, grid=[{"C": 1.0}, {"C": 2.0}])
     assert 0 <= evaluate(FrobMetric(tol=1e-2), X, y, split).test_error <= 1
+
+
+def test_knn_error_takes_tensors_lists_and_frames(blobs):
+    X, y = blobs
+    parts = X[:80], y[:80], X[80:], y[80:]
+    expected = knn_error(None, *parts)
+    assert knn_error(None, *(part.tolist() for part in parts)) == expected
+    pd = pytest.importorskip("pandas")
+    frames = [(pd.DataFrame if part.ndim == 2 else pd.Series)(part) for part in parts]
+    assert knn_error(None, *frames) == expected
+    split = Split(np.arange(80), np.arange(0), np.arange(80, 120))
+    assert evaluate(None, pd.DataFrame(X), pd.Series(y, index=range(7, 127)), split).test_error == expected
+    torch = pytest.importorskip("torch")
+    tensors = [torch.as_tensor(part) for part in parts]
+    assert knn_error(None, *tensors) == expected
+    assert knn_error(FrobMetric().fit(*tensors[:2]), *tensors) == knn_error(FrobMetric().fit(*parts[:2]), *parts)
+
+
+def test_labels_must_fit_the_rows(blobs):
+    X, y = blobs
+    for labels, answers in ((y[:79], y[80:]), (y[:80], y[:1])):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            knn_error(None, X[:80], labels, X[80:], answers)
+
+
+def test_an_empty_grid_is_named(blobs):
+    with pytest.raises(ValueError, match="grid is empty"):
+        evaluate(FrobMetric(), *blobs, next(random_splits(120)), grid=[])

@@ -56,3 +56,9 @@ def test_equal_runs():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95])
+def test_confidence_is_a_share(confidence):
+    with pytest.raises(ValueError, match="confidence="):
+        mean_interval([1.0, 2.0], confidence)

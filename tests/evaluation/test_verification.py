@@ -83,11 +83,14 @@ def test_marginalised_knn_is_the_double_sum():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: best_threshold([1.0, 2.0], [True]), "one length"),
+        (lambda: best_threshold([1.0, 2.0], [True]), "same has shape"),
         (lambda: best_threshold([1.0, np.nan], [True, False]), "NaN"),
         (lambda: cross_validate(None, [True, False], [0, 0]), "at least 2"),
         (lambda: cross_validate(None, [True, False], [0, 1], learns=True), "at least 3"),
-        (lambda: cross_validate(None, [True, False], [0]), "one entry per pair"),
+        (lambda: best_threshold([], []), "score has shape"),
+        (lambda: best_threshold([1.0, 2.0], [1, -1]), "same must be boolean"),
+        (lambda: cross_validate(None, [1, -1], [0, 1]), "same must be boolean"),
+        (lambda: cross_validate(None, [True, False], [0]), "same has shape"),
         (lambda: marginalised_knn_score(None, np.eye(3), [0, 1, 2], np.eye(3), [[0, 1]], 4), "n_neighbors=4"),
     ],
 )

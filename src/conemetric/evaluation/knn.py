@@ -15,6 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils import check_consistent_length
 
 from ..arrays import to_numpy
 
@@ -46,9 +47,12 @@ def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
     """
     if metric is not None:
         X_train, X_test = metric.transform(X_train), metric.transform(X_test)
+    X_train, y_train, X_test, y_test = (to_numpy(part) for part in (X_train, y_train, X_test, y_test))
+    check_consistent_length(X_train, y_train)
+    check_consistent_length(X_test, y_test)
     ks = [min(int(k), len(X_train)) for k in np.atleast_1d(n_neighbors)]
     nearest = NearestNeighbors(n_neighbors=max(ks)).fit(X_train).kneighbors(X_test, return_distance=False)
-    labels = np.asarray(y_train)[nearest]
+    labels = y_train[nearest]
     errors = [float(np.mean(_vote(labels[:, :k]) != y_test)) for k in ks]
     return errors if np.ndim(n_neighbors) else errors[0]
 
@@ -199,6 +203,7 @@ def evaluate(
     >>> outcome.test_error < 0.2, sorted(outcome.parameters)
     (True, ['C'])
     """
+    X, y = to_numpy(X), to_numpy(y)
     parts = [X[rows] for rows in (split.train, split.validation, split.test)]
     if prepare is not None:
         prepare = clone(prepare).fit(parts[0], y[split.train])
@@ -206,6 +211,8 @@ def evaluate(
     train, validation, test = parts
     y_train, y_validation, y_test = (y[rows] for rows in (split.train, split.validation, split.test))
     choices = list(grid(train, y_train) if callable(grid) else grid)
+    if not choices:
+        raise ValueError("grid is empty; give at least one mapping of parameters ({} for none).")
     if len(choices) > 1 and len(validation) == 0:
         raise ValueError(f"grid has {len(choices)} choices but the split has no validation part to choose on; give one.")
     tried = []

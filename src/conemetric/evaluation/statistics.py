@@ -28,6 +28,8 @@ def mean_interval(values, confidence=0.95):
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(f"values has shape {values.shape}; give one number per run.")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence} must be between 0 and 1 (0.95 for 95 %).")
     if len(values) == 1:
         return Interval(values[0], 0.0, -np.inf, np.inf)
     mean, std = values.mean(), values.std(ddof=1)

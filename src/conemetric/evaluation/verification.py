@@ -12,6 +12,9 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.neighbors import NearestNeighbors
 
+from ..arrays import to_numpy
+from ..constraints import check_similar
+
 
 def best_threshold(score, same):
     """The threshold t for which "same when score >= t" is right most often, and that accuracy.
@@ -42,9 +45,10 @@ def best_threshold(score, same):
 
 
 def _check(score, same):
-    score, same = np.asarray(score, dtype=float), np.asarray(same).astype(bool)
-    if score.ndim != 1 or score.shape != same.shape:
-        raise ValueError(f"score and same must be vectors of one length; got shapes {score.shape} and {same.shape}.")
+    score = np.asarray(score, dtype=float)
+    if score.ndim != 1 or len(score) == 0:
+        raise ValueError(f"score has shape {score.shape}; give one number for each pair.")
+    same = check_similar(same, len(score), "same")
     if not np.isfinite(score).all():
         raise ValueError("score contains NaN or infinity; check the metric that produced it.")
     return score, same
@@ -103,9 +107,8 @@ def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
     >>> cross_validate(lambda train: np.array([0.9, 0.1, 0.8, 0.3]), same, fold).mean
     1.0
     """
-    same, fold = np.asarray(same).astype(bool), np.asarray(fold)
-    if same.shape != fold.shape:
-        raise ValueError(f"same and fold must have one entry per pair; got shapes {same.shape} and {fold.shape}.")
+    fold = np.asarray(fold)
+    same = check_similar(same, len(fold), "same")
     names = np.unique(fold)
     if len(names) < 2 + learns:
         raise ValueError(f"fold names {len(names)} fold(s); at least {2 + learns} are needed to hold {1 + learns} out.")
@@ -126,7 +129,7 @@ def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
 
 def distance_score(metric, X, pairs):
     """Minus the learned distance of each pair of rows of X (Euclidean when ``metric`` is None)."""
-    Z = X if metric is None else metric.transform(X)
+    Z, pairs = to_numpy(X if metric is None else metric.transform(X)), to_numpy(pairs)
     return -np.linalg.norm(Z[pairs[:, 0]] - Z[pairs[:, 1]], axis=1)
 
 
