@@ -44,3 +44,24 @@ def test_listed_pairs(X):
     d = X[3] - X[7]
     expected = ((embedding.components_ @ d) ** 2).sum() / (d @ d)
     assert_allclose(distortions(embedding, X, [[3, 7]]), [expected])
+
+
+@pytest.mark.parametrize(
+    ("points", "pairs", "message"),
+    [
+        (np.ones((5, 8)), None, "coincide"),
+        (np.ones((5, 8)), [[0, 1]], "coincide"),
+        (np.ones((1, 8)), None, "minimum of 2"),
+        (np.full((5, 8), np.nan), None, "contains NaN"),
+        (np.ones((5, 3)), None, "X has 3 features, but the embedding takes 8"),
+        (np.eye(8), [[0, 8]], "out of range"),
+    ],
+)
+def test_what_has_no_distances_is_refused(X, points, pairs, message):
+    with pytest.raises(ValueError, match=message):
+        distortions(baselines(X, 2)["PCA"], points, pairs)
+
+
+def test_lists_do(X):
+    embedding = baselines(X, 2)["PCA"]
+    assert isometry_constant(embedding, X.tolist()) == isometry_constant(embedding, X)

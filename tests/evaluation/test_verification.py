@@ -91,6 +91,7 @@ def test_marginalised_knn_is_the_double_sum():
         (lambda: best_threshold([1.0, 2.0], [1, -1]), "same must be boolean"),
         (lambda: cross_validate(None, [1, -1], [0, 1]), "same must be boolean"),
         (lambda: cross_validate(None, [True, False], [0]), "same has shape"),
+        (lambda: cross_validate(lambda train: np.zeros(3), [True, False], [0, 1]), "score_pairs returned shape"),
         (lambda: marginalised_knn_score(None, np.eye(3), [0, 1, 2], np.eye(3), [[0, 1]], 4), "n_neighbors=4"),
     ],
 )

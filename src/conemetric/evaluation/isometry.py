@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.random_projection import GaussianRandomProjection
+from sklearn.utils import check_array
 
-from ..arrays import like, to_numpy
+from ..arrays import is_torch, like, to_numpy
+from ..constraints import check_pairs
 from ..operators.secants import AllSecants, ListedSecants
 from .retrieval import neighbour_recall
 
@@ -50,7 +52,7 @@ def isometry_constant(embedding, X):
     >>> isometry_constant(PCA(2).fit(X), X).worst < 1e-9
     True
     """
-    secants = AllSecants(X)
+    secants = _secants(embedding, X)
     L = like(embedding.components_, secants.X, secants.xp.float64).T
     # a scan returns the shortest secants below 1 and the longest above: bring all of them below, then the longest above
     below = 0.5 / max(float(secants.xp.linalg.svdvals(L)[0]), np.finfo(float).tiny)
@@ -79,7 +81,8 @@ def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
 
     Returns
     -------
-    array (m,)
+    array
+        One value per pair, pairs that coincide left out.
 
     Examples
     --------
@@ -91,7 +94,7 @@ def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
     >>> len(values), bool(values.max() <= 1 + 1e-12)
     (190, True)
     """
-    secants = AllSecants(X) if pairs is None else ListedSecants(X, pairs)
+    secants = _secants(embedding, X, pairs)
     keys = secants.sample(n_pairs if pairs is None else len(pairs), np.random.default_rng(random_state))
     L = like(embedding.components_, secants.X, secants.xp.float64).T
     block = max(1, (1 << 24) // secants.n_features)
@@ -100,6 +103,18 @@ def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
         for start in range(0, len(keys), block)
     ]
     return np.concatenate([to_numpy(part) for part in parts])
+
+
+def _secants(embedding, X, pairs=None):
+    """Secants of X, or of the pairs given, with errors that say why there are none."""
+    if not is_torch(X):
+        X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
+    if X.shape[1] != embedding.components_.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} features, but the embedding takes {embedding.components_.shape[1]}.")
+    secants = AllSecants(X) if pairs is None else ListedSecants(X, check_pairs(pairs, len(X)))
+    if secants.n_pairs == 0 or not secants.square > 0:
+        raise ValueError("The points of every pair coincide, so there is no distance to keep; give rows of X that differ.")
+    return secants
 
 
 def baselines(X, n_components, random_state=0):

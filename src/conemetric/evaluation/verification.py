@@ -117,6 +117,8 @@ def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
         test = fold == name
         others = fold == names[(number + 1) % len(names)] if learns else ~test
         score = np.asarray(score_pairs(~(test | others) if learns else ~test), dtype=float)
+        if score.shape != fold.shape:
+            raise ValueError(f"score_pairs returned shape {score.shape}; return one score for each of the {len(fold)} pairs.")
         threshold, _ = best_threshold(score[others], same[others])
         accuracy[number] = np.mean((score[test] >= threshold) == same[test])
         # folds have their own scales; the margin over the threshold is what they have in common
