@@ -11,6 +11,7 @@ from safetensors.numpy import save
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -228,3 +229,21 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
         raise RuntimeError
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
+
+
+def test_tensors_and_frames_come_out_as_asked(fitted):
+    metric = LearnedMetric.from_estimator(fitted)
+    expected = metric.transform(X)
+    frame = LearnedMetric.from_estimator(fitted).set_output(transform="pandas").transform(X)
+    assert list(frame.columns) == list(metric.get_feature_names_out())
+    np.testing.assert_array_equal(frame.to_numpy(), expected)
+    torch = pytest.importorskip("torch")
+    for dtype, rtol in ((torch.float64, 1e-12), (torch.float32, 1e-4)):
+        mapped = metric.transform(torch.as_tensor(X, dtype=dtype))
+        assert mapped.dtype == dtype
+        np.testing.assert_allclose(mapped.numpy(), expected, rtol=rtol, atol=rtol)
+
+
+def test_an_unfitted_pipeline_is_not_saved(tmp_path):
+    with pytest.raises(NotFittedError):
+        save_metric(tmp_path / "none.safetensors", make_pipeline(StandardScaler(), FrobMetric()))

@@ -1,7 +1,7 @@
 """Pictures of a learned metric, in scikit-learn's manner: ``SomeDisplay.from_estimator(...)`` computes and draws.
 
 Each display keeps what it drew (``ax_``, ``figure_``), can be drawn again by ``plot`` and takes any fitted metric of the library,
-`LearnedMetric` included.
+`LearnedMetric` included (but for `ConvergenceDisplay`: a loaded metric has no history).
 """
 
 import numpy as np
@@ -57,8 +57,7 @@ class MetricComparisonDisplay(_Display):
     @classmethod
     def from_estimator(cls, metric, X, y=None, *, ax=None):
         """Project rows on the two principal axes of the Euclidean and of the learned space."""
-        X = to_numpy(X)
-        flat = [PCA(min(2, *Z.shape)).fit_transform(Z) for Z in (X, to_numpy(metric.transform(X)))]
+        flat = [PCA(min(2, *Z.shape)).fit_transform(Z) for Z in (to_numpy(X), to_numpy(metric.transform(X)))]
         flat = [Z if Z.shape[1] == 2 else np.column_stack([Z, np.zeros(len(Z))]) for Z in flat]
         return cls(*flat, labels=y).plot(ax)
 
@@ -182,7 +181,6 @@ class IsometryDisplay(_Display):
     @classmethod
     def from_estimator(cls, metric, X, *, delta=None, n_pairs=20_000, random_state=0, ax=None):
         """Compare squared distances of random pairs of distinct rows."""
-        X = to_numpy(X)
         pairs = np.random.default_rng(random_state).integers(len(X), size=(n_pairs, 2))
         before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
         return cls(after[before > 0] / before[before > 0], delta).plot(ax)
@@ -225,10 +223,10 @@ class VerificationDisplay(_Display):
     @classmethod
     def from_estimator(cls, metric, X, pairs, same, *, ax=None):
         """Score pairs of rows by minus their distance."""
-        X, same = to_numpy(X), check_similar(same, len(pairs), "same")
+        same = check_similar(same, len(pairs), "same")
         curves = {}
         for name, mapped in (("Euclidean", None), ("learned", metric)):
-            score = distance_score(mapped, X, np.asarray(pairs))
+            score = distance_score(mapped, X, pairs)
             curves[name] = (*roc_curve(same, score)[:2], float(roc_auc_score(same, score)))
         return cls(curves).plot(ax)
 

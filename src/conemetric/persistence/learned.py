@@ -6,8 +6,9 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import to_numpy
+from ..arrays import like, to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..solvers.base import Status
 
@@ -132,8 +133,9 @@ class LearnedMetric(MahalanobisMetric):
         -------
         array (n, rank)
         """
-        mapped = super().transform(X)
-        mapped += self.offset.astype(mapped.dtype)
+        X = self._validate_X(X)
+        mapped = X @ like(self.components_, X).T
+        mapped += like(self.offset, X)
         return mapped
 
     def truncated(self, n_components):
@@ -156,6 +158,7 @@ class LearnedMetric(MahalanobisMetric):
 
 def _affine(step):
     """(A, b) with transform(x) = A x + b, in float64."""
+    check_is_fitted(step)
     if isinstance(step, StandardScaler):
         scale = 1 / step.scale_ if step.with_std else np.ones(step.n_features_in_)
         mean = step.mean_ if step.with_mean else np.zeros(step.n_features_in_)
