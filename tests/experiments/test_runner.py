@@ -144,6 +144,7 @@ def test_callback_counts_the_cells(tmp_path):
     [
         ({"name": "nothing"}, "'nothing' is not a known experiment; known: frobmetric-table1"),
         ({"name": "fake", "datasets": ["gamma"]}, r"datasets \['gamma'\] are not in fake"),
+        ({"name": "fake", "n_jobs": 0}, "n_jobs=0"),
         ({"name": "fake", "methods": ["ugly"]}, r"methods \['ugly'\] are not in fake"),
     ],
 )

@@ -85,6 +85,8 @@ def _with_std(mean, std):
 
 def run(experiment, runs=None, datasets=None, methods=None, out="reproduce", n_jobs=1, callback: Callable | None = None):
     """Measure what is missing of an experiment, write records, CSV and figure to ``out``, and return the `Table`."""
+    if n_jobs != -1 and n_jobs < 1:
+        raise ValueError(f"n_jobs={n_jobs}; give a number of processes, or -1 for one per core.")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / f"{experiment.name}.jsonl"
