@@ -49,6 +49,7 @@ def _principal_axes(Z):
 
 def _neighbour_map(Z, seed):
     Z = np.asarray(Z, np.float64) / (np.std(Z) or 1.0)
+    Z = Z if Z.shape[1] > 1 else np.column_stack([Z, np.zeros(len(Z))])  # the map begins from two principal axes
     Z = Z + 1e-9 * np.random.default_rng(seed).standard_normal(Z.shape)  # equal rows upset the search for a bandwidth
     return TSNE(2, perplexity=min(30, len(Z) // 4), max_iter=500, random_state=seed, init="pca").fit_transform(Z)
 
