@@ -188,12 +188,30 @@ def test_duplicate_and_unknown_ids(run, frame, pairs, tmp_path):
     assert refused(run("learn", tmp_path / "part.csv", *args), "ids that are not in the data")
 
 
+@pytest.mark.parametrize("rows", [[0, 178], [-1, 5], [None, 5]])
+def test_row_numbers_that_are_none(run, csv, tmp_path, rows):
+    pl.DataFrame({"a": [rows[0], 1] * 20, "b": [rows[1], 2] * 20, "same": [1, 0] * 20}).write_csv(tmp_path / "pairs.csv")
+    result = run("learn", csv, "--ignore", "kind", "--pairs", tmp_path / "pairs.csv", "--out", tmp_path / "out")
+    assert refused(result, "pairs.csv", "missing row numbers" if rows[0] is None else "rows 0 to 177")
+
+
+def test_one_column_makes_a_report(run, tmp_path):
+    pl.DataFrame({"size": X[:, 0], "kind": y}).write_csv(tmp_path / "narrow.csv")
+    result = run("learn", tmp_path / "narrow.csv", "--label", "kind", "--out", tmp_path / "out", "--json")
+    assert result.code == 0, result.err
+    assert (tmp_path / "out" / "report.html").stat().st_size > 100_000
+
+
 def test_files_that_are_something_else(run, tmp_path):
     for name in ("bad.npy", "bad.npz", "bad.parquet", "bad.xlsx"):
         (tmp_path / name).write_bytes(b"not what the name says")
         assert refused(run("learn", tmp_path / name, "--label", "kind"), name)
     assert refused(run("learn", tmp_path), "is a folder")
     assert refused(run("learn", tmp_path / "none.csv"), "there is no file")
+    (tmp_path / "cut.npz").write_bytes(b"PK\x03\x04 and no more")
+    assert refused(run("learn", tmp_path / "cut.npz"), "cut.npz", "cannot be read as npz")
+    (tmp_path / "latin.csv").write_bytes("a,kind\n1,caf\u00e9\n".encode("latin-1"))
+    assert refused(run("learn", tmp_path / "latin.csv", "--label", "kind"), "latin.csv", "utf-8")
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
     assert refused(run("learn", tmp_path / "objects.npy"), "objects.npy")
 

@@ -147,3 +147,27 @@ def test_reproduce_lists_and_runs(run, tmp_path):
     rows = json.loads(answer.out)["rows"]
     assert [row["method"] for row in rows] == ["Euclidean", "FrobMetric, default C"] and rows[0]["published"] == 3.64
     assert "not a known experiment" in run("reproduce", "nonsense").err
+
+
+def test_pairs_outside_the_data_are_named(run, csv, metric, tmp_path):
+    for rows, fault in (([0, 500], "'b' has 500; the data have rows 0 to 177"), ([-2, 0], "'a' has -2; the data have rows")):
+        pl.DataFrame({"a": [rows[0], 1] * 20, "b": [rows[1], 2] * 20, "same": [1, 0] * 20}).write_csv(tmp_path / "pairs.csv")
+        result = run("verify", tmp_path / "pairs.csv", "--data", csv, "--metric", metric)
+        assert result.code == 2 and fault in result.err
+
+
+def test_remedies_are_options_of_the_command(run, frame, metric, tmp_path):
+    frame.with_columns(f1=pl.lit(None, pl.Float64)).write_csv(tmp_path / "holes.csv")
+    result = run("neighbors", tmp_path / "holes.csv", "--metric", metric)
+    assert result.code == 2 and "'f1', which holds String" in result.err
+    frame.with_columns(f1=pl.when(pl.col("f1") > 2).then(None).otherwise("f1")).write_csv(tmp_path / "holes.csv")
+    result = run("neighbors", tmp_path / "holes.csv", "--metric", metric)
+    assert result.code == 2 and "'f1'" in result.err and "--drop-missing" not in result.err
+
+
+def test_warnings_are_lines_without_paths(run, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    np.save(tmp_path / "twins.npy", np.vstack([rows, rows]))
+    result = run("compress", tmp_path / "twins.npy", "--out", tmp_path / "out", "--json")
+    assert result.code == 0
+    assert result.err.startswith("warning 40 pairs of rows coincide") and result.err.count("\n") == 1

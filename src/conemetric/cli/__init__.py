@@ -1,6 +1,7 @@
 """The ``conemetric`` command: learn a metric from a file, see what it gained, and put it to use."""
 
 import sys
+import warnings
 
 import polars as pl
 from rich.markup import escape
@@ -26,11 +27,18 @@ for command in COMMANDS:
     app.command()(command)
 
 
+def _remark(message, *_):
+    """A warning as one line on stderr."""
+    state.messages.print(f"[yellow]warning[/] {escape(' '.join(str(message).split()))}", highlight=False, soft_wrap=True)
+
+
 def main(args=None):
     """Run the command line; an error is one line on stderr and exit code 2 (1 for a bug), a traceback with ``--debug``."""
     state.reset()
     try:
-        app(args=args, prog_name="conemetric")
+        with warnings.catch_warnings():
+            warnings.showwarning = _remark
+            app(args=args, prog_name="conemetric")
     except Exception as error:
         if state.debug:
             raise

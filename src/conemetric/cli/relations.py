@@ -19,6 +19,12 @@ def read_constraints(path, width, table):
         for name in frame.columns[:width]:
             if not frame[name].dtype.is_integer():
                 raise ValueError(f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use ids, say --id COLUMN.")
+            if frame[name].null_count():
+                raise ValueError(f"'{path}': column '{name}' has {frame[name].null_count():,} missing row numbers; fill them in.")
+            low, high = frame[name].min(), frame[name].max()
+            if len(frame) and not 0 <= low <= high < len(table.X):
+                wrong = low if low < 0 else high
+                raise ValueError(f"'{path}': column '{name}' has {wrong}; the data have rows 0 to {len(table.X) - 1}.")
         rows = frame[:, :width].to_numpy().astype(np.int64)
     else:
         ids = table.ids.astype(str)

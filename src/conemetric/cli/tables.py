@@ -1,6 +1,7 @@
 """Rows from files: CSV, Parquet, npy and npz in, with labels, ids, pairs and triplets; every fault named before work starts."""
 
 import difflib
+import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -49,8 +50,8 @@ def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(),
         Column that names the rows.
     ignore : sequence of str
         Columns to leave out.
-    drop_missing : bool
-        Drop rows with missing or infinite values instead of refusing them.
+    drop_missing : bool or None
+        Drop rows with missing or infinite values instead of refusing them; None where the command cannot.
     only : sequence of str, default=None
         Read these columns, in this order; None means all numeric ones.
 
@@ -62,7 +63,10 @@ def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(),
     if path.suffix.lower() in ARRAYS:
         table = _read_array(path, label, id_column)
     elif path.suffix.lower() in TABLES:
-        table = _read_frame(path, label, id_column, ignore, only)
+        try:
+            table = _read_frame(path, label, id_column, ignore, only)
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}") from error
     else:
         raise ValueError(f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}.")
     if labels_file is not None:
@@ -128,7 +132,7 @@ def load_arrays(path):
             return {"X": loaded}
         with loaded:
             return {name: loaded[name] for name in loaded.files}
-    except (ValueError, OSError, EOFError, KeyError) as error:
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
         raise ValueError(f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}") from error
 
 
@@ -175,6 +179,7 @@ def feature_columns(path, schema, only=None, leave_out=()):
         if missing:
             close = difflib.get_close_matches(missing[0], schema.names(), 1)
             hint = f"; is it '{close[0]}'?" if close else ""
+            hint = f", which holds {schema[missing[0]]}" if missing[0] in schema else hint
             raise ValueError(
                 f"'{path}' lacks {len(missing)} numeric columns that the metric needs (first: '{missing[0]}'{hint})."
             )
@@ -260,7 +265,8 @@ def _check_values(table, path, drop_missing, label):
     if int((counts > 0).sum()) > 3:
         missing += f", and {int((counts > 0).sum()) - 3} more columns"
     if not drop_missing:
-        raise ValueError(f"'{path}': {missing}; fill them in, or use --drop-missing to leave those rows out.")
+        remedy = "" if drop_missing is None else ", or use --drop-missing to leave those rows out"
+        raise ValueError(f"'{path}': {missing}; fill them in{remedy}.")
     if rows.all():
         raise ValueError(f"'{path}': {missing}; nothing is left when they are dropped.")
     cut = {name: None if (values := getattr(table, name)) is None else values[~rows] for name in ("X", "labels", "ids")}

@@ -197,7 +197,7 @@ def _short(value):
 
 def _table(path, learned, id_column):
     """The rows of a file in the columns the metric knows."""
-    table = read_table(path, id_column=id_column, only=learned.feature_names)
+    table = read_table(path, id_column=id_column, only=learned.feature_names, drop_missing=None)
     if table.X.shape[1] != learned.n_features_in_:
         raise ValueError(f"'{path}' has {table.X.shape[1]} columns; the metric was learned from {learned.n_features_in_}.")
     return table
