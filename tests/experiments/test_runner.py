@@ -246,3 +246,4 @@ def test_roc_curves_are_means_over_runs():
     ax = Figure().subplots()
     figure._curves(ax, [{"method": "a", "curve": [[0, 1], values]} for values in ([0, 1], [1, 1])])
     assert ax.lines[0].get_ydata().tolist() == [0.5, 1.0]
+    assert ax.lines[0].get_label() == "a (0.750)"

@@ -12,8 +12,10 @@ def draw(table, path):
     columns = list(dict.fromkeys(row.dataset for row in table.rows))
     if not columns:
         return
-    figure = Figure(figsize=(4.2 * min(len(columns), 4), 3.4 * -(-len(columns) // 4)), layout="constrained")
-    axes = figure.subplots(-(-len(columns) // 4), min(len(columns), 4), squeeze=False).ravel()
+    height = -(-len(columns) // 4)
+    width = -(-len(columns) // height)
+    figure = Figure(figsize=(4.2 * width, 3.4 * height), layout="constrained")
+    axes = figure.subplots(height, width, squeeze=False).ravel()
     for ax in axes[len(columns) :]:
         ax.set_visible(False)
     for ax, column in zip(axes, columns, strict=False):
@@ -23,7 +25,8 @@ def draw(table, path):
         else:
             _bars(ax, [row for row in table.rows if row.dataset == column], table.experiment.methods)
         ax.set_title(column, fontsize=9)
-    figure.suptitle(f"{table.experiment.title}: {table.experiment.quantity}", fontsize=10)
+    shown = "ROC curves, area below in brackets" if curves else table.experiment.quantity
+    figure.suptitle(f"{table.experiment.title}: {shown}", fontsize=10)
     with matplotlib.rc_context({"svg.hashsalt": "conemetric"}):
         figure.savefig(path, dpi=120)
 
@@ -47,6 +50,7 @@ def _curves(ax, records):
     """ROC curves, one per method, the mean over its runs; all have the same false positive rates."""
     for method in dict.fromkeys(record["method"] for record in records):
         curves = [record["curve"] for record in records if record["method"] == method]
-        ax.plot(curves[0][0], np.mean([curve[1] for curve in curves], axis=0), label=method, linewidth=1.2)
+        rates, mean = curves[0][0], np.mean([curve[1] for curve in curves], axis=0)
+        ax.plot(rates, mean, label=f"{method} ({np.trapezoid(mean, rates):.3f})", linewidth=1.2)
     ax.set(xlabel="false positive rate", ylabel="true positive rate")
     ax.legend(fontsize=7, loc="lower right")
