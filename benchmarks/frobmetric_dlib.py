@@ -62,7 +62,10 @@ def main():
         began = time.perf_counter()
         c = DualQuasiNewton(tol=tol).solve(problem).certificate
         ours = time.perf_counter() - began
-        print(f"conemetric {ours:8.2f} s   objective {c.primal:.6f}   certified gap {c.relative_gap:.1e}   {theirs / ours:.0f}x")
+        print(
+            f"conemetric {ours:8.2f} s   objective {c.primal:.6f}   certified gap {c.relative_gap:.1e}   "
+            f"{theirs / ours:.0f} times faster, at {c.primal / objective:.6f} of dlib's objective"
+        )
         if c.primal <= objective:
             break
 

@@ -2,8 +2,8 @@
 
     python benchmarks/page.py [--reproduce reproduce] [--peers peers.json]
 
-NAME is an experiment whose CSV (and figure) lies in --reproduce, or "peers SET" for a data set of --peers. Tables without new
-results are left as they are.
+NAME is an experiment whose CSV (and figure) lies in --reproduce, or "peers SET" for a data set of --peers, whose records are
+copied to docs/benchmarks/peers.json and drawn in docs/figures/peers.png. Tables without new results are left as they are.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-from peers import OURS, UNSUPERVISED
+from peers import OURS, SETS, rows_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -42,26 +42,81 @@ def experiment_table(path):
 
 
 def peers_table(records):
-    rows = {}
-    for method in dict.fromkeys(record["method"] for record in records):
-        group = [record for record in records if record["method"] == method]
-        failure = group[0].get("failure")
-        rows[method] = failure or {key: np.mean([r[key] for r in group]) for key in ("error", "seconds", "peak_mib")}
-    lines = ["| method | error, % | CPU s | MiB | our fastest at no higher error |", "|---|---|---|---|---|"]
-    for method, row in rows.items():
-        if isinstance(row, str):
-            lines.append(f"| {method} | {row} | | | |")
-            continue
-        rivals = [(rows[o]["seconds"], o) for o in OURS if isinstance(rows.get(o), dict) and rows[o]["error"] <= row["error"]]
-        remark = "none"
-        if method in OURS or method in UNSUPERVISED:
-            remark = ""
-        elif rivals:
-            seconds, name = min(rivals)
-            remark = f"{row['seconds'] / seconds:.1f} times ({name})"
-        name = f"**{method}**" if method in OURS else method
-        lines.append(f"| {name} | {row['error']:.2f} | {row['seconds']:.3f} | {row['peak_mib']:.0f} | {remark} |")
+    lines = ["| method | splits | error, % | CPU s | MiB | our fastest at no higher error |", "|---|---|---|---|---|---|"]
+    for method, splits, error, spread, seconds, peak, remark in rows_of(records):
+        cells = [f"**{method}**" if method in OURS else method, str(splits), "", "", "", remark]
+        if splits:
+            cells[2:5] = number(error, spread), f"{seconds:.3g}", f"{peak:.1f}"
+        lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def label_points(axes, points):
+    """Write its name beside each of ``points`` = [(x, y, name, text style)], in the nearest place where nothing stands yet."""
+    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in (axes.transData.transform(point[:2]) for point in points)]
+    places = [(dx, dy) for dx in (5, 10, 0, -5, -10) for dy in (0, 5, -5, 10, -10, 16, -16, 22, -22) if dx or abs(dy) > 4]
+    places.sort(key=lambda place: place[0] ** 2 + place[1] ** 2)
+    frame = axes.get_window_extent()
+    for x, y, name, style in points:
+        crowded = []
+        for dx, dy in places:
+            sides = {
+                "ha": ("right", "center", "left")[int(np.sign(dx)) + 1],
+                "va": ("top", "center", "bottom")[int(np.sign(dy)) + 1],
+            }
+            note = axes.annotate(name, (x, y), (dx, dy), textcoords="offset points", **sides, **style)
+            box = note.get_window_extent()
+            outside = not (frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 and box.y1 < frame.y1)
+            hits = sum(box.x0 < right and left < box.x1 and box.y0 < top and low < box.y1 for left, low, right, top in taken)
+            crowded.append((hits + 10 * outside, len(crowded), note, box))
+            if not crowded[-1][0]:
+                break
+        best = min(crowded)
+        for entry in crowded:
+            if entry is not best:
+                entry[2].remove()
+        taken.append((best[3].x0, best[3].y0, best[3].x1, best[3].y1))
+
+
+def draw_peers(peers, path):
+    """Error against processor time, a panel per data set; the Euclidean error is a dotted line."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    looks = {"metric-learn": ("o", "tab:blue"), "pyDML": ("s", "tab:green"), "scikit-learn": ("^", "tab:orange")}
+    names = [name for name in SETS if any(record["dataset"] == name for record in peers)]
+    n_rows = -(-len(names) // 3)
+    figure, panels = plt.subplots(n_rows, 3, figsize=(15, 4.5 * n_rows), layout="constrained", squeeze=False)
+    legend, points = {}, {}
+    for axes, name in zip(panels.flat, names, strict=False):
+        points[axes] = []
+        for method, splits, error, _, seconds, _, _ in rows_of([r for r in peers if r["dataset"] == name]):
+            if method == "Euclidean":
+                legend["Euclidean distance"] = axes.axhline(error, color="0.6", linestyle=":", linewidth=1)
+            elif splits:
+                library, _, short = method.partition(" ")
+                marker, colour = looks.get(library, ("D", "0.4"))
+                style = {"fontsize": 7, "color": colour}
+                if method in OURS:
+                    library, short, marker, colour = "conemetric", method, "*", "tab:red"
+                    style = {"fontsize": 7, "color": colour, "weight": "bold"}
+                elif library not in looks:
+                    library, short = "closed form", method
+                size = 110 if method in OURS else 28
+                legend[library] = axes.scatter(seconds, error, size, color=colour, marker=marker, zorder=3)
+                points[axes].append((seconds, error, short, style))
+        axes.set(title=name, xscale="log", xlabel="processor seconds of a fit", ylabel="3-NN error, %")
+        axes.margins(0.14, 0.12)
+        axes.grid(alpha=0.25)
+    for axes in panels.flat[len(names) :]:
+        axes.set_axis_off()
+    figure.legend(legend.values(), legend.keys(), loc="outside upper center", ncols=len(legend), frameon=False)
+    figure.canvas.draw()  # places depend on the layout
+    for axes in points:
+        label_points(axes, points[axes])
+    figure.savefig(path, dpi=110)
 
 
 def main():
@@ -70,6 +125,9 @@ def main():
     parser.add_argument("--peers", type=Path, default=Path("peers.json"))
     options = parser.parse_args()
     peers = json.loads(options.peers.read_text()) if options.peers.exists() else []
+    if peers:
+        shutil.copy(options.peers, DOCS / "benchmarks" / "peers.json")
+        draw_peers(peers, DOCS / "figures" / "peers.png")
     page = DOCS / "benchmarks.md"
 
     def fill(match):

@@ -1,18 +1,21 @@
 """Our metrics beside everyone else's: same data, same split, same 3-NN, each peer in its own virtual environment.
 
-    python benchmarks/peers.py [--datasets iris digits ...] [--methods ...] [--out peers.json] [--limit 300]
+    python benchmarks/peers.py [--datasets iris digits ...] [--methods ...] [--out peers.json] [--limit 300] [--budget 120]
 
 Environments are made once, with pip, under --environments. Results already in --out are kept; delete the file to start anew.
-Times are processor seconds. The last column says, for each peer, how much less our fastest method of equal or lower error takes.
+Times are processor seconds on one thread; no fit may take more than --limit of them, and a method that has spent --budget on a
+data set starts no further split of it. The last column says, for each peer, how much less our fastest method takes whose error is
+no higher on the splits that the peer has finished.
 """
 
 import argparse
 import json
+import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +25,10 @@ from conemetric.datasets import available, load
 from conemetric.evaluation.knn import knn_error, preprocessing, random_splits
 
 WORKER = Path(__file__).with_name("peer_worker.py")
-# prefix of the method: (interpreter wanted, one pip install after the other)
+# method or its first word: (interpreter wanted, one pip install after the other)
 ENVIRONMENTS = {
     "metric-learn": ("python3", [["metric-learn==0.7.0", "scikit-learn==1.7.*"]]),
+    "metric-learn SDML": ("python3", [["metric-learn==0.7.0", "scikit-learn==1.4.*"]]),  # calls what later ones do not have
     "pyDML": (
         "python3.10",
         [
@@ -35,24 +39,27 @@ ENVIRONMENTS = {
 }
 OURS = ("FrobMetric", "FrobMetric, gap 0.1", "BoostMetric", "BoostMetric, 50 rounds", "DMLEig", "LMNNEig")
 UNSUPERVISED = ("Euclidean", "PCA")
-# name: (preparation, rows used at most, splits)
+# name: (preparation, training rows, test rows, splits); "digits small" is digits in so few rows and dimensions that all finish
 SETS = {
-    "iris": ({"standardise": True}, None, 4),
-    "wine": ({"standardise": True}, None, 4),
-    "wdbc": ({"standardise": True}, None, 2),
-    "digits": ({}, None, 4),
-    "letter": ({"standardise": True}, 3000, 1),
-    "usps11000": ({"n_components": 60}, 3000, 1),
+    "iris": ({"standardise": True}, None, None, 10),
+    "wine": ({"standardise": True}, None, None, 10),
+    "wdbc": ({"standardise": True}, None, None, 10),
+    "digits": ({}, None, None, 10),
+    "letter": ({"standardise": True}, 2100, 900, 3),
+    "usps11000": ({"n_components": 60}, 2100, 900, 3),
+    "digits small": ({"n_components": 16}, 300, 540, 3),
+    "letter small": ({"standardise": True}, 300, 900, 3),
+    "usps11000 small": ({"n_components": 16}, 300, 900, 3),
 }
 
 
 def interpreter(method, folder):
     """The Python that runs a method; its environment is made when missing."""
-    prefix = method.partition(" ")[0]
-    if prefix not in ENVIRONMENTS:
+    name = method if method in ENVIRONMENTS else method.partition(" ")[0]
+    if name not in ENVIRONMENTS:
         return sys.executable
-    wanted, installs = ENVIRONMENTS[prefix]
-    home = folder / prefix
+    wanted, installs = ENVIRONMENTS[name]
+    home = folder / name
     python = home / "bin" / "python"
     ready = home / "ready"
     if not ready.exists():
@@ -65,79 +72,136 @@ def interpreter(method, folder):
 
 def prepared(name, run):
     """Training and test part of one split, scaled to unit mean square so that no peer overflows."""
-    prepare, limit, _ = SETS[name]
-    data = load(name)
+    prepare, n_train, n_test, _ = SETS[name]
+    data = load(name.partition(" ")[0])
     split = list(random_splits(len(data.X), (0.7, 0.0, 0.3), run + 1))[run]
-    keep = 1.0 if limit is None else min(1.0, limit / len(data.X))
-    train, test = (rows[: round(keep * len(rows))] for rows in (split.train, split.test))
+    train, test = split.train[:n_train], split.test[:n_test]
     steps = preprocessing(**prepare).fit(data.X[train])
     X, T = steps.transform(data.X[train]), steps.transform(data.X[test])
     scale = np.sqrt((X**2).mean())
     return X / scale, data.y[train], T / scale, data.y[test]
 
 
-def measure(method, name, runs, environments, limit):
-    """One record per split; a failure is a record too."""
+def processor_seconds(pid):
+    """Of a running process, from outside: a timer inside it would make its own clock coarse."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def watched(command, results, limit):
+    """Run ``command`` and yield the lines it appends to ``results``; a fit that takes more than ``limit`` seconds ends it."""
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    process = subprocess.Popen(command, env={**os.environ, **one_thread}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    n_read, began = 0, 0.0
+    try:
+        while True:
+            time.sleep(0.1)
+            ended = process.poll() is not None
+            lines = results.read_text().splitlines() if results.exists() else []
+            for line in lines[n_read:]:
+                yield json.loads(line)
+            if ended:
+                if process.returncode:
+                    yield {"failure": f"its process ended with {process.returncode}"}
+                return
+            if len(lines) > n_read:
+                n_read, began = len(lines), processor_seconds(process.pid)
+            elif n_read and processor_seconds(process.pid) - began > limit:
+                yield {"failure": f"not done after {limit} s"}
+                return
+    finally:
+        process.kill()
+        process.wait()
+
+
+def measure(method, name, first, environments, options):
+    """Yield a record for each split from ``first`` on; a failure is a record too, and the last."""
     try:
         python = interpreter(method, environments)
     except subprocess.CalledProcessError as error:
-        return [{"failure": f"no environment: pip ended with {error.returncode}"}]
-    parts = [prepared(name, run) for run in range(runs)]
+        yield {"failure": f"no environment: pip ended with {error.returncode}"}
+        return
+    parts = [prepared(name, run) for run in range(first, SETS[name][3])]
     with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
         for run, (X, y, _, _) in enumerate(parts):
-            np.savez(Path(scratch) / f"data{run}.npz", X=X, y=y)
-        try:
-            command = [python, str(WORKER), method, scratch, str(limit)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-        except subprocess.CalledProcessError as error:
-            if error.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-                return [{"failure": f"not done after {limit} s of processor time"}]
-            return [{"failure": (error.stderr.strip().splitlines() or ["no message"])[-1][:150]}]
-        lines = [line for line in done.stdout.splitlines() if line.startswith('{"seconds"')]
-        maps = [np.load(Path(scratch) / f"components{run}.npz")["components"] for run in range(runs)]
-    return [
-        {**json.loads(line), "error": 100 * knn_error(None, X @ L.T, y, T @ L.T, labels, 3)}
-        for line, L, (X, y, T, labels) in zip(lines, maps, parts, strict=True)
-    ]
+            np.savez(folder / f"data{run}.npz", X=X, y=y)
+        run = 0
+        command = [python, str(WORKER), method, scratch, str(options.budget)]
+        for record in watched(command, folder / "results.jsonl", options.limit):
+            if "seconds" in record:
+                X, y, T, labels = parts[run]
+                L = np.load(folder / f"components{run}.npz")["components"]
+                record["error"] = 100 * knn_error(None, X @ L.T, y, T @ L.T, labels, 3)
+                run += 1
+            if "ready" not in record:
+                yield record
+
+
+def rows_of(records):
+    """One row per method of one data set: method, splits, mean error, its standard error, seconds, MiB, remark."""
+    rows = []
+    for method in METHODS:
+        group = [r for r in records if r["method"] == method]
+        done = {r["run"]: r for r in group if "seconds" in r}
+        remarks = [r["failure"] for r in group if "failure" in r]
+        if not done:
+            if remarks:
+                rows.append((method, 0, None, None, None, None, remarks[0]))
+            continue
+        errors = [r["error"] for r in done.values()]
+        spread = np.std(errors, ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else None
+        seconds, peak = (np.mean([r[key] for r in done.values()]) for key in ("seconds", "peak_mib"))
+        if method not in OURS and method not in UNSUPERVISED:
+            rivals = []
+            for name in OURS:
+                same = [r for r in records if r["method"] == name and r["run"] in done and "seconds" in r]
+                if len(same) == len(done) and np.mean([r["error"] for r in same]) <= np.mean(errors) + 1e-9:
+                    rivals.append((np.mean([r["seconds"] for r in same]), name))
+            remarks.insert(0, f"{seconds / min(rivals)[0]:.2g} times ({min(rivals)[1]})" if rivals else "none")
+        rows.append((method, len(done), np.mean(errors), spread, seconds, peak, "; ".join(remarks)))
+    return rows
 
 
 def report(results):
     for name in dict.fromkeys(record["dataset"] for record in results):
-        rows = {}
-        for method in METHODS:
-            group = [r for r in results if (r["dataset"], r["method"]) == (name, method)]
-            if group and "failure" in group[0]:
-                rows[method] = group[0]["failure"]
-            elif group:
-                rows[method] = {key: float(np.mean([r[key] for r in group])) for key in ("error", "seconds", "peak_mib")}
-        print(f"\n{name}\n{'method':24s} {'error %':>8s} {'CPU s':>9s} {'MiB':>7s}  our fastest at no higher error")
-        for method, row in rows.items():
-            if isinstance(row, str):
-                print(f"{method:24s} {row}")
-                continue
-            rivals = [(rows[o]["seconds"], o) for o in OURS if isinstance(rows.get(o), dict) and rows[o]["error"] <= row["error"]]
-            remark = ""
-            if method not in OURS and method not in UNSUPERVISED:
-                remark = f"{row['seconds'] / min(rivals)[0]:8.1f} x  {min(rivals)[1]}" if rivals else "none"
-            print(f"{method:24s} {row['error']:8.2f} {row['seconds']:9.3f} {row['peak_mib']:7.0f}  {remark}")
+        print(f"\n{name}\n{'method':24s} splits {'error %':>15s} {'CPU s':>9s} {'MiB':>7s}  our fastest at no higher error")
+        for method, splits, error, spread, seconds, peak, remark in rows_of([r for r in results if r["dataset"] == name]):
+            if splits:
+                error = f"{error:.2f}" + (f" +- {spread:.2f}" if spread is not None else "")
+                print(f"{method:24s} {splits:6d} {error:>15s} {seconds:9.4f} {peak:7.1f}  {remark}")
+            else:
+                print(f"{method:24s} {splits:6d} {remark[:150]}")
+
+
+def write(results, path):
+    """A record a line; the file is never seen half written."""
+    new = path.with_suffix(".new")
+    new.write_text("[\n" + ",\n".join(map(json.dumps, results)) + "\n]\n")
+    new.replace(path)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--datasets", nargs="*", default=[name for name in SETS if available(name)], choices=SETS)
+    known = [name for name in SETS if available(name.partition(" ")[0])]
+    parser.add_argument("--datasets", nargs="*", default=known, choices=SETS)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--out", type=Path, default=Path("peers.json"))
     parser.add_argument("--environments", type=Path, default=Path("peer-environments"))
-    parser.add_argument("--limit", type=int, default=300, help="processor seconds after which a method is given up")
+    parser.add_argument("--limit", type=int, default=300, help="processor seconds after which a fit is given up")
+    parser.add_argument("--budget", type=int, default=120, help="processor seconds after which no further split begins")
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else []
-    known = {(r["dataset"], r["method"]) for r in results}
     for name in options.datasets:
         for method in options.methods:
-            if (name, method) not in known:
-                records = measure(method, name, SETS[name][2], options.environments.absolute(), options.limit)
-                results += [{"dataset": name, "method": method, "run": run, **r} for run, r in enumerate(records)]
-                options.out.write_text(json.dumps(results, indent=1))
+            group = [r for r in results if (r["dataset"], r["method"]) == (name, method)]
+            if any("failure" in r for r in group) or sum(r["seconds"] for r in group) >= options.budget:
+                continue
+            if len(group) < SETS[name][3]:
+                for record in measure(method, name, len(group), options.environments.absolute(), options):
+                    results.append({"dataset": name, "method": method, "run": len(group), **record})
+                    group.append(results[-1])
+                    write(results, options.out)
     report(results)
 
 
