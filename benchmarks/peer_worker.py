@@ -5,19 +5,22 @@
 FOLDER holds data0.npz, data1.npz ... with X and y; the linear maps go to components0.npz ... beside them. Appends one JSON line
 per fit to results.jsonl in FOLDER: seconds of processor time over all threads (which a busy machine distorts least) and peak
 memory in MiB above what the process holds when the fit begins, imports and data included. Every method is first fitted once on 60
-rows, so that nobody pays for compilation. No fit begins after BUDGET processor seconds spent in fits.
+rows, so that nobody pays for compilation. No fit begins after BUDGET processor seconds spent in fits, or gets more than 8 GiB.
 """
 
 import contextlib
 import ctypes
 import gc
 import json
+import resource
 import sys
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+
+MEMORY = 8  # GiB of address space, so that a method that needs more fails instead of the machine
 
 
 def geometric_mean(X, y, seed=0):
@@ -122,6 +125,8 @@ def measure(fit, X, y, path):
     began = time.process_time()
     try:
         components = fit(X, y)
+    except MemoryError:
+        return {"failure": f"needs more than {MEMORY} GiB"}
     except Exception as error:
         return {"failure": f"{type(error).__name__}: {error}"}
     record = {"seconds": time.process_time() - began, "peak_mib": memory("VmHWM") - before}
@@ -131,6 +136,7 @@ def measure(fit, X, y, path):
 
 def main():
     method, folder, budget = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY * 2**30, MEMORY * 2**30))
     warnings.simplefilter("ignore")
     fit = METHODS[method]
     spent = 0.0
