@@ -145,6 +145,7 @@ DML_EIG_TABLE4 = KnnTable(
         "DML-eig, 1000 plain steps": ours("DMLEig", **PLAIN, max_iter=1000),
         "LMNN-eig": ours("LMNNEig", grid=CrossValidated("LMNNEig", [{"gamma": gamma} for gamma in (0.1, 0.5, 0.9)], tol=1e-2)),
         "FrobMetric": ours("FrobMetric"),
+        "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
     },
     published=published_table(
         YING_COLUMNS,
