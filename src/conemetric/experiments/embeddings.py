@@ -55,8 +55,12 @@ class Embeddings(Experiment):
             value = 1 - float(recall_at_k(metric, X, y, T, labels, [int(kind.removeprefix("miss@"))])[0])
         else:
             value = 1 - neighbour_recall(metric, X, T, int(kind.partition("@")[2]))
-        rank = None if metric is None or not hasattr(metric, "components_") else int(metric.components_.shape[0])
-        return {"value": 100 * value, "seconds": seconds, "dimensions": rank}
+        record = {"value": 100 * value, "seconds": seconds}
+        if hasattr(metric, "components_"):
+            record["dimensions"] = int(metric.components_.shape[0])
+        if hasattr(metric, "delta_"):  # an embedding whose rank was cut short of its bounds is violated by more than tol
+            record |= {"delta": metric.delta_, "violation": metric.certificate_.violation}
+        return record
 
 
 EMBEDDINGS = Embeddings(
@@ -80,7 +84,7 @@ EMBEDDINGS = Embeddings(
         "RelativeComparisons": ours("RelativeComparisons"),
     },
 )
-SIZES = (32, 64)
+SIZES = (64, 128, 192, 256)
 COMPRESSION = Embeddings(
     name="embeddings-compression",
     title="Compressed sentence embeddings",
