@@ -15,7 +15,7 @@ from ..arrays import is_torch, to_numpy
 from ..constraints import check_pairs, check_similar
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants
 from ..problems.near_isometry import SecantIsometry
-from ..solvers.base import Certificate, Status
+from ..solvers.base import Certificate, Status, all_or_nothing
 from ..solvers.secant_generation import SecantGeneration
 from .base import MahalanobisMetric
 
@@ -124,7 +124,8 @@ class NuMax(MahalanobisMetric):
         secants = self._secants(X, y, pairs, similar)
         if self.n_components is None:
             return self._keep(secants, *self._solve(secants, self.delta))
-        return self._keep(secants, *self._smallest_delta(secants))
+        with all_or_nothing():  # the rank of an interrupted solution says nothing about its delta
+            return self._keep(secants, *self._smallest_delta(secants))
 
     def _secants(self, X, y, pairs, similar):
         """The complete set of secants, validated."""
@@ -287,7 +288,8 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
     secants = estimator._secants(X, y, pairs, similar)
     start, certificates, components = None, [], []
     for delta in deltas:
-        _, result = estimator._solve(secants, float(delta), start)
+        with all_or_nothing():
+            _, result = estimator._solve(secants, float(delta), start)
         start = result.primal_point, result.dual_point
         estimator._store(result, result.primal_point)
         certificates.append(result.certificate)
