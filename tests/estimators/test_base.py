@@ -7,8 +7,20 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 
-from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, NuMax, RelativeComparisons
+from conemetric import (
+    BoostMetric,
+    DMLEig,
+    FrobMetric,
+    FrobMetricCV,
+    LMNNEig,
+    NuMax,
+    RelativeComparisons,
+    delta_path,
+    frobmetric_path,
+)
 from conemetric.arrays import to_numpy
+from conemetric.evaluation.knn import evaluate, random_splits
+from conemetric.solvers.base import watching
 
 SUPERVISED = [
     FrobMetric(),
@@ -89,3 +101,36 @@ def test_pairs_need_no_feature_names(estimator, iris):
         assert metric.pair_distance(pairs[:0]).shape == (0,)
     with pytest.raises(ValueError, match="Input pairs contains NaN"):
         metric.pair_distance(pairs * np.nan)
+
+
+def interrupt_at(number):
+    """A watcher of iterations that presses Ctrl-C once, at the first one of this number."""
+    pressed = []
+
+    def watch(record):
+        if record["iteration"] == number and not pressed:
+            pressed.append(True)
+            raise KeyboardInterrupt
+
+    return watching(watch)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_ctrl_c_ends_a_series_of_fits(iris):
+    X, y = iris
+    with interrupt_at(2), pytest.raises(KeyboardInterrupt):
+        FrobMetricCV(Cs=3, cv=2).fit(X, y)
+    with interrupt_at(2):
+        path = frobmetric_path(X, y, Cs=[0.1, 1.0, 10.0], tol=1e-9)
+    assert [metric.certificate_.status for metric in path] == ["interrupted"]
+    with interrupt_at(0), pytest.raises(KeyboardInterrupt):
+        NuMax(n_components=2).fit(X)
+    with interrupt_at(0), pytest.raises(KeyboardInterrupt):
+        delta_path(X, [0.2, 0.4])
+    for parameters in ({}, {"n_iter_no_change": 50, "random_state": 0}):
+        with interrupt_at(2):
+            metric = BoostMetric(n_passes=3, **parameters).fit(X, y)
+        assert metric.certificate_.status == "interrupted"
+        assert metric.n_passes_ == 1
+    with interrupt_at(2), pytest.raises(KeyboardInterrupt):
+        evaluate(FrobMetric(tol=1e-9), X, y, next(random_splits(len(X))))

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.problems.base import Bounds, Problem
-from conemetric.solvers.base import Infeasible, Iterate, Solver, Status, relative_gap
+from conemetric.solvers.base import Infeasible, Iterate, Solver, Status, all_or_nothing, relative_gap
 
 
 class Counting(Problem):
@@ -54,6 +54,11 @@ def test_ctrl_c_keeps_the_best_certified_iterate():
 def test_ctrl_c_before_any_iterate_is_raised():
     with pytest.raises(KeyboardInterrupt):
         Counter(fail_at=1).solve(Counting())
+
+
+def test_ctrl_c_ends_all_where_one_solve_is_no_result():
+    with all_or_nothing(), pytest.raises(KeyboardInterrupt):
+        Counter(tol=0, fail_at=7).solve(Counting())
 
 
 def test_missing_the_tolerance_warns_with_gap_tolerance_and_remedy():

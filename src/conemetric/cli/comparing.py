@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from ..persistence import save_metric
+from ..solvers.base import all_or_nothing
 from ..study import Options
 from ..study import learn as run_study
 from ..study.methods import available, find
@@ -71,7 +72,8 @@ def compare(
             def show_stage(stage, record, name=chosen.name):
                 progress(f"{name}: {stage}", record)
 
-            study = run_study(task, replace(options, method=chosen.name), progress=show_stage, feature_names=table.names)
+            with all_or_nothing():
+                study = run_study(task, replace(options, method=chosen.name), progress=show_stage, feature_names=table.names)
             save_metric(out / f"{chosen.name}.safetensors", study.metric)
             studies.append(study)
     rows = [row("euclidean", studies[0].before)]

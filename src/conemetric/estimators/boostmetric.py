@@ -166,7 +166,8 @@ class BoostMetric(MahalanobisMetric):
             factor = spectral.canonical_factor(result.primal_point)
             L = factor if L is None else L @ factor
             Z = X @ L
-            if L.shape[1] == 0 or (len(results) > 1 and _settled(results, self.tol)):
+            stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
+            if stopped or (len(results) > 1 and _settled(results, self.tol)):
                 break
         self.triplets_, self.n_passes_ = triplets, len(results)
         return self._store(_joined(results), L)
@@ -188,7 +189,8 @@ class BoostMetric(MahalanobisMetric):
         result = solver.solve(problem, start=ensemble, callback=watch)
         best = ensemble.factor(watch.best_stage)
         bounds = problem.certify(best, result.dual_point)
-        certificate = Certificate.from_bounds(bounds, Status.STOPPED)
+        status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED
+        certificate = Certificate.from_bounds(bounds, status)
         return SolveResult(best, result.dual_point, certificate, result.n_iter, result.history), ensemble, watch.best_stage
 
     def _held_out(self, labels, triplets, n_points):

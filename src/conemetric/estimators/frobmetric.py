@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..arrays import to_numpy
 from ..operators import from_triplets
 from ..problems.frobenius_metric import FrobeniusMetric
+from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
 
@@ -230,7 +231,8 @@ class FrobMetricCV(FrobMetric):
         y = np.ravel(to_numpy(y))
         operator = from_triplets(X, triplets)
         self.Cs_ = self._grid(operator)
-        self.scores_ = np.array([self._fold_scores(X, y, *fold) for fold in self._folds(X, y)])
+        with all_or_nothing():
+            self.scores_ = np.array([self._fold_scores(X, y, *fold) for fold in self._folds(X, y)])
         best = int(self.scores_.mean(axis=0).argmax())
         return self._fit_operator(operator, triplets, self.Cs_[best], None)
 
@@ -268,7 +270,7 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
     Returns
     -------
     list of FrobMetric
-        One fitted estimator per C, in ascending order.
+        One fitted estimator per C, in ascending order; Ctrl-C ends the list with the fit it interrupts.
 
     Examples
     --------
@@ -288,6 +290,8 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
         start = None if start is None else start * (C / path[-1].C_)
         path.append(metric._fit_operator(operator, triplets, C, start))
         start = path[-1].multipliers_
+        if path[-1].certificate_.status is Status.INTERRUPTED:
+            break
     return path
 
 

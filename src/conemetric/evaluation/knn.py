@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_consistent_length
 
 from ..arrays import to_numpy
+from ..solvers.base import all_or_nothing
 
 
 def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
@@ -221,7 +222,8 @@ def evaluate(
         if estimator is not None:
             metric = clone(estimator).set_params(**parameters)
             began = time.perf_counter()
-            metric.fit(train if place is None else place(train), y_train)
+            with all_or_nothing():
+                metric.fit(train if place is None else place(train), y_train)
             seconds = time.perf_counter() - began
         candidates = [(dict(parameters), metric)]
         if stages and hasattr(metric, "staged_metrics"):

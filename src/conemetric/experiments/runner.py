@@ -19,6 +19,7 @@ from joblib import Parallel, cpu_count, delayed, parallel_config
 from sklearn.exceptions import ConvergenceWarning
 
 from ..evaluation.statistics import compare
+from ..solvers.base import all_or_nothing
 from .definition import Experiment
 
 VERSION = 1  # of the records; those of another version are measured again
@@ -173,7 +174,7 @@ def _measure_all(name, cells, jobs):
 def _measure(name, column, method, run):
     from . import get_experiment  # a worker process finds the experiment by its name
 
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, all_or_nothing():
         warnings.simplefilter("always")
         measured = get_experiment(name).measure(column, method, run)
     unconverged = sum(issubclass(warning.category, ConvergenceWarning) for warning in caught)

@@ -130,6 +130,19 @@ def watching(callback: Callback):
         _watcher.reset(token)
 
 
+_one_of_many: ContextVar[bool] = ContextVar("one_of_many", default=False)
+
+
+@contextmanager
+def all_or_nothing():
+    """Let Ctrl-C end the block instead of one solve in it, where an interrupted solve among many is no result to go on with."""
+    token = _one_of_many.set(True)
+    try:
+        yield
+    finally:
+        _one_of_many.reset(token)
+
+
 @dataclass(frozen=True)
 class Solver(ABC):
     """Base of all solvers; ``requires`` names what the algorithm uses of its problem, checked before the first iteration."""
@@ -180,7 +193,7 @@ class Solver(ABC):
                     status = Status.MAX_ITER
                     break
         except KeyboardInterrupt:
-            if best.n_iter < 0:
+            if best.n_iter < 0 or _one_of_many.get():
                 raise
             status = Status.INTERRUPTED
         except Infeasible as proof:

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..persistence import LearnedMetric
-from ..solvers.base import watching
+from ..solvers.base import all_or_nothing, watching
 from .methods import available, find
 
 SMALL = 2000  # rows that scaling is judged on
@@ -183,7 +183,7 @@ def _choose(task, options, clock, notes):
     trial = task.validation(TRIAL, np.random.default_rng(options.seed))
     results = {}
     for method in candidates:
-        with clock(f"trying {method.name}"):
+        with clock(f"trying {method.name}"), all_or_nothing():
             began = time.perf_counter()
             estimator = _fit(method, trial, replace(options, parameters={**options.parameters, "tol": 1e-2}), clock, [])
             results[method] = (trial.judge(estimator, options).rate, time.perf_counter() - began)
