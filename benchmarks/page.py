@@ -2,8 +2,9 @@
 
     python benchmarks/page.py [--reproduce reproduce] [--peers peers.json]
 
-NAME is an experiment whose CSV (and figure) lies in --reproduce, or "peers SET" for a data set of --peers, whose records are
-copied to docs/benchmarks/peers.json and drawn in docs/figures/peers.png. Tables without new results are left as they are.
+NAME is an experiment whose CSV (and figure) lies in --reproduce, or "peers QUANTITY" (a key of QUANTITIES; "small QUANTITY" for
+the small sets) of --peers, whose records are copied to docs/benchmarks/peers.json and drawn in docs/figures/peers.png. Tables
+without new results are left as they are.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-from peers import OURS, SETS, rows_of
+from peers import METHODS, OURS, SETS, summary
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -41,14 +42,41 @@ def experiment_table(path):
     return ["| " + " | ".join(line) + " |" for line in lines]
 
 
-def peers_table(records):
-    lines = ["| method | splits | error, % | CPU s | MiB | our fastest at no higher error |", "|---|---|---|---|---|---|"]
-    for method, splits, error, spread, seconds, peak, remark in rows_of(records):
-        cells = [f"**{method}**" if method in OURS else method, str(splits), "", "", "", remark]
-        if splits:
-            cells[2:5] = number(error, spread), f"{seconds:.3g}", f"{peak:.1f}"
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+def short(value):
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
+
+
+def error_cell(row):
+    few = f", {row['splits']} of {row['planned']}" if row["splits"] < row["planned"] else ""
+    return number(row["error"], row["spread"]) + few
+
+
+def ratio_cell(row):
+    return "" if "rival" not in row else f"{short(row['ratio'])}, {row['rival']}" if row["ratio"] else "none"
+
+
+QUANTITIES = {
+    "error": error_cell,
+    "seconds": lambda row: short(row["seconds"]),
+    "ratio": ratio_cell,
+    "memory": lambda row: short(row["peak_mib"]),
+}
+
+
+def peers_table(peers, name):
+    """A row per method, a column per data set, of the quantity that ends ``name``."""
+    small, quantity = name.startswith("small "), name.rpartition(" ")[2]
+    sets = [key for key in SETS if key.endswith(" small") == small]
+    rows = {key: summary([record for record in peers if record["dataset"] == key]) for key in sets}
+    lines = [["", *sets], ["---"] * (len(sets) + 1)]
+    for method in METHODS:
+        cells = []
+        for key in sets:
+            row = rows[key].get(method, {"splits": 0, "failure": ""}) | {"planned": SETS[key][3]}
+            cells.append(QUANTITIES[quantity](row) if row["splits"] else row["failure"][:40] if quantity == "error" else "")
+        if any(cells):
+            lines.append([f"**{method}**" if method in OURS else method, *cells])
+    return ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def label_points(axes, points):
@@ -92,10 +120,10 @@ def draw_peers(peers, path):
     legend, points = {}, {}
     for axes, name in zip(panels.flat, names, strict=False):
         points[axes] = []
-        for method, splits, error, _, seconds, _, _ in rows_of([r for r in peers if r["dataset"] == name]):
+        for method, row in summary([r for r in peers if r["dataset"] == name]).items():
             if method == "Euclidean":
-                legend["Euclidean distance"] = axes.axhline(error, color="0.6", linestyle=":", linewidth=1)
-            elif splits:
+                legend["Euclidean distance"] = axes.axhline(row["error"], color="0.6", linestyle=":", linewidth=1)
+            elif row["splits"]:
                 library, _, short = method.partition(" ")
                 marker, colour = looks.get(library, ("D", "0.4"))
                 style = {"fontsize": 7, "color": colour}
@@ -105,8 +133,8 @@ def draw_peers(peers, path):
                 elif library not in looks:
                     library, short = "closed form", method
                 size = 110 if method in OURS else 28
-                legend[library] = axes.scatter(seconds, error, size, color=colour, marker=marker, zorder=3)
-                points[axes].append((seconds, error, short, style))
+                legend[library] = axes.scatter(row["seconds"], row["error"], size, color=colour, marker=marker, zorder=3)
+                points[axes].append((row["seconds"], row["error"], short, style))
         axes.set(title=name, xscale="log", xlabel="processor seconds of a fit", ylabel="3-NN error, %")
         axes.margins(0.14, 0.12)
         axes.grid(alpha=0.25)
@@ -133,8 +161,7 @@ def main():
     def fill(match):
         name, old = match[1], match[2]
         if name.startswith("peers "):
-            records = [record for record in peers if record["dataset"] == name.removeprefix("peers ")]
-            lines = peers_table(records) if records else None
+            lines = peers_table(peers, name.removeprefix("peers ")) if peers else None
         else:
             source = options.reproduce / f"{name}.csv"
             lines = experiment_table(source) if source.exists() else None

@@ -141,40 +141,41 @@ def measure(method, name, first, environments, options):
                 yield record
 
 
-def rows_of(records):
-    """One row per method of one data set: method, splits, mean error, its standard error, seconds, MiB, remark."""
-    rows = []
+def summary(records):
+    """For each method of one data set its splits, means over these, standard error of the error, failure, and for a supervised
+    peer our fastest method whose mean error is no higher on the splits that the peer has finished, with the ratio of times."""
+    rows = {}
     for method in METHODS:
         group = [r for r in records if r["method"] == method]
         done = {r["run"]: r for r in group if "seconds" in r}
-        remarks = [r["failure"] for r in group if "failure" in r]
-        if not done:
-            if remarks:
-                rows.append((method, 0, None, None, None, None, remarks[0]))
-            continue
-        errors = [r["error"] for r in done.values()]
-        spread = np.std(errors, ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else None
-        seconds, peak = (np.mean([r[key] for r in done.values()]) for key in ("seconds", "peak_mib"))
-        if method not in OURS and method not in UNSUPERVISED:
-            rivals = []
+        row = {"splits": len(done), "failure": next((r["failure"] for r in group if "failure" in r), None)}
+        if done:
+            row |= {key: np.mean([r[key] for r in done.values()]) for key in ("error", "seconds", "peak_mib")}
+            row["spread"] = np.std([r["error"] for r in done.values()], ddof=1) / np.sqrt(len(done)) if len(done) > 1 else 0.0
+        if done and method not in OURS and method not in UNSUPERVISED:
+            rivals = [(np.inf, "none")]
             for name in OURS:
                 same = [r for r in records if r["method"] == name and r["run"] in done and "seconds" in r]
-                if len(same) == len(done) and np.mean([r["error"] for r in same]) <= np.mean(errors) + 1e-9:
+                if len(same) == len(done) and np.mean([r["error"] for r in same]) <= row["error"] + 1e-9:
                     rivals.append((np.mean([r["seconds"] for r in same]), name))
-            remarks.insert(0, f"{seconds / min(rivals)[0]:.2g} times ({min(rivals)[1]})" if rivals else "none")
-        rows.append((method, len(done), np.mean(errors), spread, seconds, peak, "; ".join(remarks)))
+            seconds, row["rival"] = min(rivals)
+            row["ratio"] = row["seconds"] / seconds
+        if group:
+            rows[method] = row
     return rows
 
 
 def report(results):
     for name in dict.fromkeys(record["dataset"] for record in results):
         print(f"\n{name}\n{'method':24s} splits {'error %':>15s} {'CPU s':>9s} {'MiB':>7s}  our fastest at no higher error")
-        for method, splits, error, spread, seconds, peak, remark in rows_of([r for r in results if r["dataset"] == name]):
-            if splits:
-                error = f"{error:.2f}" + (f" +- {spread:.2f}" if spread is not None else "")
-                print(f"{method:24s} {splits:6d} {error:>15s} {seconds:9.4f} {peak:7.1f}  {remark}")
-            else:
-                print(f"{method:24s} {splits:6d} {remark[:150]}")
+        for method, row in summary([r for r in results if r["dataset"] == name]).items():
+            line = f"{method:24s} {row['splits']:6d}"
+            if row["splits"]:
+                error = f"{row['error']:.2f} +- {row['spread']:.2f}"
+                line += f" {error:>15s} {row['seconds']:9.4f} {row['peak_mib']:7.1f}"
+            if "rival" in row:
+                line += f"  {row['ratio']:.2g} x {row['rival']}" if row["ratio"] else "  none"
+            print(line, (row["failure"] or "")[:150])
 
 
 def write(results, path):
