@@ -124,7 +124,7 @@ def test_ctrl_c_ends_a_series_of_fits(iris):
         path = frobmetric_path(X, y, Cs=[0.1, 1.0, 10.0], tol=1e-9)
     assert [metric.certificate_.status for metric in path] == ["interrupted"]
     with interrupt_at(0), pytest.raises(KeyboardInterrupt):
-        NuMax(n_components=2).fit(X)
+        NuMax(n_components=3).fit(X)
     with interrupt_at(0), pytest.raises(KeyboardInterrupt):
         delta_path(X, [0.2, 0.4])
     for parameters in ({}, {"n_iter_no_change": 50, "random_state": 0}):

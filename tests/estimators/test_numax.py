@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from conemetric import NuMax, delta_path
 from conemetric.arrays import to_numpy
 from conemetric.estimators.numax import LARGEST_DELTA
+from conemetric.solvers.base import watching
 from conemetric.solvers.secant_generation import SecantGeneration
 
 
@@ -108,6 +109,30 @@ def test_near_duplicates_are_reported(X):
         model = NuMax(0.5).fit(np.vstack([X, X[:1]]))
     assert model.n_near_duplicates_ == 1
     assert NuMax(0.5).fit(X).n_near_duplicates_ == 0
+
+
+def interrupted_at_solve(number):
+    """A watcher that presses Ctrl-C at the beginning of this solve."""
+    begun = []
+
+    def watch(record):
+        begun.extend([True] * (record["iteration"] == 0))
+        if len(begun) == number:
+            raise KeyboardInterrupt
+
+    return watching(watch)
+
+
+def test_ctrl_c_ends_a_search_with_the_best_embedding_found(X):
+    whole = NuMax(n_components=4).fit(X)
+    with interrupted_at_solve(4), pytest.warns(ConvergenceWarning, match="smallest found"):
+        model = NuMax(n_components=4).fit(X)
+    assert model.certificate_.status == "interrupted" and model.certificate_.violation <= 1e-3
+    assert model.components_.shape[0] <= 4 and model.delta_ > whole.delta_
+    with interrupted_at_solve(3):
+        path = delta_path(X, [0.6, 0.4, 0.3, 0.2])
+    assert path.deltas.tolist() == [0.6, 0.4]
+    assert len(path.ranks) == len(path.components) == 2
 
 
 def test_a_rank_out_of_reach_is_reported(X):

@@ -124,8 +124,7 @@ class NuMax(MahalanobisMetric):
         secants = self._secants(X, y, pairs, similar)
         if self.n_components is None:
             return self._keep(secants, *self._solve(secants, self.delta))
-        with all_or_nothing():  # the rank of an interrupted solution says nothing about its delta
-            return self._keep(secants, *self._smallest_delta(secants))
+        return self._keep(secants, *self._smallest_delta(secants))
 
     def _secants(self, X, y, pairs, similar):
         """The complete set of secants, validated."""
@@ -174,16 +173,31 @@ class NuMax(MahalanobisMetric):
         low, high, best = 0.0, LARGEST_DELTA, None
         for _ in range(DELTA_STEPS):
             middle = (low + high) / 2
-            trial = self._solve(secants, middle, None if best is None else _point(best))
+            try:
+                with all_or_nothing():  # the rank of an interrupted solution says nothing about its delta
+                    trial = self._solve(secants, middle, None if best is None else _point(best))
+                    if best is None and _rank(trial) > self.n_components:  # the other end, slow to solve, is of interest now
+                        best = self._solve(secants, high, _point(trial))
+            except KeyboardInterrupt:
+                if best is None:
+                    raise
+                return self._interrupted(*best)
+            if best is not None and _rank(best) > self.n_components:
+                return self._cut_short(*best)
             if _rank(trial) <= self.n_components:
                 best, high = trial, middle
-                continue
-            low = middle
-            if best is None:  # the other end, slow to solve, is of interest only now
-                best = self._solve(secants, high, _point(trial))
-                if _rank(best) > self.n_components:
-                    return self._cut_short(*best)
+            else:
+                low = middle
         return best
+
+    def _interrupted(self, problem, result):
+        """The best solution when Ctrl-C ended the search, with a warning."""
+        warnings.warn(
+            f"Ctrl-C ended the search for the smallest delta; delta={problem.delta:.3g} is the smallest found.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+        return problem, replace(result, certificate=replace(result.certificate, status=Status.INTERRUPTED))
 
     def _cut_short(self, problem, result):
         """The leading directions of a solution of too high a rank, certified for what they are, with a warning."""
@@ -270,7 +284,7 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
     Returns
     -------
     DeltaPath
-        With deltas falling.
+        With deltas falling; Ctrl-C ends it with the last one solved.
 
     Examples
     --------
@@ -288,8 +302,14 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
     secants = estimator._secants(X, y, pairs, similar)
     start, certificates, components = None, [], []
     for delta in deltas:
-        with all_or_nothing():
-            _, result = estimator._solve(secants, float(delta), start)
+        try:
+            with all_or_nothing():
+                _, result = estimator._solve(secants, float(delta), start)
+        except KeyboardInterrupt:
+            if not components:
+                raise
+            deltas = deltas[: len(components)]
+            break
         start = result.primal_point, result.dual_point
         estimator._store(result, result.primal_point)
         certificates.append(result.certificate)
