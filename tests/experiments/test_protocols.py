@@ -137,11 +137,22 @@ def test_unfolding_records_time_and_quality():
 
 
 def test_measurements_of_synthetic_images():
-    recovery = measurements.NUMAX_FIGURE11.measure("blob:10 at 20 dB", "random projection", 0)
-    assert 0 < recovery["value"] < 100
+    pursuit, best = (
+        measurements.NUMAX_FIGURE11.measure("blob:10 at 20 dB", f"random projection{how}", 0)["value"]
+        for how in ("", ", best match")
+    )
+    assert 0 < best < pursuit < 100
     shapes = measurements.NUMAX_FIGURE12.measure("disk or square:20", "PCA", 0)
     assert shapes["value"] < 40
     assert isometry.NUMAX_RANK.measure("squares:0.4", "PCA", 0)["value"] > 5
+
+
+def test_cells_share_an_embedding_unless_it_is_drawn_anew():
+    begun = measurements.learned.cache_info().misses
+    for method in ("PCA", "random projection"):
+        for run in range(2):
+            measurements.NUMAX_FIGURE12.measure("disk or square:3", method, run)
+    assert measurements.learned.cache_info().misses - begun == 3
 
 
 def test_columns_are_known_data_sets_or_synthetic():

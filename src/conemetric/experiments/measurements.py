@@ -104,7 +104,7 @@ NUMAX_FIGURE11 = Recovery(
     title="Recovery of a translating blob, learned at even positions, at the others",
     paper="Hegde et al. 2015, figure 11",
     quantity="relative recovery error, %",
-    columns=tuple(f"blob:{M} at {snr} dB" for M in (7, 10, 15) for snr in (20, 6)),
+    columns=tuple(f"blob:{M} at {snr} dB" for M in (5, 7, 10) for snr in (20, 6)),
     methods={name + recovery: method for recovery in ("", ", best match") for name, method in LINEAR.items()},
     runs=10,
 )
