@@ -83,3 +83,10 @@ def test_factor_reveals_rank_and_fixes_signs(asarray, dtype, eps):
 def test_the_zero_matrix_has_rank_zero(asarray):
     assert spectral.factor(asarray(np.zeros((3, 3)))).shape == (3, 0)
     assert spectral.psd_split(asarray(np.zeros((3, 3)))).rank == 0
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_a_factor_of_any_size_keeps_its_rank(asarray, size):
+    L = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    factor = to_numpy(spectral.canonical_factor(asarray(L * np.float32(size)))).astype(np.float64) / size
+    assert_allclose(factor @ factor.T, L.astype(np.float64) @ L.T, atol=1e-5)

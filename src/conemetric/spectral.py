@@ -156,7 +156,8 @@ def canonical_factor(L, rtol=None):
     if L.shape[1] == 0:
         return L
     vectors, singular, _ = namespace(L).linalg.svd(L, full_matrices=False)
-    return _signed_factor(singular**2, vectors, rtol)
+    size = float(singular[0]) or 1.0  # squares of tiny or huge ones would leave the range of single precision
+    return size * _signed_factor((singular / size) ** 2, vectors, rtol)
 
 
 def _signed_factor(values, vectors, rtol):
