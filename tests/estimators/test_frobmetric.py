@@ -47,6 +47,14 @@ def test_units_do_not_change_the_neighbours_in_float32(scale):
     assert (neighbours(X) == neighbours(X * np.float32(scale))).mean() > 0.97
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_units_out_of_the_range_of_float32_are_refused(iris, scale):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"out of the range of float32.*rescale X, or give it in float64"):
+        FrobMetric().fit((scale * X).astype(np.float32), y)
+    assert FrobMetric().fit(scale * X, y).certificate_.status == "converged"
+
+
 def test_learns_what_matters():
     """Two informative features among ten: 3-NN improves far beyond the Euclidean metric."""
     rng = np.random.default_rng(0)

@@ -135,6 +135,12 @@ class FrobMetric(MahalanobisMetric):
         return self._fit_operator(operator, triplets, C, self._previous_multipliers(len(triplets), C))
 
     def _fit_operator(self, operator, triplets, C, start):
+        number = operator.xp.finfo(operator.dtype)
+        if not float(number.tiny) < C / len(triplets) < float(number.max * number.eps):
+            raise ValueError(
+                f"C={C:g} over {len(triplets)} triplets is out of the range of {operator.dtype}: C goes with the fourth power of "
+                "the units of X; rescale X, or give it in float64."
+            )
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
         result = solver.solve(FrobeniusMetric(operator, C), start=start, callback=self._progress())
         self.C_, self.multipliers_, self.triplets_ = C, result.dual_point, triplets
@@ -311,7 +317,7 @@ def mean_impostor_distance(operator):
     """s^2, the mean squared Euclidean distance over the impostor pairs of a triplet operator."""
     far = operator.pair[operator.row_start[:-1]]  # a triplet's row begins with its impostor pair
     mean_square = float(operator.pair_lengths[far].mean())
-    if not mean_square > 0:
+    if not mean_square**2 > 0:
         raise ValueError(
             "Every impostor coincides with its point, so X has no scale to choose C by; "
             "remove duplicated rows with contradicting labels, or give C as a number."
