@@ -130,3 +130,11 @@ def test_errors_name_the_argument(arc, parameters, message):
 def test_nothing_to_unfold():
     with pytest.raises(ValueError, match="coincide"):
         MaximumVarianceUnfolding(n_neighbors=2).fit(np.ones((10, 2)))
+
+
+def test_two_places_are_as_far_apart_as_they_were():
+    X = np.vstack([np.zeros((9, 2)), [[3.0, 4.0]]])
+    unfolding = MaximumVarianceUnfolding(n_neighbors=3, sigma=np.inf).fit(X)
+    assert unfolding.certificate_.status == "converged"
+    assert unfolding.embedding_.shape == (10, 2)
+    assert np.linalg.norm(unfolding.embedding_[0] - unfolding.embedding_[9]) == pytest.approx(5, rel=1e-3)

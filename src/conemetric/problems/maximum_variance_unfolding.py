@@ -62,7 +62,7 @@ class VarianceUnfolding(SpectralProgram):
     def start_factor(self, rank=8):
         """The smoothest functions on the graph (the first eigenvectors of A*(1)), scaled to distances of the right size."""
         ones = self.b * 0 + 1
-        Y = self.leading_eigenpairs(ones, min(rank, self.operator.n_features - 1))[1]
+        Y = self.leading_eigenpairs(ones, min(rank, self.operator.n_features - self.operator.ignores_constants))[1]
         return Y * ((self.b.mean() or 1.0) / self.operator.forward_factor(Y).mean()) ** 0.5
 
     def leading_eigenpairs(self, u, k):
