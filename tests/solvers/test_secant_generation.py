@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris
 
+from conemetric import NuMax
 from conemetric.arrays import to_numpy
 from conemetric.operators.secants import AllSecants, ListedSecants
 from conemetric.problems.near_isometry import Multipliers, SecantIsometry
@@ -200,3 +202,8 @@ def test_listed_secants_solve_their_own_program(asarray):
     certificate = SecantGeneration(tol=1e-4, first=10, add=5).solve(problem).certificate
     listed = SecantIsometry(ListedSecants(X, pairs), 0.2)
     assert_allclose(certificate.primal, conic_optimum(listed.restrict(np.arange(len(pairs)))), rtol=1e-4)
+
+
+def test_an_exhausted_inner_solver_goes_on_while_it_gains():
+    X, y = load_iris(return_X_y=True)  # every third row: 2,000 steps of ADMM in one round are not enough
+    assert NuMax(0.1, class_aware=True).fit(X[::3], y[::3]).certificate_.status == "converged"

@@ -68,6 +68,7 @@ class SecantGeneration(Solver):
         points = like(rng.permutation(secants.n_points), secants.X, xp.int64)
         precision, tile = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64, 0
         inner, worst, goal, margin, steps, best = self.inner, 1.0, 0.5 * tol, 0.5 * tol, 0, 0.0
+        stuck = np.inf  # violation or gap when the inner solver last gave up
         unit = max(1.0, delta / (1 - delta))  # a violation of delta costs the objective about this part of itself
         while True:
             active = problem.restrict(keys, margin=margin).within(basis)
@@ -97,7 +98,10 @@ class SecantGeneration(Solver):
                 extra = {"rank": factor.shape[1], "active": len(keys), "steps": steps, "near_duplicates": scan.n_near_duplicates}
                 yield Iterate(float((factor * factor).sum()), dual, factor, Multipliers(keys, y), violation, extra)
             if last and len(fresh) == 0 and taken == inner.max_iter:
-                return
+                error = max(violation, abs(relative_gap(float((factor * factor).sum()), dual)))
+                if error > 0.9 * stuck:
+                    return
+                stuck = error
             goal = goal / 2 if found and allowed == goal else goal
             inside = basis.T @ factor
             stay = active.slack(active.operator.forward_factor(inside)) <= self.keep * delta
