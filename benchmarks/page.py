@@ -52,7 +52,7 @@ def error_cell(row):
 
 
 def ratio_cell(row):
-    return "" if "rival" not in row else f"{short(row['ratio'])}, {row['rival']}" if row["ratio"] else "none"
+    return "" if "rival" not in row else f"{short(row['ratio'])} ({row['rival']})" if row["ratio"] else "none"
 
 
 QUANTITIES = {
@@ -107,14 +107,15 @@ def label_points(axes, points):
 
 
 def draw_peers(peers, path):
-    """Error against processor time, a panel per data set; the Euclidean error is a dotted line."""
+    """Error against processor time, a panel per data set; a mark is hollow where the method has not done all splits."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
     looks = {"metric-learn": ("o", "tab:blue"), "pyDML": ("s", "tab:green"), "scikit-learn": ("^", "tab:orange")}
-    names = [name for name in SETS if any(record["dataset"] == name for record in peers)]
+    names = [name for name in SETS if " small" not in name and any(record["dataset"] == name for record in peers)]
     n_rows = -(-len(names) // 3)
     figure, panels = plt.subplots(n_rows, 3, figsize=(15, 4.5 * n_rows), layout="constrained", squeeze=False)
     legend, points = {}, {}
@@ -133,9 +134,15 @@ def draw_peers(peers, path):
                 elif library not in looks:
                     library, short = "closed form", method
                 size = 110 if method in OURS else 28
-                legend[library] = axes.scatter(row["seconds"], row["error"], size, color=colour, marker=marker, zorder=3)
+                face = colour if row["splits"] == SETS[name][3] else "white"
+                mark = axes.scatter(row["seconds"], row["error"], size, facecolor=face, edgecolor=colour, marker=marker, zorder=3)
+                if face == colour:
+                    legend[library] = mark
                 points[axes].append((row["seconds"], row["error"], short, style))
-        axes.set(title=name, xscale="log", xlabel="processor seconds of a fit", ylabel="3-NN error, %")
+        axes.set(title=name, xscale="log", yscale="log", xlabel="processor seconds of a fit", ylabel="3-NN error, %")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+        axes.yaxis.set_major_formatter(ScalarFormatter())
+        axes.yaxis.set_minor_locator(NullLocator())
         axes.margins(0.14, 0.12)
         axes.grid(alpha=0.25)
     for axes in panels.flat[len(names) :]:

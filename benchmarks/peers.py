@@ -174,7 +174,7 @@ def report(results):
                 error = f"{row['error']:.2f} +- {row['spread']:.2f}"
                 line += f" {error:>15s} {row['seconds']:9.4f} {row['peak_mib']:7.1f}"
             if "rival" in row:
-                line += f"  {row['ratio']:.2g} x {row['rival']}" if row["ratio"] else "  none"
+                line += f"  {row['ratio']:.3g} x {row['rival']}" if row["ratio"] else "  none"
             print(line, (row["failure"] or "")[:150])
 
 
