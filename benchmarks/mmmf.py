@@ -9,6 +9,7 @@ shrink it below the hinge's margin of one, squares more so.
     python benchmarks/mmmf.py
 """
 
+import argparse
 import time
 
 import numpy as np
@@ -82,6 +83,7 @@ def validation_losses(method, entries, signs):
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     entries, signs, test, truth = ratings(np.random.default_rng(0))
     MaxMarginMatrixFactorization(1.0, tol=0.1).fit(np.array([[1, -1], [-1, 1]]))  # compile before timing
     began = time.perf_counter()
