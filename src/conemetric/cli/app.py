@@ -69,6 +69,9 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
 @contextmanager
 def progress_bar():
     """A line that shows stage and certified gap on a terminal and nothing in a pipe; yields ``progress(stage, record)``."""
+    if state.json or not state.messages.is_terminal:  # even a disabled Progress ends with an empty line in a pipe
+        yield lambda stage, record=None, done=None: None
+        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -76,8 +79,7 @@ def progress_bar():
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    hidden = state.json or not state.messages.is_terminal
-    with Progress(*columns, console=state.messages, transient=True, disable=hidden) as bar:
+    with Progress(*columns, console=state.messages, transient=True) as bar:
         line = bar.add_task("starting", total=None, note="")
 
         def progress(stage, record=None, done=None):
