@@ -137,7 +137,7 @@ class NuMax(MahalanobisMetric):
         else:
             pairs, similar = _check_pairs(pairs, similar, len(X), self.class_aware, to_numpy(classes) if y is not None else None)
             secants = ListedSecants(X, pairs, similar)
-        if not secants.square > 0 or secants.n_pairs == 0:
+        if secants.empty:
             raise ValueError(
                 "X has no two distinct points among the pairs to keep, so there is no distance to preserve; "
                 "give at least two rows that differ."
@@ -304,13 +304,13 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
     for delta in deltas:
         try:
             with all_or_nothing():
-                _, result = estimator._solve(secants, float(delta), start)
+                solution = estimator._solve(secants, float(delta), start)
         except KeyboardInterrupt:
             if not components:
                 raise
             deltas = deltas[: len(components)]
             break
-        start = result.primal_point, result.dual_point
+        start, result = _point(solution), solution[1]
         estimator._store(result, result.primal_point)
         certificates.append(result.certificate)
         components.append(estimator.components_)

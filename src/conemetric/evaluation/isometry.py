@@ -112,7 +112,7 @@ def _secants(embedding, X, pairs=None):
     if X.shape[1] != embedding.components_.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features, but the embedding takes {embedding.components_.shape[1]}.")
     secants = AllSecants(X) if pairs is None else ListedSecants(X, check_pairs(pairs, len(X)))
-    if secants.n_pairs == 0 or not secants.square > 0:
+    if secants.empty:
         raise ValueError("The points of every pair coincide, so there is no distance to keep; give rows of X that differ.")
     return secants
 

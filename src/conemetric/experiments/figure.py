@@ -18,14 +18,15 @@ def draw(table, path):
     axes = figure.subplots(height, width, squeeze=False).ravel()
     for ax in axes[len(columns) :]:
         ax.set_visible(False)
+    measured = [record for record in table.records if "curve" in record]
     for ax, column in zip(axes, columns, strict=False):
-        curves = [record for record in table.records if record["dataset"] == column and "curve" in record]
+        curves = [record for record in measured if record["dataset"] == column]
         if curves:
             _curves(ax, curves)
         else:
             _bars(ax, [row for row in table.rows if row.dataset == column], table.experiment.methods)
         ax.set_title(column, fontsize=9)
-    shown = "ROC curves, area below in brackets" if curves else table.experiment.quantity
+    shown = "ROC curves, area below in brackets" if measured else table.experiment.quantity
     figure.suptitle(f"{table.experiment.title}: {shown}", fontsize=10)
     with matplotlib.rc_context({"svg.hashsalt": "conemetric"}):
         figure.savefig(path, dpi=120)

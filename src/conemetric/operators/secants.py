@@ -135,6 +135,11 @@ class Secants(ABC):
         self.n_points, self.n_features = X.shape
         self.square = float(float64((self.X * self.X).sum(1)).max())
 
+    @property
+    def empty(self):
+        """Whether there is no secant, because the points of every pair coincide."""
+        return self.n_pairs == 0 or not self.square > 0
+
     @cached_property
     def row_space(self):
         """Orthonormal basis Q (D x r, float64) of the span of the centred rows of X, which every secant lies in.

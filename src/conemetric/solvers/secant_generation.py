@@ -94,11 +94,12 @@ class SecantGeneration(Solver):
             found = last and scan.next_tile is None and worst <= tol
             if found:
                 factor, violation = _cut(factor, worst, tol, delta)
+            primal = float((factor * factor).sum())
             if certain:
                 extra = {"rank": factor.shape[1], "active": len(keys), "steps": steps, "near_duplicates": scan.n_near_duplicates}
-                yield Iterate(float((factor * factor).sum()), dual, factor, Multipliers(keys, y), violation, extra)
+                yield Iterate(primal, dual, factor, Multipliers(keys, y), violation, extra)
             if last and len(fresh) == 0 and taken == inner.max_iter:
-                error = max(violation, abs(relative_gap(float((factor * factor).sum()), dual)))
+                error = max(violation, abs(relative_gap(primal, dual)))
                 if error > 0.9 * stuck:
                     return
                 stuck = error
