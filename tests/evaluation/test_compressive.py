@@ -63,3 +63,17 @@ def test_pursuit_finds_the_best_match_where_the_embedding_is_nearly_isometric():
     misfit, least = (np.linalg.norm(measured - x @ embedding.T, axis=1) for x in (found, best))
     assert (misfit >= least - 1e-12).all()
     assert np.mean(misfit <= least + 1e-12) > 0.95
+
+
+@pytest.mark.parametrize("recover", [manifold_pursuit, best_match])
+def test_arrays_that_do_not_belong_together_are_named(recover):
+    Y, Psi, X = np.ones((2, 3)), np.ones((3, 5)), np.ones((4, 5))
+    for arrays, words in (
+        ((Y[:, :2], Psi, X), "measurements has 2 columns"),
+        ((Y, Psi, X[:, :4]), "samples has 4 columns"),
+        ((Y, Psi, X[:0]), "minimum of 1"),
+        ((Y * np.nan, Psi, X), "measurements contains NaN"),
+        ((Y[0], Psi, X), "Expected 2D"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            recover(*arrays)

@@ -13,6 +13,7 @@ longer one would not. Here a step has the length, of many, that lowers f most.
 """
 
 import numpy as np
+from sklearn.utils import check_array
 
 STEPS = 2.0 ** np.arange(-4, 9)  # lengths tried, in units of that which a perfect isometry of the manifold's scale would have
 
@@ -108,6 +109,7 @@ def manifold_pursuit(measurements, embedding, samples, n_iter=50):
     >>> bool(np.mean((recovered - images) ** 2) < 0.01 * np.mean(images**2))
     True
     """
+    measurements, embedding, samples = _checked(measurements, embedding, samples)
     measured, squares, centred = samples @ embedding.T, (samples**2).sum(1), samples - samples.mean(0)
     lengths = STEPS * (centred**2).sum() / ((centred @ embedding.T) ** 2).sum()
     found, misfit = np.zeros(len(measurements), np.int64), np.full(len(measurements), np.inf)
@@ -139,5 +141,21 @@ def best_match(measurements, embedding, samples):
     >>> best_match(np.array([[0.9]]), np.array([[1.0, 0.0]]), np.array([[1.0, 3.0], [0.0, 2.0]]))
     array([[1., 3.]])
     """
+    measurements, embedding, samples = _checked(measurements, embedding, samples)
     measured = samples @ embedding.T
     return samples[((measured**2).sum(1) - 2 * measurements @ measured.T).argmin(1)]
+
+
+def _checked(measurements, embedding, samples):
+    """The three as arrays of finite numbers whose shapes belong together."""
+    given = {"measurements": measurements, "embedding": embedding, "samples": samples}
+    measurements, embedding, samples = (
+        check_array(array, dtype=[np.float64, np.float32], input_name=name) for name, array in given.items()
+    )
+    if measurements.shape[1] != embedding.shape[0]:
+        raise ValueError(
+            f"measurements has {measurements.shape[1]} columns for the {embedding.shape[0]} rows of embedding; give one for each."
+        )
+    if samples.shape[1] != embedding.shape[1]:
+        raise ValueError(f"samples has {samples.shape[1]} columns for the {embedding.shape[1]} of embedding; give as many.")
+    return measurements, embedding, samples
