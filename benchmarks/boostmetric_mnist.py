@@ -1,8 +1,11 @@
-"""Stage-wise BoostMetric on MNIST (50,000 digits, PCA to 164, 450,000 triplets): seconds per iteration against one adjoint.
+"""Stage-wise BoostMetric on MNIST (50,000 digits, PCA to 164, 450,000 triplets):
+seconds per iteration against one adjoint.
 
-    CONEMETRIC_DATA=... python benchmarks/boostmetric_mnist.py [--points 50000] [--iterations 500] [--float32] [--growth FILE]
+    CONEMETRIC_DATA=... python benchmarks/boostmetric_mnist.py [--points 50000]
+    [--iterations 500] [--float32] [--growth FILE]
 
---growth instead draws seconds against the dimension, D from 50 to 1,000 at 250 triplets (Figure 2 of the paper), into FILE.
+--growth instead draws seconds against the dimension, D from 50 to 1,000 at 250 triplets
+(Figure 2 of the paper), into FILE.
 """
 
 import argparse
@@ -36,7 +39,10 @@ def mnist(n_points, n_iterations, dtype):
     began = time.perf_counter()
     triplets = triplets_from_labels(X, y)
     seconds = time.perf_counter() - began
-    print(f"{len(X)} points, {X.shape[1]} features, {len(triplets)} triplets, {dtype.__name__}; neighbours {seconds:.1f} s")
+    print(
+        f"{len(X)} points, {X.shape[1]} features, {len(triplets)} triplets, {dtype.__name__}; "
+        f"neighbours {seconds:.1f} s"
+    )
     operator = from_triplets(X, triplets)
     for loss in (ExponentialLoss, LogisticLoss):
         problem = loss(operator, 1e-7)
@@ -53,12 +59,17 @@ def mnist(n_points, n_iterations, dtype):
             "slope": seconds_of(lambda p=problem, m=margins, h=h: p.slope(m, h, 0.1), 9),
         }
         seconds = np.diff(result.history["seconds"])
-        print(f"{loss.__name__}: {result.n_iter} iterations, {seconds.sum():.1f} s, objective {result.certificate.primal:.6f}")
+        print(
+            f"{loss.__name__}: {result.n_iter} iterations, {seconds.sum():.1f} s, objective "
+            f"{result.certificate.primal:.6f}"
+        )
         print("   " + ", ".join(f"{name} {1e3 * value:.1f} ms" for name, value in parts.items()))
         print(f"   slopes per iteration {result.history['evaluations'][1:].mean():.1f}")
         per_iteration = np.median(seconds)
         print(
-            f"   median iteration {1e3 * per_iteration:.1f} ms = {per_iteration / parts['adjoint']:.2f} x one adjoint", flush=True
+            f"   median iteration {1e3 * per_iteration:.1f} ms = "
+            f"{per_iteration / parts['adjoint']:.2f} x one adjoint",
+            flush=True,
         )
 
 
@@ -75,18 +86,26 @@ def growth(file, n_iterations=100):
         X = np.hstack([circles, rng.normal(size=(len(y), D - 2))])
         problem = ExponentialLoss(from_triplets(X, triplets_from_labels(X, y)[:250]), 1e-7)
         ColumnGeneration(max_iter=2).solve(problem)
-        times.append(seconds_of(lambda p=problem: ColumnGeneration(max_iter=n_iterations).solve(p), 3))
+        times.append(
+            seconds_of(lambda p=problem: ColumnGeneration(max_iter=n_iterations).solve(p), 3)
+        )
         print(f"{D:5d} {times[-1]:8.3f}", flush=True)
     slope = np.polyfit(np.log(dimensions[3:]), np.log(times[3:]), 1)[0]
     print(f"exponent from D = {dimensions[3]} on: {slope:.2f}")
     figure, axis = plt.subplots(figsize=(5, 3.5), layout="constrained")
     axis.loglog(dimensions, times, marker="o")
-    axis.set(xlabel="dimension", ylabel=f"seconds, {n_iterations} iterations", title="BoostMetric, 250 triplets")
+    axis.set(
+        xlabel="dimension",
+        ylabel=f"seconds, {n_iterations} iterations",
+        title="BoostMetric, 250 triplets",
+    )
     figure.savefig(file)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--points", type=int, default=50_000)
     parser.add_argument("--iterations", type=int, default=500)
     parser.add_argument("--float32", action="store_true")

@@ -1,12 +1,15 @@
 """DML-eig beside pyDML's DML_eig: processor seconds, and the unsmoothed objective each reaches.
 
-pyDML needs an environment of its own (numpy 1.23, Cython < 3, scipy < 1.12); ``--peer`` names its Python. Its time grows with
-the square of the points once their outer products no longer fit in memory (between 200 and 400 rows of 64 features here), so it
-gets the first rows, ``--points`` of them, with our local pairs put in the place of its own (all pairs of equal and of different
-labels), so that both solve the same program; the fewest also once as it comes. It returns S where M = R^-T S R^-1 is meant; that
-is mapped back here before the objectives are compared.
+pyDML needs an environment of its own (numpy 1.23, Cython < 3, scipy < 1.12); ``--peer``
+names its Python. Its time grows with the square of the points once their outer products
+no longer fit in memory (between 200 and 400 rows of 64 features here), so it gets the
+first rows, ``--points`` of them, with our local pairs put in the place of its own (all
+pairs of equal and of different labels), so that both solve the same program; the fewest
+also once as it comes. It returns S where M = R^-T S R^-1 is meant; that is mapped back
+here before the objectives are compared.
 
-    CONEMETRIC_DATA=... python benchmarks/dml_eig_pydml.py --peer /path/to/python [--data optdigits] [--points 100,200,400]
+    CONEMETRIC_DATA=... python benchmarks/dml_eig_pydml.py --peer /path/to/python
+    [--data optdigits] [--points 100,200,400]
 """
 
 import argparse
@@ -44,10 +47,17 @@ np.savez(sys.argv[2], S=model.metric(), seconds=time.process_time() - began)
 def peer(python, **arrays):
     """Seconds and S of pyDML in its own interpreter."""
     with tempfile.TemporaryDirectory() as folder:
-        given, result, script = (str(Path(folder) / name) for name in ("in.npz", "out.npz", "worker.py"))
+        given, result, script = (
+            str(Path(folder) / name) for name in ("in.npz", "out.npz", "worker.py")
+        )
         np.savez(given, **arrays)
         Path(script).write_text(WORKER)
-        subprocess.run([python, script, given, result], check=True, stdout=sys.stderr, env={"OMP_NUM_THREADS": "1"})
+        subprocess.run(
+            [python, script, given, result],
+            check=True,
+            stdout=sys.stderr,
+            env={"OMP_NUM_THREADS": "1"},
+        )
         with np.load(result) as found:
             return float(found["seconds"]), found["S"]
 
@@ -58,7 +68,8 @@ def ours(X, y):
     metric = DMLEig().fit(X, y)
     seconds = time.process_time() - began
     print(
-        f"  {len(X):5d} rows, {int((~metric.similar_).sum())} dissimilar pairs: conemetric {seconds:.2f} s, "
+        f"  {len(X):5d} rows, {int((~metric.similar_).sum())} dissimilar pairs: conemetric "
+        f"{seconds:.2f} s, "
         f"objective {metric.objective_:.4e}, certified gap {metric.certificate_.relative_gap:.1e}",
         flush=True,
     )
@@ -66,7 +77,9 @@ def ours(X, y):
 
 
 def unsmoothed_objective(metric, S, X):
-    """What pyDML's S, as the metric R^-T S R^-1 of trace one, makes of the closest dissimilar pair."""
+    """What pyDML's S, as the metric R^-T S R^-1 of trace one, makes of the closest
+    dissimilar pair.
+    """
     values, vectors = np.linalg.eigh(metric.similar_scatter_)
     root = vectors / values**0.5 @ vectors.T
     d = (X[metric.pairs_[:, 0]] - X[metric.pairs_[:, 1]])[~metric.similar_] @ root
@@ -90,14 +103,25 @@ def main():
         whole, _ = ours(X, y)
         for size in sizes:
             seconds, metric = ours(X[:size], y[:size])
-            took, S = peer(args.peer, X=X[:size], y=y[:size], pairs=metric.pairs_, similar=metric.similar_)
+            took, S = peer(
+                args.peer, X=X[:size], y=y[:size], pairs=metric.pairs_, similar=metric.similar_
+            )
             reached = unsmoothed_objective(metric, S, X[:size])
-            print(f"      pyDML, same pairs: {took:.2f} s ({took / seconds:.0f} times), objective {reached:.4e}", flush=True)
+            print(
+                f"      pyDML, same pairs: {took:.2f} s ({took / seconds:.0f} times), objective "
+                f"{reached:.4e}",
+                flush=True,
+            )
             if size == sizes[0]:
                 own, _ = peer(args.peer, X=X[:size], y=y[:size])
-                print(f"      pyDML, all pairs: {own:.2f} s ({own / seconds:.0f} times)", flush=True)
+                print(
+                    f"      pyDML, all pairs: {own:.2f} s ({own / seconds:.0f} times)", flush=True
+                )
         took *= (len(X) / sizes[-1]) ** 2
-        print(f"  pyDML on all rows, by the square of the rows: {took:.0f} s, {took / whole:.0f} times (extrapolated)")
+        print(
+            f"  pyDML on all rows, by the square of the rows: {took:.0f} s, {took / whole:.0f} "
+            "times (extrapolated)"
+        )
 
 
 if __name__ == "__main__":

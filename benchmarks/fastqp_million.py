@@ -1,8 +1,11 @@
-"""Relative comparisons at scale: 1,000,000 triplets x 100 features, certified, with peak memory and seconds per sweep.
+"""Relative comparisons at scale: 1,000,000 triplets x 100 features, certified, with
+peak memory and seconds per sweep.
 
-    python benchmarks/fastqp_million.py [--triplets 1000000] [--features 100] [--tol 1e-3]
+    python benchmarks/fastqp_million.py [--triplets 1000000] [--features 100] [--tol
+    1e-3]
 
-The floor of a sweep is one read of Z (here: its sum). Prints the solve with L = I and with L = (A'A) o (A'A) for a random A.
+The floor of a sweep is one read of Z (here: its sum). Prints the solve with L = I and
+with L = (A'A) o (A'A) for a random A.
 """
 
 import argparse
@@ -18,7 +21,9 @@ from conemetric.solvers.dual_coordinate import RUN, DualCoordinate
 
 
 def data(n_points, n_features, n_triplets, rng):
-    """Ten classes that differ in a fifth of the features; random triplets of two points of a class and one of another."""
+    """Ten classes that differ in a fifth of the features; random triplets of two points
+    of a class and one of another.
+    """
     y = np.sort(rng.integers(0, 10, n_points))
     centres = 0.7 * rng.normal(size=(10, n_features)) * (np.arange(n_features) < n_features // 5)
     X = rng.normal(size=(n_points, n_features)) + centres[y]
@@ -56,7 +61,9 @@ def sweep_seconds(problem):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--points", type=int, default=20_000)
     arguments.add_argument("--triplets", type=int, default=1_000_000)
     arguments.add_argument("--features", type=int, default=100)
@@ -64,7 +71,8 @@ def main():
     options = arguments.parse_args()
     rng = np.random.default_rng(0)
     small = from_triplets(*data(300, options.features, 3000, rng))
-    DualCoordinate(tol=1e-9).solve(RelativeComparison(small, scaled_C(small) / 3000))  # compiles sweeps and Newton steps
+    # compiles sweeps and Newton steps
+    DualCoordinate(tol=1e-9).solve(RelativeComparison(small, scaled_C(small) / 3000))
     X, T = data(options.points, options.features, options.triplets, rng)
     print(f"imports and data: peak {gigabytes():.2f} GB")
     C = scaled_C(from_triplets(X, T)) / len(T)
@@ -77,17 +85,24 @@ def main():
         solved = time.perf_counter()
         c, h = result.certificate, result.history
         print(
-            f"L = {label}: Z {T.shape[0]} x {options.features} built in {built - began:.1f} s, solved in {solved - built:.1f} s "
-            f"({result.n_iter} iterations, {h['steps'][-1]} Newton steps), objective {c.primal:.8g}, certified gap "
+            f"L = {label}: Z {T.shape[0]} x {options.features} built in {built - began:.1f} s, "
+            f"solved in {solved - built:.1f} s "
+            f"({result.n_iter} iterations, {h['steps'][-1]} Newton steps), objective "
+            f"{c.primal:.8g}, certified gap "
             f"{c.relative_gap:.1e}, {c.status}, peak {gigabytes():.2f} GB"
         )
         print(
             "   gap after each iteration: "
-            + " ".join(f"{gap:.0e}@{s:.1f}s" for gap, s in zip(h["relative_gap"], h["seconds"], strict=True))
+            + " ".join(
+                f"{gap:.0e}@{s:.1f}s"
+                for gap, s in zip(h["relative_gap"], h["seconds"], strict=True)
+            )
         )
         if A is None:
             sweep, read = sweep_seconds(problem)
-            print(f"   one sweep {sweep:.3f} s, one read of Z {read:.3f} s, ratio {sweep / read:.1f}")
+            print(
+                f"   one sweep {sweep:.3f} s, one read of Z {read:.3f} s, ratio {sweep / read:.1f}"
+            )
         del problem, operator
 
 

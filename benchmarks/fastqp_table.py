@@ -1,11 +1,14 @@
-"""Table 2 of the FastQP paper: five KEEL sets, 3N random triplets, C = 1, L = I and L = (A'A) o (A'A) for a random A.
+"""Table 2 of the FastQP paper: five KEEL sets, 3N random triplets, C = 1, L = I and L =
+(A'A) o (A'A) for a random A.
 
     OMP_NUM_THREADS=1 python benchmarks/fastqp_table.py [--tol 1e-6] [--limit 60]
 
-Our solver beside Clarabel, OSQP and quadprog (install those that are missing). Every solver's own primal and dual point goes
-through the same certificate; a solver's time is that of its loosest setting whose certified relative gap is within ``tol``.
-Times are processor time, so that a busy machine does not favour short runs, the best of a few runs, without building Z and the
-solvers' matrices; "60000.0 / nan" means stopped at the limit of 60 s. Data: see `conemetric.datasets`.
+Our solver beside Clarabel, OSQP and quadprog (install those that are missing). Every
+solver's own primal and dual point goes through the same certificate; a solver's time is
+that of its loosest setting whose certified relative gap is within ``tol``. Times are
+processor time, so that a busy machine does not favour short runs, the best of a few
+runs, without building Z and the solvers' matrices; "60000.0 / nan" means stopped at the
+limit of 60 s. Data: see `conemetric.datasets`.
 """
 
 import argparse
@@ -48,7 +51,9 @@ def clarabel(Z, L, C, tol):
     settings.tol_gap_abs = 1e-300
     c, b = np.r_[np.zeros(p), np.full(m, C)], np.r_[-np.ones(m), np.zeros(p + m)]
     began = time.process_time()
-    solution = clarabel.DefaultSolver(P, c, A, b, [clarabel.NonnegativeConeT(2 * m + p)], settings).solve()
+    solution = clarabel.DefaultSolver(
+        P, c, A, b, [clarabel.NonnegativeConeT(2 * m + p)], settings
+    ).solve()
     return time.process_time() - began, np.array(solution.x)[:p], np.array(solution.z)[:m]
 
 
@@ -57,11 +62,19 @@ def osqp(Z, L, C, tol):
 
     m, p = Z.shape
     P = sparse.block_diag([np.triu(L), sparse.csc_matrix((m, m))], format="csc")
-    A = sparse.vstack([sparse.hstack([sparse.csc_matrix(Z), sparse.eye(m)]), sparse.eye(p + m)], format="csc")
+    A = sparse.vstack(
+        [sparse.hstack([sparse.csc_matrix(Z), sparse.eye(m)]), sparse.eye(p + m)], format="csc"
+    )
     c, low = np.r_[np.zeros(p), np.full(m, C)], np.r_[np.ones(m), np.zeros(p + m)]
     began = time.process_time()
     solver = osqp.OSQP()
-    options = {"eps_abs": tol, "eps_rel": tol, "max_iter": 10_000, "polishing": True, "verbose": False}
+    options = {
+        "eps_abs": tol,
+        "eps_rel": tol,
+        "max_iter": 10_000,
+        "polishing": True,
+        "verbose": False,
+    }
     solver.setup(P, c, A, low, np.full(len(low), np.inf), **options)
     solution = solver.solve(raise_error=False)
     return time.process_time() - began, solution.x[:p], -solution.y[:m]
@@ -100,7 +113,9 @@ def limited(solver, limit, *args):
 
 
 def peer(solver, problem, Z, tol, limit):
-    """(seconds, objective, certified gap) of the loosest setting within ``tol``, else of the most accurate one."""
+    """(seconds, objective, certified gap) of the loosest setting within ``tol``, else
+    of the most accurate one.
+    """
     if importlib.util.find_spec(solver.__name__) is None:
         return np.nan, np.nan, np.nan
     best = (np.inf, np.nan, np.inf)
@@ -113,7 +128,10 @@ def peer(solver, problem, Z, tol, limit):
         gap = relative_gap(primal, dual)
         best = min(best, (seconds, primal, gap), key=lambda entry: entry[2])
         if gap <= tol:
-            seconds = min(seconds, *(limited(solver, limit, Z, problem.L, problem.C, setting)[0] for _ in range(2)))
+            seconds = min(
+                seconds,
+                *(limited(solver, limit, Z, problem.L, problem.C, setting)[0] for _ in range(2)),
+            )
             return seconds, primal, gap
     return best
 
@@ -125,15 +143,26 @@ def ours(problem, tol):
         began = time.process_time()
         result = DualCoordinate(tol=tol).solve(problem)
         seconds.append(time.process_time() - began)
-    return min(seconds), DualCoordinate(tol=1e-11).solve(problem).certificate.primal, result.certificate.relative_gap
+    return (
+        min(seconds),
+        DualCoordinate(tol=1e-11).solve(problem).certificate.primal,
+        result.certificate.relative_gap,
+    )
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--tol", type=float, default=1e-6)
-    arguments.add_argument("--limit", type=float, default=60.0, help="seconds a peer may take for one solve")
+    arguments.add_argument(
+        "--limit", type=float, default=60.0, help="seconds a peer may take for one solve"
+    )
     options = arguments.parse_args()
-    print("solver: ms / objective / certified gap;  faster = fastest peer within tol over ours;  above = ours over the best peer")
+    print(
+        "solver: ms / objective / certified gap;  faster = fastest peer within tol over ours;  "
+        "above = ours over the best peer"
+    )
     for name in NAMES:
         data = datasets.load(name)
         X, rng = data.X, np.random.default_rng(0)
@@ -146,13 +175,18 @@ def main():
             line = f"{name:20s} {label} {Z.shape!s:12s} ours {1e3 * seconds:.2f} / {objective:.6f} / {gap:.0e}"
             times, objectives = [], []
             for solver in SETTINGS:
-                peer_seconds, peer_objective, peer_gap = peer(solver, problem, Z, options.tol, options.limit)
+                peer_seconds, peer_objective, peer_gap = peer(
+                    solver, problem, Z, options.tol, options.limit
+                )
                 line += f" | {solver.__name__} {1e3 * peer_seconds:.1f} / {peer_objective:.6f} / {peer_gap:.0e}"
                 objectives.append(peer_objective)
                 if peer_gap <= options.tol:
                     times.append(peer_seconds)
             above = objective / np.nanmin(objectives) - 1
-            print(f"{line} | {min(times, default=np.nan) / seconds:.0f}x faster, {above:+.0e} above", flush=True)
+            print(
+                f"{line} | {min(times, default=np.nan) / seconds:.0f}x faster, {above:+.0e} above",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""FrobMetric against CVXPY with Clarabel and SCS on the breast-cancer triplets, the same program in one run.
+"""FrobMetric against CVXPY with Clarabel and SCS on the breast-cancer triplets, the
+same program in one run.
 
     python benchmarks/frobmetric_conic.py [--solvers CLARABEL SCS] [--rows 569]
 
-Times are processor seconds. Every solver's M, projected onto the semidefinite cone, goes through the same objective; SCS stops at
-its default tolerance of 1e-4.
+Times are processor seconds. Every solver's M, projected onto the semidefinite cone,
+goes through the same objective; SCS stops at its default tolerance of 1e-4.
 """
 
 import argparse
@@ -36,7 +37,9 @@ def conic(X, T, C, solver):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--solvers", nargs="*", default=["CLARABEL", "SCS"])
     parser.add_argument("--rows", type=int, default=569)
     options = parser.parse_args()
@@ -56,13 +59,20 @@ def main():
             c = DualQuasiNewton(tol=tol).solve(problem).certificate
             times.append(time.process_time() - began)
         ours[tol] = np.median(times), c.primal
-        print(f"conemetric {tol:5.0e}   {ours[tol][0]:8.4f} s   objective {c.primal:.8f}   certified gap {c.relative_gap:.1e}")
+        print(
+            f"conemetric {tol:5.0e}   {ours[tol][0]:8.4f} s   objective {c.primal:.8f}   "
+            f"certified gap {c.relative_gap:.1e}"
+        )
     for solver in options.solvers:
         theirs, M = conic(X, triplets, C, solver)
         objective = problem.primal_value(operator.forward(M), (M**2).sum())[0]
         print(f"CVXPY + {solver:9s}  {theirs:8.2f} s   objective {objective:.8f}", end="")
         for tol, (seconds, primal) in ours.items():
-            print(f"   {theirs / seconds:.0f} x ours at {tol:.0e}, whose objective is {primal / objective:.6f} of it", end="")
+            print(
+                f"   {theirs / seconds:.0f} x ours at {tol:.0e}, whose objective is "
+                f"{primal / objective:.6f} of it",
+                end="",
+            )
         print(flush=True)
 
 

@@ -1,9 +1,11 @@
-"""FrobMetric against dlib's C++ implementation of the same program, on the same triplets, in one run.
+"""FrobMetric against dlib's C++ implementation of the same program, on the same
+triplets, in one run.
 
     python benchmarks/frobmetric_dlib.py [--points 5000] [--C 10]
 
-Needs the `mnist` data set, a C++ compiler and dlib's headers (Debian: libdlib-dev). dlib stops at its default tolerance
-(largest free gradient below 0.1); we run to the first certified gap, from 1e-3 down, at which our objective is no higher.
+Needs the `mnist` data set, a C++ compiler and dlib's headers (Debian: libdlib-dev).
+dlib stops at its default tolerance (largest free gradient below 0.1); we run to the
+first certified gap, from 1e-3 down, at which our objective is no higher.
 """
 
 import argparse
@@ -27,7 +29,20 @@ SOURCE = Path(__file__).with_name("dlib_frobmetric.cpp")
 def run_dlib(X, y, C, folder):
     program = Path(folder) / "dlib_frobmetric"
     subprocess.run(
-        ["c++", "-O3", "-march=native", "-Wno-psabi", "-w", "-DNDEBUG", SOURCE, "-o", program, "-ldlib", "-llapack", "-lblas"],
+        [
+            "c++",
+            "-O3",
+            "-march=native",
+            "-Wno-psabi",
+            "-w",
+            "-DNDEBUG",
+            SOURCE,
+            "-o",
+            program,
+            "-ldlib",
+            "-llapack",
+            "-lblas",
+        ],
         check=True,
     )
     targets, impostors = neighbours_by_label(X, y, 3, 3)
@@ -37,13 +52,18 @@ def run_dlib(X, y, C, folder):
         X.tofile(file)
         rows.tofile(file)
     printed = subprocess.run(
-        [program, Path(folder) / "input", Path(folder) / "M", str(C)], check=True, capture_output=True, text=True
+        [program, Path(folder) / "input", Path(folder) / "M", str(C)],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return float(printed.stdout), np.fromfile(Path(folder) / "M").reshape(X.shape[1], -1)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--points", type=int, default=5000)
     parser.add_argument("--C", type=float, default=10.0)
     options = parser.parse_args()
@@ -63,7 +83,8 @@ def main():
         c = DualQuasiNewton(tol=tol).solve(problem).certificate
         ours = time.perf_counter() - began
         print(
-            f"conemetric {ours:8.2f} s   objective {c.primal:.6f}   certified gap {c.relative_gap:.1e}   "
+            f"conemetric {ours:8.2f} s   objective {c.primal:.6f}   certified gap "
+            f"{c.relative_gap:.1e}   "
             f"{theirs / ours:.0f} times faster, at {c.primal / objective:.6f} of dlib's objective"
         )
         if c.primal <= objective:

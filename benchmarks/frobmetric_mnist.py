@@ -1,9 +1,11 @@
-"""FrobMetric on the MNIST task of Shen et al. (2014): 50,000 digits, PCA to 164 dimensions, 450,000 triplets, C = 10.
+"""FrobMetric on the MNIST task of Shen et al. (2014): 50,000 digits, PCA to 164
+dimensions, 450,000 triplets, C = 10.
 
     python benchmarks/frobmetric_mnist.py [--dtype float64] [--C 10]
 
-Prints seconds for the neighbour search and the solve, the floor of the solve (each piece of one evaluation measured, times the
-number of evaluations), the memory beyond X, and the 3-NN error on the 10,000 test images. Needs the `mnist` data set.
+Prints seconds for the neighbour search and the solve, the floor of the solve (each
+piece of one evaluation measured, times the number of evaluations), the memory beyond X,
+and the 3-NN error on the 10,000 test images. Needs the `mnist` data set.
 """
 
 import argparse
@@ -54,7 +56,9 @@ def median_seconds(function, repeats=7):
 
 
 def floor_of_one_evaluation(operator, result):
-    """Seconds of: one GEMM X L, one pass over the pairs, one adjoint, one eigendecomposition, at the solution's rank."""
+    """Seconds of: one GEMM X L, one pass over the pairs, one adjoint, one
+    eigendecomposition, at the solution's rank.
+    """
     L, u = result.primal_point, result.dual_point
     S, Y = operator.adjoint(u), operator.X @ L
     pieces = {
@@ -67,7 +71,9 @@ def floor_of_one_evaluation(operator, result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--dtype", default="float64", choices=["float64", "float32"])
     parser.add_argument("--C", type=float, default=10.0)
     parser.add_argument("--points", type=int, default=50_000)
@@ -75,13 +81,20 @@ def main():
     data = datasets.load("mnist")
     train, test = slice(0, options.points), slice(60_000, 70_000)
     pca = PCA(164, random_state=0, svd_solver="covariance_eigh").fit(data.X[train] / 255.0)
-    X, X_test = (pca.transform(data.X[rows] / 255.0).astype(options.dtype) for rows in (train, test))
+    X, X_test = (
+        pca.transform(data.X[rows] / 255.0).astype(options.dtype) for rows in (train, test)
+    )
     y = data.y.astype(np.int64)
     triplets_from_labels(X[:500], y[:500])  # compile the kernels
     began = time.perf_counter()
     triplets = triplets_from_labels(X, y[train])
-    print(f"neighbours: {time.perf_counter() - began:.1f} s for {len(X)} points, {len(triplets)} triplets")
-    DualQuasiNewton(max_iter=0, tol=1).solve(FrobeniusMetric(from_triplets(X[:500], triplets[:50] % 500), 1.0))
+    print(
+        f"neighbours: {time.perf_counter() - began:.1f} s for {len(X)} points, {len(triplets)} "
+        "triplets"
+    )
+    DualQuasiNewton(max_iter=0, tol=1).solve(
+        FrobeniusMetric(from_triplets(X[:500], triplets[:50] % 500), 1.0)
+    )
     with PeakMemory() as memory:
         began = time.perf_counter()
         operator = from_triplets(X, triplets)
@@ -93,10 +106,19 @@ def main():
     pieces = floor_of_one_evaluation(operator, result)
     floor = evaluations * sum(pieces.values())
     print(f"operator:   {built:.2f} s, {operator.n_pairs} unique pairs")
-    print(f"solve:      {seconds:.2f} s, {evaluations} evaluations, certified gap {result.certificate.relative_gap:.1e}")
-    print(f"floor:      {floor:.2f} s ({', '.join(f'{name} {1e3 * t:.0f} ms' for name, t in pieces.items())})")
+    print(
+        f"solve:      {seconds:.2f} s, {evaluations} evaluations, certified gap "
+        f"{result.certificate.relative_gap:.1e}"
+    )
+    print(
+        f"floor:      {floor:.2f} s "
+        f"({', '.join(f'{name} {1e3 * t:.0f} ms' for name, t in pieces.items())})"
+    )
     print(f"ratio:      {seconds / floor:.2f} x the floor")
-    print(f"memory:     {memory.peak:.0f} MB at its peak beyond X (operator, its centred copy of X, solver)")
+    print(
+        f"memory:     {memory.peak:.0f} MB at its peak beyond X (operator, its centred copy of X, "
+        "solver)"
+    )
     knn = KNeighborsClassifier(3, algorithm="brute")
     for name, L in (("Euclidean", np.eye(164, dtype=X.dtype)), ("FrobMetric", result.primal_point)):
         error = 100 * (1 - knn.fit(X @ L, y[train]).score(X_test @ L, y[test]))

@@ -1,4 +1,5 @@
-"""Run time of FrobMetric's solve against the number of triplets (D = 64) and against D (10,000 triplets), with fitted exponents.
+"""Run time of FrobMetric's solve against the number of triplets (D = 64) and against D
+(10,000 triplets), with fitted exponents.
 
 python benchmarks/frobmetric_scaling.py [--figure scaling.png] [--largest 1000000]
 """
@@ -15,7 +16,9 @@ from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 
 def instance(rng, m, D):
-    """Gaussian classes in D dimensions, m triplets over m / 9 points (9 a point, as from labels)."""
+    """Gaussian classes in D dimensions, m triplets over m / 9 points (9 a point, as
+    from labels).
+    """
     n = max(30, m // 9)
     labels = rng.integers(0, 10, n)
     X = rng.normal(size=(n, D)) + 1.5 * rng.normal(size=(10, D))[labels] * (np.arange(D) < 8)
@@ -37,12 +40,17 @@ def measure(m, D):
     result = DualQuasiNewton(tol=1e-3).solve(problem)
     seconds, evaluations = time.perf_counter() - began, int(result.history["evaluations"][-1])
     each = 1e3 * seconds / evaluations
-    print(f"m = {len(triplets):8d}  D = {D:5d}  {seconds:8.3f} s  {evaluations:4d} evaluations  {each:8.2f} ms each")
+    print(
+        f"m = {len(triplets):8d}  D = {D:5d}  {seconds:8.3f} s  {evaluations:4d} evaluations  "
+        f"{each:8.2f} ms each"
+    )
     return seconds, seconds / evaluations
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--figure")
     parser.add_argument("--largest", type=int, default=1_000_000)
     options = parser.parse_args()

@@ -1,9 +1,12 @@
-"""Stage-wise BoostMetric on 50,000 MNIST digits (PCA to 164 dimensions, 450,000 triplets) from PyTorch tensors.
+"""Stage-wise BoostMetric on 50,000 MNIST digits (PCA to 164 dimensions, 450,000
+triplets) from PyTorch tensors.
 
-    python benchmarks/gpu_boostmetric.py --data FOLDER [--device cuda] [--points 50000] [--iterations 500]
+    python benchmarks/gpu_boostmetric.py --data FOLDER [--device cuda] [--points 50000]
+    [--iterations 500]
 
-Prints seconds for the iterations in both precisions and both losses, the parts of one iteration, and the objective and leading
-eigenvalues beside those of the NumPy solver after a few iterations.
+Prints seconds for the iterations in both precisions and both losses, the parts of one
+iteration, and the objective and leading eigenvalues beside those of the NumPy solver
+after a few iterations.
 """
 
 import argparse
@@ -60,7 +63,10 @@ def main():
         began = time.perf_counter()
         reference = ColumnGeneration(max_iter=CHECKED).solve(loss(host, 1e-7))
         per_iteration = (time.perf_counter() - began) / CHECKED
-        print(f"\n{loss.__name__}; NumPy, float64: {1e3 * per_iteration:.1f} ms an iteration", flush=True)
+        print(
+            f"\n{loss.__name__}; NumPy, float64: {1e3 * per_iteration:.1f} ms an iteration",
+            flush=True,
+        )
         for dtype in (torch.float64, torch.float32):
             problem = loss(from_triplets(X.to(dtype), triplets), 1e-7)
             print(f"  {dtype}")
@@ -68,13 +74,20 @@ def main():
             short = ColumnGeneration(max_iter=CHECKED).solve(problem)
             ours, theirs = short.certificate.primal, reference.certificate.primal
             difference = abs(ours / theirs - 1)
-            print(f"    objective after {CHECKED} iterations {ours:.9f}, NumPy {theirs:.9f}, difference {difference:.1e}")
+            print(
+                f"    objective after {CHECKED} iterations {ours:.9f}, NumPy {theirs:.9f}, "
+                f"difference {difference:.1e}"
+            )
             assert difference < (1e-9 if dtype == torch.float64 else 1e-4)
-            seconds, result = timed(lambda p=problem: ColumnGeneration(max_iter=options.iterations).solve(p), device)
+            seconds, result = timed(
+                lambda p=problem: ColumnGeneration(max_iter=options.iterations).solve(p), device
+            )
             slopes = result.history["evaluations"][1:].mean()
             print(
-                f"    {result.n_iter} iterations: {seconds:.3f} s ({result.history['seconds'][-1]:.3f} s without the certificate;"
-                f" {1e3 * seconds / result.n_iter:.2f} ms each, {slopes:.1f} slopes)\n    {result.certificate}",
+                f"    {result.n_iter} iterations: {seconds:.3f} s "
+                f"({result.history['seconds'][-1]:.3f} s without the certificate;"
+                f" {1e3 * seconds / result.n_iter:.2f} ms each, {slopes:.1f} slopes)\n    "
+                f"{result.certificate}",
                 flush=True,
             )
 

@@ -2,8 +2,9 @@
 
     python benchmarks/gpu_frobmetric.py --data FOLDER [--device cuda] [--points 50000]
 
-Prints seconds for neighbours and solve in both precisions, the parts of one evaluation, whether a second run gives the same
-bits, and the objective beside that of the NumPy solver.
+Prints seconds for neighbours and solve in both precisions, the parts of one evaluation,
+whether a second run gives the same bits, and the objective beside that of the NumPy
+solver.
 """
 
 import argparse
@@ -82,13 +83,21 @@ def main():
             again = timed(solve, device)[1]
             c = result.certificate
             print(
-                f"  C={C:g}: {seconds:.3f} s, {result.history['evaluations'][-1]:.0f} evaluations, objective {c.primal:.9f}, "
-                f"certified gap {c.relative_gap:.2e}, same bits again: {bool((result.dual_point == again.dual_point).all())}"
+                f"  C={C:g}: {seconds:.3f} s, {result.history['evaluations'][-1]:.0f} "
+                f"evaluations, objective {c.primal:.9f}, "
+                f"certified gap {c.relative_gap:.2e}, same bits again: "
+                f"{bool((result.dual_point == again.dual_point).all())}"
             )
     tight = DualQuasiNewton(tol=2e-7, max_iter=3000)
     on_device = tight.solve(FrobeniusMetric(from_triplets(X, triplets), options.C[0])).certificate
-    on_host = tight.solve(FrobeniusMetric(from_triplets(X.cpu().numpy(), triplets.cpu().numpy()), options.C[0])).certificate
-    print(f"objective at gap {tight.tol:g}: {device} {on_device.primal:.12f}, NumPy {on_host.primal:.12f}, ", end="")
+    on_host = tight.solve(
+        FrobeniusMetric(from_triplets(X.cpu().numpy(), triplets.cpu().numpy()), options.C[0])
+    ).certificate
+    print(
+        f"objective at gap {tight.tol:g}: {device} {on_device.primal:.12f}, NumPy "
+        f"{on_host.primal:.12f}, ",
+        end="",
+    )
     print(f"relative difference {abs(on_device.primal / on_host.primal - 1):.1e}")
 
 

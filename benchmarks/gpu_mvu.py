@@ -1,9 +1,10 @@
 """Frey faces by maximum variance unfolding on a device, against the same fit in NumPy.
 
-    python benchmarks/gpu_mvu.py --data DIR [--device cuda] [--n 1965] [--tol 1e-2] [--skip-host]
+    python benchmarks/gpu_mvu.py --data DIR [--device cuda] [--n 1965] [--tol 1e-2]
+    [--skip-host]
 
-DIR holds frey.npz (array X, 1965 x 560). Prints the time of a fit after a warm-up on 200 images, and checks the objective
-against the host's float64 fit.
+DIR holds frey.npz (array X, 1965 x 560). Prints the time of a fit after a warm-up on
+200 images, and checks the objective against the host's float64 fit.
 """
 
 import argparse
@@ -25,7 +26,8 @@ def fit(X, tol, device):
     seconds = time.perf_counter() - began
     c = model.certificate_
     print(
-        f"{device:6} n = {len(X)}: {seconds:7.2f} s   objective {model.objective_:.6e}   gap {c.relative_gap:.1e}   "
+        f"{device:6} n = {len(X)}: {seconds:7.2f} s   objective {model.objective_:.6e}   gap "
+        f"{c.relative_gap:.1e}   "
         f"violation {c.violation:.1e}   {c.status}   "
         f"{model.n_iter_} outer, {int(model.history_['evaluations'][-1])} inner iterations",
         flush=True,
@@ -34,7 +36,9 @@ def fit(X, tol, device):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--n", type=int, default=1965)

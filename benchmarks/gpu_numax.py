@@ -1,10 +1,13 @@
-"""NuMax on all of MNIST (60,000 x 400, 1.8 billion secants) on one GPU, plain and class-aware, certificate included.
+"""NuMax on all of MNIST (60,000 x 400, 1.8 billion secants) on one GPU, plain and
+class-aware, certificate included.
 
     PYTHONPATH=src python benchmarks/gpu_numax.py --data DIR            (DIR holds mnist.npz)
-    PYTHONPATH=src python benchmarks/gpu_numax.py --data DIR --device cpu --points 600 --deltas 0.4
+    PYTHONPATH=src python benchmarks/gpu_numax.py --data DIR --device cpu --points 600
+    --deltas 0.4
 
-First a check on few points against NumPy in float64, then the parts of a round one by one, then each configuration:
-rank, 1-NN error on the test set, certified gap and violation over every pair, rounds, ADMM steps, active secants, seconds.
+First a check on few points against NumPy in float64, then the parts of a round one by
+one, then each configuration: rank, 1-NN error on the test set, certified gap and
+violation over every pair, rounds, ADMM steps, active secants, seconds.
 """
 
 import argparse
@@ -69,24 +72,36 @@ def one_nn_error(Z, y, Z_test, y_test, block=2000):
 def check(X, y, device):
     """The trace on few points, on this device and on NumPy."""
     for class_aware in (False, True):
-        ours = NuMax(0.4, class_aware=class_aware).fit(torch.as_tensor(X, device=device), y).certificate_
+        ours = (
+            NuMax(0.4, class_aware=class_aware)
+            .fit(torch.as_tensor(X, device=device), y)
+            .certificate_
+        )
         reference = NuMax(0.4, class_aware=class_aware).fit(X, y).certificate_
         difference = abs(ours.primal - reference.primal) / reference.primal
         print(
-            f"check on {len(X)} points, class_aware={class_aware}: trace {ours.primal:.5f}, on NumPy {reference.primal:.5f}, "
-            f"relative difference {difference:.1e} {'OK' if difference <= 2e-3 and ours.dual <= reference.primal else 'FAILED'}",
+            f"check on {len(X)} points, class_aware={class_aware}: trace {ours.primal:.5f}, on "
+            f"NumPy {reference.primal:.5f}, "
+            f"relative difference {difference:.1e} "
+            f"{'OK' if difference <= 2e-3 and ours.dual <= reference.primal else 'FAILED'}",
             flush=True,
         )
 
 
 def parts(X, device, n_active):
-    """Seconds of the parts of a round: scans in both precisions, and what an ADMM step is made of."""
+    """Seconds of the parts of a round: scans in both precisions, and what an ADMM step
+    is made of.
+    """
     secants = AllSecants(X)
     L = torch.linalg.qr(torch.randn(X.shape[1], 72, dtype=X.dtype, device=device)).Q
     for dtype in (torch.float32, torch.float64):
         taken = seconds(partial(secants.scan, L, 0.4, dtype), device)
         print(f"scan of {secants.n_pairs:,} pairs, {dtype}: {taken:.4f} s", flush=True)
-    A = SecantIsometry(secants, 0.4).restrict(secants.sample(n_active, np.random.default_rng(0))).operator
+    A = (
+        SecantIsometry(secants, 0.4)
+        .restrict(secants.sample(n_active, np.random.default_rng(0)))
+        .operator
+    )
     S = A.adjoint(A.empty_constraint_vector() + 1)
     G = A.gram() + torch.eye(A.n_constraints, dtype=X.dtype, device=device)
     triangle, r = torch.linalg.cholesky(G), A.empty_constraint_vector() + 1
@@ -99,7 +114,10 @@ def parts(X, device, n_active):
         "eigh": lambda: torch.linalg.eigh(S),
         "eigvalsh": lambda: torch.linalg.eigvalsh(S),
     }.items():
-        print(f"  {name:9s} {A.n_constraints:,} secants: {1e3 * seconds(function, device):.2f} ms", flush=True)
+        print(
+            f"  {name:9s} {A.n_constraints:,} secants: {1e3 * seconds(function, device):.2f} ms",
+            flush=True,
+        )
 
 
 def fit_adding(X, delta, add, device):
@@ -116,9 +134,17 @@ def main():
     parser.add_argument("--data", default="data")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--points", type=int, default=60_000)
-    parser.add_argument("--check", type=int, default=500, help="points of the check against NumPy; 0 for none")
+    parser.add_argument(
+        "--check", type=int, default=500, help="points of the check against NumPy; 0 for none"
+    )
     parser.add_argument("--deltas", type=float, nargs="+", default=[0.4, 0.25, 0.1])
-    parser.add_argument("--add", type=int, nargs="*", default=[2000, 8000, 16_000], help="secants per round to compare")
+    parser.add_argument(
+        "--add",
+        type=int,
+        nargs="*",
+        default=[2000, 8000, 16_000],
+        help="secants per round to compare",
+    )
     options = parser.parse_args()
     device = torch.device(options.device)
     X_host, y_host, X_test, y_test = load(options.data, options.points)
@@ -132,7 +158,9 @@ def main():
         traceback.print_exc()
     NuMax(0.4).fit(X[:3000])  # warm up
     print(
-        "delta class rank (paper)  1-NN % (paper)   gap      violation/delta  rounds steps active  seconds (earlier)", flush=True
+        "delta class rank (paper)  1-NN % (paper)   gap      violation/delta  rounds steps "
+        "active  seconds (earlier)",
+        flush=True,
     )
     for class_aware in (False, True):
         for delta in options.deltas:
@@ -148,14 +176,18 @@ def main():
                 print(
                     f"{delta:5.2f} {class_aware!s:5s} {len(model.components_):4d} ({rank:3d})    "
                     f"{error:5.2f} ({paper_error:4.2f})   "
-                    f"{certificate.relative_gap:.2e}  {certificate.violation:.2e}  {len(history['steps']):10d} "
-                    f"{int(history['steps'][-1]):5d} {int(history['active'][-1]):6d}  {taken:6.2f} ({earlier:4.1f})  "
+                    f"{certificate.relative_gap:.2e}  {certificate.violation:.2e}  "
+                    f"{len(history['steps']):10d} "
+                    f"{int(history['steps'][-1]):5d} {int(history['active'][-1]):6d}  "
+                    f"{taken:6.2f} ({earlier:4.1f})  "
                     f"{certificate.status}",
                     flush=True,
                 )
                 trace = " ".join(
                     f"{a:.0f}/{s:.0f}/{v:.1e}"
-                    for a, s, v in zip(*(history[k] for k in ("active", "steps", "violation")), strict=True)
+                    for a, s, v in zip(
+                        *(history[k] for k in ("active", "steps", "violation")), strict=True
+                    )
                 )
                 print(f"      active/steps/violation by round: {trace}", flush=True)
             except Exception:
@@ -164,7 +196,11 @@ def main():
         try:
             taken, result = fit_adding(X, options.deltas[0], add, device)
             steps, active = int(result.history["steps"][-1]), int(result.history["active"].max())
-            print(f"adding {add}: {taken:.2f} s, {result.n_iter + 1} rounds, {steps} steps, at most {active} active", flush=True)
+            print(
+                f"adding {add}: {taken:.2f} s, {result.n_iter + 1} rounds, {steps} steps, at most "
+                f"{active} active",
+                flush=True,
+            )
         except Exception:
             traceback.print_exc()
 

@@ -1,9 +1,11 @@
 """How many impostors should a point have?  FrobMetric with 3, 5, 10, 20 and "auto", judged on held-out training rows.
 
-    CONEMETRIC_DATA=... python benchmarks/impostor_rule.py [--datasets NAME ...] [--out impostor_rule.jsonl]
+    CONEMETRIC_DATA=... python benchmarks/impostor_rule.py [--datasets NAME ...] [--out
+    impostor_rule.jsonl]
 
-A fifth of the rows (of the official training part, where there is one) is held out; test rows are never seen. "letter, 560" and
-"usps, 560" are small samples, where a class is sparse and its neighbourhoods are invaded by others.
+A fifth of the rows (of the official training part, where there is one) is held out;
+test rows are never seen. "letter, 560" and "usps, 560" are small samples, where a class
+is sparse and its neighbourhoods are invaded by others.
 """
 
 import argparse
@@ -51,9 +53,18 @@ def measure(label, run):
     X, T = (prepare.transform(data.X[rows]) for rows in (train, held))
     for choice in (0, *CHOICES):
         metric = FrobMetric(n_impostors=choice, tol=1e-2).fit(X, data.y[train]) if choice else None
-        first, third = (100 * error for error in knn_error(metric, X, data.y[train], T, data.y[held], [1, 3]))
+        first, third = (
+            100 * error for error in knn_error(metric, X, data.y[train], T, data.y[held], [1, 3])
+        )
         found = len(metric.triplets_) / len(X) / 3 if choice else 0
-        yield {"set": label, "run": run, "choice": choice, "impostors": found, "error1": first, "error3": third}
+        yield {
+            "set": label,
+            "run": run,
+            "choice": choice,
+            "impostors": found,
+            "error1": first,
+            "error3": third,
+        }
 
 
 def main():
@@ -62,7 +73,11 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("impostor_rule.jsonl"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(f"{'':14s} k    {'Euclidean':>9s}", *(f"{choice!s:>6s}" for choice in CHOICES), "  impostors chosen")
+    print(
+        f"{'':14s} k    {'Euclidean':>9s}",
+        *(f"{choice!s:>6s}" for choice in CHOICES),
+        "  impostors chosen",
+    )
     for label in options.datasets:
         records = [record for run in range(SETS[label][2]) for record in measure(label, run)]
         with options.out.open("a") as file:
@@ -73,8 +88,15 @@ def main():
 def show(records):
     chosen = np.mean([record["impostors"] for record in records if record["choice"] == "auto"])
     for k in (1, 3):
-        means = [np.mean([r[f"error{k}"] for r in records if r["choice"] == choice]) for choice in (0, *CHOICES)]
-        print(f"{records[0]['set']:14s} {k}-NN {means[0]:9.2f}", *(f"{mean:6.2f}" for mean in means[1:]), f"  {chosen:.1f}")
+        means = [
+            np.mean([r[f"error{k}"] for r in records if r["choice"] == choice])
+            for choice in (0, *CHOICES)
+        ]
+        print(
+            f"{records[0]['set']:14s} {k}-NN {means[0]:9.2f}",
+            *(f"{mean:6.2f}" for mean in means[1:]),
+            f"  {chosen:.1f}",
+        )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
-"""How much the error on letter depends on the split: FrobMetric on random splits of the size the papers used.
+"""How much the error on letter depends on the split: FrobMetric on random splits of the
+size the papers used.
 
-    CONEMETRIC_DATA=... python benchmarks/letter_splits.py [--runs 10] [--jobs 1] [--passes 4] [--out letter.jsonl] [--boost]
+    CONEMETRIC_DATA=... python benchmarks/letter_splits.py [--runs 10] [--jobs 1]
+    [--passes 4] [--out letter.jsonl] [--boost]
 
-10,500 points train, 4,500 validate, 5,000 test; 3-NN. Run 0 is the split of the tables here (the last 5,000 rows test), the
-others are drawn from all 20,000 rows. A pass learns a metric from triplets found in the space of the passes before (the *MP* of
-the papers); each pass has its C chosen on validation, and so is the number of passes.
+10,500 points train, 4,500 validate, 5,000 test; 3-NN. Run 0 is the split of the tables
+here (the last 5,000 rows test), the others are drawn from all 20,000 rows. A pass
+learns a metric from triplets found in the space of the passes before (the *MP* of the
+papers); each pass has its C chosen on validation, and so is the number of passes.
 
-With --boost: logistic BoostMetrics of three passes on the first split instead, for many numbers of targets and impostors.
+With --boost: logistic BoostMetrics of three passes on the first split instead, for many
+numbers of targets and impostors.
 """
 
 import argparse
@@ -23,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from conemetric import BoostMetric, frobmetric_path
 from conemetric.datasets import load
 from conemetric.evaluation.knn import Split, evaluate, knn_error, official_split
-from conemetric.experiments.definition import ScaleFreeC
+from conemetric.reproduce.definition import ScaleFreeC
 
 GRID = ScaleFreeC(100, 300, 1e3, 3e3, 1e4, 3e4)
 PUBLISHED = 2.36
@@ -49,22 +53,34 @@ def measure(run, passes):
         spaces = [metric.transform(space) for space in spaces]
     best = min(range(len(errors)), key=lambda index: errors[index][0])
     validation, test = zip(*errors, strict=True)
-    return {"run": run, "validation": validation, "test": test, "passes": best, "chosen": test[best]}
+    return {
+        "run": run,
+        "validation": validation,
+        "test": test,
+        "passes": best,
+        "chosen": test[best],
+    }
 
 
 def _errors(metric, spaces, labels):
     """3-NN error in per cent on each part but the first, which is searched."""
     return [
-        100 * knn_error(metric, spaces[0], labels[0], space, label) for space, label in zip(spaces[1:], labels[1:], strict=True)
+        100 * knn_error(metric, spaces[0], labels[0], space, label)
+        for space, label in zip(spaces[1:], labels[1:], strict=True)
     ]
 
 
 def boosted(solver, n_targets, n_impostors):
     data = load("letter")
-    metric = BoostMetric(loss="logistic", solver=solver, n_passes=3, n_targets=n_targets, n_impostors=n_impostors)
+    metric = BoostMetric(
+        loss="logistic", solver=solver, n_passes=3, n_targets=n_targets, n_impostors=n_impostors
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # so small a v leaves the stop to validation
-        outcome = evaluate(metric, data.X, data.y, split(0), stages=(20, 50, 100, 200, 300, 400, 500))
+        # so small a v leaves the stop to validation
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        outcome = evaluate(
+            metric, data.X, data.y, split(0), stages=(20, 50, 100, 200, 300, 400, 500)
+        )
     errors = f"validation {100 * outcome.validation_error:.2f}, test {100 * outcome.test_error:.2f}"
     return f"{solver}, {n_targets} targets, {n_impostors} impostors: {errors} after {outcome.parameters['stage']} iterations"
 
@@ -80,12 +96,20 @@ def main():
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if options.boost:
         choices = itertools.product(("stagewise", "corrective"), (1, 2, 3, 5), (1, 2, 3, 5, 10))
-        for line in Parallel(options.jobs, return_as="generator")(delayed(boosted)(*choice) for choice in choices):
+        for line in Parallel(options.jobs, return_as="generator")(
+            delayed(boosted)(*choice) for choice in choices
+        ):
             print(line, flush=True)
         return
-    done = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
+    done = (
+        [json.loads(line) for line in options.out.read_text().splitlines()]
+        if options.out.exists()
+        else []
+    )
     todo = sorted(set(range(options.runs)) - {record["run"] for record in done})
-    for record in Parallel(options.jobs, return_as="generator_unordered")(delayed(measure)(run, options.passes) for run in todo):
+    for record in Parallel(options.jobs, return_as="generator_unordered")(
+        delayed(measure)(run, options.passes) for run in todo
+    ):
         done.append(record)
         with options.out.open("a") as file:
             file.write(json.dumps(record) + "\n")
@@ -93,10 +117,16 @@ def main():
     test = np.array([record["test"] for record in done])
     for index, errors in enumerate(test.T):
         name = "Euclidean" if index == 0 else f"{index} passes"
-        print(f"{name:10s} {errors.mean():.2f} ({errors.std(ddof=1):.2f}), from {errors.min():.2f} to {errors.max():.2f}")
+        print(
+            f"{name:10s} {errors.mean():.2f} ({errors.std(ddof=1):.2f}), from {errors.min():.2f} "
+            f"to {errors.max():.2f}"
+        )
     chosen = np.array([record["chosen"] for record in done])
     spread = chosen.std(ddof=1)
-    print(f"passes by validation {chosen.mean():.2f} ({spread:.2f}); {np.mean(chosen <= PUBLISHED):.0%} at or below {PUBLISHED}")
+    print(
+        f"passes by validation {chosen.mean():.2f} ({spread:.2f}); "
+        f"{np.mean(chosen <= PUBLISHED):.0%} at or below {PUBLISHED}"
+    )
 
 
 if __name__ == "__main__":

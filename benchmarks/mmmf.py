@@ -1,10 +1,13 @@
-"""Maximum-margin matrix factorisation of a synthetic rating matrix of the MovieLens-100K shape, beside soft-impute.
+"""Maximum-margin matrix factorisation of a synthetic rating matrix of the
+MovieLens-100K shape, beside soft-impute.
 
-1,000 x 1,700 ratings of a rank-10 preference with noise, 6 % observed, thumbs up or down; as many again held out for the test.
-Both methods have the nuclear norm as regulariser, so only the loss differs (hinge here, squares there), and both are tuned alike,
-by the hinge loss on a fifth of the observations: the weight over the same grid, relative to the spectral norm of the observations
-from which on either answers zero; and once more the weight together with a factor that stretches the answer, because both losses
-shrink it below the hinge's margin of one, squares more so.
+1,000 x 1,700 ratings of a rank-10 preference with noise, 6 % observed, thumbs up or
+down; as many again held out for the test. Both methods have the nuclear norm as
+regulariser, so only the loss differs (hinge here, squares there), and both are tuned
+alike, by the hinge loss on a fifth of the observations: the weight over the same grid,
+relative to the spectral norm of the observations from which on either answers zero; and
+once more the weight together with a factor that stretches the answer, because both
+losses shrink it below the hinge's margin of one, squares more so.
 
     python benchmarks/mmmf.py
 """
@@ -46,11 +49,15 @@ def mmmf(entries, signs, share, start=None):
 
 
 class SoftImpute:
-    """Minimiser of 1/2 ||observed residual||^2 + weight ||X||_* (Mazumder, Hastie & Tibshirani 2010); ``share`` as above."""
+    """Minimiser of 1/2 ||observed residual||^2 + weight ||X||_* (Mazumder, Hastie &
+    Tibshirani 2010); ``share`` as above.
+    """
 
     def __init__(self, entries, signs, share, start=None):
         weight = share * sparse.linalg.norm(observed(entries, signs), 2)
-        self.U, self.V = (start.U, start.V) if start else (np.zeros((SHAPE[0], 1)), np.zeros((SHAPE[1], 1)))
+        self.U, self.V = (
+            (start.U, start.V) if start else (np.zeros((SHAPE[0], 1)), np.zeros((SHAPE[1], 1)))
+        )
         for _ in range(MOST_STEPS):
             before = self.U @ self.V.T
             full = before + observed(entries, signs - self.decision_function(entries)).toarray()
@@ -70,7 +77,9 @@ def hinge(X, signs):
 
 
 def validation_losses(method, entries, signs):
-    """Per weight, down to past the best, the hinge loss on a fifth of the observations at each stretch (inf: not tried)."""
+    """Per weight, down to past the best, the hinge loss on a fifth of the observations
+    at each stretch (inf: not tried).
+    """
     cut = int(0.8 * len(signs))
     model, losses = None, np.full((len(WEIGHTS), len(STRETCHES)), np.inf)
     for i, share in enumerate(WEIGHTS):
@@ -85,7 +94,8 @@ def validation_losses(method, entries, signs):
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     entries, signs, test, truth = ratings(np.random.default_rng(0))
-    MaxMarginMatrixFactorization(1.0, tol=0.1).fit(np.array([[1, -1], [-1, 1]]))  # compile before timing
+    # compile before timing
+    MaxMarginMatrixFactorization(1.0, tol=0.1).fit(np.array([[1, -1], [-1, 1]]))
     began = time.perf_counter()
     for method in (mmmf, SoftImpute):
         losses = validation_losses(method, entries, signs)
@@ -96,14 +106,17 @@ def main():
             seconds = time.perf_counter() - started
             X = STRETCHES[j] * model.decision_function(test)
             print(
-                f"{method.__name__}, {label}: {WEIGHTS[i]:.3f} of the largest weight, stretch {STRETCHES[j]:.2f}: "
-                f"test hinge {hinge(X, truth):.4f}, wrong signs {100 * np.mean(np.sign(X) != truth):.2f} %, {seconds:.1f} s",
+                f"{method.__name__}, {label}: {WEIGHTS[i]:.3f} of the largest weight, stretch "
+                f"{STRETCHES[j]:.2f}: "
+                f"test hinge {hinge(X, truth):.4f}, wrong signs "
+                f"{100 * np.mean(np.sign(X) != truth):.2f} %, {seconds:.1f} s",
                 flush=True,
             )
             if method is mmmf:
                 c = model.certificate_
                 print(
-                    f"  rank {model.row_factors_.shape[1]}, objective {c.primal:.1f} >= optimum >= {c.dual:.1f}, "
+                    f"  rank {model.row_factors_.shape[1]}, objective {c.primal:.1f} >= optimum "
+                    f">= {c.dual:.1f}, "
                     f"certified relative gap {c.relative_gap:.1e}"
                 )
     print(f"{len(signs)} ratings, all in all {time.perf_counter() - began:.0f} s")

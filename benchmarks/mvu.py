@@ -1,9 +1,12 @@
-"""Maximum variance unfolding: time against n on Swiss rolls, and against exact MVU through CVXPY at n = 200.
+"""Maximum variance unfolding: time against n on Swiss rolls, and against exact MVU
+through CVXPY at n = 200.
 
-    python benchmarks/mvu.py [--sizes 250 500 1000 2000] [--cvxpy 200] [--data DIR] [--figure FILE]
+    python benchmarks/mvu.py [--sizes 250 500 1000 2000] [--cvxpy 200] [--data DIR]
+    [--figure FILE]
 
-Wall-clock seconds first, then processor seconds (of all threads), which a busy machine disturbs less.
-With --data DIR (holding frey.npz) the 1,965 Frey faces are timed too; the paper reports 131 s for them.
+Wall-clock seconds first, then processor seconds (of all threads), which a busy machine
+disturbs less. With --data DIR (holding frey.npz) the 1,965 Frey faces are timed too;
+the paper reports 131 s for them.
 """
 
 import argparse
@@ -43,17 +46,20 @@ def draw(sizes, seconds, path):
 def report(name, seconds, model):
     c = model.certificate_
     print(
-        f"{name:24} {seconds[0]:8.1f} s {seconds[1]:8.1f} s   objective {model.objective_:.6e}   gap {c.relative_gap:9.1e}   "
-        f"violation {c.violation:.1e}   {int(model.history_['evaluations'][-1]):6d} inner iterations   {c.status}",
+        f"{name:24} {seconds[0]:8.1f} s {seconds[1]:8.1f} s   objective {model.objective_:.6e}   "
+        f"gap {c.relative_gap:9.1e}   "
+        f"violation {c.violation:.1e}   {int(model.history_['evaluations'][-1]):6d} inner "
+        f"iterations   {c.status}",
         flush=True,
     )
 
 
 def exact_by_cvxpy(model, X, solver):
-    """Exact unfolding (edge lengths at most as in the data) by a general conic solver: (seconds, objective).
+    """Exact unfolding (edge lengths at most as in the data) by a general conic solver:
+    (seconds, objective).
 
-    Its dual, min b'u over u >= 0 with Lap(u) + t 11' - I psd, has a variable per edge instead of one per pair of points, and is
-    the faster form for SCS.
+    Its dual, min b'u over u >= 0 with Lap(u) + t 11' - I psd, has a variable per edge
+    instead of one per pair of points, and is the faster form for SCS.
     """
     import cvxpy
 
@@ -70,13 +76,22 @@ def exact_by_cvxpy(model, X, solver):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", type=int, nargs="*", default=[250, 500, 1000, 2000])
-    parser.add_argument("--cvxpy", type=int, default=200, help="points of the comparison with CVXPY; 0 leaves it out")
+    parser.add_argument(
+        "--cvxpy",
+        type=int,
+        default=200,
+        help="points of the comparison with CVXPY; 0 leaves it out",
+    )
     parser.add_argument("--solver", default="SCS")
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--figure", type=Path, help="draw the times of the Swiss rolls into this file")
+    parser.add_argument(
+        "--figure", type=Path, help="draw the times of the Swiss rolls into this file"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     MaximumVarianceUnfolding(tol=0.1).fit(make_swiss_roll(100, random_state=0)[0])  # compile
@@ -89,7 +104,11 @@ def main():
         draw(args.sizes, [seconds for seconds, _ in taken], args.figure)
     if args.data:
         model = MaximumVarianceUnfolding(n_neighbors=5, tol=args.tol)
-        report("Frey faces, n = 1965", timed(model.fit, np.load(args.data / "frey.npz")["X"].astype(np.float64)), model)
+        report(
+            "Frey faces, n = 1965",
+            timed(model.fit, np.load(args.data / "frey.npz")["X"].astype(np.float64)),
+            model,
+        )
     if args.cvxpy:
         X = make_swiss_roll(args.cvxpy, random_state=0)[0]
         model = MaximumVarianceUnfolding(sigma=np.inf, tol=args.tol)
@@ -98,7 +117,8 @@ def main():
         theirs, objective = exact_by_cvxpy(model, X, args.solver)
         ratio, difference = theirs[1] / ours[1], model.objective_ / objective - 1
         print(
-            f"CVXPY + {args.solver:16} {theirs[0]:8.1f} s {theirs[1]:8.1f} s   objective {objective:.6e}   {ratio:.0f} times, "
+            f"CVXPY + {args.solver:16} {theirs[0]:8.1f} s {theirs[1]:8.1f} s   objective "
+            f"{objective:.6e}   {ratio:.0f} times, "
             f"our objective {difference:+.1e}"
         )
 

@@ -1,8 +1,10 @@
-"""Nearest neighbours kept by NuMax, PCA and random projection at the same dimension (the paper's figure 9), on LFW pixels.
+"""Nearest neighbours kept by NuMax, PCA and random projection at the same dimension
+(the paper's figure 9), on LFW pixels.
 
     python benchmarks/numax_ann.py --data DIR --points 4000 --pool 4
 
-Images of 62 x 47 pixels, averaged over squares of ``pool`` pixels; no PCA anywhere before the embedding.
+Images of 62 x 47 pixels, averaged over squares of ``pool`` pixels; no PCA anywhere
+before the embedding.
 """
 
 import argparse
@@ -32,17 +34,29 @@ def main():
     X = images.reshape(len(images), 62 // p, p, 47 // p, p).mean((2, 4)).reshape(len(images), -1)
     X = X[np.random.default_rng(0).permutation(len(X))]
     queries, X = X[: options.queries], X[options.queries : options.queries + options.points]
-    print(f"{len(X)} points of {X.shape[1]} pixels, {len(queries)} queries; share of the k nearest kept, k =", *K)
+    print(
+        f"{len(X)} points of {X.shape[1]} pixels, {len(queries)} queries; share of the k nearest "
+        "kept, k =",
+        *K,
+    )
     for delta in options.deltas:
         began = time.perf_counter()
         numax = NuMax(delta).fit(X)
         seconds = time.perf_counter() - began
         rank, c = len(numax.components_), numax.certificate_
-        print(f"delta {delta}: rank {rank}, {seconds:.1f} s, gap {c.relative_gap:.1e}, violation {c.violation:.1e}, {c.status}")
+        print(
+            f"delta {delta}: rank {rank}, {seconds:.1f} s, gap {c.relative_gap:.1e}, violation "
+            f"{c.violation:.1e}, {c.status}"
+        )
         embeddings = {"NuMax": numax, **baselines(X, rank)}
         for name, curve in neighbour_curves(embeddings, X, queries, K).items():
             worst = isometry_constant(embeddings[name], X).worst
-            print(f"  {name:18s}", *(f"{value:.3f}" for value in curve), f"  isometry constant {worst:.3f}", flush=True)
+            print(
+                f"  {name:18s}",
+                *(f"{value:.3f}" for value in curve),
+                f"  isometry constant {worst:.3f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

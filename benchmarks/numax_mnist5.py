@@ -2,8 +2,9 @@
 
     python benchmarks/numax_mnist5.py --data DIR --secants 50000 [--device cuda]
 
-Plain NuMax is ADMM on all the secants given (factorised up to a limit, conjugate gradients above). Both stop at the same
-certified gap and violation; their traces are compared.
+Plain NuMax is ADMM on all the secants given (factorised up to a limit, conjugate
+gradients above). Both stop at the same certified gap and violation; their traces are
+compared.
 """
 
 import argparse
@@ -45,9 +46,13 @@ def main():
         began = time.perf_counter()
         plain = ADMM(tol=options.tol).solve(problem.restrict(problem.secants.sample(m, None)))
         direct = time.perf_counter() - began
-        difference = abs(ours.certificate.primal - plain.certificate.primal) / plain.certificate.primal
+        difference = (
+            abs(ours.certificate.primal - plain.certificate.primal) / plain.certificate.primal
+        )
         active = int(ours.history["active"][-1])
-        print(f"{direct:9.1f}  {direct / generation:5.1f}  {active:6d}  {difference:.1e}", flush=True)
+        print(
+            f"{direct:9.1f}  {direct / generation:5.1f}  {active:6d}  {difference:.1e}", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""NuMax on MNIST with its exhaustive scans on the CPU: seconds, peak memory, rank and certificate, with a progress bar.
+"""NuMax on MNIST with its exhaustive scans on the CPU: seconds, peak memory, rank and
+certificate, with a progress bar.
 
 python benchmarks/numax_mnist_cpu.py --data DIR --delta 0.4                    (all 60,000 points: 1.8 billion secants)
 python benchmarks/numax_mnist_cpu.py --data DIR --delta 0.4 --points 5000
@@ -21,7 +22,12 @@ def load(folder, points):
     with np.load(Path(folder) / "mnist.npz") as file:
         X, y, n_train = file["X"], file["y"].astype(np.int64), int(file["n_train"])
     X = X.reshape(-1, 28, 28)[:, 4:24, 4:24].reshape(len(X), 400)
-    return X[:n_train][:points].astype(np.float32) / 255, y[:n_train][:points], X[n_train:].astype(np.float32) / 255, y[n_train:]
+    return (
+        X[:n_train][:points].astype(np.float32) / 255,
+        y[:n_train][:points],
+        X[n_train:].astype(np.float32) / 255,
+        y[n_train:],
+    )
 
 
 def one_nn_error(Z, y, Z_test, y_test, block=500):
@@ -41,7 +47,11 @@ def main():
     parser.add_argument("--class-aware", action="store_true")
     options = parser.parse_args()
     X, y, X_test, y_test = load(options.data, options.points)
-    columns = TextColumn("round {task.completed:.0f}"), TextColumn("{task.fields[state]}"), TimeElapsedColumn()
+    columns = (
+        TextColumn("round {task.completed:.0f}"),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns) as bar:
         task = bar.add_task("", state="", total=None)
 
@@ -56,13 +66,18 @@ def main():
         seconds = time.perf_counter() - began
     history, certificate = model.history_, model.certificate_
     print("round  seconds  active  steps  trace     bound     worst violation / delta")
-    for row in zip(*(history[name] for name in ("seconds", "active", "steps", "primal", "dual", "violation")), strict=True):
+    for row in zip(
+        *(history[name] for name in ("seconds", "active", "steps", "primal", "dual", "violation")),
+        strict=True,
+    ):
         print("       {:7.1f} {:7.0f} {:6.0f}  {:8.4f}  {:8.4f}  {:.2e}".format(*row))
     error = one_nn_error(model.transform(X), y, model.transform(X_test), y_test)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
-        f"{len(X):,} points, {len(X) * (len(X) - 1) // 2:,} secants, delta {options.delta}: {seconds:.1f} s, peak {peak:.2f} GB, "
-        f"rank {len(model.components_)}, 1-NN error {error:.2f} %, gap {certificate.relative_gap:.1e}, "
+        f"{len(X):,} points, {len(X) * (len(X) - 1) // 2:,} secants, delta {options.delta}: "
+        f"{seconds:.1f} s, peak {peak:.2f} GB, "
+        f"rank {len(model.components_)}, 1-NN error {error:.2f} %, gap "
+        f"{certificate.relative_gap:.1e}, "
         f"worst violation {certificate.violation:.1e} delta, {certificate.status}"
     )
 

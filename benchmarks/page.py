@@ -1,10 +1,12 @@
-"""Puts measured tables and figures into docs/benchmarks.md, between the marks ``<!-- table NAME -->`` and ``<!-- end -->``.
+"""Puts measured tables and figures into docs/benchmarks.md, between the marks ``<!--
+table NAME -->`` and ``<!-- end -->``.
 
     python benchmarks/page.py [--reproduce reproduce] [--peers peers.json]
 
-NAME is an experiment whose CSV (and figure) lies in --reproduce, or "peers QUANTITY" (a key of QUANTITIES; "small QUANTITY" for
-the small sets) of --peers, whose records are copied to docs/benchmarks/peers.json and drawn in docs/figures/peers.png. Tables
-without new results are left as they are.
+NAME is an experiment whose CSV (and figure) lies in --reproduce, or "peers QUANTITY" (a
+key of QUANTITIES; "small QUANTITY" for the small sets) of --peers, whose records are
+copied to docs/benchmarks/peers.json and drawn in docs/figures/peers.png. Tables without
+new results are left as they are.
 """
 
 import argparse
@@ -25,15 +27,24 @@ def number(mean, std=None):
 
 
 def experiment_table(path):
-    """A row per method, a column per data set: ours, and where there is one, the published number and the verdict."""
+    """A row per method, a column per data set: ours, and where there is one, the
+    published number and the verdict.
+    """
     with path.open() as file:
         rows = list(csv.DictReader(file))
     cells, runs = {}, {}
     for row in rows:
-        theirs = f" / {number(row['published'], row['published_std'])} {row['verdict']}" if row["published"] else ""
+        theirs = (
+            f" / {number(row['published'], row['published_std'])} {row['verdict']}"
+            if row["published"]
+            else ""
+        )
         cells[row["method"], row["dataset"]] = number(row["mean"], row["std"]) + theirs
         runs.setdefault(row["dataset"], set()).add(int(row["runs"]))
-    counts = [" to ".join(str(count) for count in sorted({min(seen), max(seen)})) for seen in runs.values()]
+    counts = [
+        " to ".join(str(count) for count in sorted({min(seen), max(seen)}))
+        for seen in runs.values()
+    ]
     variants = [name.partition(":")[2] for name in runs]
     shared = all(variants) and len({name.partition(":")[0] for name in runs}) == 1
     lines = [["", *(variants if shared else runs)], ["---"] * (len(runs) + 1), ["runs", *counts]]
@@ -52,7 +63,13 @@ def error_cell(row):
 
 
 def ratio_cell(row):
-    return "" if "rival" not in row else f"{short(row['ratio'])} ({row['rival']})" if row["ratio"] else "none"
+    return (
+        ""
+        if "rival" not in row
+        else f"{short(row['ratio'])} ({row['rival']})"
+        if row["ratio"]
+        else "none"
+    )
 
 
 QUANTITIES = {
@@ -73,16 +90,32 @@ def peers_table(peers, name):
         cells = []
         for key in sets:
             row = rows[key].get(method, {"splits": 0, "failure": ""}) | {"planned": SETS[key][3]}
-            cells.append(QUANTITIES[quantity](row) if row["splits"] else row["failure"][:40] if quantity == "error" else "")
+            cells.append(
+                QUANTITIES[quantity](row)
+                if row["splits"]
+                else row["failure"][:40]
+                if quantity == "error"
+                else ""
+            )
         if any(cells):
             lines.append([f"**{method}**" if method in OURS else method, *cells])
     return ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def label_points(axes, points):
-    """Write its name beside each of ``points`` = [(x, y, name, text style)], in the nearest place where nothing stands yet."""
-    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in (axes.transData.transform(point[:2]) for point in points)]
-    places = [(dx, dy) for dx in (5, 10, 0, -5, -10) for dy in (0, 5, -5, 10, -10, 16, -16, 22, -22) if dx or abs(dy) > 4]
+    """Write its name beside each of ``points`` = [(x, y, name, text style)], in the
+    nearest place where nothing stands yet.
+    """
+    taken = [
+        (x - 7, y - 7, x + 7, y + 7)
+        for x, y in (axes.transData.transform(point[:2]) for point in points)
+    ]
+    places = [
+        (dx, dy)
+        for dx in (5, 10, 0, -5, -10)
+        for dy in (0, 5, -5, 10, -10, 16, -16, 22, -22)
+        if dx or abs(dy) > 4
+    ]
     places.sort(key=lambda place: place[0] ** 2 + place[1] ** 2)
     frame = axes.get_window_extent()
     for x, y, name, style in points:
@@ -92,10 +125,17 @@ def label_points(axes, points):
                 "ha": ("right", "center", "left")[int(np.sign(dx)) + 1],
                 "va": ("top", "center", "bottom")[int(np.sign(dy)) + 1],
             }
-            note = axes.annotate(name, (x, y), (dx, dy), textcoords="offset points", **sides, **style)
+            note = axes.annotate(
+                name, (x, y), (dx, dy), textcoords="offset points", **sides, **style
+            )
             box = note.get_window_extent()
-            outside = not (frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 and box.y1 < frame.y1)
-            hits = sum(box.x0 < right and left < box.x1 and box.y0 < top and low < box.y1 for left, low, right, top in taken)
+            outside = not (
+                frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 and box.y1 < frame.y1
+            )
+            hits = sum(
+                box.x0 < right and left < box.x1 and box.y0 < top and low < box.y1
+                for left, low, right, top in taken
+            )
             crowded.append((hits + 10 * outside, len(crowded), note, box))
             if not crowded[-1][0]:
                 break
@@ -107,23 +147,37 @@ def label_points(axes, points):
 
 
 def draw_peers(peers, path):
-    """Error against processor time, a panel per data set; a mark is hollow where the method has not done all splits."""
+    """Error against processor time, a panel per data set; a mark is hollow where the
+    method has not done all splits.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
-    looks = {"metric-learn": ("o", "tab:blue"), "pyDML": ("s", "tab:green"), "scikit-learn": ("^", "tab:orange")}
-    names = [name for name in SETS if " small" not in name and any(record["dataset"] == name for record in peers)]
+    looks = {
+        "metric-learn": ("o", "tab:blue"),
+        "pyDML": ("s", "tab:green"),
+        "scikit-learn": ("^", "tab:orange"),
+    }
+    names = [
+        name
+        for name in SETS
+        if " small" not in name and any(record["dataset"] == name for record in peers)
+    ]
     n_rows = -(-len(names) // 3)
-    figure, panels = plt.subplots(n_rows, 3, figsize=(15, 4.5 * n_rows), layout="constrained", squeeze=False)
+    figure, panels = plt.subplots(
+        n_rows, 3, figsize=(15, 4.5 * n_rows), layout="constrained", squeeze=False
+    )
     legend, points = {}, {}
     for axes, name in zip(panels.flat, names, strict=False):
         points[axes] = []
         for method, row in summary([r for r in peers if r["dataset"] == name]).items():
             if method == "Euclidean":
-                legend["Euclidean distance"] = axes.axhline(row["error"], color="0.6", linestyle=":", linewidth=1)
+                legend["Euclidean distance"] = axes.axhline(
+                    row["error"], color="0.6", linestyle=":", linewidth=1
+                )
             elif row["splits"]:
                 library, _, short = method.partition(" ")
                 marker, colour = looks.get(library, ("D", "0.4"))
@@ -135,11 +189,25 @@ def draw_peers(peers, path):
                     library, short = "closed form", method
                 size = 110 if method in OURS else 28
                 face = colour if row["splits"] == SETS[name][3] else "white"
-                mark = axes.scatter(row["seconds"], row["error"], size, facecolor=face, edgecolor=colour, marker=marker, zorder=3)
+                mark = axes.scatter(
+                    row["seconds"],
+                    row["error"],
+                    size,
+                    facecolor=face,
+                    edgecolor=colour,
+                    marker=marker,
+                    zorder=3,
+                )
                 if face == colour:
                     legend[library] = mark
                 points[axes].append((row["seconds"], row["error"], short, style))
-        axes.set(title=name, xscale="log", yscale="log", xlabel="processor seconds of a fit", ylabel="3-NN error, %")
+        axes.set(
+            title=name,
+            xscale="log",
+            yscale="log",
+            xlabel="processor seconds of a fit",
+            ylabel="3-NN error, %",
+        )
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.yaxis.set_minor_locator(NullLocator())
@@ -147,7 +215,9 @@ def draw_peers(peers, path):
         axes.grid(alpha=0.25)
     for axes in panels.flat[len(names) :]:
         axes.set_axis_off()
-    figure.legend(legend.values(), legend.keys(), loc="outside upper center", ncols=len(legend), frameon=False)
+    figure.legend(
+        legend.values(), legend.keys(), loc="outside upper center", ncols=len(legend), frameon=False
+    )
     figure.canvas.draw()  # places depend on the layout
     for axes in points:
         label_points(axes, points[axes])
@@ -179,7 +249,9 @@ def main():
         body = "\n" + "\n".join(lines) + "\n" if lines else old
         return f"<!-- table {name} -->{body}<!-- end -->"
 
-    page.write_text(re.sub(r"<!-- table (.+?) -->(.*?)<!-- end -->", fill, page.read_text(), flags=re.DOTALL))
+    page.write_text(
+        re.sub(r"<!-- table (.+?) -->(.*?)<!-- end -->", fill, page.read_text(), flags=re.DOTALL)
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
-"""Fits one method on every data file of a folder and says what it took; runs inside the peer's own environment.
+"""Fits one method on every data file of a folder and says what it took; runs inside the
+peer's own environment.
 
     python peer_worker.py METHOD FOLDER BUDGET
 
-FOLDER holds data0.npz, data1.npz ... with X and y; the linear maps go to components0.npz ... beside them. Appends one JSON line
-per fit to results.jsonl in FOLDER: seconds of processor time over all threads (which a busy machine distorts least) and peak
-memory in MiB above what the process holds when the fit begins, imports and data included. Every method is first fitted once on 60
-rows, so that nobody pays for compilation. No fit begins after BUDGET processor seconds spent in fits, or gets more than 8 GiB.
+FOLDER holds data0.npz, data1.npz ... with X and y; the linear maps go to
+components0.npz ... beside them. Appends one JSON line per fit to results.jsonl in
+FOLDER: seconds of processor time over all threads (which a busy machine distorts least)
+and peak memory in MiB above what the process holds when the fit begins, imports and
+data included. Every method is first fitted once on 60 rows, so that nobody pays for
+compilation. No fit begins after BUDGET processor seconds spent in fits, or gets more
+than 8 GiB.
 """
 
 import contextlib
@@ -24,7 +28,9 @@ MEMORY = 8  # GiB of address space, so that a method that needs more fails inste
 
 
 def geometric_mean(X, y, seed=0):
-    """GMML (Zadeh, Hosseini & Sra 2016), in closed form: the geometric mean of S^-1 and D of random pairs; returns L'."""
+    """GMML (Zadeh, Hosseini & Sra 2016), in closed form: the geometric mean of S^-1 and
+    D of random pairs; returns L'.
+    """
     rng = np.random.default_rng(seed)
     n_classes = len(np.unique(y))
     a, b = rng.integers(0, len(X), (2, 40 * n_classes * (n_classes - 1) + 1000))
@@ -96,7 +102,8 @@ METHODS = {
     "metric-learn NCA": metric_learn("NCA", random_state=0),
     "metric-learn LSML": metric_learn("LSML_Supervised", random_state=0),
     "metric-learn MMC": metric_learn("MMC_Supervised", random_state=0),
-    # its default balance of 0.5 makes the graphical lasso indefinite; 1e-5 is the largest power of ten that runs on all sets here
+    # its default balance of 0.5 makes the graphical lasso indefinite; 1e-5 is the
+    # largest power of ten that runs on all sets here
     "metric-learn SDML": metric_learn("SDML_Supervised", random_state=0, balance_param=1e-5),
     "pyDML LMNN": pydml("LMNN"),
     "pyDML NCA": pydml("NCA"),
@@ -106,13 +113,17 @@ METHODS = {
 
 
 def memory(key):
-    """MiB of a line of /proc/self/status: VmRSS now, or VmHWM, the most since the last call of `settle`."""
+    """MiB of a line of /proc/self/status: VmRSS now, or VmHWM, the most since the last
+    call of `settle`.
+    """
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(key)) / 1024
 
 
 def settle():
-    """Give back what is free, and let the high-water mark of memory begin anew; says where it begins."""
+    """Give back what is free, and let the high-water mark of memory begin anew; says
+    where it begins.
+    """
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
@@ -145,7 +156,9 @@ def main():
             with np.load(folder / f"data{run}.npz") as data:
                 X, y = data["X"], data["y"]
             if run == 0:
-                rows = np.concatenate([np.flatnonzero(y == label)[:12] for label in np.unique(y)[:5]])
+                rows = np.concatenate(
+                    [np.flatnonzero(y == label)[:12] for label in np.unique(y)[:5]]
+                )
                 with contextlib.suppress(Exception):  # what fails on 60 rows may do on all
                     fit(X[rows], y[rows])
                 results.write('{"ready": true}\n')

@@ -1,11 +1,14 @@
-"""Our metrics beside everyone else's: same data, same split, same 3-NN, each peer in its own virtual environment.
+"""Our metrics beside everyone else's: same data, same split, same 3-NN, each peer in
+its own virtual environment.
 
-    python benchmarks/peers.py [--datasets iris digits ...] [--methods ...] [--out peers.json] [--limit 300] [--budget 120]
+    python benchmarks/peers.py [--datasets iris digits ...] [--methods ...] [--out
+    peers.json] [--limit 300] [--budget 120]
 
-Environments are made once, with pip, under --environments. Results already in --out are kept; delete the file to start anew.
-Times are processor seconds on one thread; no fit may take more than --limit of them, and a method that has spent --budget on a
-data set starts no further split of it. The last column says, for each peer, how much less our fastest method takes whose error is
-no higher on the splits that the peer has finished.
+Environments are made once, with pip, under --environments. Results already in --out are
+kept; delete the file to start anew. Times are processor seconds on one thread; no fit
+may take more than --limit of them, and a method that has spent --budget on a data set
+starts no further split of it. The last column says, for each peer, how much less our
+fastest method takes whose error is no higher on the splits that the peer has finished.
 """
 
 import argparse
@@ -28,7 +31,8 @@ WORKER = Path(__file__).with_name("peer_worker.py")
 # method or its first word: (interpreter wanted, one pip install after the other)
 ENVIRONMENTS = {
     "metric-learn": ("python3", [["metric-learn==0.7.0", "scikit-learn==1.7.*"]]),
-    "metric-learn SDML": ("python3", [["metric-learn==0.7.0", "scikit-learn==1.4.*"]]),  # calls what later ones do not have
+    # calls what later ones do not have
+    "metric-learn SDML": ("python3", [["metric-learn==0.7.0", "scikit-learn==1.4.*"]]),
     "pyDML": (
         "python3.10",
         [
@@ -37,9 +41,17 @@ ENVIRONMENTS = {
         ],
     ),
 }
-OURS = ("FrobMetric", "FrobMetric, gap 0.1", "BoostMetric", "BoostMetric, 50 rounds", "DMLEig", "LMNNEig")
+OURS = (
+    "FrobMetric",
+    "FrobMetric, gap 0.1",
+    "BoostMetric",
+    "BoostMetric, 50 rounds",
+    "DMLEig",
+    "LMNNEig",
+)
 UNSUPERVISED = ("Euclidean", "PCA")
-# name: (preparation, training rows, test rows, splits); "small" has so few rows, classes and dimensions that every peer finishes
+# name: (preparation, training rows, test rows, splits); "small" has so few rows,
+# classes and dimensions that every peer finishes
 SMALL_CLASSES = 10
 SETS = {
     "iris": ({"standardise": True}, None, None, 10),
@@ -64,7 +76,9 @@ def interpreter(method, folder):
     python = home / "bin" / "python"
     ready = home / "ready"
     if not ready.exists():
-        subprocess.run([shutil.which(wanted) or sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+        subprocess.run(
+            [shutil.which(wanted) or sys.executable, "-m", "venv", "--clear", str(home)], check=True
+        )
         for packages in installs:
             subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
         ready.touch()
@@ -92,9 +106,18 @@ def processor_seconds(pid):
 
 
 def watched(command, results, limit):
-    """Run ``command`` and yield the lines it appends to ``results``; a fit that takes more than ``limit`` seconds ends it."""
-    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    process = subprocess.Popen(command, env={**os.environ, **one_thread}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """Run ``command`` and yield the lines it appends to ``results``; a fit that takes
+    more than ``limit`` seconds ends it.
+    """
+    one_thread = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    )
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **one_thread},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     n_read, began = 0, 0.0
     try:
         while True:
@@ -142,21 +165,39 @@ def measure(method, name, first, environments, options):
 
 
 def summary(records):
-    """For each method of one data set its splits, means over these, standard error of the error, failure, and for a supervised
+    """For each method of one data set its splits, means over these, standard error of
+    the error, failure, and for a supervised
     peer our fastest method whose mean error is no higher on the splits that the peer has finished, with the ratio of times."""
     rows = {}
     for method in METHODS:
         group = [r for r in records if r["method"] == method]
         done = {r["run"]: r for r in group if "seconds" in r}
-        row = {"splits": len(done), "failure": next((r["failure"] for r in group if "failure" in r), None)}
+        row = {
+            "splits": len(done),
+            "failure": next((r["failure"] for r in group if "failure" in r), None),
+        }
         if done:
-            row |= {key: np.mean([r[key] for r in done.values()]) for key in ("error", "seconds", "peak_mib")}
-            row["spread"] = np.std([r["error"] for r in done.values()], ddof=1) / np.sqrt(len(done)) if len(done) > 1 else 0.0
+            row |= {
+                key: np.mean([r[key] for r in done.values()])
+                for key in ("error", "seconds", "peak_mib")
+            }
+            row["spread"] = (
+                np.std([r["error"] for r in done.values()], ddof=1) / np.sqrt(len(done))
+                if len(done) > 1
+                else 0.0
+            )
         if done and method not in OURS and method not in UNSUPERVISED:
             rivals = [(np.inf, "none")]
             for name in OURS:
-                same = [r for r in records if r["method"] == name and r["run"] in done and "seconds" in r]
-                if len(same) == len(done) and np.mean([r["error"] for r in same]) <= row["error"] + 1e-9:
+                same = [
+                    r
+                    for r in records
+                    if r["method"] == name and r["run"] in done and "seconds" in r
+                ]
+                if (
+                    len(same) == len(done)
+                    and np.mean([r["error"] for r in same]) <= row["error"] + 1e-9
+                ):
                     rivals.append((np.mean([r["seconds"] for r in same]), name))
             seconds, row["rival"] = min(rivals)
             row["ratio"] = row["seconds"] / seconds
@@ -167,7 +208,10 @@ def summary(records):
 
 def report(results):
     for name in dict.fromkeys(record["dataset"] for record in results):
-        print(f"\n{name}\n{'method':24s} splits {'error %':>15s} {'CPU s':>9s} {'MiB':>7s}  our fastest at no higher error")
+        print(
+            f"\n{name}\n{'method':24s} splits {'error %':>15s} {'CPU s':>9s} {'MiB':>7s}  our "
+            "fastest at no higher error"
+        )
         for method, row in summary([r for r in results if r["dataset"] == name]).items():
             line = f"{method:24s} {row['splits']:6d}"
             if row["splits"]:
@@ -192,17 +236,29 @@ def main():
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--out", type=Path, default=Path("peers.json"))
     parser.add_argument("--environments", type=Path, default=Path("peer-environments"))
-    parser.add_argument("--limit", type=int, default=300, help="processor seconds after which a fit is given up")
-    parser.add_argument("--budget", type=int, default=120, help="processor seconds after which no further split begins")
+    parser.add_argument(
+        "--limit", type=int, default=300, help="processor seconds after which a fit is given up"
+    )
+    parser.add_argument(
+        "--budget",
+        type=int,
+        default=120,
+        help="processor seconds after which no further split begins",
+    )
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else []
     for name in options.datasets:
         for method in options.methods:
             group = [r for r in results if (r["dataset"], r["method"]) == (name, method)]
-            if any("failure" in r for r in group) or sum(r["seconds"] for r in group) >= options.budget:
+            if (
+                any("failure" in r for r in group)
+                or sum(r["seconds"] for r in group) >= options.budget
+            ):
                 continue
             if len(group) < SETS[name][3]:
-                for record in measure(method, name, len(group), options.environments.absolute(), options):
+                for record in measure(
+                    method, name, len(group), options.environments.absolute(), options
+                ):
                     results.append({"dataset": name, "method": method, "run": len(group), **record})
                     group.append(results[-1])
                     write(results, options.out)

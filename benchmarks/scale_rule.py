@@ -1,6 +1,7 @@
 """Which constant kappa should C = "scale" use?  C = kappa / s^4, s^2 = mean squared impostor distance.
 
-Prints, for every data set at hand, validation and test 3-NN error (and 1-NN) for a path of kappas, averaged over splits.
+Prints, for every data set at hand, validation and test 3-NN error (and 1-NN) for a path
+of kappas, averaged over splits.
 
     python benchmarks/scale_rule.py [--out results.jsonl] [--datasets NAME ...]
 """
@@ -66,7 +67,11 @@ def path(split, X, y, prepare):
             "triplets": len(triplets),
             "seconds": seconds,
             "n_iter": n_iter,
-            **{f"{part}{k}": errors[p][i] for p, part in enumerate(("validation", "test")) for i, k in enumerate((1, 3))},
+            **{
+                f"{part}{k}": errors[p][i]
+                for p, part in enumerate(("validation", "test"))
+                for i, k in enumerate((1, 3))
+            },
         }
 
 
@@ -83,15 +88,27 @@ def main():
         n = len(data.X)
         for run, split in enumerate(random_splits(n, n_runs=runs)):
             if limit is not None and limit < n:
-                split = Split(*(rows[: len(rows) * limit // n] for rows in (split.train, split.validation, split.test)))
+                split = Split(
+                    *(
+                        rows[: len(rows) * limit // n]
+                        for rows in (split.train, split.validation, split.test)
+                    )
+                )
             for record in path(split, data.X, data.y, prepare):
                 records.append({"dataset": name, "run": run, **record})
                 with options.out.open("a") as file:
                     file.write(json.dumps(records[-1]) + "\n")
         own = [record for record in records if record["dataset"] == name]
         for kind in ("validation3", "test3", "test1"):
-            values = [np.mean([r[kind] for r in own if r["kappa"] == kappa]) * 100 for kappa in [None, *KAPPAS]]
-            print(f"{name:22s} D={own[0]['features']:4d} {kind:12s}", *(f"{value:6.2f}" for value in values), flush=True)
+            values = [
+                np.mean([r[kind] for r in own if r["kappa"] == kappa]) * 100
+                for kappa in [None, *KAPPAS]
+            ]
+            print(
+                f"{name:22s} D={own[0]['features']:4d} {kind:12s}",
+                *(f"{value:6.2f}" for value in values),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

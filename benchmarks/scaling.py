@@ -1,8 +1,11 @@
-"""How a fit grows with points, triplets and dimensions: each varied alone, the others fixed, on Gaussian classes.
+"""How a fit grows with points, triplets and dimensions: each varied alone, the others
+fixed, on Gaussian classes.
 
-    python benchmarks/scaling.py [--methods FrobMetric BoostMetric ...] [--out scaling.json]
+    python benchmarks/scaling.py [--methods FrobMetric BoostMetric ...] [--out
+    scaling.json]
 
-Prints seconds, peak memory and iterations, and the exponent of a power law fitted to the times.
+Prints seconds, peak memory and iterations, and the exponent of a power law fitted to
+the times.
 """
 
 import argparse
@@ -17,11 +20,17 @@ import numpy as np
 import conemetric
 
 BASE = {"n": 2000, "D": 50, "impostors": 3}
-VARIED = {"n": (500, 1000, 2000, 4000, 8000), "impostors": (1, 3, 10, 30), "D": (10, 50, 100, 200, 400)}
+VARIED = {
+    "n": (500, 1000, 2000, 4000, 8000),
+    "impostors": (1, 3, 10, 30),
+    "D": (10, 50, 100, 200, 400),
+}
 
 
 def classes(n, D, seed=0):
-    """Ten overlapping Gaussian classes in D dimensions, the differences between them in a few of these."""
+    """Ten overlapping Gaussian classes in D dimensions, the differences between them in
+    a few of these.
+    """
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 10, n)
     centres = np.zeros((10, D))
@@ -60,7 +69,8 @@ def main():
                 records.append(record)
                 times.append(record["seconds"])
                 print(
-                    f"{method:14s} {name:>9s} = {value:<6d} {record['seconds']:9.3f} s {record['peak_mib']:8.0f} MiB "
+                    f"{method:14s} {name:>9s} = {value:<6d} {record['seconds']:9.3f} s "
+                    f"{record['peak_mib']:8.0f} MiB "
                     f"{record['n_iter']:5d} iterations",
                     flush=True,
                 )

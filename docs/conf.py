@@ -1,4 +1,6 @@
-"""How the documentation is built: ``python -m pip install '.[docs]' && sphinx-build -W docs docs/_build``."""
+"""How the documentation is built: ``python -m pip install '.[docs]' && sphinx-build -W
+docs docs/_build``.
+"""
 
 import matplotlib
 
@@ -9,7 +11,13 @@ matplotlib.use("Agg")
 project = "conemetric"
 author = "The conemetric developers"
 version = release = conemetric.__version__
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "myst_parser", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"conemetric {release}"

@@ -2,8 +2,9 @@
 Compressive sensing of a moving blob
 ====================================
 
-A Gaussian blob at any place of a 16 x 16 image is measured by a few linear functionals and found again by manifold iterative
-pursuit. The measurements are learned by NuMax on the blobs centred at even pixels and tested on the others, against random ones.
+A Gaussian blob at any place of a 16 x 16 image is measured by a few linear functionals
+and found again by manifold iterative pursuit. The measurements are learned by NuMax on
+the blobs centred at even pixels and tested on the others, against random ones.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +30,8 @@ for axis, snr_db in zip(axes, (20, 6), strict=True):
             errors[name].append(np.mean((found - images[test]) ** 2) / np.mean(images[test] ** 2))
     for name, values in errors.items():
         print(
-            f"SNR {snr_db:2d} dB {name:7s}", *(f"M={rank}: {value:.4f}" for rank, value in zip(path.ranks, values, strict=True))
+            f"SNR {snr_db:2d} dB {name:7s}",
+            *(f"M={rank}: {value:.4f}" for rank, value in zip(path.ranks, values, strict=True)),
         )
         axis.semilogy(path.ranks, np.maximum(values, 1e-6), "o-", label=name)
     axis.set(xlabel="measurements M", title=f"{snr_db} dB")

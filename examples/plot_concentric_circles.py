@@ -2,8 +2,9 @@
 Concentric circles: PCA, LDA and BoostMetric
 ============================================
 
-Four classes lie on concentric circles in two of ten dimensions; the other eight are noise. PCA follows the noise, LDA sees class
-means that coincide, and BoostMetric finds the plane: its two leading eigenvalues carry nearly all of the trace (Figure 1 of Shen
+Four classes lie on concentric circles in two of ten dimensions; the other eight are
+noise. PCA follows the noise, LDA sees class means that coincide, and BoostMetric finds
+the plane: its two leading eigenvalues carry nearly all of the trace (Figure 1 of Shen
 et al., 2012).
 """
 
@@ -24,17 +25,25 @@ rng = np.random.default_rng(0)
 y = np.repeat(np.arange(4), 250)
 angle = rng.uniform(0, 2 * np.pi, len(y))
 radius = 1.0 + y + 0.1 * rng.normal(size=len(y))
-X = np.hstack([radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]), 4 * rng.normal(size=(len(y), 8))])
+X = np.hstack(
+    [
+        radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]),
+        4 * rng.normal(size=(len(y), 8)),
+    ]
+)
 
-# %%
-# 9,000 triplets (three targets and three impostors for each of the 1,000 points), exponential loss, stage-wise. With so small a v
-# the number of iterations is what regularises, so that not reaching the optimum is meant.
+# %% 9,000 triplets (three targets and three impostors for each of the 1,000 points),
+# exponential loss, stage-wise. With so small a v the number of iterations is what
+# regularises, so that not reaching the optimum is meant.
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", ConvergenceWarning)
     metric = BoostMetric(max_iter=100).fit(X, y)
 eigenvalues = (metric.components_**2).sum(axis=1)
-print(f"{len(metric.triplets_)} triplets; eigenvalues over their sum:", np.round(eigenvalues / eigenvalues.sum(), 3))
+print(
+    f"{len(metric.triplets_)} triplets; eigenvalues over their sum:",
+    np.round(eigenvalues / eigenvalues.sum(), 3),
+)
 print(f"share of the two leading ones: {eigenvalues[:2].sum() / eigenvalues.sum():.1%}")
 
 # %%

@@ -24,7 +24,10 @@ def error(train, test):
     return 1 - KNeighborsClassifier(3).fit(train, y_train).score(test, y_test)
 
 
-print(f"Euclidean {error(X_train, X_test):.2%}, learned {error(metric.transform(X_train), metric.transform(X_test)):.2%}")
+print(
+    f"Euclidean {error(X_train, X_test):.2%}, learned "
+    f"{error(metric.transform(X_train), metric.transform(X_test)):.2%}"
+)
 
 # %%
 # The two principal axes of either space.
@@ -34,7 +37,7 @@ MetricComparisonDisplay.from_estimator(metric, X_test, y_test)
 # How many directions the metric uses.
 SpectrumDisplay.from_estimator(metric)
 
-# %%
-# The objective of the metric and the proven bound close in on the optimum, whatever it is; their distance is the certificate.
+# %% The objective of the metric and the proven bound close in on the optimum, whatever
+# it is; their distance is the certificate.
 ConvergenceDisplay.from_estimator(metric)
 print(metric.certificate_)

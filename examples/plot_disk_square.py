@@ -2,8 +2,9 @@
 Disk or square, from a handful of measurements
 ==============================================
 
-Shifted disks and shifted squares, with noise on every pixel, are told apart from M linear measurements by the nearest clean image
-after measurement. NuMax is given secants *between* the classes only.
+Shifted disks and shifted squares, with noise on every pixel, are told apart from M
+linear measurements by the nearest clean image after measurement. NuMax is given secants
+*between* the classes only.
 """
 
 import matplotlib.pyplot as plt
@@ -28,10 +29,16 @@ def error(components):
 
 
 path = delta_path(X, [0.8, 0.6, 0.4, 0.2, 0.1], pairs=between, tol=0.01)
-errors = {"NuMax (inter-class)": [error(components) for components in path.components], "PCA": [], "random projection": []}
+errors = {
+    "NuMax (inter-class)": [error(components) for components in path.components],
+    "PCA": [],
+    "random projection": [],
+}
 for rank in path.ranks:
     errors["PCA"].append(error(baselines(X, int(rank))["PCA"].components_))
-    draws = [error(baselines(X, int(rank), seed)["random projection"].components_) for seed in range(10)]
+    draws = [
+        error(baselines(X, int(rank), seed)["random projection"].components_) for seed in range(10)
+    ]
     errors["random projection"].append(np.mean(draws))
 
 print("rows               ", *(f"{rank:6d}" for rank in path.ranks))

@@ -2,8 +2,9 @@
 Unfolding faces and teapots
 ===========================
 
-Image sequences embedded by maximum variance unfolding and drawn as thumbnails: the 1,965 Frey faces (5 neighbours) and a teapot
-that turns once around (6 neighbours). The data are read from the folder named by ``CONEMETRIC_DATA``; without them there is
+Image sequences embedded by maximum variance unfolding and drawn as thumbnails: the
+1,965 Frey faces (5 neighbours) and a teapot that turns once around (6 neighbours). The
+data are read from the folder named by ``CONEMETRIC_DATA``; without them there is
 nothing to draw.
 """
 
@@ -24,7 +25,9 @@ SETS = {
 
 
 def thumbnails(axes, embedding, images, apart=0.06):
-    """Draw images at their places, leaving out those nearer than ``apart`` (of the width) to one already drawn."""
+    """Draw images at their places, leaving out those nearer than ``apart`` (of the
+    width) to one already drawn.
+    """
     place = (embedding - embedding.min(axis=0)) / np.ptp(embedding, axis=0).max()
     axes.scatter(*place.T, s=3, c="lightgrey")
     drawn = np.empty((0, 2))
@@ -41,15 +44,19 @@ def main():
     folder = Path(os.environ.get("CONEMETRIC_DATA", "data"))
     for name, (n_neighbors, as_images) in SETS.items():
         if not (folder / f"{name}.npz").exists():
-            print(f"{name}: no {folder / name}.npz; set CONEMETRIC_DATA to the folder that holds it.")
+            print(
+                f"{name}: no {folder / name}.npz; set CONEMETRIC_DATA to the folder that holds it."
+            )
             continue
         X = np.load(folder / f"{name}.npz")["X"]
         began = time.perf_counter()
         model = MaximumVarianceUnfolding(n_neighbors, tol=1e-2).fit(X.astype(np.float64))
         certificate = model.certificate_
         print(
-            f"{name}: {len(X)} images, {time.perf_counter() - began:.1f} s, gap {certificate.relative_gap:.1e}, "
-            f"violation {certificate.violation:.1e}, leading eigenvalues {model.eigenvalues_[:4] / model.eigenvalues_.sum()}"
+            f"{name}: {len(X)} images, {time.perf_counter() - began:.1f} s, gap "
+            f"{certificate.relative_gap:.1e}, "
+            f"violation {certificate.violation:.1e}, leading eigenvalues "
+            f"{model.eigenvalues_[:4] / model.eigenvalues_.sum()}"
         )
         figure, axes = plt.subplots(figsize=(9, 9))
         thumbnails(axes, model.embedding_, as_images(X))

@@ -2,9 +2,11 @@
 Relative comparisons through a kernel
 =====================================
 
-Four classes lie on concentric circles. No weighting of the two coordinates follows a circle round, so `RelativeComparisons` on
-the features leaves the nearest-neighbour error where it was. With a Gaussian kernel the metric weights one bump per training
-point instead: a few of them suffice to bend the lines of equal distance along the circles.
+Four classes lie on concentric circles. No weighting of the two coordinates follows a
+circle round, so `RelativeComparisons` on the features leaves the nearest-neighbour
+error where it was. With a Gaussian kernel the metric weights one bump per training
+point instead: a few of them suffice to bend the lines of equal distance along the
+circles.
 """
 
 from functools import partial
@@ -20,7 +22,10 @@ from conemetric import RelativeComparisons
 def circles(n_points, rng):
     """Points of four noisy circles and their numbers."""
     y = rng.integers(0, 4, n_points)
-    angle, radius = rng.uniform(0, 2 * np.pi, n_points), 0.2 + 0.6 * y + 0.12 * rng.normal(size=n_points)
+    angle, radius = (
+        rng.uniform(0, 2 * np.pi, n_points),
+        0.2 + 0.6 * y + 0.12 * rng.normal(size=n_points),
+    )
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
 
 
@@ -40,10 +45,12 @@ for name, metric in metrics.items():
     knn = KNeighborsClassifier(3).fit(metric.transform(X), y)
     errors[name] = 1 - knn.score(metric.transform(X_test), y_test)
     gap = metric.certificate_.relative_gap
-    print(f"{name}: 3-NN error {100 * errors[name]:.1f} %, certified within {gap:.0e} of the optimum")
+    print(
+        f"{name}: 3-NN error {100 * errors[name]:.1f} %, certified within {gap:.0e} of the optimum"
+    )
 
-# %%
-# Learned distance from one training point (the star) to the whole plane: ellipses for feature weights, crescents for the kernel.
+# %% Learned distance from one training point (the star) to the whole plane: ellipses
+# for feature weights, crescents for the kernel.
 
 side = np.linspace(-2.5, 2.5, 120)
 plane = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
@@ -56,7 +63,13 @@ for axis, (name, metric) in zip(axes, metrics.items(), strict=True):
     axis.scatter(*X.T, c=y, cmap="viridis", s=14)
     axis.scatter(*star.T, marker="*", s=220, c="red", edgecolors="white")
     if metric.kernel_points_ is not None:
-        axis.scatter(*metric.kernel_points_.T, s=90, facecolors="none", edgecolors="red", label="weighted kernel centres")
+        axis.scatter(
+            *metric.kernel_points_.T,
+            s=90,
+            facecolors="none",
+            edgecolors="red",
+            label="weighted kernel centres",
+        )
         axis.legend(loc="upper right")
     axis.set(title=f"{name}: 3-NN error {100 * errors[name]:.1f} %", aspect="equal")
 

@@ -2,7 +2,8 @@
 Same or different: learning from pairs
 ======================================
 
-Pairs of rows, marked same or not, are all that `DMLEig` needs. Half of them teach, the other half judge.
+Pairs of rows, marked same or not, are all that `DMLEig` needs. Half of them teach, the
+other half judge.
 """
 
 import numpy as np

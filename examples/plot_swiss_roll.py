@@ -2,9 +2,11 @@
 Unfolding a Swiss roll
 ======================
 
-Maximum variance unfolding against Isomap, locally linear embedding and principal components: the embeddings, how many neighbours
-each keeps (Q_nx), whether it tears or crushes (B_nx), and the local measures of spread. The roll is scaled to unit variance, so
-that sigma = 1e5, the value of Shen et al. (2014), is about ten times the variance that can be reached.
+Maximum variance unfolding against Isomap, locally linear embedding and principal
+components: the embeddings, how many neighbours each keeps (Q_nx), whether it tears or
+crushes (B_nx), and the local measures of spread. The roll is scaled to unit variance,
+so that sigma = 1e5, the value of Shen et al. (2014), is about ten times the variance
+that can be reached.
 """
 
 import matplotlib.pyplot as plt
@@ -22,10 +24,17 @@ def embeddings(X):
     """Method name to embedding of X."""
     unfolding = {"constraint": "equal", "tol": 1e-2}
     return {
-        "unfolding": MaximumVarianceUnfolding(N_NEIGHBORS, sigma=SIGMA, **unfolding).fit_transform(X),
-        "unfolding, at most": MaximumVarianceUnfolding(N_NEIGHBORS, sigma=SIGMA, tol=1e-2).fit_transform(X),
+        "unfolding": MaximumVarianceUnfolding(N_NEIGHBORS, sigma=SIGMA, **unfolding).fit_transform(
+            X
+        ),
+        "unfolding, at most": MaximumVarianceUnfolding(
+            N_NEIGHBORS, sigma=SIGMA, tol=1e-2
+        ).fit_transform(X),
         "Isomap": Isomap(n_neighbors=N_NEIGHBORS).fit_transform(X),
-        "LLE": LocallyLinearEmbedding(n_neighbors=N_NEIGHBORS, eigen_solver="dense").fit_transform(X) * len(X) ** 0.5,
+        "LLE": LocallyLinearEmbedding(n_neighbors=N_NEIGHBORS, eigen_solver="dense").fit_transform(
+            X
+        )
+        * len(X) ** 0.5,
         "PCA": PCA(2).fit_transform(X),
     }
 
@@ -37,8 +46,19 @@ def main():
     (kept, tears), panels = axes[:, 3], axes[:, :3].ravel()
     print(f"{'':18}  mean Q     AUC  mean B   ALSTD    ALED    ALCD    GSCD")
     for panel, (method, embedding) in zip(panels, embeddings(X).items(), strict=False):
-        quality, spread = neighbourhood_quality(X, embedding), local_spread(X, embedding, N_NEIGHBORS)
-        row = (quality.Q_nx.mean(), quality.auc, quality.B_nx.mean(), spread.alstd, spread.aled, spread.alcd, spread.gscd)
+        quality, spread = (
+            neighbourhood_quality(X, embedding),
+            local_spread(X, embedding, N_NEIGHBORS),
+        )
+        row = (
+            quality.Q_nx.mean(),
+            quality.auc,
+            quality.B_nx.mean(),
+            spread.alstd,
+            spread.aled,
+            spread.alcd,
+            spread.gscd,
+        )
         print(f"{method:18}" + "".join(f"{value:8.3f}" for value in row))
         panel.scatter(*embedding.T, c=colour, s=6, cmap="viridis")
         panel.set_title(method)

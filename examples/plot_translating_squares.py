@@ -2,9 +2,10 @@
 Rank against distortion on translating squares
 ==============================================
 
-Images of a white square in every position on a black background form a two-dimensional manifold. NuMax finds linear maps of
-few rows that keep the distances between 1,000 random pairs of them to within a factor 1 -+ delta. PCA needs several times as
-many rows for the same worst-case distortion, since it cares for the average only.
+Images of a white square in every position on a black background form a two-dimensional
+manifold. NuMax finds linear maps of few rows that keep the distances between 1,000
+random pairs of them to within a factor 1 -+ delta. PCA needs several times as many rows
+for the same worst-case distortion, since it cares for the average only.
 """
 
 import matplotlib.pyplot as plt
@@ -40,7 +41,11 @@ print("PCA rank  ", *(f"{rank:6d}" for rank in principal))
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
 left.plot(path.ranks, path.deltas, "o-", label="NuMax")
 left.plot(principal, path.deltas, "s-", label="PCA of the secants")
-left.set(xlabel="rows of the embedding", ylabel="isometry constant delta", title="Translating squares, 16 x 16")
+left.set(
+    xlabel="rows of the embedding",
+    ylabel="isometry constant delta",
+    title="Translating squares, 16 x 16",
+)
 left.legend()
 
 differences = images[pairs[:, 0]] - images[pairs[:, 1]]

@@ -1,4 +1,6 @@
-"""Random small data sets and triplets, degenerate ones included, for comparisons with a conic solver."""
+"""Random small data sets and triplets, degenerate ones included, for comparisons with a
+conic solver.
+"""
 
 import numpy as np
 
@@ -43,9 +45,11 @@ BASES = ("identity", "random", "near-parallel", "wide", "repeated")
 
 
 def comparison_instance(seed):
-    """(X, triplets, A, C) for weights on the columns of A; kinds of triplets and of A cycle with the seed.
+    """(X, triplets, A, C) for weights on the columns of A; kinds of triplets and of A
+    cycle with the seed.
 
-    L = (A'A) o (A'A) has a condition number of up to 1e8 for near-parallel columns, and is singular for wide and repeated ones.
+    L = (A'A) o (A'A) has a condition number of up to 1e8 for near-parallel columns, and
+    is singular for wide and repeated ones.
     """
     X, T, _ = triplet_instance(seed)
     rng = np.random.default_rng(1000 + seed)

@@ -1,4 +1,6 @@
-"""Neighbours by label against a brute-force oracle, ties, units; validation of pairs and triplets."""
+"""Neighbours by label against a brute-force oracle, ties, units; validation of pairs
+and triplets.
+"""
 
 import numpy as np
 import pytest
@@ -36,7 +38,8 @@ def data(seed, kind, dtype=np.float64, n=90):
     if kind == "duplicates":
         X[n // 2 :] = X[: n - n // 2]
     if kind == "far":
-        X = X + (1000 if dtype == np.float64 else 1)  # further out, float32 itself rounds neighbours into ties
+        # further out, float32 itself rounds neighbours into ties
+        X = X + (1000 if dtype == np.float64 else 1)
     return X.astype(dtype), rng.integers(0, 4, n)
 
 
@@ -50,7 +53,11 @@ def test_neighbours_match_brute_force(kind, asarray, dtype, monkeypatch):
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**6), scale=st.floats(1e-6, 1e6), kind=st.sampled_from(["plain", "grid", "duplicates"]))
+@given(
+    seed=st.integers(0, 10**6),
+    scale=st.floats(1e-6, 1e6),
+    kind=st.sampled_from(["plain", "grid", "duplicates"]),
+)
 def test_units_do_not_reorder_neighbours(seed, scale, kind):
     X, y = data(seed, kind, n=40)
     for n_impostors in (3, "auto"):
@@ -61,9 +68,12 @@ def test_units_do_not_reorder_neighbours(seed, scale, kind):
 
 @pytest.mark.parametrize("spread, expected", [(9.0, 3), (1.0, None), (0.0, 10)])
 def test_auto_finds_the_impostors_nearer_than_the_farthest_target(asarray, spread, expected):
-    """Enough for two points in three, at least 3, at most 10: apart, overlapping and mixed classes."""
+    """Enough for two points in three, at least 3, at most 10: apart, overlapping and
+    mixed classes.
+    """
     rng = np.random.default_rng(0)
-    y = np.append(np.repeat(np.arange(6), 30), 6)  # and one class of a single point, which has no target
+    # and one class of a single point, which has no target
+    y = np.append(np.repeat(np.arange(6), 30), 6)
     X = rng.normal(size=(181, 5)) + spread * rng.normal(size=(7, 5))[y]
     targets, impostors = neighbours_by_label(asarray(X), y, 3, "auto")
     d = cdist(X, X)
@@ -103,7 +113,9 @@ def test_pairs_are_validated():
     assert check_pairs([[0, 1]], 2).dtype == np.int64
     with pytest.raises(ValueError, match="join a point to itself"):
         check_pairs([[1, 1]], 2)
-    with pytest.raises(ValueError, match=r"pairs\[1\] = \[0, 2\]; use row numbers of X from 0 to 1"):
+    with pytest.raises(
+        ValueError, match=r"pairs\[1\] = \[0, 2\]; use row numbers of X from 0 to 1"
+    ):
         check_pairs([[0, 1], [0, 2]], 2)
     with pytest.raises(ValueError, match="one value for each of the 2 pairs"):
         check_similar([True], 2)

@@ -80,7 +80,9 @@ def test_a_dataset_is_frozen(folder):
 
 
 def test_unknown_name_lists_the_known_ones(folder):
-    with pytest.raises(ValueError, match=r"'irsi' is not a known data set; known: iris.*irsi\.npz.*CONEMETRIC_DATA"):
+    with pytest.raises(
+        ValueError, match=r"'irsi' is not a known data set; known: iris.*irsi\.npz.*CONEMETRIC_DATA"
+    ):
         load("irsi")
 
 
@@ -88,11 +90,16 @@ def test_unknown_name_lists_the_known_ones(folder):
 def test_missing_set_names_the_ways_to_get_it(folder, monkeypatch, environment):
     if not environment:
         monkeypatch.delenv("CONEMETRIC_DATA")
-    with pytest.raises(FileNotFoundError, match=r"no public loader.*Frey|frey.*save arrays X.*frey\.npz"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no public loader.*Frey|frey.*save arrays X.*frey\.npz"
+    ):
         load("frey")
 
 
-@pytest.mark.parametrize(("arrays", "message"), [({"y": [1]}, "no X"), ({"X": np.eye(3), "y": [0, 1]}, "3 rows in X but 2")])
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [({"y": [1]}, "no X"), ({"X": np.eye(3), "y": [0, 1]}, "3 rows in X but 2")],
+)
 def test_bad_files_are_refused(folder, arrays, message):
     np.savez(folder / "letter.npz", **arrays)
     with pytest.raises(ValueError, match=message):
@@ -142,7 +149,9 @@ def test_no_network_names_the_folder(folder, monkeypatch):
         raise OSError("no route to host")
 
     monkeypatch.setattr(datasets, "fetch_openml", offline)
-    with pytest.raises(FileNotFoundError, match=r"could not be reached: no route to host.*balance\.npz"):
+    with pytest.raises(
+        FileNotFoundError, match=r"could not be reached: no route to host.*balance\.npz"
+    ):
         load("balance")
 
 
@@ -155,7 +164,10 @@ def test_no_network_names_the_folder(folder, monkeypatch):
         ({"X": np.ones((3, 2)), "n_train": 4}, "3 rows in X, so n_train"),
         ({"X": np.ones((3, 2)), "n_train": 0}, "3 rows in X, so n_train"),
         ({"X": np.ones((3, 2)), "n_train": [1, 2]}, "3 rows in X, so n_train"),
-        ({"X": np.ones((2, 2)), "y": np.array(["a", "b"], dtype=object)}, r"letter.npz cannot be read.*y.astype\(str\)"),
+        (
+            {"X": np.ones((2, 2)), "y": np.array(["a", "b"], dtype=object)},
+            r"letter.npz cannot be read.*y.astype\(str\)",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(folder, arrays, message):

@@ -18,9 +18,9 @@ LAYERS = [
     "estimators",
     "evaluation",
     "datasets",
-    "experiments",
+    "reproduce",
     "persistence",
-    "study",
+    "workflow",
     "plotting",
     "report",
     "cli",
@@ -37,8 +37,15 @@ def imported_layers(path):
     package = ("conemetric", *path.relative_to(SOURCE).parts[:-1])
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
-            parts = [*(package[: len(package) - node.level + 1] if node.level else ()), *(node.module or "").split(".")]
-            names = [[*parts, alias.name] for alias in node.names] if parts[-1] in ("conemetric", "") else [parts]
+            parts = [
+                *(package[: len(package) - node.level + 1] if node.level else ()),
+                *(node.module or "").split("."),
+            ]
+            names = (
+                [[*parts, alias.name] for alias in node.names]
+                if parts[-1] in ("conemetric", "")
+                else [parts]
+            )
         elif isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]
         else:
@@ -53,7 +60,9 @@ def imported_layers(path):
 def test_layers_import_only_what_stands_above(path):
     own = layer_of(path)
     for index, name in imported_layers(path):
-        assert index <= own, f"{path.name} (layer {LAYERS[own]}) imports {name}, which stands below it"
+        assert index <= own, (
+            f"{path.name} (layer {LAYERS[own]}) imports {name}, which stands below it"
+        )
 
 
 def test_every_module_has_a_layer():
@@ -63,7 +72,11 @@ def test_every_module_has_a_layer():
 def test_kernels_live_in_the_kernels_file_and_solvers_do_not_print():
     for path in FILES:
         nodes = ast.walk(ast.parse(path.read_text()))
-        calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        calls = {
+            node.func.id
+            for node in nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
         if layer_of(path) <= LAYERS.index("solvers"):
             assert "print" not in calls, path
         if path.name != "kernels.py":

@@ -1,4 +1,6 @@
-"""Metric files: what is saved comes back, and whatever else happens to a file, it is refused or it is the same metric."""
+"""Metric files: what is saved comes back, and whatever else happens to a file, it is
+refused or it is the same metric.
+"""
 
 import json
 import pickle
@@ -51,10 +53,14 @@ def test_what_is_saved_comes_back(file, fitted):
     np.testing.assert_allclose(metric.pair_distance(pairs), expected)
 
 
-@pytest.mark.parametrize("steps", [(), (StandardScaler(with_mean=False),), (StandardScaler(with_std=False),), (PCA(2),)])
+@pytest.mark.parametrize(
+    "steps", [(), (StandardScaler(with_mean=False),), (StandardScaler(with_std=False),), (PCA(2),)]
+)
 def test_preprocessing_is_folded(steps):
     pipeline = make_pipeline(*steps, FrobMetric()).fit(X, y)
-    np.testing.assert_allclose(LearnedMetric.from_estimator(pipeline).transform(X), pipeline.transform(X), atol=1e-10)
+    np.testing.assert_allclose(
+        LearnedMetric.from_estimator(pipeline).transform(X), pipeline.transform(X), atol=1e-10
+    )
 
 
 def test_what_cannot_be_folded_is_refused():
@@ -110,7 +116,8 @@ def test_an_estimator_survives_pickle(fitted):
 
 def same_metric(metric, reference):
     return metric.get_params(deep=False).keys() == reference.get_params(deep=False).keys() and all(
-        np.array_equal(value, getattr(reference, name)) for name, value in metric.get_params(deep=False).items()
+        np.array_equal(value, getattr(reference, name))
+        for name, value in metric.get_params(deep=False).items()
     )
 
 
@@ -122,7 +129,11 @@ def test_a_mutated_file_is_refused_or_the_same(file, seed):
     if kind == 0:  # flip one bit, anywhere
         data[rng.integers(len(data))] ^= 1 << rng.integers(8)
     elif kind == 1:  # cut short, or lengthen
-        data = data[: rng.integers(len(data))] if rng.random() < 0.8 else data + bytes(rng.integers(1, 50))
+        data = (
+            data[: rng.integers(len(data))]
+            if rng.random() < 0.8
+            else data + bytes(rng.integers(1, 50))
+        )
     elif kind == 2:  # damage a stretch of the header
         start = rng.integers(8, 8 + struct.unpack("<Q", data[:8])[0])
         data[start : start + rng.integers(1, 20)] = rng.bytes(rng.integers(0, 20))

@@ -7,7 +7,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 from conemetric import FrobMetric, LearnedMetric
-from conemetric.plotting import IsometryDisplay, MetricComparisonDisplay, SpectrumDisplay, VerificationDisplay
+from conemetric.plotting import (
+    IsometryDisplay,
+    MetricComparisonDisplay,
+    SpectrumDisplay,
+    VerificationDisplay,
+)
 
 pytest.importorskip("matplotlib").use("agg")
 
@@ -44,8 +49,12 @@ def test_every_metric_can_be_shown(kind):
     reference = FrobMetric().fit(X, y)
     expected = MetricComparisonDisplay.from_estimator(reference, X, y).after
     np.testing.assert_allclose(after, expected, atol=1e-6 * abs(expected).max())
-    np.testing.assert_allclose(ratios, IsometryDisplay.from_estimator(reference, X, n_pairs=100).ratios, rtol=1e-6)
-    assert area == pytest.approx(VerificationDisplay.from_estimator(reference, X, pairs, same).curves["learned"][2])
+    np.testing.assert_allclose(
+        ratios, IsometryDisplay.from_estimator(reference, X, n_pairs=100).ratios, rtol=1e-6
+    )
+    assert area == pytest.approx(
+        VerificationDisplay.from_estimator(reference, X, pairs, same).curves["learned"][2]
+    )
 
 
 def test_minus_one_does_not_mean_the_same():

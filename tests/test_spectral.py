@@ -10,7 +10,9 @@ from conemetric.arrays import to_numpy
 
 
 def symmetric(n, positive, seed=0):
-    """A matrix with ``positive`` positive eigenvalues, the rest negative, all of modulus at least 0.1."""
+    """A matrix with ``positive`` positive eigenvalues, the rest negative, all of
+    modulus at least 0.1.
+    """
     rng = np.random.default_rng(seed)
     Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
     values = np.concatenate([rng.uniform(0.1, 3, positive), -rng.uniform(0.1, 3, n - positive)])
@@ -88,5 +90,7 @@ def test_the_zero_matrix_has_rank_zero(asarray):
 @pytest.mark.parametrize("size", [1e-30, 1e30])
 def test_a_factor_of_any_size_keeps_its_rank(asarray, size):
     L = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
-    factor = to_numpy(spectral.canonical_factor(asarray(L * np.float32(size)))).astype(np.float64) / size
+    factor = (
+        to_numpy(spectral.canonical_factor(asarray(L * np.float32(size)))).astype(np.float64) / size
+    )
     assert_allclose(factor @ factor.T, L.astype(np.float64) @ L.T, atol=1e-5)

@@ -1,4 +1,6 @@
-"""Times of the kernels and of one small fit, tracked between commits by asv (``asv run``, configured in asv.conf.json)."""
+"""Times of the kernels and of one small fit, tracked between commits by asv (``asv
+run``, configured in asv.conf.json).
+"""
 
 import numpy as np
 

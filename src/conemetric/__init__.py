@@ -1,4 +1,6 @@
-"""Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a certificate of optimality."""
+"""Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a
+certificate of optimality.
+"""
 
 from .estimators.boostmetric import BoostMetric
 from .estimators.dml_eig import DMLEig, LMNNEig

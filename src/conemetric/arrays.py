@@ -1,7 +1,8 @@
 """Which array library the caller speaks: NumPy or PyTorch, inferred from the arrays themselves.
 
-NumPy >= 2 and PyTorch share the part of the array API that the solvers use (``clip``, ``where``, ``sum``,
-``linalg.eigh`` ...), so the namespace *is* the library: ``xp = namespace(X)``.
+NumPy >= 2 and PyTorch share the part of the array API that the solvers use (``clip``,
+``where``, ``sum``, ``linalg.eigh`` ...), so the namespace *is* the library: ``xp =
+namespace(X)``.
 """
 
 import numpy as np
@@ -20,7 +21,9 @@ def namespace(*arrays):
 
         return torch
     if True in kinds:
-        raise TypeError("Got NumPy arrays and PyTorch tensors together; convert all inputs to one of them.")
+        raise TypeError(
+            "Got NumPy arrays and PyTorch tensors together; convert all inputs to one of them."
+        )
     return np
 
 
@@ -30,7 +33,9 @@ def to_numpy(array):
 
 
 def like(values, reference, dtype=None):
-    """Convert ``values`` to the library and device of ``reference`` (and to its dtype, unless given)."""
+    """Convert ``values`` to the library and device of ``reference`` (and to its dtype,
+    unless given).
+    """
     dtype = reference.dtype if dtype is None else dtype
     if is_torch(reference):
         import torch

@@ -1,8 +1,9 @@
 """From labels, pairs or triplets to validated index arrays: what the learned metric must satisfy.
 
-The papers' rule for labels: each point has its ``n_targets`` nearest neighbours of the same label (targets, to be kept
-close) and its ``n_impostors`` nearest neighbours of another label (impostors, to be pushed away), by Euclidean
-distance; its triplets are all (point, target, impostor).
+The papers' rule for labels: each point has its ``n_targets`` nearest neighbours of the
+same label (targets, to be kept close) and its ``n_impostors`` nearest neighbours of
+another label (impostors, to be pushed away), by Euclidean distance; its triplets are
+all (point, target, impostor).
 """
 
 import warnings
@@ -19,30 +20,37 @@ FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
 
 
 def check_labels(y, n_targets):
-    """Encode class labels as 0, 1, ...; refuse a single class and warn about classes too small for their targets."""
+    """Encode class labels as 0, 1, ...; refuse a single class and warn about classes
+    too small for their targets.
+    """
     y = to_numpy(y)
     check_classification_targets(y)
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has 1 class, {classes.tolist()[0]!r}, in {len(y)} rows; a metric is learned between classes: give at least two."
+            f"y has 1 class, {classes.tolist()[0]!r}, in {len(y)} rows; a metric is learned "
+            "between classes: give at least two."
         )
     if counts.max() < 2:
         raise ValueError(
-            f"y has {len(classes)} classes of one row each, so no point has a target; give at least two rows of a class."
+            f"y has {len(classes)} classes of one row each, so no point has a target; give at "
+            "least two rows of a class."
         )
     small = classes[counts <= n_targets]
     if len(small):
         warnings.warn(
-            f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: {small.tolist()[0]!r}), so their "
-            f"points have fewer than n_targets={n_targets} targets; lower n_targets or merge classes.",
+            f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: "
+            f"{small.tolist()[0]!r}), so their "
+            f"points have fewer than n_targets={n_targets} targets; lower n_targets or merge "
+            "classes.",
             stacklevel=3,
         )
     return np.searchsorted(classes, y)
 
 
 def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
-    """All (point, target, impostor) of the papers' rule, as an integer array (m, 3) in the library of X.
+    """All (point, target, impostor) of the papers' rule, as an integer array (m, 3) in
+    the library of X.
 
     Examples
     --------
@@ -59,15 +67,24 @@ def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
     targets, impostors = neighbours_by_label(X, y, n_targets, n_impostors)
     shape = (n, targets.shape[1], impostors.shape[1])
     points = xp.broadcast_to(arange(n, X)[:, None, None], shape)
-    columns = (points, xp.broadcast_to(targets[:, :, None], shape), xp.broadcast_to(impostors[:, None, :], shape))
+    columns = (
+        points,
+        xp.broadcast_to(targets[:, :, None], shape),
+        xp.broadcast_to(impostors[:, None, :], shape),
+    )
     triplets = xp.stack([column.reshape(-1) for column in columns], 1)
     return triplets[(triplets >= 0).all(1)]
 
 
 def pairs_from_labels(X, y, n_targets=3, n_impostors=3):
-    """Each point with its targets (similar) and its impostors (not), as ordered pairs (m, 2) and a mask (m,)."""
+    """Each point with its targets (similar) and its impostors (not), as ordered pairs
+    (m, 2) and a mask (m,).
+    """
     xp = namespace(X)
-    lists = [_ordered_pairs(neighbours) for neighbours in neighbours_by_label(X, y, n_targets, n_impostors)]
+    lists = [
+        _ordered_pairs(neighbours)
+        for neighbours in neighbours_by_label(X, y, n_targets, n_impostors)
+    ]
     similar = xp.zeros(len(lists[0]) + len(lists[1]), dtype=xp.bool, device=X.device)
     similar[: len(lists[0])] = True
     return xp.concat(lists), similar
@@ -86,12 +103,19 @@ def check_triplets(triplets, n_points):
     Raises
     ------
     ValueError
-        When the shape is wrong, the set is empty, an index is out of range, or a triplet names a point twice.
+        When the shape is wrong, the set is empty, an index is out of range, or a
+        triplet names a point twice.
     """
     triplets = _check_indices(triplets, "triplets", 3, n_points)
     i, j, k = triplets.T
     for first, second, names in ((i, j, "i == j"), (i, k, "i == k"), (j, k, "j == k")):
-        _refuse_rows(first == second, triplets, "triplets", f"have {names}", "name three different rows of X in each")
+        _refuse_rows(
+            first == second,
+            triplets,
+            "triplets",
+            f"have {names}",
+            "name three different rows of X in each",
+        )
     return triplets
 
 
@@ -106,21 +130,29 @@ def check_similar(similar, n_pairs, name="similar"):
     """Validate the mask that says which pairs are similar, and return it as a boolean array."""
     similar = np.asarray(to_numpy(similar))
     if similar.shape != (n_pairs,):
-        raise ValueError(f"{name} has shape {similar.shape}; give one value for each of the {n_pairs} pairs.")
+        raise ValueError(
+            f"{name} has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
+        )
     if similar.dtype != bool and not np.isin(similar, (0, 1)).all():
-        raise ValueError(f"{name} must be boolean or hold only 0 and 1; got {np.unique(similar)[:5]}.")
+        raise ValueError(
+            f"{name} must be boolean or hold only 0 and 1; got {np.unique(similar)[:5]}."
+        )
     return similar.astype(bool)
 
 
 def _check_indices(indices, name, width, n_points):
     indices = np.asarray(to_numpy(indices))
     if indices.ndim != 2 or indices.shape[1] != width:
-        raise ValueError(f"{name} has shape {indices.shape}; give an integer array of shape (m, {width}).")
+        raise ValueError(
+            f"{name} has shape {indices.shape}; give an integer array of shape (m, {width})."
+        )
     if len(indices) == 0:
         raise ValueError(f"{name} is empty; give at least one row.")
     if indices.dtype.kind not in "iu":
         if indices.dtype.kind != "f" or not np.array_equal(indices, np.round(indices)):
-            raise ValueError(f"{name} has dtype {indices.dtype}; give row numbers of X as integers.")
+            raise ValueError(
+                f"{name} has dtype {indices.dtype}; give row numbers of X as integers."
+            )
         indices = indices.astype(np.int64)
     outside = (indices < 0) | (indices >= n_points)
     allowed = f"use row numbers of X from 0 to {n_points - 1}"
@@ -132,7 +164,8 @@ def _refuse_rows(bad, rows, name, fault, remedy):
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         raise ValueError(
-            f"{int(bad.sum())} of the {len(rows)} {name} {fault}, first {name}[{first}] = {rows[first].tolist()}; {remedy}."
+            f"{int(bad.sum())} of the {len(rows)} {name} {fault}, first {name}[{first}] = "
+            f"{rows[first].tolist()}; {remedy}."
         )
 
 
@@ -145,9 +178,10 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
     y : integer array (n,)
         Labels, as `check_labels` encodes them.
     n_targets, n_impostors : int
-        How many neighbours to find with the same and with another label. ``n_impostors="auto"`` finds as many as two points in
-        three have nearer than their farthest target, but at least 3 and at most 10: where classes overlap so much, three
-        impostors are a small and noisy part of those to be pushed away.
+        How many neighbours to find with the same and with another label.
+        ``n_impostors="auto"`` finds as many as two points in three have nearer than
+        their farthest target, but at least 3 and at most 10: where classes overlap so
+        much, three impostors are a small and noisy part of those to be pushed away.
 
     Returns
     -------
@@ -157,28 +191,35 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
 
     Notes
     -----
-    Candidates come from blocked matrix products in float32, `SPARE` more than asked for, and are re-ranked by float64
-    differences. A row whose candidates might miss a neighbour through rounding (many ties, say) is searched again by
-    differences alone, so the result is exact. Distances that differ by no more than the rounding of X itself are ties, so
-    that a change of units does not reorder them. Memory: one block of distances, however many points there are.
+    Candidates come from blocked matrix products in float32, `SPARE` more than asked
+    for, and are re-ranked by float64 differences. A row whose candidates might miss a
+    neighbour through rounding (many ties, say) is searched again by differences alone,
+    so the result is exact. Distances that differ by no more than the rounding of X
+    itself are ties, so that a change of units does not reorder them. Memory: one block
+    of distances, however many points there are.
     """
     if n_impostors == "auto":
         return _enough_impostors(X, y, n_targets)
     if min(n_targets, n_impostors) < 1:
-        raise ValueError(f"n_targets={n_targets} and n_impostors={n_impostors} must both be at least 1.")
+        raise ValueError(
+            f"n_targets={n_targets} and n_impostors={n_impostors} must both be at least 1."
+        )
     xp, n = namespace(X), X.shape[0]
     y = like(y, X, xp.int64)
     Z = X - X.mean(0)
     scale = float(abs(Z).max()) or 1.0
     Z = like(Z / scale, X, xp.float32)
     squares = (Z * Z).sum(1)[:, None]
-    # |z_i|^2 + |z_j|^2 - 2 z_i'z_j in one product, so that no pass over the block but the search remains
+    # |z_i|^2 + |z_j|^2 - 2 z_i'z_j in one product, so that no pass over the block but
+    # the search remains
     left = xp.concat([Z, squares, xp.ones_like(squares)], 1)
     right = xp.concat([-2 * Z, xp.ones_like(squares), squares], 1)
     # a squared distance in product form, a sum of D rounded products, is wrong by less than this
     rounding = 4 * float(xp.finfo(Z.dtype).eps) * (8 + X.shape[1]) * float(squares.max())
     tolerances = (scale, rounding, _rounding(X))
-    found = tuple(xp.full((n, k), -1, dtype=xp.int64, device=X.device) for k in (n_targets, n_impostors))
+    found = tuple(
+        xp.full((n, k), -1, dtype=xp.int64, device=X.device) for k in (n_targets, n_impostors)
+    )
     search = _search_torch if is_torch(X) else _search_numpy
     step = max(1, BLOCK // n)
     for start in range(0, n, step):
@@ -188,7 +229,9 @@ def neighbours_by_label(X, y, n_targets, n_impostors):
 
 
 def _enough_impostors(X, y, n_targets):
-    """`neighbours_by_label` with as many impostors as two points in three have nearer than their farthest target."""
+    """`neighbours_by_label` with as many impostors as two points in three have nearer
+    than their farthest target.
+    """
     for most in (FEWEST_IMPOSTORS, MOST_IMPOSTORS):
         targets, impostors = neighbours_by_label(X, y, n_targets, most)
         farthest = _distances(X, targets, -np.inf).max(1)
@@ -231,21 +274,29 @@ def _search_torch(distances, rows, X, y, tolerances, found):
         exact[~near.isfinite()] = torch.inf
         exact, index = _by_distance_then_index(exact, index, tie)
         out[:, : index.shape[1]] = index[:, :k]
-        unsafe = near[:, -1].isfinite() & ~(((exact[:, k - 1] + tie) / scale).square() < near[:, -1] - rounding)
+        unsafe = near[:, -1].isfinite() & ~(
+            ((exact[:, k - 1] + tie) / scale).square() < near[:, -1] - rounding
+        )
         for r in unsafe.nonzero().ravel().tolist():
             exact = (X[point[r]].double() - X.double()).square().sum(1).sqrt()
             exact[hidden[r]] = torch.inf
             exact[point[r]] = torch.inf
-            out[r] = _by_distance_then_index(exact[None], torch.arange(len(y), device=X.device)[None], tie)[1][0, :k]
+            out[r] = _by_distance_then_index(
+                exact[None], torch.arange(len(y), device=X.device)[None], tie
+            )[1][0, :k]
 
 
 def _by_distance_then_index(distances, index, tie):
-    """Sort rows by distance, those within ``tie`` of each other by index; infinite distances get index -1."""
+    """Sort rows by distance, those within ``tie`` of each other by index; infinite
+    distances get index -1.
+    """
     import torch
 
     distances, order = distances.sort(dim=1)
     index = index.gather(1, order)
-    steps = torch.where(distances[:, 1:].isfinite(), distances[:, 1:] - distances[:, :-1], torch.inf)
+    steps = torch.where(
+        distances[:, 1:].isfinite(), distances[:, 1:] - distances[:, :-1], torch.inf
+    )
     group = torch.nn.functional.pad((steps > tie).cumsum(1), (1, 0))
     key = group * (int(index.max()) + 1) + index
     index = index.gather(1, key.argsort(dim=1))

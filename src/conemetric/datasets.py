@@ -1,10 +1,12 @@
 """Named data sets: bundled with scikit-learn, then ``$CONEMETRIC_DATA/NAME.npz``, then OpenML.
 
-`REGISTRY` knows every set the experiments use: size, official split, how each paper prepared it, source and citation.
-A file in the folder named by ``CONEMETRIC_DATA`` holds arrays ``X`` (one row per sample), ``y`` (labels of any type; may be
-missing) and ``n_train`` (rows before it are the official training set; may be missing); what else it holds arrives in
-``Dataset.extras``. A name outside the registry works too when its file is there. What comes from OpenML is kept in
-scikit-learn's data folder with its SHA-256, and fetched again should the file no longer match.
+`REGISTRY` knows every set the experiments use: size, official split, how each paper
+prepared it, source and citation. A file in the folder named by ``CONEMETRIC_DATA``
+holds arrays ``X`` (one row per sample), ``y`` (labels of any type; may be missing) and
+``n_train`` (rows before it are the official training set; may be missing); what else it
+holds arrives in ``Dataset.extras``. A name outside the registry works too when its file
+is there. What comes from OpenML is kept in scikit-learn's data folder with its SHA-256,
+and fetched again should the file no longer match.
 """
 
 import hashlib
@@ -33,9 +35,11 @@ class Dataset:
     X : array (n, D)
     y : integer array (n,) of labels from 0, or None where there are none
     n_train : int or None
-        Size of the official training set, the first rows of X; None without an official split.
+        Size of the official training set, the first rows of X; None without an official
+        split.
     extras : mapping of str to array
-        What else the file holds: ``pairs``, ``same`` and ``fold`` of LFW; ``text`` and ``classes`` of debian_minilm384.
+        What else the file holds: ``pairs``, ``same`` and ``fold`` of LFW; ``text`` and
+        ``classes`` of debian_minilm384.
     """
 
     name: str
@@ -181,7 +185,8 @@ def load(name, *, dtype=np.float64):
     Parameters
     ----------
     name : str
-        A key of `REGISTRY`, or the name of an ``.npz`` file in the folder that ``CONEMETRIC_DATA`` names.
+        A key of `REGISTRY`, or the name of an ``.npz`` file in the folder that
+        ``CONEMETRIC_DATA`` names.
     dtype : NumPy floating type, default=float64
         Type of X.
 
@@ -194,7 +199,8 @@ def load(name, *, dtype=np.float64):
     ValueError
         When the name is not known and no such file exists.
     FileNotFoundError
-        When the set is known but cannot be reached from here; the message lists the ways to get it.
+        When the set is known but cannot be reached from here; the message lists the
+        ways to get it.
 
     Examples
     --------
@@ -206,14 +212,22 @@ def load(name, *, dtype=np.float64):
     spec = REGISTRY.get(name)
     if spec is not None and spec.loader is not None:
         bunch = spec.loader()
-        return _dataset(name, {"X": bunch.data, "y": bunch.target, "classes": bunch.target_names}, dtype)
+        return _dataset(
+            name, {"X": bunch.data, "y": bunch.target, "classes": bunch.target_names}, dtype
+        )
     path = local_file(name)
     if path is not None:
         return _dataset(name, _read(path), dtype)
     if spec is None:
-        raise ValueError(f"name={name!r} is not a known data set; known: {', '.join(REGISTRY)}. {_folder_hint(name)}")
+        raise ValueError(
+            f"name={name!r} is not a known data set; known: {', '.join(REGISTRY)}. "
+            f"{_folder_hint(name)}"
+        )
     if spec.openml is None:
-        raise FileNotFoundError(f"{name!r} has no public loader; it is {spec.source} ({spec.citation}). {_folder_hint(name)}")
+        raise FileNotFoundError(
+            f"{name!r} has no public loader; it is {spec.source} ({spec.citation}). "
+            f"{_folder_hint(name)}"
+        )
     return _dataset(name, _from_openml(name, spec), dtype)
 
 
@@ -232,14 +246,23 @@ def available(name):
     True
     """
     spec = REGISTRY.get(name)
-    return (spec is not None and spec.loader is not None) or local_file(name) is not None or _cached(name).is_file()
+    return (
+        (spec is not None and spec.loader is not None)
+        or local_file(name) is not None
+        or _cached(name).is_file()
+    )
 
 
 def _folder_hint(name):
     folder = os.environ.get(VARIABLE)
-    where = f"no {name}.npz is in {VARIABLE}={folder}" if folder else f"the environment variable {VARIABLE} is not set"
+    where = (
+        f"no {name}.npz is in {VARIABLE}={folder}"
+        if folder
+        else f"the environment variable {VARIABLE} is not set"
+    )
     return (
-        f"To use your own copy, save arrays X (n, D), y and, for an official split, n_train as {name}.npz "
+        "To use your own copy, save arrays X (n, D), y and, for an official split, n_train as "
+        f"{name}.npz "
         f"and point {VARIABLE} at its folder ({where})."
     )
 
@@ -247,20 +270,30 @@ def _folder_hint(name):
 def _dataset(name, arrays, dtype):
     arrays = dict(arrays)
     if "X" not in arrays:
-        raise ValueError(f"{name}.npz has arrays {sorted(arrays)} but no X; save the samples, one per row, as X.")
+        raise ValueError(
+            f"{name}.npz has arrays {sorted(arrays)} but no X; save the samples, one per row, as X."
+        )
     X = np.asarray(arrays.pop("X"))
     if X.size == 0 or X.ndim == 0 or X.dtype.kind not in "biuf":
-        raise ValueError(f"{name}.npz has X of shape {X.shape} and dtype {X.dtype}; save numbers, one row per sample.")
+        raise ValueError(
+            f"{name}.npz has X of shape {X.shape} and dtype {X.dtype}; save numbers, one row per "
+            "sample."
+        )
     X = np.ascontiguousarray(X.reshape(len(X), -1), dtype=dtype)
     y, n_train = arrays.pop("y", None), arrays.pop("n_train", None)
     if n_train is not None:
         n_train = int(np.asarray(n_train).item()) if np.size(n_train) == 1 else -1
         if not 0 < n_train <= len(X):
-            raise ValueError(f"{name}.npz has {len(X)} rows in X, so n_train must be one number from 1 to that.")
+            raise ValueError(
+                f"{name}.npz has {len(X)} rows in X, so n_train must be one number from 1 to that."
+            )
     if y is not None:
         y = np.ravel(y)
         if len(y) != len(X):
-            raise ValueError(f"{name}.npz has {len(X)} rows in X but {len(y)} labels in y; save one label per row.")
+            raise ValueError(
+                f"{name}.npz has {len(X)} rows in X but {len(y)} labels in y; save one label per "
+                "row."
+            )
         y = np.unique(y, return_inverse=True)[1].astype(np.int64)
     return Dataset(name, X, y, n_train, MappingProxyType(arrays))
 
@@ -271,7 +304,8 @@ def _read(path):
             return {key: archive[key] for key in archive.files}
     except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"{path} cannot be read: {error}. Save it with numpy.savez, arrays of numbers or of strings only (y.astype(str))."
+            f"{path} cannot be read: {error}. Save it with numpy.savez, arrays of numbers or of "
+            "strings only (y.astype(str))."
         ) from error
 
 
@@ -291,15 +325,20 @@ def _from_openml(name, spec):
         bunch = fetch_openml(data_id=spec.openml, as_frame=False, parser="liac-arff")
     except OSError as error:
         raise FileNotFoundError(
-            f"{name!r} is neither bundled nor on this machine, and OpenML ({spec.openml}) could not be reached: {error}. "
+            f"{name!r} is neither bundled nor on this machine, and OpenML ({spec.openml}) could "
+            f"not be reached: {error}. "
             f"{_folder_hint(name)}"
         ) from error
     X = np.asarray(bunch.data, dtype=np.float64)
-    arrays = {"X": X if spec.tidy is None else spec.tidy(X), "y": np.asarray(bunch.target).astype(str)}
+    arrays = {
+        "X": X if spec.tidy is None else spec.tidy(X),
+        "y": np.asarray(bunch.target).astype(str),
+    }
     found = (arrays["X"].shape, len(np.unique(arrays["y"])))
     if found != (spec.shape, spec.n_classes):
         raise FileNotFoundError(
-            f"OpenML {spec.openml} for {name!r} has shape {found[0]} and {found[1]} classes, not {spec.shape} and "
+            f"OpenML {spec.openml} for {name!r} has shape {found[0]} and {found[1]} classes, not "
+            f"{spec.shape} and "
             f"{spec.n_classes}: the version there has changed. {_folder_hint(name)}"
         )
     if spec.n_train is not None:

@@ -1,7 +1,9 @@
-"""Pictures of a learned metric, in scikit-learn's manner: ``SomeDisplay.from_estimator(...)`` computes and draws.
+"""Pictures of a learned metric, in scikit-learn's manner:
+``SomeDisplay.from_estimator(...)`` computes and draws.
 
-Each display keeps what it drew (``ax_``, ``figure_``), can be drawn again by ``plot`` and takes any fitted metric of the library,
-`LearnedMetric` included (but for `ConvergenceDisplay`: a loaded metric has no history).
+Each display keeps what it drew (``ax_``, ``figure_``), can be drawn again by ``plot``
+and takes any fitted metric of the library, `LearnedMetric` included (but for
+`ConvergenceDisplay`: a loaded metric has no history).
 """
 
 import numpy as np
@@ -57,7 +59,10 @@ class MetricComparisonDisplay(_Display):
     @classmethod
     def from_estimator(cls, metric, X, y=None, *, ax=None):
         """Project rows on the two principal axes of the Euclidean and of the learned space."""
-        flat = [PCA(min(2, *Z.shape)).fit_transform(Z) for Z in (to_numpy(X), to_numpy(metric.transform(X)))]
+        flat = [
+            PCA(min(2, *Z.shape)).fit_transform(Z)
+            for Z in (to_numpy(X), to_numpy(metric.transform(X)))
+        ]
         flat = [Z if Z.shape[1] == 2 else np.column_stack([Z, np.zeros(len(Z))]) for Z in flat]
         return cls(*flat, labels=y).plot(ax)
 
@@ -66,10 +71,19 @@ class MetricComparisonDisplay(_Display):
         axes = self._axes(ax, 2, (9.0, 4.2))
         labels = np.zeros(len(self.before)) if self.labels is None else np.asarray(self.labels)
         names = np.unique(labels)
-        for axis, flat, title in zip(axes, (self.before, self.after), ("Euclidean", "learned"), strict=True):
+        for axis, flat, title in zip(
+            axes, (self.before, self.after), ("Euclidean", "learned"), strict=True
+        ):
             for i, name in enumerate(names):
                 rows = labels == name
-                axis.scatter(*flat[rows].T, s=14, color=_colour(i, len(names)), label=str(name), alpha=0.8, linewidths=0)
+                axis.scatter(
+                    *flat[rows].T,
+                    s=14,
+                    color=_colour(i, len(names)),
+                    label=str(name),
+                    alpha=0.8,
+                    linewidths=0,
+                )
             axis.set(title=title, xticks=[], yticks=[])
         if 1 < len(names) <= 12:
             axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
@@ -79,7 +93,11 @@ class MetricComparisonDisplay(_Display):
 def _colour(i, n):
     import matplotlib
 
-    return matplotlib.colormaps["tab10"](i) if n <= 10 else matplotlib.colormaps["turbo"](i / max(n - 1, 1))
+    return (
+        matplotlib.colormaps["tab10"](i)
+        if n <= 10
+        else matplotlib.colormaps["turbo"](i / max(n - 1, 1))
+    )
 
 
 class SpectrumDisplay(_Display):
@@ -145,7 +163,9 @@ class ConvergenceDisplay(_Display):
     def plot(self, ax=None):
         """Draw; ``ax`` is a pair of axes."""
         bounds, gap = self._axes(ax, 2, (9.0, 3.6))
-        bounds.plot(self.history["primal"], color=AFTER, marker=".", label="objective of the metric")
+        bounds.plot(
+            self.history["primal"], color=AFTER, marker=".", label="objective of the metric"
+        )
         bounds.plot(self.history["dual"], color=BEFORE, marker=".", label="proven bound")
         bounds.set(xlabel="iteration", ylabel="objective")
         bounds.legend(frameon=False)
@@ -156,7 +176,8 @@ class ConvergenceDisplay(_Display):
 
 
 class IsometryDisplay(_Display):
-    """How well squared distances are kept: a histogram of learned over original, which is 1 for an isometry.
+    """How well squared distances are kept: a histogram of learned over original, which
+    is 1 for an isometry.
 
     Parameters
     ----------
@@ -190,7 +211,9 @@ class IsometryDisplay(_Display):
         (axis,) = self._axes(ax)
         axis.hist(self.ratios, bins=60, color=AFTER, alpha=0.75)
         if self.delta is not None:
-            axis.axvspan(1 - self.delta, 1 + self.delta, color="0.5", alpha=0.15, label=f"1 ± {self.delta:g}")
+            axis.axvspan(
+                1 - self.delta, 1 + self.delta, color="0.5", alpha=0.15, label=f"1 ± {self.delta:g}"
+            )
             axis.legend(frameon=False)
         axis.set(xlabel="squared distance after / before", ylabel="pairs")
         return self
@@ -233,7 +256,9 @@ class VerificationDisplay(_Display):
     def plot(self, ax=None):
         """Draw on ``ax``."""
         (axis,) = self._axes(ax, figsize=(4.6, 4.4))
-        for (name, (false_positive, true_positive, area)), colour in zip(self.curves.items(), (BEFORE, AFTER), strict=False):
+        for (name, (false_positive, true_positive, area)), colour in zip(
+            self.curves.items(), (BEFORE, AFTER), strict=False
+        ):
             axis.plot(false_positive, true_positive, color=colour, label=f"{name}: area {area:.3f}")
         axis.plot([0, 1], [0, 1], color="0.7", linestyle=":")
         axis.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")

@@ -1,7 +1,9 @@
-"""What the solvers ask of one symmetric D x D matrix: positive part, shrinkage, leading eigenvectors, a factor.
+"""What the solvers ask of one symmetric D x D matrix: positive part, shrinkage, leading
+eigenvectors, a factor.
 
-Full decompositions (LAPACK's divide and conquer, or the device's) up to `PARTIAL_FROM` rows; above it, Lanczos or LOBPCG
-for the few leading eigenpairs whenever few are wanted, warm-started where the caller has a starting vector.
+Full decompositions (LAPACK's divide and conquer, or the device's) up to `PARTIAL_FROM`
+rows; above it, Lanczos or LOBPCG for the few leading eigenpairs whenever few are
+wanted, warm-started where the caller has a starting vector.
 """
 
 from dataclasses import dataclass
@@ -13,12 +15,16 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from .arrays import arange, float64, is_torch, like, namespace
 
-PARTIAL_FROM = 300  # rows; one eigenvector by Lanczos takes 5 ms there, all of them 12 (two Neoverse-N1 cores)
+# rows; one eigenvector by Lanczos takes 5 ms there, all of them 12 (two Neoverse-N1
+# cores)
+PARTIAL_FROM = 300
 
 
 @dataclass(frozen=True)
 class PSDPart:
-    """A positive semidefinite matrix by its positive eigenvalues (descending) and their eigenvectors (columns)."""
+    """A positive semidefinite matrix by its positive eigenvalues (descending) and their
+    eigenvectors (columns).
+    """
 
     values: Any
     vectors: Any
@@ -53,8 +59,9 @@ def psd_split(S, rank_guess=None):
     ----------
     S : array (D, D)
     rank_guess : int, default=None
-        How many positive eigenvalues to expect (from the last iteration, say). When it is a small part of a large D, only the
-        leading ones are computed, and more if the guess was low; the result does not depend on it.
+        How many positive eigenvalues to expect (from the last iteration, say). When it
+        is a small part of a large D, only the leading ones are computed, and more if
+        the guess was low; the result does not depend on it.
     """
     return shrink(S, 0.0, rank_guess)
 
@@ -76,7 +83,8 @@ def shrink(S, threshold, rank_guess=None):
 def eigh(S):
     """All eigenvalues, descending, and the eigenvectors.
 
-    On a GPU single precision is decomposed in double, which is faster there (1.4 against 2.4 ms at D = 164 on an H200).
+    On a GPU single precision is decomposed in double, which is faster there (1.4
+    against 2.4 ms at D = 164 on an H200).
     """
     if is_torch(S):
         values, vectors = namespace(S).linalg.eigh(S.double() if S.is_cuda else S)
@@ -93,7 +101,8 @@ def _positive(values, vectors):
 def leading_eigenpair(S, start=None, tol=0.0):
     """Largest eigenvalue of S (algebraically) and its unit eigenvector, as ``(float, array)``.
 
-    ``start`` is a starting vector (the last answer); ``tol`` the relative accuracy of the eigenvalue, 0 for full.
+    ``start`` is a starting vector (the last answer); ``tol`` the relative accuracy of
+    the eigenvalue, 0 for full.
     """
     values, vectors = leading_eigenpairs(S, 1, start, tol)
     return float(values[0]), vectors[:, 0]
@@ -107,7 +116,9 @@ def largest_eigenvalue(S):
 
 
 def leading_eigenpairs(S, k, start=None, tol=0.0):
-    """The k largest eigenvalues (descending) and their eigenvectors; S may also be sparse or a SciPy ``LinearOperator``."""
+    """The k largest eigenvalues (descending) and their eigenvectors; S may also be
+    sparse or a SciPy ``LinearOperator``.
+    """
     n = S.shape[0]
     if issparse(S) and n <= PARTIAL_FROM:
         S = S.toarray()
@@ -132,7 +143,8 @@ def leading_eigenpairs(S, k, start=None, tol=0.0):
 def _leading_torch(S, k, start):
     import torch
 
-    if S.is_cuda and S.shape[0] <= 2048:  # the device's full decomposition is faster than many small launches
+    # the device's full decomposition is faster than many small launches
+    if S.is_cuda and S.shape[0] <= 2048:
         values, vectors = eigh(S)
         return values[:k], vectors[:, :k]
     rng = np.random.default_rng(0)
@@ -145,8 +157,8 @@ def _leading_torch(S, k, start):
 def factor(M, rtol=None):
     """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, signs fixed.
 
-    Eigenvalues below ``rtol`` times the largest (default: D times the machine precision) count as zero. The entry of largest
-    magnitude in each column is positive.
+    Eigenvalues below ``rtol`` times the largest (default: D times the machine
+    precision) count as zero. The entry of largest magnitude in each column is positive.
     """
     return _signed_factor(*eigh(M), rtol)
 
@@ -156,7 +168,8 @@ def canonical_factor(L, rtol=None):
     if L.shape[1] == 0:
         return L
     vectors, singular, _ = namespace(L).linalg.svd(L, full_matrices=False)
-    size = float(singular[0]) or 1.0  # squares of tiny or huge ones would leave the range of single precision
+    # squares of tiny or huge ones would leave the range of single precision
+    size = float(singular[0]) or 1.0
     return size * _signed_factor((singular / size) ** 2, vectors, rtol)
 
 

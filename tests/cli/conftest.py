@@ -16,7 +16,9 @@ KINDS = np.array(["Barolo", "Grignolino", "Barbera"])[y]
 
 @pytest.fixture
 def run(capsys):
-    """``run("learn", ...)`` gives exit code, stdout, stderr, and the JSON answer where there is one."""
+    """``run("learn", ...)`` gives exit code, stdout, stderr, and the JSON answer where
+    there is one.
+    """
 
     def call(*arguments):
         with pytest.raises(SystemExit) as end:
@@ -33,7 +35,9 @@ def frame():
     """Wine, with a text label, an id and a column of words."""
     names = [f"f{i}" for i in range(X.shape[1])]
     more = {"kind": KINDS, "bottle": [f"b{i}" for i in range(len(y))], "note": ["dry"] * len(y)}
-    return pl.DataFrame(X, schema=names).with_columns(**{name: pl.Series(values) for name, values in more.items()})
+    return pl.DataFrame(X, schema=names).with_columns(
+        **{name: pl.Series(values) for name, values in more.items()}
+    )
 
 
 @pytest.fixture
@@ -50,7 +54,9 @@ def pairs(tmp_path):
     indices = indices[indices[:, 0] != indices[:, 1]]
     ids = [[f"b{i}" for i in column] for column in indices.T]
     path = tmp_path / "pairs.csv"
-    pl.DataFrame({"one": ids[0], "other": ids[1], "same": y[indices[:, 0]] == y[indices[:, 1]]}).write_csv(path)
+    pl.DataFrame(
+        {"one": ids[0], "other": ids[1], "same": y[indices[:, 0]] == y[indices[:, 1]]}
+    ).write_csv(path)
     return path
 
 
@@ -60,5 +66,7 @@ def triplets(tmp_path):
     rows = np.random.default_rng(0).integers(len(y), size=(4000, 3))
     i, j, k = rows.T
     path = tmp_path / "triplets.csv"
-    pl.DataFrame(rows[(y[i] == y[j]) & (y[i] != y[k]) & (i != j)][:200], schema=["i", "j", "k"]).write_csv(path)
+    pl.DataFrame(
+        rows[(y[i] == y[j]) & (y[i] != y[k]) & (i != j)][:200], schema=["i", "j", "k"]
+    ).write_csv(path)
     return path

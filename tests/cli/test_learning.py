@@ -37,9 +37,16 @@ def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path
     assert metric.certificate.relative_gap == answer["after"]["relative_gap"]
     with open(out / "table.csv", newline="") as file:
         before, after = csv_module.DictReader(file)
-    assert float(after["error"]) == answer["after"]["error"] and float(before["error"]) == answer["before"]["error"]
+    assert (
+        float(after["error"]) == answer["after"]["error"]
+        and float(before["error"]) == answer["before"]["error"]
+    )
     assert (out / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert sorted(path.name for path in out.iterdir()) == ["metric.safetensors", "report.html", "table.csv"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "metric.safetensors",
+        "report.html",
+        "table.csv",
+    ]
 
 
 def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
@@ -51,17 +58,24 @@ def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
 
 def test_the_same_seed_gives_the_same_metric(run, csv, tmp_path):
     for name in "ab":
-        assert run("learn", csv, "--label", "kind", "--seed", "3", "--out", tmp_path / name).code == 0
+        assert (
+            run("learn", csv, "--label", "kind", "--seed", "3", "--out", tmp_path / name).code == 0
+        )
     first, second = (load_metric(tmp_path / name / "metric.safetensors") for name in "ab")
     np.testing.assert_array_equal(first.components, second.components)
 
 
 def test_parquet_with_a_column_of_vectors(run, tmp_path):
     path = tmp_path / "vectors.parquet"
-    pl.DataFrame({"embedding": pl.Series(X.astype(np.float32).tolist(), dtype=pl.List(pl.Float32)), "kind": y}).write_parquet(
-        path
+    pl.DataFrame(
+        {
+            "embedding": pl.Series(X.astype(np.float32).tolist(), dtype=pl.List(pl.Float32)),
+            "kind": y,
+        }
+    ).write_parquet(path)
+    result = run(
+        "learn", path, "--label", "kind", "--method", "frob", "--out", tmp_path / "out", "--json"
     )
-    result = run("learn", path, "--label", "kind", "--method", "frob", "--out", tmp_path / "out", "--json")
     assert result.code == 0 and result.json["features"] == 13
     assert load_metric(tmp_path / "out" / "metric.safetensors").feature_names[0] == "embedding_0"
 
@@ -73,8 +87,20 @@ def test_arrays_with_labels_in_another_file(run, tmp_path, labels):
     if labels == "npy":
         np.save(path, y)
     else:
-        path.write_text(("label\n" if labels == "csv" else "") + "".join(f"{label}\n" for label in y))
-    result = run("learn", tmp_path / "rows.npy", "--labels", path, "--method", "frob", "--out", tmp_path / "out", "--json")
+        path.write_text(
+            ("label\n" if labels == "csv" else "") + "".join(f"{label}\n" for label in y)
+        )
+    result = run(
+        "learn",
+        tmp_path / "rows.npy",
+        "--labels",
+        path,
+        "--method",
+        "frob",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
     assert result.code == 0 and result.json["rows"] == 178
 
 
@@ -82,11 +108,24 @@ def test_npz_and_pca(run, tmp_path):
     np.savez(tmp_path / "both.npz", X=X, y=y)
     result = run("learn", tmp_path / "both.npz", "--pca", "5", "--out", tmp_path / "out", "--json")
     assert result.code == 0 and result.json["after"]["rank"] <= 5
-    assert load_metric(tmp_path / "out" / "metric.safetensors").preprocessing == ["StandardScaler", "PCA(5)"]
+    assert load_metric(tmp_path / "out" / "metric.safetensors").preprocessing == [
+        "StandardScaler",
+        "PCA(5)",
+    ]
 
 
 def test_triplets_by_row_number(run, csv, triplets, tmp_path):
-    result = run("learn", csv, "--triplets", triplets, "--ignore", "kind", "--out", tmp_path / "out", "--json")
+    result = run(
+        "learn",
+        csv,
+        "--triplets",
+        triplets,
+        "--ignore",
+        "kind",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
     assert result.code == 0
     assert result.json["after"]["error"] < result.json["before"]["error"]
 
@@ -95,25 +134,60 @@ def test_unicode_paths_and_names(run, frame, tmp_path):
     folder = tmp_path / "Müller 数据"
     folder.mkdir()
     frame.rename({"kind": "Sorte ß", "f0": "糖"}).write_csv(folder / "wein é.csv")
-    result = run("learn", folder / "wein é.csv", "--label", "Sorte ß", "--out", folder / "ausgabe ü", "--json")
+    result = run(
+        "learn",
+        folder / "wein é.csv",
+        "--label",
+        "Sorte ß",
+        "--out",
+        folder / "ausgabe ü",
+        "--json",
+    )
     assert result.code == 0
     assert load_metric(folder / "ausgabe ü" / "metric.safetensors").feature_names[0] == "糖"
 
 
 def test_a_constant_column_and_duplicate_rows(run, frame, tmp_path):
     pl.concat([frame.with_columns(f3=pl.lit(1.0))] * 2).write_csv(tmp_path / "odd.csv")
-    result = run("learn", tmp_path / "odd.csv", "--label", "kind", "--scale", "standard", "--out", tmp_path / "out", "--json")
+    result = run(
+        "learn",
+        tmp_path / "odd.csv",
+        "--label",
+        "kind",
+        "--scale",
+        "standard",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
     assert result.code == 0 and result.json["rows"] == 356
     assert np.isfinite(load_metric(tmp_path / "out" / "metric.safetensors").components).all()
 
 
 def test_many_rows_are_subsampled_and_said_so(run, tmp_path):
     rng = np.random.default_rng(0)
-    np.savez(tmp_path / "many.npz", X=rng.normal(size=(9000, 3)).astype(np.float32), y=rng.integers(0, 4, 9000))
-    args = ("--max-rows", "500", "--max-test-rows", "700", "--method", "frob", "--out", tmp_path / "out", "--json")
+    np.savez(
+        tmp_path / "many.npz",
+        X=rng.normal(size=(9000, 3)).astype(np.float32),
+        y=rng.integers(0, 4, 9000),
+    )
+    args = (
+        "--max-rows",
+        "500",
+        "--max-test-rows",
+        "700",
+        "--method",
+        "frob",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
     result = run("learn", tmp_path / "many.npz", *args)
     assert result.code == 0 and result.json["before"]["held_out"] == pytest.approx(700, abs=3)
-    assert any(re.match(r"Learned from (500|499|498) of 6,30\d training rows", note) for note in result.json["notes"])
+    assert any(
+        re.match(r"Learned from (500|499|498) of 6,30\d training rows", note)
+        for note in result.json["notes"]
+    )
 
 
 # ---- what is refused, in one line
@@ -131,10 +205,13 @@ def test_missing_values(run, frame, tmp_path):
     path = tmp_path / "missing.csv"
     holes = pl.int_range(pl.len()) % 17 == 0
     frame.with_columns(
-        f1=pl.when(holes).then(None).otherwise("f1"), kind=pl.when(holes.shift(1)).then(None).otherwise("kind")
+        f1=pl.when(holes).then(None).otherwise("f1"),
+        kind=pl.when(holes.shift(1)).then(None).otherwise("kind"),
     ).write_csv(path)
     args = ("learn", path, "--label", "kind", "--out", tmp_path / "out")
-    assert refused(run(*args), "22 of 178 rows", "'f1' in 11 rows", "label 'kind' in 11 rows", "--drop-missing")
+    assert refused(
+        run(*args), "22 of 178 rows", "'f1' in 11 rows", "label 'kind' in 11 rows", "--drop-missing"
+    )
     assert not (tmp_path / "out").exists()
     result = run(*args, "--drop-missing", "--json")
     assert result.code == 0 and result.json["rows"] == 156
@@ -154,7 +231,9 @@ def test_missing_values(run, frame, tmp_path):
 )
 def test_data_that_cannot_be_learned_from(run, frame, tmp_path, change, words):
     change(frame).write_csv(tmp_path / "bad.csv")
-    assert refused(run("learn", tmp_path / "bad.csv", "--label", "kind", "--out", tmp_path / "out"), *words)
+    assert refused(
+        run("learn", tmp_path / "bad.csv", "--label", "kind", "--out", tmp_path / "out"), *words
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,14 +269,29 @@ def test_duplicate_and_unknown_ids(run, frame, pairs, tmp_path):
 
 @pytest.mark.parametrize("rows", [[0, 178], [-1, 5], [None, 5]])
 def test_row_numbers_that_are_none(run, csv, tmp_path, rows):
-    pl.DataFrame({"a": [rows[0], 1] * 20, "b": [rows[1], 2] * 20, "same": [1, 0] * 20}).write_csv(tmp_path / "pairs.csv")
-    result = run("learn", csv, "--ignore", "kind", "--pairs", tmp_path / "pairs.csv", "--out", tmp_path / "out")
-    assert refused(result, "pairs.csv", "missing row numbers" if rows[0] is None else "rows 0 to 177")
+    pl.DataFrame({"a": [rows[0], 1] * 20, "b": [rows[1], 2] * 20, "same": [1, 0] * 20}).write_csv(
+        tmp_path / "pairs.csv"
+    )
+    result = run(
+        "learn",
+        csv,
+        "--ignore",
+        "kind",
+        "--pairs",
+        tmp_path / "pairs.csv",
+        "--out",
+        tmp_path / "out",
+    )
+    assert refused(
+        result, "pairs.csv", "missing row numbers" if rows[0] is None else "rows 0 to 177"
+    )
 
 
 def test_one_column_makes_a_report(run, tmp_path):
     pl.DataFrame({"size": X[:, 0], "kind": y}).write_csv(tmp_path / "narrow.csv")
-    result = run("learn", tmp_path / "narrow.csv", "--label", "kind", "--out", tmp_path / "out", "--json")
+    result = run(
+        "learn", tmp_path / "narrow.csv", "--label", "kind", "--out", tmp_path / "out", "--json"
+    )
     assert result.code == 0, result.err
     assert (tmp_path / "out" / "report.html").stat().st_size > 100_000
 
@@ -265,8 +359,23 @@ main(sys.argv[2:])
 def child(csv, tmp_path):
     def start(what):
         out = tmp_path / "out"
-        command = [sys.executable, "-c", CHILD, what, "learn", csv, "--label", "kind", "--method", "frob", "--out", out]
-        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300), out
+        command = [
+            sys.executable,
+            "-c",
+            CHILD,
+            what,
+            "learn",
+            csv,
+            "--label",
+            "kind",
+            "--method",
+            "frob",
+            "--out",
+            out,
+        ]
+        return subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, timeout=300
+        ), out
 
     return start
 
@@ -276,7 +385,10 @@ def test_ctrl_c_saves_the_best_certified_metric(child):
     assert process.returncode == 130
     assert "interrupted" in process.stderr and "Traceback" not in process.stderr
     metric = load_metric(out / "metric.safetensors")
-    assert metric.certificate.status == "interrupted" and metric.certificate.dual <= metric.certificate.primal
+    assert (
+        metric.certificate.status == "interrupted"
+        and metric.certificate.dual <= metric.certificate.primal
+    )
 
 
 def test_a_killed_run_leaves_no_half_written_metric(child):

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from conemetric import FrobMetric, load_metric, save_metric
 from conemetric.cli import streams
-from conemetric.study.methods import available
+from conemetric.workflow.methods import available
 
 X, y = load_wine(return_X_y=True)
 NAMES = [f"f{i}" for i in range(13)]
@@ -46,7 +46,9 @@ def read(path):
 
 @pytest.mark.parametrize("given", ["csv", "parquet", "npy"])
 @pytest.mark.parametrize("wanted", ["csv", "parquet", "npy"])
-def test_embed_streams_any_format_to_any_other(run, frame, fitted, metric, bare, tmp_path, monkeypatch, given, wanted):
+def test_embed_streams_any_format_to_any_other(
+    run, frame, fitted, metric, bare, tmp_path, monkeypatch, given, wanted
+):
     monkeypatch.setattr(streams, "BATCH", 13 * 50)  # four batches
     source, out = tmp_path / f"rows.{given}", tmp_path / f"embedded.{wanted}"
     shuffled = frame.select("bottle", *NAMES[::-1], "kind")
@@ -54,7 +56,9 @@ def test_embed_streams_any_format_to_any_other(run, frame, fitted, metric, bare,
         np.save(source, X)
     else:
         getattr(shuffled, f"write_{given}")(source)
-    result = run("embed", source, "--metric", bare if given == "npy" else metric, "--out", out, "--json")
+    result = run(
+        "embed", source, "--metric", bare if given == "npy" else metric, "--out", out, "--json"
+    )
     assert result.code == 0, result.err
     assert result.json["rows"] == 178
     np.testing.assert_allclose(read(out), fitted.transform(X), atol=1e-9)
@@ -63,7 +67,12 @@ def test_embed_streams_any_format_to_any_other(run, frame, fitted, metric, bare,
 
 
 def test_embed_keeps_leading_dimensions(run, csv, fitted, metric, tmp_path):
-    assert run("embed", csv, "--metric", metric, "--out", tmp_path / "two.npy", "--dimensions", "2").code == 0
+    assert (
+        run(
+            "embed", csv, "--metric", metric, "--out", tmp_path / "two.npy", "--dimensions", "2"
+        ).code
+        == 0
+    )
     np.testing.assert_allclose(np.load(tmp_path / "two.npy"), fitted.transform(X)[:, :2], atol=1e-9)
 
 
@@ -72,10 +81,21 @@ def test_embed_refuses_what_it_cannot_do(run, csv, frame, metric, tmp_path):
     frame.drop("f3").write_csv(tmp_path / "less.csv")
     result = run("embed", tmp_path / "less.csv", "--metric", metric, "--out", out)
     assert "lacks 1 numeric columns that the metric needs (first: 'f3'" in result.err
-    frame.with_columns(f3=pl.when(pl.int_range(pl.len()) == 60).then(None).otherwise("f3")).write_csv(tmp_path / "hole.csv")
-    assert "row 60 has a missing" in run("embed", tmp_path / "hole.csv", "--metric", metric, "--out", out).err
-    assert "ends in .csv, .parquet or .npy" in run("embed", csv, "--metric", metric, "--out", tmp_path / "out.txt").err
-    assert "no folder" in run("embed", csv, "--metric", metric, "--out", tmp_path / "no" / "out.csv").err
+    frame.with_columns(
+        f3=pl.when(pl.int_range(pl.len()) == 60).then(None).otherwise("f3")
+    ).write_csv(tmp_path / "hole.csv")
+    assert (
+        "row 60 has a missing"
+        in run("embed", tmp_path / "hole.csv", "--metric", metric, "--out", out).err
+    )
+    assert (
+        "ends in .csv, .parquet or .npy"
+        in run("embed", csv, "--metric", metric, "--out", tmp_path / "out.txt").err
+    )
+    assert (
+        "no folder"
+        in run("embed", csv, "--metric", metric, "--out", tmp_path / "no" / "out.csv").err
+    )
     assert "not a metric file" in run("embed", csv, "--metric", csv, "--out", out).err
     assert not out.exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".tmp")] == []
@@ -83,27 +103,48 @@ def test_embed_refuses_what_it_cannot_do(run, csv, frame, metric, tmp_path):
 
 def test_neighbors_are_those_of_the_learned_space(run, csv, fitted, metric, tmp_path):
     out = tmp_path / "near.csv"
-    assert run("neighbors", csv, "--metric", metric, "--id", "bottle", "-k", "2", "--out", out).code == 0
+    assert (
+        run("neighbors", csv, "--metric", metric, "--id", "bottle", "-k", "2", "--out", out).code
+        == 0
+    )
     found = pl.read_csv(out)
     Z = fitted.transform(X)
     distances = np.linalg.norm(Z[:, None] - Z, axis=2) + np.diag(np.full(178, np.inf))
     expected = [f"b{i}" for i in np.argsort(distances, axis=1)[:, :2].ravel()]
     assert found["neighbor"].to_list() == expected
-    np.testing.assert_allclose(found["distance"].to_numpy(), np.sort(distances, axis=1)[:, :2].ravel(), atol=1e-6)
-    shown = run("neighbors", csv, "--metric", metric, "--against", csv, "-k", "1", "--json").json["neighbors"]
+    np.testing.assert_allclose(
+        found["distance"].to_numpy(), np.sort(distances, axis=1)[:, :2].ravel(), atol=1e-6
+    )
+    shown = run("neighbors", csv, "--metric", metric, "--against", csv, "-k", "1", "--json").json[
+        "neighbors"
+    ]
     assert all(entry["row"] == entry["neighbor"] for entry in shown)
     assert "more than the 177 rows" in run("neighbors", csv, "--metric", metric, "-k", "178").err
 
 
 def test_verify_finds_threshold_and_roc(run, csv, pairs, metric, tmp_path):
-    args = ("--data", csv, "--id", "bottle", "--metric", metric, "--out", tmp_path / "roc", "--json")
+    args = (
+        "--data",
+        csv,
+        "--id",
+        "bottle",
+        "--metric",
+        metric,
+        "--out",
+        tmp_path / "roc",
+        "--json",
+    )
     answer = run("verify", pairs, *args).json
     assert answer["learned"]["accuracy"] > answer["euclidean"]["accuracy"]
     assert 0.8 < answer["learned"]["auc"] <= 1
     assert (tmp_path / "roc" / "roc.png").stat().st_size > 1000
-    pl.DataFrame({"a": ["b0"] * 30, "b": ["b1"] * 30, "same": [1] * 30}).write_csv(tmp_path / "one.csv")
+    pl.DataFrame({"a": ["b0"] * 30, "b": ["b1"] * 30, "same": [1] * 30}).write_csv(
+        tmp_path / "one.csv"
+    )
     assert "only same pairs" in run("verify", tmp_path / "one.csv", *args).err
-    pl.DataFrame({"a": ["b0"] * 30, "b": ["b1"] * 30, "same": ["maybe"] * 30}).write_csv(tmp_path / "words.csv")
+    pl.DataFrame({"a": ["b0"] * 30, "b": ["b1"] * 30, "same": ["maybe"] * 30}).write_csv(
+        tmp_path / "words.csv"
+    )
     assert "'maybe'" in run("verify", tmp_path / "words.csv", *args).err
 
 
@@ -112,14 +153,18 @@ def test_inspect_tells_what_is_in_a_file(run, metric):
     learned = load_metric(metric)
     assert answer["method"] == "FrobMetric" and answer["dimensions"] == len(learned.components)
     assert answer["certificate"]["relative_gap"] == learned.certificate.relative_gap
-    np.testing.assert_allclose(answer["eigenvalues"], np.linalg.svd(learned.components, compute_uv=False) ** 2)
+    np.testing.assert_allclose(
+        answer["eigenvalues"], np.linalg.svd(learned.components, compute_uv=False) ** 2
+    )
     assert "FrobMetric" in run("inspect", metric).out
 
 
 def test_compare_sets_methods_side_by_side(run, csv, tmp_path):
     names = [method.name for method in available("labels") if method.name in ("frob", "dml-eig")]
     chosen = [part for name in names for part in ("--method", name)]
-    answer = run("compare", csv, "--label", "kind", *chosen, "--out", tmp_path / "out", "--json").json
+    answer = run(
+        "compare", csv, "--label", "kind", *chosen, "--out", tmp_path / "out", "--json"
+    ).json
     assert [row["method"] for row in answer["results"]] == ["euclidean", *names]
     for name, row in zip(names, answer["results"][1:], strict=True):
         metric = load_metric(tmp_path / "out" / f"{name}.safetensors")
@@ -142,16 +187,32 @@ def test_compress_keeps_distances(run, tmp_path):
 def test_reproduce_lists_and_runs(run, tmp_path):
     listed = run("reproduce", "--list", "--json").json["experiments"]
     assert "frobmetric-table1" in {entry["name"] for entry in listed}
-    chosen = ("--datasets", "iris", "--methods", "Euclidean", "--methods", "FrobMetric, default C", "--runs", "1")
+    chosen = (
+        "--datasets",
+        "iris",
+        "--methods",
+        "Euclidean",
+        "--methods",
+        "FrobMetric, default C",
+        "--runs",
+        "1",
+    )
     answer = run("reproduce", "frobmetric-table1", *chosen, "--out", tmp_path / "r", "--json")
     rows = json.loads(answer.out)["rows"]
-    assert [row["method"] for row in rows] == ["Euclidean", "FrobMetric, default C"] and rows[0]["published"] == 3.64
+    assert [row["method"] for row in rows] == ["Euclidean", "FrobMetric, default C"] and rows[0][
+        "published"
+    ] == 3.64
     assert "not a known experiment" in run("reproduce", "nonsense").err
 
 
 def test_pairs_outside_the_data_are_named(run, csv, metric, tmp_path):
-    for rows, fault in (([0, 500], "'b' has 500; the data have rows 0 to 177"), ([-2, 0], "'a' has -2; the data have rows")):
-        pl.DataFrame({"a": [rows[0], 1] * 20, "b": [rows[1], 2] * 20, "same": [1, 0] * 20}).write_csv(tmp_path / "pairs.csv")
+    for rows, fault in (
+        ([0, 500], "'b' has 500; the data have rows 0 to 177"),
+        ([-2, 0], "'a' has -2; the data have rows"),
+    ):
+        pl.DataFrame(
+            {"a": [rows[0], 1] * 20, "b": [rows[1], 2] * 20, "same": [1, 0] * 20}
+        ).write_csv(tmp_path / "pairs.csv")
         result = run("verify", tmp_path / "pairs.csv", "--data", csv, "--metric", metric)
         assert result.code == 2 and fault in result.err
 
@@ -160,7 +221,9 @@ def test_remedies_are_options_of_the_command(run, frame, metric, tmp_path):
     frame.with_columns(f1=pl.lit(None, pl.Float64)).write_csv(tmp_path / "holes.csv")
     result = run("neighbors", tmp_path / "holes.csv", "--metric", metric)
     assert result.code == 2 and "'f1', which holds String" in result.err
-    frame.with_columns(f1=pl.when(pl.col("f1") > 2).then(None).otherwise("f1")).write_csv(tmp_path / "holes.csv")
+    frame.with_columns(f1=pl.when(pl.col("f1") > 2).then(None).otherwise("f1")).write_csv(
+        tmp_path / "holes.csv"
+    )
     result = run("neighbors", tmp_path / "holes.csv", "--metric", metric)
     assert result.code == 2 and "'f1'" in result.err and "--drop-missing" not in result.err
 
@@ -170,4 +233,6 @@ def test_warnings_are_lines_without_paths(run, tmp_path):
     np.save(tmp_path / "twins.npy", np.vstack([rows, rows]))
     result = run("compress", tmp_path / "twins.npy", "--out", tmp_path / "out", "--json")
     assert result.code == 0
-    assert result.err.startswith("warning 40 pairs of rows coincide") and result.err.count("\n") == 1
+    assert (
+        result.err.startswith("warning 40 pairs of rows coincide") and result.err.count("\n") == 1
+    )

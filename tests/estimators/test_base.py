@@ -1,4 +1,6 @@
-"""What every learned metric does with its input, whichever the estimator: errors before work starts, tensors, data frames."""
+"""What every learned metric does with its input, whichever the estimator: errors before
+work starts, tensors, data frames.
+"""
 
 import warnings
 
@@ -45,7 +47,9 @@ def iris():
 
 def test_labels_are_one_vector(estimator, iris, asarray):
     X, y = iris
-    with pytest.raises(ValueError, match=r"y should be a 1d array, got an array of shape \(30, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"y should be a 1d array, got an array of shape \(30, 2\)"
+    ):
         estimator.fit(asarray(X), np.column_stack([y, y]))
     with pytest.raises(ValueError, match="Unknown label type"):
         estimator.fit(asarray(X), [None, *("abc"[label] for label in y[1:])])
@@ -53,7 +57,9 @@ def test_labels_are_one_vector(estimator, iris, asarray):
         estimator.fit(asarray(X), ["a"] * 30)
     reference = estimator.fit(asarray(X), y).components_
     with pytest.warns(UserWarning, match="column-vector y"):
-        assert_allclose(to_numpy(estimator.fit(asarray(X), y[:, None]).components_), to_numpy(reference))
+        assert_allclose(
+            to_numpy(estimator.fit(asarray(X), y[:, None]).components_), to_numpy(reference)
+        )
 
 
 def test_too_many_components_are_refused_before_neighbours_are_searched(iris, monkeypatch):
@@ -85,7 +91,8 @@ def test_tensors_that_cannot_be_learned_from(estimator, iris):
 
 def test_tensors_of_integers_become_double_precision(iris):
     torch = pytest.importorskip("torch")
-    X = torch.as_tensor((iris[0] * 10).astype(int)) + 2**26  # single precision cannot tell such numbers apart
+    # single precision cannot tell such numbers apart
+    X = torch.as_tensor((iris[0] * 10).astype(int)) + 2**26
     metric = FrobMetric().fit(X, iris[1])
     assert metric.components_.dtype == torch.float64
     assert_allclose(metric.objective_, FrobMetric().fit(X.numpy(), iris[1]).objective_, rtol=1e-3)
@@ -94,7 +101,10 @@ def test_tensors_of_integers_become_double_precision(iris):
 def test_pairs_need_no_feature_names(estimator, iris):
     pd = pytest.importorskip("pandas")
     X, y = iris
-    metric, pairs = estimator.fit(pd.DataFrame(X, columns=list("abcd")), y), np.stack([X[:5], X[-5:]], axis=1)
+    metric, pairs = (
+        estimator.fit(pd.DataFrame(X, columns=list("abcd")), y),
+        np.stack([X[:5], X[-5:]], axis=1),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert metric.pair_distance(pairs).shape == (5,)

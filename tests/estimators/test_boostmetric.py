@@ -1,4 +1,6 @@
-"""BoostMetric as a user meets it: scikit-learn's conventions, every variant, passes, early stopping, stages, errors."""
+"""BoostMetric as a user meets it: scikit-learn's conventions, every variant, passes,
+early stopping, stages, errors.
+"""
 
 import pickle
 
@@ -18,7 +20,12 @@ from conemetric.constraints import triplets_from_labels
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@parametrize_with_checks([BoostMetric(max_iter=20), BoostMetric(loss="logistic", solver="corrective", n_passes=2, max_iter=5)])
+@parametrize_with_checks(
+    [
+        BoostMetric(max_iter=20),
+        BoostMetric(loss="logistic", solver="corrective", n_passes=2, max_iter=5),
+    ]
+)
 @pytest.mark.filterwarnings("ignore:.*targets")
 def test_follows_scikit_learn(estimator, check):
     check(estimator)
@@ -55,10 +62,15 @@ VARIANTS = [
     for loss in ("exponential", "logistic")
     for solver in ("stagewise", "corrective")
     for passes in (1, 2)
-] + [{"loss": "hinge", "v": 0.05, "n_passes": passes, "n_targets": 1, "n_impostors": 1} for passes in (1, 2)]
+] + [
+    {"loss": "hinge", "v": 0.05, "n_passes": passes, "n_targets": 1, "n_impostors": 1}
+    for passes in (1, 2)
+]
 
 
-@pytest.mark.parametrize("parameters", VARIANTS, ids=lambda p: "-".join(str(value) for value in p.values()))
+@pytest.mark.parametrize(
+    "parameters", VARIANTS, ids=lambda p: "-".join(str(value) for value in p.values())
+)
 def test_every_variant_improves_on_the_euclidean_metric(circles, parameters):
     X, y = circles
     knn, few = KNeighborsClassifier(3), np.arange(len(y)) % 4 != 0
@@ -75,36 +87,56 @@ def test_labels_and_triplets_give_the_same_metric_in_both_libraries(iris, asarra
     X, y = iris[0].astype(dtype), iris[1]
     triplets = triplets_from_labels(X, y, 3, 3)
     by_labels = BoostMetric(1.0, loss="logistic", max_iter=8).fit(asarray(X), asarray(y))
-    by_triplets = BoostMetric(1.0, loss="logistic", max_iter=8).fit(asarray(X), triplets=asarray(triplets))
+    by_triplets = BoostMetric(1.0, loss="logistic", max_iter=8).fit(
+        asarray(X), triplets=asarray(triplets)
+    )
     reference = BoostMetric(1.0, loss="logistic", max_iter=8).fit(iris[0], y)
     M = reference.get_mahalanobis_matrix()
     for metric in (by_labels, by_triplets):
         assert to_numpy(metric.components_).dtype == dtype
-        assert_allclose(to_numpy(metric.get_mahalanobis_matrix()), M, atol=(1e-9 if dtype == np.float64 else 2e-3) * abs(M).max())
+        assert_allclose(
+            to_numpy(metric.get_mahalanobis_matrix()),
+            M,
+            atol=(1e-9 if dtype == np.float64 else 2e-3) * abs(M).max(),
+        )
         assert_allclose(metric.objective_, reference.objective_, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"solver": "corrective"}, {"loss": "hinge", "v": 0.5, "n_targets": 1, "n_impostors": 1}, {"n_passes": 2}]
+    "parameters",
+    [
+        {},
+        {"solver": "corrective"},
+        {"loss": "hinge", "v": 0.5, "n_targets": 1, "n_impostors": 1},
+        {"n_passes": 2},
+    ],
 )
 def test_the_last_stage_is_the_metric(circles, parameters):
     X, y = circles
     metric = BoostMetric(**{"max_iter": 10, **parameters}).fit(X, y)
     stages = list(metric.staged_metrics())
     assert len(stages) >= metric.n_iter_ - 1
-    assert_allclose(stages[-1].T @ stages[-1], metric.get_mahalanobis_matrix(), atol=1e-9 * abs(stages[-1]).max() ** 2)
+    assert_allclose(
+        stages[-1].T @ stages[-1],
+        metric.get_mahalanobis_matrix(),
+        atol=1e-9 * abs(stages[-1]).max() ** 2,
+    )
 
 
 @pytest.mark.parametrize("given", ["labels", "triplets"])
 def test_early_stopping_returns_the_best_stage(circles, given):
     X, y = circles
     data = {"y": y} if given == "labels" else {"triplets": triplets_from_labels(X, y, 3, 3)}
-    metric = BoostMetric(n_iter_no_change=5, validation_fraction=0.2, max_iter=200, random_state=0).fit(X, **data)
+    metric = BoostMetric(
+        n_iter_no_change=5, validation_fraction=0.2, max_iter=200, random_state=0
+    ).fit(X, **data)
     errors = metric.history_["validation_error"]
     stages = list(metric.staged_metrics())
     assert metric.n_iter_ < 200 and metric.certificate_.status == "stopped"
     assert len(stages) == errors.argmin() == len(errors) - 6
-    assert_allclose(stages[-1].T @ stages[-1], metric.get_mahalanobis_matrix(), rtol=1e-8, atol=1e-12)
+    assert_allclose(
+        stages[-1].T @ stages[-1], metric.get_mahalanobis_matrix(), rtol=1e-8, atol=1e-12
+    )
     again = clone(metric).fit(X, **data)
     assert np.array_equal(again.components_, metric.components_)
 
@@ -112,12 +144,16 @@ def test_early_stopping_returns_the_best_stage(circles, given):
 def test_passes_end_when_nothing_changes():
     """Two far-apart groups on a line: the learned scale leaves every neighbour where it was."""
     X = np.array([[0.0], [1.0], [3.0], [50.0], [51.0], [53.0]])
-    metric = BoostMetric(v=1e-3, loss="logistic", n_passes=5, n_targets=1, n_impostors=1).fit(X, [0, 0, 0, 1, 1, 1])
+    metric = BoostMetric(v=1e-3, loss="logistic", n_passes=5, n_targets=1, n_impostors=1).fit(
+        X, [0, 0, 0, 1, 1, 1]
+    )
     assert metric.n_passes_ == 1
 
 
 def test_warns_with_gap_and_remedy_when_stopped_by_the_iteration_count(iris):
-    with pytest.warns(ConvergenceWarning, match=r"'max_iter' after 3 iterations.*raise v, max_iter or tol"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"'max_iter' after 3 iterations.*raise v, max_iter or tol"
+    ):
         BoostMetric(max_iter=3).fit(*iris)
 
 
@@ -126,7 +162,11 @@ def test_warns_with_gap_and_remedy_when_stopped_by_the_iteration_count(iris):
     [
         ({"loss": "hinge"}, "labels", "v=1e-07 is below 1/m"),
         ({"n_passes": 2}, "triplets", "n_passes=2 finds new triplets from labels; give y"),
-        ({"n_iter_no_change": 5, "validation_fraction": 1e-3}, "labels", "holds out 0 of 150 points"),
+        (
+            {"n_iter_no_change": 5, "validation_fraction": 1e-3},
+            "labels",
+            "holds out 0 of 150 points",
+        ),
         ({"v": 0.0}, "labels", "'v' parameter"),
         ({"loss": "square"}, "labels", "'loss' parameter"),
         ({"n_components": 9}, "labels", "n_components=9 is more than the 4 features"),
@@ -135,7 +175,9 @@ def test_warns_with_gap_and_remedy_when_stopped_by_the_iteration_count(iris):
 def test_errors_name_argument_value_and_remedy(iris, parameters, data, message):
     X, y = iris
     with pytest.raises(ValueError, match=message):
-        BoostMetric(**parameters).fit(X, **({"y": y} if data == "labels" else {"triplets": [[0, 1, 60]]}))
+        BoostMetric(**parameters).fit(
+            X, **({"y": y} if data == "labels" else {"triplets": [[0, 1, 60]]})
+        )
 
 
 def test_pickle_keeps_the_stages(iris):

@@ -1,4 +1,6 @@
-"""DMLEig and LMNNEig as estimators: contract, degenerate data, libraries, and the paper's algorithm beside ours."""
+"""DMLEig and LMNNEig as estimators: contract, degenerate data, libraries, and the
+paper's algorithm beside ours.
+"""
 
 import numpy as np
 import pytest
@@ -47,7 +49,8 @@ def test_a_dissimilar_pair_at_distance_zero_makes_the_optimum_zero(asarray):
     assert metric.objective_ == 0
     assert metric.certificate_.dual == 0
     assert metric.certificate_.relative_gap == 0
-    # any metric is optimal; the one of the other pairs is returned (its scatter differs by one point more in the ridge)
+    # any metric is optimal; the one of the other pairs is returned (its scatter differs
+    # by one point more in the ridge)
     distances = to_numpy(metric.pair_distance(asarray(X[P[~s][:-1]])))
     assert distances.min() ** 2 == pytest.approx(pairs.objective_, rel=2e-3)
     with pytest.raises(ValueError, match="all 1 dissimilar pairs join coinciding points"):
@@ -67,7 +70,11 @@ def test_more_features_than_points(estimator):
 @pytest.mark.parametrize("estimator", [DMLEig(), LMNNEig()], ids=str)
 def test_the_papers_algorithm_is_valid_but_slower(estimator):
     ours = estimator.fit(IRIS, LABELS)
-    ours_primal, ours_dual, iterations = ours.certificate_.primal, ours.certificate_.dual, ours.n_iter_
+    ours_primal, ours_dual, iterations = (
+        ours.certificate_.primal,
+        ours.certificate_.dual,
+        ours.n_iter_,
+    )
     with pytest.warns(ConvergenceWarning, match="proximal-point"):
         paper = estimator.set_params(solver="frank-wolfe", mu=1e-4, max_iter=300).fit(IRIS, LABELS)
     assert iterations < 100
@@ -102,7 +109,9 @@ def test_bad_pairs_are_refused(arguments, message):
         DMLEig().fit(IRIS, **arguments)
 
 
-@pytest.mark.parametrize("parameter", [{"gamma": 0.0}, {"gamma": 1.0}, {"ridge": 0}, {"solver": "adam"}, {"mu": 0.0}])
+@pytest.mark.parametrize(
+    "parameter", [{"gamma": 0.0}, {"gamma": 1.0}, {"ridge": 0}, {"solver": "adam"}, {"mu": 0.0}]
+)
 def test_bad_parameters_are_refused(parameter):
     with pytest.raises(ValueError, match=next(iter(parameter))):
         LMNNEig(**parameter).fit(IRIS, LABELS)

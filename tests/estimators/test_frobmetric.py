@@ -1,4 +1,6 @@
-"""FrobMetric as a user meets it: scikit-learn's conventions, units, warm starts, errors, both libraries."""
+"""FrobMetric as a user meets it: scikit-learn's conventions, units, warm starts,
+errors, both libraries.
+"""
 
 import pickle
 
@@ -31,7 +33,11 @@ def iris():
 def test_units_do_not_change_the_metric(load, scale):
     X, y = load(return_X_y=True)
     M = FrobMetric().fit(X, y).get_mahalanobis_matrix()
-    assert_allclose(scale**2 * FrobMetric().fit(scale * X, y).get_mahalanobis_matrix(), M, atol=1e-8 * abs(M).max())
+    assert_allclose(
+        scale**2 * FrobMetric().fit(scale * X, y).get_mahalanobis_matrix(),
+        M,
+        atol=1e-8 * abs(M).max(),
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -50,7 +56,9 @@ def test_units_do_not_change_the_neighbours_in_float32(scale):
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
 def test_units_out_of_the_range_of_float32_are_refused(iris, scale):
     X, y = iris
-    with pytest.raises(ValueError, match=r"out of the range of float32.*rescale X, or give it in float64"):
+    with pytest.raises(
+        ValueError, match=r"out of the range of float32.*rescale X, or give it in float64"
+    ):
         FrobMetric().fit((scale * X).astype(np.float32), y)
     assert FrobMetric().fit(scale * X, y).certificate_.status == "converged"
 
@@ -137,7 +145,9 @@ def test_warm_start_saves_iterations(iris):
 def test_path_agrees_with_single_fits(iris):
     X, y = iris
     for metric in frobmetric_path(X, y, Cs=[1.0, 0.01, 0.1], tol=1e-6):
-        assert metric.objective_ == pytest.approx(FrobMetric(C=metric.C_, tol=1e-6).fit(X, y).objective_, rel=3e-6)
+        assert metric.objective_ == pytest.approx(
+            FrobMetric(C=metric.C_, tol=1e-6).fit(X, y).objective_, rel=3e-6
+        )
         assert metric.n_features_in_ == 4
 
 
@@ -160,7 +170,9 @@ def test_cross_validation_picks_the_best_score():
     metric = FrobMetricCV(Cs=4, cv=3, random_state=0).fit(X, y)
     assert metric.scores_.shape == (3, 4)
     assert metric.Cs_[metric.scores_.mean(axis=0).argmax()] == metric.C_
-    assert metric.objective_ == pytest.approx(FrobMetric(C=metric.C_).fit(X, y).objective_, rel=2e-3)
+    assert metric.objective_ == pytest.approx(
+        FrobMetric(C=metric.C_).fit(X, y).objective_, rel=2e-3
+    )
     with pytest.raises(ValueError, match="Cs="):
         FrobMetricCV(Cs=[1.0, -1.0]).fit(X, y)
 

@@ -32,7 +32,8 @@ def test_unseen_entries_are_predicted(n_levels):
 def test_dense_with_nan_and_sparse_agree():
     Y, seen = ratings(2)
     rows, columns = np.nonzero(seen)
-    stored = sparse.coo_array((Y[seen] - 1, (rows, columns)), shape=Y.shape)  # level 0 is stored and counts as seen
+    # level 0 is stored and counts as seen
+    stored = sparse.coo_array((Y[seen] - 1, (rows, columns)), shape=Y.shape)
     model = MaxMarginMatrixFactorization(0.5)
     dense = clone(model).fit(np.where(seen, Y - 1.0, np.nan))
     for form in (stored, stored.tocsr(), stored.tocsc()):
@@ -43,7 +44,10 @@ def test_signs_and_levels_agree_and_gamma_above_the_norm_gives_zero():
     Y, seen = ratings(2)
     signs = np.where(seen, 2.0 * Y - 3, np.nan)
     model = MaxMarginMatrixFactorization(0.5).fit(signs)
-    assert model.objective_ == MaxMarginMatrixFactorization(0.5).fit(np.where(seen, Y, np.nan)).objective_
+    assert (
+        model.objective_
+        == MaxMarginMatrixFactorization(0.5).fit(np.where(seen, Y, np.nan)).objective_
+    )
     norm = np.linalg.norm(np.nan_to_num(signs), 2)
     zero = MaxMarginMatrixFactorization(1.01 * norm).fit(signs)
     assert zero.objective_ == seen.sum()

@@ -7,7 +7,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import MaximumVarianceUnfolding
 from conemetric.arrays import to_numpy
-from conemetric.estimators.maximum_variance_unfolding import landmark_basis, neighbour_edges, variance_bound
+from conemetric.estimators.maximum_variance_unfolding import (
+    landmark_basis,
+    neighbour_edges,
+    variance_bound,
+)
 
 
 @parametrize_with_checks([MaximumVarianceUnfolding(n_neighbors=3, tol=0.05)])
@@ -17,7 +21,9 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.fixture
 def arc():
-    """Points on three quarters of a circle, and the length of the chain that joins them up to each."""
+    """Points on three quarters of a circle, and the length of the chain that joins them
+    up to each.
+    """
     angle = (np.arange(40) + np.random.default_rng(0).uniform(-0.3, 0.3, 40)) * 1.5 * np.pi / 40
     X = np.column_stack([np.cos(angle), np.sin(angle)])
     return X, np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(X, axis=0), axis=1))])
@@ -26,7 +32,9 @@ def arc():
 @pytest.mark.parametrize("constraint", ["at_most", "equal"])
 def test_arc_becomes_a_line(arc, constraint, asarray):
     X, _ = arc
-    chain = MaximumVarianceUnfolding(n_neighbors=2, n_components=1, sigma=np.inf, constraint=constraint).fit(asarray(X))
+    chain = MaximumVarianceUnfolding(
+        n_neighbors=2, n_components=1, sigma=np.inf, constraint=constraint
+    ).fit(asarray(X))
     a, b = chain.edges_.T
     line = to_numpy(chain.embedding_)[:, 0]
     position = (line - line.mean()) * np.sign(line[-1] - line[0])
@@ -42,7 +50,9 @@ def test_certificate_and_kernel_are_those_of_the_program(arc):
     model = MaximumVarianceUnfolding(n_neighbors=3, tol=1e-4).fit(X)
     K = model.kernel_matrix()
     np.testing.assert_allclose(K.sum(0), 0, atol=1e-9)
-    assert model.objective_ == pytest.approx(np.trace(K) - (K**2).sum() / (2 * model.sigma_), rel=1e-6)
+    assert model.objective_ == pytest.approx(
+        np.trace(K) - (K**2).sum() / (2 * model.sigma_), rel=1e-6
+    )
     a, b = model.edges_.T
     excess = K[a, a] + K[b, b] - 2 * K[a, b] - ((X[a] - X[b]) ** 2).sum(1)
     longest = ((X[a] - X[b]) ** 2).sum(1).max()
@@ -137,4 +147,6 @@ def test_two_places_are_as_far_apart_as_they_were():
     unfolding = MaximumVarianceUnfolding(n_neighbors=3, sigma=np.inf).fit(X)
     assert unfolding.certificate_.status == "converged"
     assert unfolding.embedding_.shape == (10, 2)
-    assert np.linalg.norm(unfolding.embedding_[0] - unfolding.embedding_[9]) == pytest.approx(5, rel=1e-3)
+    assert np.linalg.norm(unfolding.embedding_[0] - unfolding.embedding_[9]) == pytest.approx(
+        5, rel=1e-3
+    )

@@ -1,4 +1,6 @@
-"""NuMax as a user meets it: scikit-learn's conventions, the promise on every pair, ranks, paths, errors."""
+"""NuMax as a user meets it: scikit-learn's conventions, the promise on every pair,
+ranks, paths, errors.
+"""
 
 import warnings
 from functools import partial
@@ -52,14 +54,22 @@ def test_every_distance_is_kept(X, asarray):
 @pytest.mark.parametrize("shape", ["fewer points than features", "copied features"])
 def test_points_in_a_subspace_are_kept_as_well(shape, asarray, dtype):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(9, 40)) if shape[0] == "f" else rng.normal(size=(25, 4))[:, [0, 1, 2, 3, 0, 1, 1, 2]] * 10 + 3
+    X = (
+        rng.normal(size=(9, 40))
+        if shape[0] == "f"
+        else rng.normal(size=(25, 4))[:, [0, 1, 2, 3, 0, 1, 1, 2]] * 10 + 3
+    )
     X = X.astype(dtype)
     model = NuMax(0.2).fit(asarray(X))
     ratio, _, _ = squared_ratios(X.astype(float), model)
     assert abs(ratio - 1).max() <= 0.2 * (1 + 1e-3) + 200 * np.finfo(dtype).eps
     assert model.certificate_.status == "converged"
-    basis = np.linalg.svd(X.astype(float) - X.mean(0), full_matrices=False)[2][: 8 if shape[0] == "f" else 4]
-    assert_allclose(model.objective_, NuMax(0.2).fit((X - X.mean(0)) @ basis.T).objective_, rtol=2e-3)
+    basis = np.linalg.svd(X.astype(float) - X.mean(0), full_matrices=False)[2][
+        : 8 if shape[0] == "f" else 4
+    ]
+    assert_allclose(
+        model.objective_, NuMax(0.2).fit((X - X.mean(0)) @ basis.T).objective_, rtol=2e-3
+    )
 
 
 def test_classes_loosen_one_side_each(X, y, asarray):
@@ -68,7 +78,8 @@ def test_classes_loosen_one_side_each(X, y, asarray):
     same = y[a] == y[b]
     assert ratio[same].max() <= 1.3 + 3e-4 and ratio[~same].min() >= 0.7 - 3e-4
     assert model.objective_ < plain.objective_
-    assert_array_equal(NuMax(0.3).fit(X, y).components_, plain.components_)  # labels do not matter to the plain program
+    # labels do not matter to the plain program
+    assert_array_equal(NuMax(0.3).fit(X, y).components_, plain.components_)
 
 
 def test_labels_and_similar_pairs_say_the_same(X, y):
@@ -140,7 +151,9 @@ def test_a_rank_out_of_reach_is_reported(X):
         model = NuMax(n_components=1).fit(X)
     assert model.components_.shape == (1, 6)
     ratio, _, _ = squared_ratios(X, model)
-    assert_allclose(model.certificate_.violation, (1 - LARGEST_DELTA - ratio.min()) / LARGEST_DELTA, rtol=1e-6)
+    assert_allclose(
+        model.certificate_.violation, (1 - LARGEST_DELTA - ratio.min()) / LARGEST_DELTA, rtol=1e-6
+    )
 
 
 def test_a_seed_decides_the_bits(X):
@@ -150,7 +163,9 @@ def test_a_seed_decides_the_bits(X):
 
 def test_too_few_rounds_warn_and_still_certify(monkeypatch):
     X = load_digits().data[:50, ::4] + np.arange(50)[:, None] * 1e-3
-    monkeypatch.setattr("conemetric.estimators.numax.SecantGeneration", partial(SecantGeneration, first=100, add=20))
+    monkeypatch.setattr(
+        "conemetric.estimators.numax.SecantGeneration", partial(SecantGeneration, first=100, add=20)
+    )
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model = NuMax(0.2, max_iter=1).fit(X)
     assert model.certificate_.status == "max_iter"
@@ -172,10 +187,18 @@ def test_too_few_rounds_warn_and_still_certify(monkeypatch):
         ({"class_aware": True}, {}, "requires y"),
         ({"class_aware": True}, {"y": np.zeros(30)}, "1 class"),
         ({"class_aware": True}, {"pairs": [[0, 1]]}, "similar"),
-        ({"class_aware": True}, {"pairs": [[0, 1]], "similar": [True, False]}, "one value for each"),
+        (
+            {"class_aware": True},
+            {"pairs": [[0, 1]], "similar": [True, False]},
+            "one value for each",
+        ),
         ({"class_aware": True}, {"pairs": [[0, 1], [0, 2]], "similar": [1, -1]}, "only 0 and 1"),
         ({"class_aware": True}, {"pairs": [[0, 1]], "similar": ["no"]}, "only 0 and 1"),
-        ({"class_aware": True}, {"pairs": [[0, 1]], "similar": [True], "y": [0, 1] * 15}, "both y and similar"),
+        (
+            {"class_aware": True},
+            {"pairs": [[0, 1]], "similar": [True], "y": [0, 1] * 15},
+            "both y and similar",
+        ),
         ({"n_components": 7}, {}, "n_components=7"),
         ({"delta": 1.0}, {}, "delta"),
         ({"delta": 0.0}, {}, "delta"),

@@ -1,4 +1,6 @@
-"""RelativeComparisons as a user meets it: scikit-learn's conventions, every basis, units, errors, both libraries."""
+"""RelativeComparisons as a user meets it: scikit-learn's conventions, every basis,
+units, errors, both libraries.
+"""
 
 import pickle
 from functools import partial
@@ -32,7 +34,9 @@ class Kernel:
         return "Kernel()"
 
 
-@parametrize_with_checks([RelativeComparisons(), RelativeComparisons(basis="pca"), RelativeComparisons(basis=Kernel())])
+@parametrize_with_checks(
+    [RelativeComparisons(), RelativeComparisons(basis="pca"), RelativeComparisons(basis=Kernel())]
+)
 @pytest.mark.filterwarnings("ignore:.*targets")
 def test_follows_scikit_learn(estimator, check):
     check(estimator)
@@ -47,14 +51,19 @@ def iris():
 @pytest.mark.parametrize("basis", [None, "pca", A])
 def test_units_do_not_change_the_metric(iris, scale, basis):
     X, y = iris
-    M, scaled = (RelativeComparisons(basis=basis, tol=1e-9).fit(c * X, y).get_mahalanobis_matrix() for c in (1, scale))
+    M, scaled = (
+        RelativeComparisons(basis=basis, tol=1e-9).fit(c * X, y).get_mahalanobis_matrix()
+        for c in (1, scale)
+    )
     assert_allclose(scale**2 * scaled, M, atol=1e-4 * abs(M).max())
 
 
 def test_weights_make_the_metric(iris):
     X, y = iris
     features = RelativeComparisons().fit(X, y)
-    assert_allclose(features.get_mahalanobis_matrix(), np.diag(features.feature_weights_), atol=1e-12)
+    assert_allclose(
+        features.get_mahalanobis_matrix(), np.diag(features.feature_weights_), atol=1e-12
+    )
     assert features.basis_ is None
     mixed = RelativeComparisons(basis=A).fit(X, y)
     assert_allclose(mixed.get_mahalanobis_matrix(), A * mixed.feature_weights_ @ A.T, atol=1e-10)
@@ -77,7 +86,10 @@ def test_certificate_is_that_of_the_stored_weights(iris):
     i, j, k = metric.triplets_.T
     Y, w = X @ A, metric.feature_weights_
     margins = ((Y[i] - Y[k]) ** 2 - (Y[i] - Y[j]) ** 2) @ w
-    objective = 0.5 * np.linalg.norm(metric.get_mahalanobis_matrix()) ** 2 + metric.C_ * np.maximum(0, 1 - margins).sum()
+    objective = (
+        0.5 * np.linalg.norm(metric.get_mahalanobis_matrix()) ** 2
+        + metric.C_ * np.maximum(0, 1 - margins).sum()
+    )
     assert metric.objective_ == pytest.approx(objective, rel=1e-9)
     assert 0 <= metric.certificate_.relative_gap <= 1e-8
     assert metric.multipliers_.min() >= 0
@@ -142,7 +154,12 @@ def test_libraries_and_precisions_agree(iris, asarray, dtype, basis):
     reference = RelativeComparisons(basis=basis, tol=1e-6).fit(X, y)
     given = asarray(X.astype(dtype))
     metric = RelativeComparisons(basis=basis, tol=1e-6).fit(given, y)
-    for array in (metric.components_, metric.feature_weights_, metric.multipliers_, metric.transform(given)):
+    for array in (
+        metric.components_,
+        metric.feature_weights_,
+        metric.multipliers_,
+        metric.transform(given),
+    ):
         assert type(array) is type(given)
         assert array.dtype == given.dtype
     assert metric.objective_ == pytest.approx(reference.objective_, rel=1e-4)

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from conemetric.evaluation.compressive import best_match, manifold_pursuit, measure, translating_images
+from conemetric.evaluation.compressive import (
+    best_match,
+    manifold_pursuit,
+    measure,
+    translating_images,
+)
 
 
 @pytest.mark.parametrize(("shape", "area"), [("square", 25), ("disk", 21)])
@@ -52,14 +57,18 @@ def test_pursuit_does_not_stall_where_steps_of_another_length_would_go_on():
     embedding = np.random.default_rng(2).normal(size=(10, 256))
     measured = measure(embedding, images)
     assert_allclose(best_match(measured, embedding, images), images)
-    assert error(manifold_pursuit(measured, embedding, images), images) < 0.02  # with steps of one length 0.12
+    # with steps of one length 0.12
+    assert error(manifold_pursuit(measured, embedding, images), images) < 0.02
 
 
 def test_pursuit_finds_the_best_match_where_the_embedding_is_nearly_isometric():
     images, _ = translating_images("blob", side=16, size=3)
     embedding = np.linalg.svd(images - images.mean(0), full_matrices=False)[2][:40]
     measured = measure(embedding, images, snr_db=6)
-    found, best = manifold_pursuit(measured, embedding, images), best_match(measured, embedding, images)
+    found, best = (
+        manifold_pursuit(measured, embedding, images),
+        best_match(measured, embedding, images),
+    )
     misfit, least = (np.linalg.norm(measured - x @ embedding.T, axis=1) for x in (found, best))
     assert (misfit >= least - 1e-12).all()
     assert np.mean(misfit <= least + 1e-12) > 0.95

@@ -6,7 +6,12 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
 
 from conemetric import NuMax
-from conemetric.evaluation.isometry import baselines, distortions, isometry_constant, neighbour_curves
+from conemetric.evaluation.isometry import (
+    baselines,
+    distortions,
+    isometry_constant,
+    neighbour_curves,
+)
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +23,9 @@ def test_constant_is_the_extreme_of_all_distortions(X, asarray):
     for embedding in baselines(X, 3).values():
         ratio = pdist(X @ embedding.components_.T, "sqeuclidean") / pdist(X, "sqeuclidean")
         constant = isometry_constant(embedding, asarray(X))
-        assert_allclose([constant.smallest, constant.largest], [ratio.min(), ratio.max()], rtol=1e-8)
+        assert_allclose(
+            [constant.smallest, constant.largest], [ratio.min(), ratio.max()], rtol=1e-8
+        )
         assert_allclose(np.sort(distortions(embedding, asarray(X))), np.sort(ratio), rtol=1e-8)
         assert_allclose(constant.worst, abs(ratio - 1).max(), rtol=1e-8)
 

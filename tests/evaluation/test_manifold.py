@@ -10,7 +10,9 @@ from conemetric.evaluation.manifold import local_spread, neighbourhood_quality
 
 
 def ranks(points):
-    """Rank of every point among the neighbours of every other, by definition; the point itself is 0."""
+    """Rank of every point among the neighbours of every other, by definition; the point
+    itself is 0.
+    """
     distances = cdist(points, points)
     np.fill_diagonal(distances, -1)
     return np.argsort(np.argsort(distances, axis=1, kind="stable"), axis=1)
@@ -26,7 +28,9 @@ def test_curves_count_neighbours(seed, n):
     for K, Q, B in zip(quality.K, quality.Q_nx, quality.B_nx, strict=True):
         inside = (rho > 0) & (rho <= K) & (r <= K)
         np.testing.assert_allclose(Q, inside.sum() / (K * n))
-        np.testing.assert_allclose(B, ((inside & (rho < r)).sum() - (inside & (r < rho)).sum()) / (K * n), atol=1e-12)
+        np.testing.assert_allclose(
+            B, ((inside & (rho < r)).sum() - (inside & (r < rho)).sum()) / (K * n), atol=1e-12
+        )
 
 
 def test_blocks_do_not_change_the_result(monkeypatch):

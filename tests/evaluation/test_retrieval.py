@@ -8,14 +8,21 @@ from conemetric.evaluation.retrieval import neighbour_recall, precision_at_k, re
 @pytest.fixture
 def points():
     rng = np.random.default_rng(3)
-    return rng.normal(size=(60, 4)), rng.integers(0, 4, 60), rng.normal(size=(20, 4)), rng.integers(0, 4, 20)
+    return (
+        rng.normal(size=(60, 4)),
+        rng.integers(0, 4, 60),
+        rng.normal(size=(20, 4)),
+        rng.integers(0, 4, 20),
+    )
 
 
 def test_precision_and_recall_against_a_loop(points):
     X, y, Q, labels = points
     ranked = [y[np.argsort(((X - q) ** 2).sum(1))] for q in Q]
     for k in (1, 5, 60):
-        precision = np.mean([np.mean(r[:k] == label) for r, label in zip(ranked, labels, strict=True)])
+        precision = np.mean(
+            [np.mean(r[:k] == label) for r, label in zip(ranked, labels, strict=True)]
+        )
         recall = np.mean([label in r[:k] for r, label in zip(ranked, labels, strict=True)])
         assert precision_at_k(None, X, y, Q, labels, k=[k]) == pytest.approx([precision])
         assert recall_at_k(None, X, y, Q, labels, k=[k]) == pytest.approx([recall])

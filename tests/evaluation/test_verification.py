@@ -3,7 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conemetric.evaluation.verification import best_threshold, cross_validate, distance_score, marginalised_knn_score
+from conemetric.evaluation.verification import (
+    best_threshold,
+    cross_validate,
+    distance_score,
+    marginalised_knn_score,
+)
 
 PAIRS = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=1, max_size=30)
 
@@ -77,7 +82,9 @@ def test_marginalised_knn_is_the_double_sum():
     X, pairs, k = rng.normal(size=(15, 3)), rng.integers(0, 15, (12, 2)), 7
     near = [np.argsort(((X_train - x) ** 2).sum(1))[:k] for x in X]
     expected = [np.mean(y_train[near[a]][:, None] == y_train[near[b]]) for a, b in pairs]
-    np.testing.assert_allclose(marginalised_knn_score(None, X_train, y_train, X, pairs, k), expected)
+    np.testing.assert_allclose(
+        marginalised_knn_score(None, X_train, y_train, X, pairs, k), expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,8 +98,14 @@ def test_marginalised_knn_is_the_double_sum():
         (lambda: best_threshold([1.0, 2.0], [1, -1]), "same must be boolean"),
         (lambda: cross_validate(None, [1, -1], [0, 1]), "same must be boolean"),
         (lambda: cross_validate(None, [True, False], [0]), "same has shape"),
-        (lambda: cross_validate(lambda train: np.zeros(3), [True, False], [0, 1]), "score_pairs returned shape"),
-        (lambda: marginalised_knn_score(None, np.eye(3), [0, 1, 2], np.eye(3), [[0, 1]], 4), "n_neighbors=4"),
+        (
+            lambda: cross_validate(lambda train: np.zeros(3), [True, False], [0, 1]),
+            "score_pairs returned shape",
+        ),
+        (
+            lambda: marginalised_knn_score(None, np.eye(3), [0, 1, 2], np.eye(3), [[0, 1]], 4),
+            "n_neighbors=4",
+        ),
     ],
 )
 def test_bad_input(call, message):

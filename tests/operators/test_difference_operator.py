@@ -1,4 +1,6 @@
-"""The operator against dense matrices, its adjoint against the dot test, in every library and precision."""
+"""The operator against dense matrices, its adjoint against the dot test, in every
+library and precision.
+"""
 
 import numpy as np
 import pytest
@@ -32,13 +34,27 @@ def test_forward_and_adjoint_match_dense_matrices(seed, asarray, dtype, eps):
     M, u = symmetric(rng, X.shape[1], dtype), rng.normal(size=len(T)).astype(dtype)
     L = rng.normal(size=(X.shape[1], 3)).astype(dtype)
     size = abs(A).max()
-    assert_allclose(to_numpy(operator.forward(asarray(M))), np.einsum("mij,ij->m", A, M), atol=eps * size * 10)
-    assert_allclose(to_numpy(operator.adjoint(asarray(u))), np.einsum("mij,m->ij", A, u), atol=eps * size * 10)
-    assert_allclose(to_numpy(operator.forward_factor(asarray(L))), np.einsum("mij,ij->m", A, L @ L.T), atol=eps * size * 10)
+    assert_allclose(
+        to_numpy(operator.forward(asarray(M))), np.einsum("mij,ij->m", A, M), atol=eps * size * 10
+    )
+    assert_allclose(
+        to_numpy(operator.adjoint(asarray(u))), np.einsum("mij,m->ij", A, u), atol=eps * size * 10
+    )
+    assert_allclose(
+        to_numpy(operator.forward_factor(asarray(L))),
+        np.einsum("mij,ij->m", A, L @ L.T),
+        atol=eps * size * 10,
+    )
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**31), n=st.integers(3, 30), D=st.integers(1, 9), m=st.integers(1, 60), shift=st.floats(-1e3, 1e3))
+@given(
+    seed=st.integers(0, 2**31),
+    n=st.integers(3, 30),
+    D=st.integers(1, 9),
+    m=st.integers(1, 60),
+    shift=st.floats(-1e3, 1e3),
+)
 def test_dot_test(seed, n, D, m, shift):
     """<A(M), u> = <M, A*(u)>, also far from the origin."""
     rng = np.random.default_rng(seed)
@@ -58,11 +74,17 @@ def test_subset_is_the_operator_of_those_constraints(seed, asarray, dtype, eps):
     M = asarray(symmetric(rng, X.shape[1], dtype))
     assert part.n_constraints == len(index)
     assert part.n_pairs <= operator.n_pairs
-    assert_allclose(to_numpy(part.forward(M)), to_numpy(operator.forward(M))[index], rtol=eps, atol=100 * eps)
+    assert_allclose(
+        to_numpy(part.forward(M)), to_numpy(operator.forward(M))[index], rtol=eps, atol=100 * eps
+    )
     u = rng.normal(size=len(index)).astype(dtype)
     whole = np.zeros(len(T), dtype)
     whole[index] = u
-    assert_allclose(to_numpy(part.adjoint(asarray(u))), to_numpy(operator.adjoint(asarray(whole))), atol=200 * eps)
+    assert_allclose(
+        to_numpy(part.adjoint(asarray(u))),
+        to_numpy(operator.adjoint(asarray(whole))),
+        atol=200 * eps,
+    )
 
 
 def test_work_is_done_once_per_unordered_pair(asarray):
@@ -80,14 +102,18 @@ def test_pairs_with_weights(asarray):
     q = np.einsum("pi,ij,pj->p", d, M, d)
     assert_allclose(to_numpy(from_pairs(asarray(X), pairs).forward(asarray(M))), q, atol=1e-12)
     scale = rng.uniform(size=4)
-    assert_allclose(to_numpy(from_pairs(asarray(X), pairs, scale).forward(asarray(M))), scale * q, atol=1e-12)
+    assert_allclose(
+        to_numpy(from_pairs(asarray(X), pairs, scale).forward(asarray(M))), scale * q, atol=1e-12
+    )
     weights = sparse.csr_array(rng.uniform(size=(6, 4)) * (rng.uniform(size=(6, 4)) < 0.5))
     combined = from_pairs(asarray(X), pairs, weights)
     assert_allclose(to_numpy(combined.forward(asarray(M))), weights @ q, atol=1e-12)
     u = rng.normal(size=6)
     expected = np.einsum("p,pi,pj->ij", weights.T @ u, d, d)
     assert_allclose(to_numpy(combined.adjoint(asarray(u))), expected, atol=1e-12)
-    assert_allclose(to_numpy(combined.forward_factor(asarray(L))), weights @ ((d @ L) ** 2).sum(1), atol=1e-12)
+    assert_allclose(
+        to_numpy(combined.forward_factor(asarray(L))), weights @ ((d @ L) ** 2).sum(1), atol=1e-12
+    )
 
 
 def test_precision_can_be_changed(asarray):
@@ -104,7 +130,10 @@ def test_matrix_operator_dense_sparse_and_list_agree(asarray):
     M, u = symmetric(rng, 4, np.float64), rng.normal(size=5)
     expected = np.einsum("mij,ij->m", A, M)
     adjoint = np.einsum("mij,m->ij", (A + A.swapaxes(1, 2)) / 2, u)
-    for operator, give in ((MatrixOperator(asarray(A)), asarray), (MatrixOperator([sparse.csr_array(a) for a in A]), np.asarray)):
+    for operator, give in (
+        (MatrixOperator(asarray(A)), asarray),
+        (MatrixOperator([sparse.csr_array(a) for a in A]), np.asarray),
+    ):
         assert_allclose(to_numpy(operator.forward(give(M))), expected, atol=1e-12)
         assert_allclose(to_numpy(operator.adjoint(give(u))), adjoint, atol=1e-12)
         part = operator.subset(np.array([4, 1]))

@@ -45,11 +45,25 @@ def test_agrees_with_the_general_operator(operator, asarray, dtype, eps):
     u = rng.normal(size=operator.n_constraints).astype(dtype)
     oracle = dense(operator)
     scale = 10 * eps
-    np.testing.assert_allclose(to_numpy(operator.forward_factor(asarray(Y))), oracle.forward_factor(Y), atol=scale, rtol=scale)
-    np.testing.assert_allclose(to_numpy(operator.forward(asarray(Y @ Y.T))), oracle.forward_factor(Y), atol=5 * scale, rtol=scale)
-    np.testing.assert_allclose(to_numpy(operator.adjoint(asarray(u))), oracle.adjoint(u.astype(float)), atol=scale)
+    np.testing.assert_allclose(
+        to_numpy(operator.forward_factor(asarray(Y))),
+        oracle.forward_factor(Y),
+        atol=scale,
+        rtol=scale,
+    )
+    np.testing.assert_allclose(
+        to_numpy(operator.forward(asarray(Y @ Y.T))),
+        oracle.forward_factor(Y),
+        atol=5 * scale,
+        rtol=scale,
+    )
+    np.testing.assert_allclose(
+        to_numpy(operator.adjoint(asarray(u))), oracle.adjoint(u.astype(float)), atol=scale
+    )
     product = oracle.adjoint(u.astype(float)) @ Y
-    np.testing.assert_allclose(to_numpy(operator.adjoint_product(asarray(u), asarray(Y))), product, atol=5 * scale)
+    np.testing.assert_allclose(
+        to_numpy(operator.adjoint_product(asarray(u), asarray(Y))), product, atol=5 * scale
+    )
     assert operator.adjoint(asarray(u)).dtype == asarray(u).dtype
 
 
@@ -58,14 +72,18 @@ def test_subset_and_astype(operator, asarray):
     exact = operator.astype(operator.xp.float64)
     some = exact.subset(np.array([4, 0, 7]))
     np.testing.assert_allclose(
-        to_numpy(some.forward_factor(asarray(Y))), to_numpy(exact.forward_factor(asarray(Y)))[[4, 0, 7]], rtol=1e-12
+        to_numpy(some.forward_factor(asarray(Y))),
+        to_numpy(exact.forward_factor(asarray(Y)))[[4, 0, 7]],
+        rtol=1e-12,
     )
 
 
 def test_sparse_laplacian_is_the_adjoint():
     edges, rng = random_graph(4)
     operator, u = EdgeOperator(edges, 15, np.zeros(1)), rng.normal(size=len(edges))
-    np.testing.assert_allclose(operator.sparse_adjoint(u).toarray(), operator.adjoint(u), atol=1e-12)
+    np.testing.assert_allclose(
+        operator.sparse_adjoint(u).toarray(), operator.adjoint(u), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("reduced", [False, True])

@@ -13,11 +13,17 @@ from conemetric.operators.secants import AllSecants, ListedSecants
 @pytest.fixture
 def data(asarray, dtype):
     rng = np.random.default_rng(0)
-    return asarray(rng.normal(size=(23, 5)).astype(dtype)), rng.integers(0, 3, 23), asarray(rng.normal(size=(5, 2)).astype(dtype))
+    return (
+        asarray(rng.normal(size=(23, 5)).astype(dtype)),
+        rng.integers(0, 3, 23),
+        asarray(rng.normal(size=(5, 2)).astype(dtype)),
+    )
 
 
 def excesses(X, L, y, delta):
-    """Distance outside the bounds in units of delta of every pair, as a matrix; -inf on and below the diagonal."""
+    """Distance outside the bounds in units of delta of every pair, as a matrix; -inf on
+    and below the diagonal.
+    """
     X, L = to_numpy(X).astype(float), to_numpy(L).astype(float)
     squared, embedded = squareform(pdist(X, "sqeuclidean")), squareform(pdist(X @ L, "sqeuclidean"))
     ratio = embedded / np.where(squared > 0, squared, 1)
@@ -44,7 +50,9 @@ def test_operator_passes_the_dot_test_and_the_dense_oracle(data, eps):
 
 @pytest.mark.parametrize("classes", [False, True])
 def test_scan_finds_the_worst_pair_of_every_row(data, dtype, classes, monkeypatch):
-    """With a tile of one column block per row, the scan holds every row's worst pair, and the worst of all."""
+    """With a tile of one column block per row, the scan holds every row's worst pair,
+    and the worst of all.
+    """
     X, y, L = data
     y, delta = y if classes else None, 0.1
     secants = AllSecants(X, y)
@@ -104,7 +112,11 @@ def test_near_duplicates_are_counted_and_have_no_secant(asarray):
 )
 def test_row_space_holds_every_secant_and_no_more(n, scales, expected, asarray, dtype, eps):
     rng = np.random.default_rng(0)
-    rotation = np.linalg.qr(rng.normal(size=(len(scales), len(scales))))[0] if dtype == np.float64 else np.eye(len(scales))
+    rotation = (
+        np.linalg.qr(rng.normal(size=(len(scales), len(scales))))[0]
+        if dtype == np.float64
+        else np.eye(len(scales))
+    )
     X = ((rng.normal(size=(n, len(scales))) * scales) @ rotation).astype(dtype)
     secants = AllSecants(asarray(X))
     Q = to_numpy(secants.row_space)
@@ -126,7 +138,12 @@ def test_within_a_basis_the_operator_is_that_of_the_lifted_matrix(data, eps):
 
 def test_listed_scan_matches_the_pairs(asarray):
     rng = np.random.default_rng(0)
-    X, L, pairs, similar = rng.normal(size=(9, 4)), rng.normal(size=(4, 2)), rng.integers(0, 9, (30, 2)), rng.random(30) < 0.5
+    X, L, pairs, similar = (
+        rng.normal(size=(9, 4)),
+        rng.normal(size=(4, 2)),
+        rng.integers(0, 9, (30, 2)),
+        rng.random(30) < 0.5,
+    )
     pairs[:, 1] = np.where(pairs[:, 1] == pairs[:, 0], (pairs[:, 0] + 1) % 9, pairs[:, 1])
     secants = ListedSecants(asarray(X), pairs, similar)
     d = X[pairs[:, 0]] - X[pairs[:, 1]]

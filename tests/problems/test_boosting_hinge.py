@@ -1,4 +1,6 @@
-"""The hinge boosting program: its value, its dual set, its linear program and its bound, against a conic solver."""
+"""The hinge boosting program: its value, its dual set, its linear program and its
+bound, against a conic solver.
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -14,9 +16,15 @@ from conemetric.problems.boosting_hinge import BoostingHinge
 
 def hinge_optimum(X, T, v):
     """The optimum as a minimisation, by CVXPY."""
-    M, rho, slack = cp.Variable((X.shape[1], X.shape[1]), PSD=True), cp.Variable(), cp.Variable(len(T), nonneg=True)
+    M, rho, slack = (
+        cp.Variable((X.shape[1], X.shape[1]), PSD=True),
+        cp.Variable(),
+        cp.Variable(len(T), nonneg=True),
+    )
     margins = cp.hstack([cp.trace(A @ M) for A in triplet_matrices(X, T)])
-    problem = cp.Problem(cp.Minimize(v * cp.sum(slack) - rho), [margins >= rho - slack, cp.trace(M) == 1])
+    problem = cp.Problem(
+        cp.Minimize(v * cp.sum(slack) - rho), [margins >= rho - slack, cp.trace(M) == 1]
+    )
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     return problem.value
 
@@ -39,7 +47,11 @@ def test_bound_and_dual_set(seed, asarray):
     problem = BoostingHinge(from_triplets(asarray(X), asarray(T)), 3 / m)
     for u in (rng.random(m) / m, rng.random(m), np.zeros(m), -rng.random(m)):
         u = problem.feasible(asarray(u))
-        assert abs(float(u.sum()) - 1) < 1e-12 and float(u.min()) >= 0 and float(u.max()) <= 3 / m * (1 + 1e-12)
+        assert (
+            abs(float(u.sum()) - 1) < 1e-12
+            and float(u.min()) >= 0
+            and float(u.max()) <= 3 / m * (1 + 1e-12)
+        )
         bounds = problem.certify(asarray(rng.normal(size=(X.shape[1], 2))), u)
         optimum = hinge_optimum(X, T, 3 / m)
         assert bounds.dual <= optimum + 1e-7 and optimum <= bounds.primal + 1e-7
@@ -47,5 +59,7 @@ def test_bound_and_dual_set(seed, asarray):
 
 def test_price_of_slack_below_one_over_m_is_refused():
     X, T, _ = triplet_instance(0)
-    with pytest.raises(ValueError, match=r"v=1e-07 is below 1/m for m=80 triplets.*give v >= 0.0125"):
+    with pytest.raises(
+        ValueError, match=r"v=1e-07 is below 1/m for m=80 triplets.*give v >= 0.0125"
+    ):
         BoostingHinge(from_triplets(X, T), 1e-7)

@@ -1,4 +1,6 @@
-"""The smooth boosting programs: value, multipliers and slopes against plain formulas; their bound against a conic solver."""
+"""The smooth boosting programs: value, multipliers and slopes against plain formulas;
+their bound against a conic solver.
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -34,30 +36,46 @@ def test_value_multipliers_and_slopes(loss, asarray, dtype, eps):
     margins, change = rng.normal(size=(2, len(T))) * 3
 
     def plain(rho):
-        return np.log(np.exp(-rho).sum()) if loss is ExponentialLoss else np.log1p(np.exp(-rho)).sum()
+        return (
+            np.log(np.exp(-rho).sum()) if loss is ExponentialLoss else np.log1p(np.exp(-rho)).sum()
+        )
 
     value, u, captured = problem.evaluate(asarray(margins.astype(dtype)))
     h = 1e-5
-    gradient = np.array([(plain(margins + h * e) - plain(margins - h * e)) / (2 * h) for e in np.eye(len(T))])
+    gradient = np.array(
+        [(plain(margins + h * e) - plain(margins - h * e)) / (2 * h) for e in np.eye(len(T))]
+    )
     assert_allclose(value, plain(margins), rtol=eps)
     assert_allclose(to_numpy(u), -gradient, atol=1e-6)
     assert_allclose(captured, -gradient @ margins, rtol=1e-4)
-    first, second = problem.slope(asarray(margins.astype(dtype)), asarray(change.astype(dtype)), 0.3)
+    first, second = problem.slope(
+        asarray(margins.astype(dtype)), asarray(change.astype(dtype)), 0.3
+    )
     points = [plain(margins + (0.3 + t) * change) for t in (-1e-4, 0, 1e-4)]
     assert_allclose(first, (points[2] - points[0]) / 2e-4, rtol=1e-4)
     assert_allclose(second, (points[2] - 2 * points[1] + points[0]) / 1e-8, rtol=1e-3)
 
 
-@given(exponent=st.integers(-8, 8), loss=st.sampled_from(LOSSES), seed=st.integers(0, 50), single=st.booleans())
+@given(
+    exponent=st.integers(-8, 8),
+    loss=st.sampled_from(LOSSES),
+    seed=st.integers(0, 50),
+    single=st.booleans(),
+)
 @settings(max_examples=60, deadline=None)
 def test_no_scale_overflows(exponent, loss, seed, single):
     X, T, _ = triplet_instance(seed)
     X = X.astype(np.float32 if single else np.float64)
     problem = loss(from_triplets(X, T), 1.0)
-    margins = problem.operator.forward_factor(np.eye(X.shape[1], dtype=X.dtype)) * X.dtype.type(10.0**exponent)
+    margins = problem.operator.forward_factor(np.eye(X.shape[1], dtype=X.dtype)) * X.dtype.type(
+        10.0**exponent
+    )
     value, u, captured = problem.evaluate(margins)
     first, second = problem.slope(margins, margins, 1.0)
-    assert np.isfinite([value, captured, first, second]).all() and second >= -1e-3 * abs(first) * abs(margins).max()
+    assert (
+        np.isfinite([value, captured, first, second]).all()
+        and second >= -1e-3 * abs(first) * abs(margins).max()
+    )
     assert (u >= 0).all() and (u <= 1).all()
     assert value >= -margins.min() - 1e-3 * abs(margins).max()
 
@@ -80,8 +98,12 @@ def test_bound_holds_for_every_metric_of_no_larger_trace(loss, seed):
 def test_certificate_is_in_float64(asarray):
     X, T, _ = triplet_instance(6)
     L = np.random.default_rng(0).normal(size=(X.shape[1], 2)).astype(np.float32)
-    single = ExponentialLoss(from_triplets(asarray(X.astype(np.float32)), asarray(T)), 0.1).certify(asarray(L))
-    double = ExponentialLoss(from_triplets(X.astype(np.float32).astype(np.float64), T), 0.1).certify(L.astype(np.float64))
+    single = ExponentialLoss(from_triplets(asarray(X.astype(np.float32)), asarray(T)), 0.1).certify(
+        asarray(L)
+    )
+    double = ExponentialLoss(
+        from_triplets(X.astype(np.float32).astype(np.float64), T), 0.1
+    ).certify(L.astype(np.float64))
     assert_allclose(single, double, rtol=1e-5)
 
 

@@ -1,4 +1,6 @@
-"""DML-eig's optimum and bounds against an independent conic solver, in the coordinates of the paper's program (3)."""
+"""DML-eig's optimum and bounds against an independent conic solver, in the coordinates
+of the paper's program (3).
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -15,7 +17,9 @@ KINDS = ("plain", "duplicates", "wide", "repeated", "close")
 
 
 def pair_instance(seed):
-    """(X, pairs, similar, ridge); "wide" has a singular X_S, "close" a dissimilar pair almost at distance zero."""
+    """(X, pairs, similar, ridge); "wide" has a singular X_S, "close" a dissimilar pair
+    almost at distance zero.
+    """
     rng = np.random.default_rng(seed)
     kind = KINDS[seed % len(KINDS)]
     D, n = (9, 6) if kind == "wide" else (int(rng.integers(1, 9)), int(rng.integers(12, 25)))
@@ -39,7 +43,9 @@ def pair_instance(seed):
 
 
 def conic_optimum(X, pairs, similar, scatter):
-    """max min_r <X_r, M> over <X_S, M> <= 1, as min <X_S, M> over <X_r, M> >= 1 (its inverse), scaled to numbers near one."""
+    """max min_r <X_r, M> over <X_S, M> <= 1, as min <X_S, M> over <X_r, M> >= 1 (its
+    inverse), scaled to numbers near one.
+    """
     d = (X[pairs[:, 0]] - X[pairs[:, 1]])[~similar]
     s = np.sqrt(np.diag(scatter))
     d, scatter = d / s, scatter / np.outer(s, s)
@@ -64,7 +70,9 @@ def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     assert np.all(-metric.history_["dual"] >= optimum - slack)
     M, d = metric.get_mahalanobis_matrix(), X[pairs[:, 0]] - X[pairs[:, 1]]
     assert np.trace(metric.similar_scatter_ @ M) == pytest.approx(1, rel=1e-6)
-    assert np.einsum("ri,ij,rj->r", d, M, d)[~similar].min() == pytest.approx(metric.objective_, rel=1e-6)
+    assert np.einsum("ri,ij,rj->r", d, M, d)[~similar].min() == pytest.approx(
+        metric.objective_, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -82,7 +90,9 @@ def test_any_points_certify(seed, asarray, dtype):
 
 
 def test_optimality_conditions():
-    """Complementarity: only closest dissimilar pairs carry weight, and S lives on the leading eigenspace of sum u_r X_r."""
+    """Complementarity: only closest dissimilar pairs carry weight, and S lives on the
+    leading eigenspace of sum u_r X_r.
+    """
     X, pairs, similar, ridge = pair_instance(1)
     whitened, _ = whiten(X, pairs[similar], ridge)
     problem = DMLEigProgram(from_pairs(whitened, pairs[~similar]))
@@ -91,11 +101,16 @@ def test_optimality_conditions():
     u = result.dual_point / result.dual_point.sum()
     assert np.all(margins[u > 1e-3] <= margins.min() * (1 + 1e-3))
     K, L = problem.operator.adjoint(u), result.primal_point
-    np.testing.assert_allclose(K @ L, np.linalg.eigvalsh(K)[-1] * L, atol=1e-4 * np.linalg.norm(K @ L))
+    np.testing.assert_allclose(
+        K @ L, np.linalg.eigvalsh(K)[-1] * L, atol=1e-4 * np.linalg.norm(K @ L)
+    )
 
 
 def test_units_of_the_features_do_not_matter():
     X, pairs, similar, ridge = pair_instance(2)
     units = 10.0 ** np.random.default_rng(0).integers(-3, 4, X.shape[1])
-    fits = [DMLEig(ridge=ridge, tol=1e-6).fit(scaled, pairs=pairs, similar=similar) for scaled in (X, X * units)]
+    fits = [
+        DMLEig(ridge=ridge, tol=1e-6).fit(scaled, pairs=pairs, similar=similar)
+        for scaled in (X, X * units)
+    ]
     assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=1e-5)

@@ -12,7 +12,9 @@ from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 
 def conic_optimum(X, T, C):
-    """The optimum by an interior-point method, in units (M = s N, objective / C) that keep its numbers near one."""
+    """The optimum by an interior-point method, in units (M = s N, objective / C) that
+    keep its numbers near one.
+    """
     A = triplet_matrices(X, T)
     D, m, s = X.shape[1], len(T), min(C, 1.0)
     N = cp.Variable((D, D), PSD=True)
@@ -39,7 +41,9 @@ def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_optimality_conditions(seed):
-    """Stationarity by construction; feasibility of both points; complementarity of multipliers and margins."""
+    """Stationarity by construction; feasibility of both points; complementarity of
+    multipliers and margins.
+    """
     X, T, _ = triplet_instance(seed)
     problem = FrobeniusMetric(from_triplets(X, T), C=1.0)
     result = DualQuasiNewton(tol=1e-9, max_iter=5000).solve(problem)
@@ -69,14 +73,24 @@ def test_gradient_is_the_derivative_of_the_dual():
     X, T, _ = triplet_instance(0)
     problem = FrobeniusMetric(from_triplets(X, T), 3.0)
     rng = np.random.default_rng(0)
-    u, direction, h = problem.upper * rng.uniform(0.2, 0.8, len(T)), rng.normal(size=len(T)), 1e-6 * problem.upper
-    slope = (problem.evaluate(u + h * direction).dual - problem.evaluate(u - h * direction).dual) / (2 * h)
+    u, direction, h = (
+        problem.upper * rng.uniform(0.2, 0.8, len(T)),
+        rng.normal(size=len(T)),
+        1e-6 * problem.upper,
+    )
+    slope = (
+        problem.evaluate(u + h * direction).dual - problem.evaluate(u - h * direction).dual
+    ) / (2 * h)
     assert slope == pytest.approx(problem.evaluate(u).gradient @ direction, rel=1e-5)
 
 
 def test_libraries_and_precisions_agree(asarray, dtype):
     X, T, _ = triplet_instance(6)
-    reference = DualQuasiNewton(tol=1e-6).solve(FrobeniusMetric(from_triplets(X, T), 2.0)).certificate.primal
+    reference = (
+        DualQuasiNewton(tol=1e-6)
+        .solve(FrobeniusMetric(from_triplets(X, T), 2.0))
+        .certificate.primal
+    )
     problem = FrobeniusMetric(from_triplets(asarray(X.astype(dtype)), T), 2.0)
     result = DualQuasiNewton(tol=1e-4).solve(problem)
     assert result.certificate.primal == pytest.approx(reference, rel=2e-4)

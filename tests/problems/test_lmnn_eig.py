@@ -1,4 +1,6 @@
-"""LMNN-eig's optimum and bounds against an independent conic solver, in the coordinates of the paper's program (7)."""
+"""LMNN-eig's optimum and bounds against an independent conic solver, in the coordinates
+of the paper's program (7).
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -42,7 +44,9 @@ def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     assert np.all(metric.history_["primal"] >= optimum - slack)
     M = metric.get_mahalanobis_matrix()
     margins = np.einsum("rij,ij->r", triplet_matrices(X, T), M)
-    value = (1 - gamma) * np.clip(1 - margins, 0, None).sum() + gamma * np.trace(metric.similar_scatter_ @ M)
+    value = (1 - gamma) * np.clip(1 - margins, 0, None).sum() + gamma * np.trace(
+        metric.similar_scatter_ @ M
+    )
     assert value == pytest.approx(metric.objective_, rel=1e-6)
 
 

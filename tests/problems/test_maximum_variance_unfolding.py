@@ -1,4 +1,6 @@
-"""Maximum variance unfolding against a conic solver, and the inequality that its certificate claims."""
+"""Maximum variance unfolding against a conic solver, and the inequality that its
+certificate claims.
+"""
 
 import numpy as np
 import pytest
@@ -12,9 +14,11 @@ cvxpy = pytest.importorskip("cvxpy")
 
 
 def instance(seed):
-    """(edges, squared distances, n, sigma); sizes, dimension, sigma and kind of graph cycle with the seed.
+    """(edges, squared distances, n, sigma); sizes, dimension, sigma and kind of graph
+    cycle with the seed.
 
-    The dimension is above the number of neighbours, so that no neighbourhood is rigid and the equality form has a dual solution.
+    The dimension is above the number of neighbours, so that no neighbourhood is rigid
+    and the equality form has a dual solution.
     """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(8, 31))
@@ -24,7 +28,10 @@ def instance(seed):
     edges = {(i, i + 1) for i in range(n - 1)}
     if seed % 3:
         graph = kneighbors_graph(X, 2).tocoo()
-        edges |= {(min(i, j), max(i, j)) for i, j in zip(graph.row.tolist(), graph.col.tolist(), strict=True)}
+        edges |= {
+            (min(i, j), max(i, j))
+            for i, j in zip(graph.row.tolist(), graph.col.tolist(), strict=True)
+        }
     edges = np.array(sorted(edges))
     b = ((X[edges[:, 0]] - X[edges[:, 1]]) ** 2).sum(1)
     variance = ((X - X.mean(0)) ** 2).sum()

@@ -1,4 +1,6 @@
-"""Maximum-margin matrix factorisation against an independent conic solver, in the form without the bordered matrix."""
+"""Maximum-margin matrix factorisation against an independent conic solver, in the form
+without the bordered matrix.
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -12,7 +14,9 @@ from conemetric.solvers.factored_descent import FactoredDescent
 
 
 def instance(seed):
-    """(rows, columns, values, shape, gamma): two to four levels, some rows and columns never seen, some gammas above the norm."""
+    """(rows, columns, values, shape, gamma): two to four levels, some rows and columns
+    never seen, some gammas above the norm.
+    """
     rng = np.random.default_rng(seed)
     shape = tuple(int(side) for side in rng.integers(2, 9, 2))
     n_levels = 2 + seed % 3
@@ -22,7 +26,13 @@ def instance(seed):
     rows, columns = np.nonzero(seen)
     values = np.digitize(X[rows, columns], np.linspace(-1, 1, n_levels + 1)[1:-1]).astype(float)
     values[:2] = 0, 1
-    return rows, columns, (2 * values - 1 if n_levels == 2 else values), shape, 10.0 ** rng.uniform(-1.5, 0.7)
+    return (
+        rows,
+        columns,
+        (2 * values - 1 if n_levels == 2 else values),
+        shape,
+        10.0 ** rng.uniform(-1.5, 0.7),
+    )
 
 
 def conic_optimum(rows, columns, level, shape, thresholds, gamma):
@@ -48,7 +58,8 @@ def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     assert model.objective_ == pytest.approx(optimum, rel=1.1e-3, abs=1e-6)
     assert np.all(model.history_["dual"] <= optimum + slack)
     assert np.all(model.history_["primal"] >= optimum - slack)
-    # the factors are worth what the certificate says, or less: the nuclear norm is at most half the squared factors
+    # the factors are worth what the certificate says, or less: the nuclear norm is at
+    # most half the squared factors
     X = model.row_factors_ @ model.column_factors_.T
     margins = np.where(level[:, None] > np.arange(len(model.thresholds_)), 1, -1) * (
         X[rows, columns][:, None] - model.thresholds_
@@ -65,7 +76,9 @@ def test_any_points_certify(seed):
     optimum = conic_optimum(rows, columns, level, shape, thresholds, gamma)
     problem = MMMFProgram(rows, columns, level, shape, thresholds, gamma)
     rng = np.random.default_rng(seed)
-    bounds = problem.certify(rng.normal(size=(sum(shape), 3)), rng.uniform(size=problem.operator.n_constraints))
+    bounds = problem.certify(
+        rng.normal(size=(sum(shape), 3)), rng.uniform(size=problem.operator.n_constraints)
+    )
     assert bounds.dual <= optimum + 1e-6
     assert bounds.primal >= optimum - 1e-6
 
@@ -73,7 +86,11 @@ def test_any_points_certify(seed):
 def test_operator_against_dense_matrices():
     """Dot test and dense oracle, with an entry constrained twice."""
     rng = np.random.default_rng(0)
-    rows, columns, signs = np.array([0, 2, 0, 1, 0]), np.array([1, 0, 1, 3, 0]), np.array([1, -1, -1, 1, 1.0])
+    rows, columns, signs = (
+        np.array([0, 2, 0, 1, 0]),
+        np.array([1, 0, 1, 3, 0]),
+        np.array([1, -1, -1, 1, 1.0]),
+    )
     operator = EntryOperator(rows, columns, signs, (3, 4))
     L, u = rng.normal(size=(7, 2)), rng.normal(size=5)
     M = L @ L.T
@@ -88,13 +105,17 @@ def test_operator_against_dense_matrices():
 
 
 def test_a_large_matrix_stays_sparse_and_low_rank():
-    """Lanczos on the bordered matrix (its order is above the dense limit) gives the same bounds as a dense decomposition."""
+    """Lanczos on the bordered matrix (its order is above the dense limit) gives the
+    same bounds as a dense decomposition.
+    """
     rng = np.random.default_rng(0)
     shape, rank = (250, 200), 2
     X = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1]))
     chosen = rng.choice(X.size, 5000, replace=False)
     rows, columns = chosen // shape[1], chosen % shape[1]
-    problem = MMMFProgram(rows, columns, (X[rows, columns] > 0).astype(int), shape, np.zeros(1), 8.0)
+    problem = MMMFProgram(
+        rows, columns, (X[rows, columns] > 0).astype(int), shape, np.zeros(1), 8.0
+    )
     result = FactoredDescent(tol=5e-3).solve(problem)
     norm = 2 * np.linalg.eigvalsh(problem.operator.adjoint(result.dual_point).toarray())[-1]
     exact = result.dual_point.sum() * min(1 / result.dual_point.max(), 8.0 / norm)

@@ -28,7 +28,9 @@ def test_rows_agree_with_their_definition(seed):
     assert_allclose(problem.margins(w), Z @ w, atol=1e-11 * size)
     assert_allclose(problem.combine(lam), lam @ Z, atol=1e-11 * size)
     assert_allclose(problem.L, (A.T @ A) ** 2)
-    assert 0.5 * w @ problem.L @ w == pytest.approx(0.5 * np.linalg.norm(A @ np.diag(w) @ A.T) ** 2, rel=1e-8)
+    assert 0.5 * w @ problem.L @ w == pytest.approx(
+        0.5 * np.linalg.norm(A @ np.diag(w) @ A.T) ** 2, rel=1e-8
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 13])
@@ -48,7 +50,9 @@ def test_streamed_blocks_are_the_stored_rows(seed, monkeypatch):
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), size=st.floats(1e-3, 1e3))
 def test_any_two_points_bound_each_other(seed, size):
-    """Weak duality: no multipliers and y, repaired to feasibility, exceed the objective of any weights."""
+    """Weak duality: no multipliers and y, repaired to feasibility, exceed the objective
+    of any weights.
+    """
     X, T, A, C = comparison_instance(seed)
     problem, rng = make(X, T, A, C), np.random.default_rng(seed)
     w, y = size * rng.normal(size=(2, A.shape[1]))

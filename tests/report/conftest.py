@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 
 from conemetric.report import write_report
-from conemetric.study import Options, learn
-from conemetric.study.supervision import Labelled, Ranked
+from conemetric.workflow import Options, learn
+from conemetric.workflow.supervision import Labelled, Ranked
 
 X, y = load_iris(return_X_y=True)
 
@@ -17,17 +17,24 @@ def triplet_study():
     rng = np.random.default_rng(0)
     triplets = np.array([rng.choice(150, 3, replace=False) for _ in range(600)])
     i, j, k = triplets.T
-    return learn(Ranked(X, triplets[(y[i] == y[j]) & (y[i] != y[k])]), Options(method="frob", scale="standard"))
+    return learn(
+        Ranked(X, triplets[(y[i] == y[j]) & (y[i] != y[k])]),
+        Options(method="frob", scale="standard"),
+    )
 
 
 @pytest.fixture(scope="session")
 def studies():
     digits = load_digits()
     images = Labelled(digits.data[:400], digits.target[:400])
-    names = np.array(["a</script><script>window.broken=1</script>", "<b>bold</b> & 'quoted'", "Blüte"])
+    names = np.array(
+        ["a</script><script>window.broken=1</script>", "<b>bold</b> & 'quoted'", "Blüte"]
+    )
     return {
         "images": learn(images, Options(method="frob", parameters={"tol": 1e-2})),
-        "names": learn(Labelled(X, names[y]), Options(method="frob", n_pca=3), feature_names=list('<>&"')),
+        "names": learn(
+            Labelled(X, names[y]), Options(method="frob", n_pca=3), feature_names=list('<>&"')
+        ),
         "triplets": triplet_study(),
     }
 
@@ -38,7 +45,12 @@ def pages(studies, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     paths = {key: folder / f"{key} ü.html" for key in studies}
     write_report(paths["images"], studies["images"], name="images", image_shape=(8, 8))
-    write_report(paths["names"], studies["names"], name="<i>odd</i> names", ids=np.array([f"<u>{r}" for r in range(150)]))
+    write_report(
+        paths["names"],
+        studies["names"],
+        name="<i>odd</i> names",
+        ids=np.array([f"<u>{r}" for r in range(150)]),
+    )
     write_report(paths["triplets"], studies["triplets"], name="triplets")
     return paths
 
@@ -49,10 +61,19 @@ def browser(tmp_path_factory):
     webdriver = pytest.importorskip("selenium.webdriver", reason="browser tests need selenium")
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
-        pytest.skip("browser tests need chromium and chromedriver (Debian: chromium, chromium-driver)")
+        pytest.skip(
+            "browser tests need chromium and chromedriver (Debian: chromium, chromium-driver)"
+        )
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for flag in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking"):
+    for flag in (
+        "headless",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-quic",
+        "no-first-run",
+        "disable-background-networking",
+    ):
         options.add_argument(f"--{flag}")
     for flag in (
         "disable-component-update",

@@ -1,4 +1,6 @@
-"""The report in a real browser: it draws, reacts, stays silent on the console, and asks nothing of the network."""
+"""The report in a real browser: it draws, reacts, stays silent on the console, and asks
+nothing of the network.
+"""
 
 import pytest
 
@@ -9,7 +11,12 @@ TABS = {
         "dimensions": ["spectrum", "features"],
         "proof": ["convergence"],
     },
-    "triplets": {"map": ["views"], "mistakes": ["margins"], "dimensions": ["spectrum", "features"], "proof": ["convergence"]},
+    "triplets": {
+        "map": ["views"],
+        "mistakes": ["margins"],
+        "dimensions": ["spectrum", "features"],
+        "proof": ["convergence"],
+    },
 }
 TABS["names"] = TABS["images"]
 
@@ -27,12 +34,20 @@ wait(200);
 def emulate(browser, width, height, scheme="light"):
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
 
 
 @pytest.mark.parametrize(
     ("page", "width", "scheme"),
-    [("images", 1200, "light"), ("images", 390, "light"), ("names", 390, "dark"), ("triplets", 1200, "dark")],
+    [
+        ("images", 1200, "light"),
+        ("images", 390, "light"),
+        ("names", 390, "dark"),
+        ("triplets", 1200, "dark"),
+    ],
 )
 def test_every_tab_draws_without_errors(browser, pages, page, width, scheme):
     emulate(browser, width, 850, scheme)
@@ -44,10 +59,16 @@ def test_every_tab_draws_without_errors(browser, pages, page, width, scheme):
             assert marks > 0, f"{plot} drew nothing"
             assert plot_width > 250 and plot_height > 250
         panels = browser.find_elements("css selector", '[role="tabpanel"]')
-        assert [panel.get_attribute("id") for panel in panels if panel.is_displayed()] == [f"panel-{tab}"]
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+        assert [panel.get_attribute("id") for panel in panels if panel.is_displayed()] == [
+            f"panel-{tab}"
+        ]
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width, (
+            "the page scrolls sideways"
+        )
     assert browser.get_log("browser") == []
-    requests = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    requests = browser.execute_script(
+        "return performance.getEntriesByType('resource').map((entry) => entry.name)"
+    )
     assert [name for name in requests if not name.startswith("data:")] == []
     assert browser.execute_script("return window.broken") is None, "a name broke out of the data"
 
@@ -98,8 +119,12 @@ def test_the_two_maps_are_linked(browser, pages):
     assert browser.execute_script("return document.querySelector('canvas').width") == 72
     browser.find_element("css selector", '[data-view="Principal axes"]').click()
     moved = browser.execute_script("return document.getElementById('plot-views').data[0].x[0]")
-    data = browser.execute_script("return JSON.parse(document.getElementById('data').textContent).views['Principal axes'][0]")
-    first = browser.execute_script("return document.getElementById('plot-views').data[0].customdata[0]")
+    data = browser.execute_script(
+        "return JSON.parse(document.getElementById('data').textContent).views['Principal axes'][0]"
+    )
+    first = browser.execute_script(
+        "return document.getElementById('plot-views').data[0].customdata[0]"
+    )
     assert moved == pytest.approx(data[first][0])
 
 
@@ -109,6 +134,9 @@ def test_without_javascript_the_pictures_are_there(browser, pages):
         browser.get(pages["images"].as_uri())
         pictures = browser.find_elements("css selector", "img.static")
         assert len(pictures) == 3
-        assert all(picture.is_displayed() and int(picture.get_property("naturalWidth")) > 300 for picture in pictures)
+        assert all(
+            picture.is_displayed() and int(picture.get_property("naturalWidth")) > 300
+            for picture in pictures
+        )
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

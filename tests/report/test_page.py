@@ -57,7 +57,9 @@ def test_views_show_held_out_rows_only(studies):
     study = studies["images"]
     views = content.views(study)
     assert set(views.rows) <= set(study.task.test)
-    assert all(flat.shape == (len(views.rows), 2) for pair in views.coordinates.values() for flat in pair)
+    assert all(
+        flat.shape == (len(views.rows), 2) for pair in views.coordinates.values() for flat in pair
+    )
 
 
 def test_confusion_counts_every_held_out_row(studies):

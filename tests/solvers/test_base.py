@@ -1,4 +1,6 @@
-"""The common loop: status, interruption, warnings, history, and the requirements a solver declares."""
+"""The common loop: status, interruption, warnings, history, and the requirements a
+solver declares.
+"""
 
 import warnings
 from dataclasses import dataclass
@@ -8,7 +10,14 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.problems.base import Bounds, Problem
-from conemetric.solvers.base import Infeasible, Iterate, Solver, Status, all_or_nothing, relative_gap
+from conemetric.solvers.base import (
+    Infeasible,
+    Iterate,
+    Solver,
+    Status,
+    all_or_nothing,
+    relative_gap,
+)
 
 
 class Counting(Problem):
@@ -62,7 +71,10 @@ def test_ctrl_c_ends_all_where_one_solve_is_no_result():
 
 
 def test_missing_the_tolerance_warns_with_gap_tolerance_and_remedy():
-    with pytest.warns(ConvergenceWarning, match=r"'max_iter' after 5 iterations: relative gap .*tol=1e-09.*raise max_iter"):
+    with pytest.warns(
+        ConvergenceWarning,
+        match=r"'max_iter' after 5 iterations: relative gap .*tol=1e-09.*raise max_iter",
+    ):
         result = Counter(tol=1e-9, max_iter=5).solve(Counting())
     assert result.status is Status.MAX_ITER
     with pytest.warns(ConvergenceWarning, match="stalled"):
@@ -82,7 +94,9 @@ def test_callback_sees_scalars_and_can_stop():
     seen = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = Counter(tol=0).solve(Counting(), callback=lambda record: seen.append(record) or len(seen) == 3)
+        result = Counter(tol=0).solve(
+            Counting(), callback=lambda record: seen.append(record) or len(seen) == 3
+        )
     assert result.status is Status.STOPPED
     assert [record["iteration"] for record in seen] == [0, 1, 2]
 

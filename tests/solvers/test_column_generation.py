@@ -1,4 +1,6 @@
-"""Boosting by column generation: optima against a conic solver, the paper's theorem, the root finder, bounded columns."""
+"""Boosting by column generation: optima against a conic solver, the paper's theorem,
+the root finder, bounded columns.
+"""
 
 import numpy as np
 import pytest
@@ -12,29 +14,43 @@ from conemetric.arrays import to_numpy
 from conemetric.operators import from_triplets
 from conemetric.problems.boosting_losses import ExponentialLoss, LogisticLoss
 from conemetric.solvers.base import Status
-from conemetric.solvers.column_generation import ColumnGeneration, Ensemble, LearnerMargins, positive_root
+from conemetric.solvers.column_generation import (
+    ColumnGeneration,
+    Ensemble,
+    LearnerMargins,
+    positive_root,
+)
 
 TASKS = [(ExponentialLoss, 1e-2), (LogisticLoss, 1.0)]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-BOUNDED = (2, 5, 6, 9, 11, 14, 21, 23, 27, 30, 32, 35, 36, 37, 38)  # where the exponential program has a minimum
+# where the exponential program has a minimum
+BOUNDED = (2, 5, 6, 9, 11, 14, 21, 23, 27, 30, 32, 35, 36, 37, 38)
 
 
 @pytest.mark.parametrize(
-    "loss, v, seed", [(ExponentialLoss, 1e-2, seed) for seed in BOUNDED] + [(LogisticLoss, 1.0, seed) for seed in range(15)]
+    "loss, v, seed",
+    [(ExponentialLoss, 1e-2, seed) for seed in BOUNDED]
+    + [(LogisticLoss, 1.0, seed) for seed in range(15)],
 )
 def test_optimum(loss, v, seed):
-    """Totally corrective to 1e-5, stage-wise to 1e-3; the certificate brackets the optimum as its problem says."""
+    """Totally corrective to 1e-5, stage-wise to 1e-3; the certificate brackets the
+    optimum as its problem says.
+    """
     X, T, _ = triplet_instance(seed)
     optimum, M = program(X, T, loss, v)
     for corrective, tol, accuracy in ((True, 2e-5, 1e-5), (False, 1e-3, 1e-3)):
-        result = ColumnGeneration(tol=tol, max_iter=3000, corrective=corrective).solve(loss(from_triplets(X, T), v))
+        result = ColumnGeneration(tol=tol, max_iter=3000, corrective=corrective).solve(
+            loss(from_triplets(X, T), v)
+        )
         certificate, trace = result.certificate, (result.primal_point**2).sum()
         error = certificate.primal - optimum
         assert certificate.status is Status.CONVERGED
         assert -1e-6 * abs(optimum) <= error <= accuracy * abs(optimum)
-        assert error <= certificate.gap + max(0, np.trace(M) - trace) * certificate.violation * v + 1e-6 * abs(optimum)
+        assert error <= certificate.gap + max(
+            0, np.trace(M) - trace
+        ) * certificate.violation * v + 1e-6 * abs(optimum)
 
 
 @given(seed=st.integers(0, 200), task=st.sampled_from(TASKS), small=st.booleans())
@@ -45,16 +61,21 @@ def test_every_corrective_step_lowers_the_objective(seed, task, small):
     X, T, _ = triplet_instance(seed)
     problem = loss(from_triplets(X, T), 1e-7 if small else v)
     for corrective in (True, False):
-        primal = ColumnGeneration(max_iter=15, corrective=corrective).solve(problem).history["primal"]
+        primal = (
+            ColumnGeneration(max_iter=15, corrective=corrective).solve(problem).history["primal"]
+        )
         assert (np.diff(primal) <= 1e-12 * abs(primal[:-1])).all()
 
 
 @pytest.mark.parametrize("seed", [11, 35, 37])
 def test_a_small_v_has_no_say_in_the_stage_wise_metric(seed):
-    """The paper's table 2: from 1e-8 to 1e-5 the same path, and where it ends weights are corrected no further than tol asks."""
+    """The paper's table 2: from 1e-8 to 1e-5 the same path, and where it ends weights
+    are corrected no further than tol asks.
+    """
     X, T, _ = triplet_instance(seed)
     first, second = (
-        ColumnGeneration(max_iter=500).solve(ExponentialLoss(from_triplets(X, T), v)).primal_point for v in (1e-8, 1e-5)
+        ColumnGeneration(max_iter=500).solve(ExponentialLoss(from_triplets(X, T), v)).primal_point
+        for v in (1e-8, 1e-5)
     )
     first, second = (L @ L.T / np.sum(L * L) for L in (first, second))
     assert_allclose(first, second, atol=2e-3 * np.linalg.norm(first))
@@ -63,8 +84,15 @@ def test_a_small_v_has_no_say_in_the_stage_wise_metric(seed):
 @pytest.mark.parametrize("loss, v", TASKS)
 def test_libraries_and_precisions_agree(loss, v, asarray, dtype):
     X, T, _ = triplet_instance(6)
-    exact = ColumnGeneration(tol=1e-4, corrective=True).solve(loss(from_triplets(X, T), v)).certificate.primal
-    problem, tol = loss(from_triplets(asarray(X.astype(dtype)), asarray(T)), v), 1e-3 if dtype == np.float64 else 2e-2
+    exact = (
+        ColumnGeneration(tol=1e-4, corrective=True)
+        .solve(loss(from_triplets(X, T), v))
+        .certificate.primal
+    )
+    problem, tol = (
+        loss(from_triplets(asarray(X.astype(dtype)), asarray(T)), v),
+        1e-3 if dtype == np.float64 else 2e-2,
+    )
     for corrective in (True, False):
         result = ColumnGeneration(tol=tol, corrective=corrective).solve(problem)
         assert result.primal_point.dtype == asarray(np.zeros(1, dtype)).dtype
@@ -91,7 +119,9 @@ def test_root_finder_ends_at_the_limit_and_at_zero():
 def test_newton_needs_fewer_evaluations_than_bisection():
     X, T, _ = triplet_instance(6)
     problem = LogisticLoss(from_triplets(X, T), 1e-7)
-    newton, bisection = (ColumnGeneration(max_iter=20, root=root).solve(problem) for root in ("newton", "bisection"))
+    newton, bisection = (
+        ColumnGeneration(max_iter=20, root=root).solve(problem) for root in ("newton", "bisection")
+    )
     assert_allclose(newton.history["primal"], bisection.history["primal"], rtol=1e-4)
     assert newton.history["evaluations"].sum() < 0.5 * bisection.history["evaluations"].sum()
 
@@ -103,7 +133,9 @@ def test_stages_keep_what_each_iteration_had():
         ensemble = Ensemble(problem.operator)
         result = ColumnGeneration(max_iter=30, corrective=corrective).solve(problem, start=ensemble)
         assert ensemble.n_stages == result.n_iter > 15
-        values = [problem.certify(ensemble.factor(stage)).primal for stage in range(ensemble.n_stages + 1)]
+        values = [
+            problem.certify(ensemble.factor(stage)).primal for stage in range(ensemble.n_stages + 1)
+        ]
         assert_allclose(values, result.history["primal"], rtol=1e-9)
 
 

@@ -1,4 +1,6 @@
-"""Coordinate sweeps and Newton steps against an independent solver, and the optimality conditions."""
+"""Coordinate sweeps and Newton steps against an independent solver, and the optimality
+conditions.
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -21,13 +23,17 @@ def make(X, T, A, C, **options):
 
 
 def conic_optimum(Z, L, C):
-    """The optimum by an interior-point method, in units (objective / (C m), L = F'F) that keep its numbers near one."""
+    """The optimum by an interior-point method, in units (objective / (C m), L = F'F)
+    that keep its numbers near one.
+    """
     values, vectors = np.linalg.eigh(L)
     F = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
     m, p = Z.shape
     size = np.sqrt(abs(Z).max())
     w = cp.Variable(p, nonneg=True)
-    objective = 0.5 / (C * m * size**4) * cp.sum_squares(F @ w) + cp.sum(cp.pos(1 - Z / size**2 @ w)) / m
+    objective = (
+        0.5 / (C * m * size**4) * cp.sum_squares(F @ w) + cp.sum(cp.pos(1 - Z / size**2 @ w)) / m
+    )
     problem = cp.Problem(cp.Minimize(objective))
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-11, tol_feas=1e-11)
     return C * m * problem.value
@@ -40,9 +46,12 @@ def sweeping(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(90))
-@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # what the reference asks of itself
+# what the reference asks of itself
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 def test_optimum_agrees_with_a_conic_solver(seed, sweeping):
-    """Every kind of triplets and of basis: well and ill conditioned, singular, duplicated and contradictory."""
+    """Every kind of triplets and of basis: well and ill conditioned, singular,
+    duplicated and contradictory.
+    """
     X, T, A, C = comparison_instance(seed)
     problem = make(X, T, A, C)
     result = DualCoordinate(tol=1e-9).solve(problem)
@@ -54,7 +63,9 @@ def test_optimum_agrees_with_a_conic_solver(seed, sweeping):
 
 
 def test_condition_numbers_reach_a_hundred_million():
-    conditions = [np.linalg.cond((A.T @ A) ** 2) for _, _, A, _ in map(comparison_instance, range(12, 18))]
+    conditions = [
+        np.linalg.cond((A.T @ A) ** 2) for _, _, A, _ in map(comparison_instance, range(12, 18))
+    ]
     assert min(conditions) > 1e2
     assert max(conditions) > 1e7
 
@@ -76,7 +87,10 @@ def test_optimality_conditions(seed):
     problem = make(X, T, A, C)
     result = DualCoordinate(tol=1e-11).solve(problem)
     w, (lam, _) = result.primal_point, result.dual_point
-    margins, gradient = comparison_rows(X, T, A) @ w, problem.L @ w - comparison_rows(X, T, A).T @ lam
+    margins, gradient = (
+        comparison_rows(X, T, A) @ w,
+        problem.L @ w - comparison_rows(X, T, A).T @ lam,
+    )
     size = abs(problem.L @ w).max() + abs(problem.combine(lam)).max()
     assert w.min() >= 0
     assert lam.min() >= 0
@@ -92,7 +106,8 @@ def test_triplets_without_a_difference_sit_at_the_bound(sweeping):
     T = np.array([[0, 1, 2], [0, 1, 3]])
     result = DualCoordinate(tol=1e-9).solve(make(X, T, np.eye(2), 0.5))
     assert result.dual_point[0][0] == 0.5
-    assert result.certificate.primal == pytest.approx(0.5 + 0.5 / 64)  # z = (8, -1) of the other: w = (1/8, 0)
+    # z = (8, -1) of the other: w = (1/8, 0)
+    assert result.certificate.primal == pytest.approx(0.5 + 0.5 / 64)
 
 
 def test_sweeps_alone_reach_the_optimum(sweeping, monkeypatch):
@@ -103,7 +118,9 @@ def test_sweeps_alone_reach_the_optimum(sweeping, monkeypatch):
     result = DualCoordinate(tol=1e-6).solve(problem)
     assert result.history["steps"].max() == 0
     assert result.n_iter > 2
-    assert result.certificate.primal == pytest.approx(conic_optimum(comparison_rows(X, T, A), problem.L, C), rel=1e-6)
+    assert result.certificate.primal == pytest.approx(
+        conic_optimum(comparison_rows(X, T, A), problem.L, C), rel=1e-6
+    )
 
 
 def test_same_seed_same_bits(sweeping):
@@ -125,7 +142,9 @@ def test_starting_at_the_solution_ends_at_once(solver, sweeping):
 
 def test_streaming_gives_the_same_answer(sweeping):
     X, T, A, C = comparison_instance(7)
-    stored, streamed = (DualCoordinate(tol=1e-9).solve(make(X, T, A, C, memory=memory)) for memory in (1 << 30, 0))
+    stored, streamed = (
+        DualCoordinate(tol=1e-9).solve(make(X, T, A, C, memory=memory)) for memory in (1 << 30, 0)
+    )
     assert streamed.certificate.primal == pytest.approx(stored.certificate.primal, rel=1e-9)
 
 
@@ -138,7 +157,9 @@ def test_tolerance_out_of_reach_warns_and_keeps_the_best():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_nonnegative_quadratic_against_bounded_least_squares(seed):
-    """min |Fw - b|^2 / 2 over w >= 0, cold and from a wrong support; F of full and of deficient rank."""
+    """min |Fw - b|^2 / 2 over w >= 0, cold and from a wrong support; F of full and of
+    deficient rank.
+    """
     rng = np.random.default_rng(seed)
     p = int(rng.integers(1, 30))
     F = rng.normal(size=(p + 5 if seed % 2 else max(1, p // 2), p))
@@ -152,7 +173,9 @@ def test_nonnegative_quadratic_against_bounded_least_squares(seed):
 
 
 def test_dual_sweep_against_plain_python():
-    """The kernel without shrinking is FastQP's update, line by line, with t renewed at every step."""
+    """The kernel without shrinking is FastQP's update, line by line, with t renewed at
+    every step.
+    """
     rng = np.random.default_rng(0)
     Z, L, C = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), 0.3
     order, lam, expected = rng.permutation(20), np.zeros(20), np.zeros(20)

@@ -1,4 +1,6 @@
-"""Descent on a low-rank factor: its gradient, its bounds, and the eigenvectors that let the rank grow."""
+"""Descent on a low-rank factor: its gradient, its bounds, and the eigenvectors that let
+the rank grow.
+"""
 
 import numpy as np
 import pytest
@@ -19,7 +21,10 @@ def test_gradient_is_the_derivative():
     shape = (problem.operator.n_features, 4)
     L, direction, h = rng.normal(size=shape).ravel(), rng.normal(size=shape).ravel(), 1e-6
     u = rng.uniform(size=problem.operator.n_constraints)
-    slope = (_augmented(L + h * direction, problem, u, shape)[0] - _augmented(L - h * direction, problem, u, shape)[0]) / (2 * h)
+    slope = (
+        _augmented(L + h * direction, problem, u, shape)[0]
+        - _augmented(L - h * direction, problem, u, shape)[0]
+    ) / (2 * h)
     assert slope == pytest.approx(_augmented(L, problem, u, shape)[1] @ direction, rel=1e-5)
 
 

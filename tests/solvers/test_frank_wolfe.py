@@ -1,4 +1,6 @@
-"""The paper's Frank-Wolfe method: valid bounds at every step, margins that match the point, both kinds of vertex."""
+"""The paper's Frank-Wolfe method: valid bounds at every step, margins that match the
+point, both kinds of vertex.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +22,12 @@ def game(seed, kind):
 
 
 def steps(problem, n, **parameters):
-    return [iterate for iterate, _ in zip(FrankWolfe(**parameters)._steps(problem, None), range(n), strict=False)]
+    return [
+        iterate
+        for iterate, _ in zip(
+            FrankWolfe(**parameters)._steps(problem, None), range(n), strict=False
+        )
+    ]
 
 
 @pytest.mark.parametrize("kind", ["dml", "lmnn"])
@@ -28,15 +35,26 @@ def steps(problem, n, **parameters):
 def test_every_step_bounds_the_optimum_and_the_gap_closes(seed, kind):
     problem = game(seed, kind)
     exact = ProximalPoint(tol=1e-6).solve(problem).certificate
-    iterates = steps(problem, 400, mu=0.1 / abs(exact.primal) if kind == "lmnn" else 1e-2 * abs(exact.primal))
+    iterates = steps(
+        problem, 400, mu=0.1 / abs(exact.primal) if kind == "lmnn" else 1e-2 * abs(exact.primal)
+    )
     slack = 1e-9 * abs(exact.primal)
-    assert all(iterate.primal >= exact.dual - slack and iterate.dual <= exact.primal + slack for iterate in iterates)
+    assert all(
+        iterate.primal >= exact.dual - slack and iterate.dual <= exact.primal + slack
+        for iterate in iterates
+    )
     for iterate in (iterates[1], iterates[-1]):
         bounds = problem.bounds(iterate.primal_point, iterate.dual_point)
-        assert bounds.primal <= iterate.primal + 1e-9 * abs(iterate.primal)  # the point is worth what the game says, or more
+        # the point is worth what the game says, or more
+        assert bounds.primal <= iterate.primal + 1e-9 * abs(iterate.primal)
         assert bounds.dual == pytest.approx(iterate.dual, rel=1e-9)
-    certified = [problem.bounds(iterate.primal_point, iterate.dual_point) for iterate in iterates[::20]]
-    early, late = (min(b.primal for b in part) - max(b.dual for b in part) for part in (certified[:2], certified))
+    certified = [
+        problem.bounds(iterate.primal_point, iterate.dual_point) for iterate in iterates[::20]
+    ]
+    early, late = (
+        min(b.primal for b in part) - max(b.dual for b in part)
+        for part in (certified[:2], certified)
+    )
     assert late < 0.5 * early
 
 
@@ -50,7 +68,9 @@ def test_the_factor_carries_the_margins_of_the_game():
 
 
 def test_large_matrices_take_lanczos(monkeypatch):
-    """Above the dense limit only leading eigenvectors are computed, and the bounds stay the same."""
+    """Above the dense limit only leading eigenvectors are computed, and the bounds stay
+    the same.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(15, 20))
     pairs = np.array([[i, j] for i in range(15) for j in range(i)])

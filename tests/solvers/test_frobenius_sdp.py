@@ -13,7 +13,9 @@ from conemetric.operators import from_pairs
 
 
 def instance(seed):
-    """A feasible program by construction: b comes from a random psd matrix, with room for the inequalities."""
+    """A feasible program by construction: b comes from a random psd matrix, with room
+    for the inequalities.
+    """
     rng = np.random.default_rng(seed)
     D, m = int(rng.integers(2, 9)), int(rng.integers(1, 9))
     A = rng.normal(size=(m, D, D))
@@ -34,7 +36,9 @@ def conic_optimum(C, A, b, sigma, equality):
     X = cp.Variable((D, D), PSD=True)
     values = A.reshape(len(A), -1) @ cp.vec(X, order="C")
     constraints = [values[i] == b[i] if equality[i] else values[i] <= b[i] for i in range(len(A))]
-    problem = cp.Problem(cp.Minimize(cp.trace(C @ X) + cp.sum_squares(X) / (2 * sigma)), constraints)
+    problem = cp.Problem(
+        cp.Minimize(cp.trace(C @ X) + cp.sum_squares(X) / (2 * sigma)), constraints
+    )
     problem.solve(solver=cp.CLARABEL)
     return problem.value
 
@@ -64,7 +68,9 @@ def test_dense_sparse_pairs_and_libraries_agree(asarray):
         (C, [sparse.csr_array(a) for a in A], b),
         (asarray(C), from_pairs(asarray(points), pairs, weights), asarray(b)),
     ]
-    results = [to_numpy(solve_frobenius_sdp(*arguments, sigma=2.0, tol=1e-9).X) for arguments in given]
+    results = [
+        to_numpy(solve_frobenius_sdp(*arguments, sigma=2.0, tol=1e-9).X) for arguments in given
+    ]
     assert_allclose(results[1], results[0], atol=1e-6)
     assert_allclose(results[2], results[0], atol=1e-6)
 
@@ -113,6 +119,10 @@ def test_bad_input_is_named(change, message):
 
 
 def test_lists_do():
-    lists = solve_frobenius_sdp([[-1, 0], [0, -2]], [[[1, 0], [0, 1]]], [1], 1, equality=[1], start=[0])
-    arrays = solve_frobenius_sdp(np.diag([-1.0, -2.0]), np.eye(2)[None], np.ones(1), 1.0, equality=True)
+    lists = solve_frobenius_sdp(
+        [[-1, 0], [0, -2]], [[[1, 0], [0, 1]]], [1], 1, equality=[1], start=[0]
+    )
+    arrays = solve_frobenius_sdp(
+        np.diag([-1.0, -2.0]), np.eye(2)[None], np.ones(1), 1.0, equality=True
+    )
     assert_allclose(lists.X, arrays.X)

@@ -18,7 +18,11 @@ def test_optimum(seed):
     X, T, _ = triplet_instance(seed)
     v = 4 / len(T)
     optimum = hinge_optimum(X, T, v)
-    certificate = LinearColumnGeneration(tol=1e-6, max_iter=100).solve(BoostingHinge(from_triplets(X, T), v)).certificate
+    certificate = (
+        LinearColumnGeneration(tol=1e-6, max_iter=100)
+        .solve(BoostingHinge(from_triplets(X, T), v))
+        .certificate
+    )
     size = max(abs(optimum), 1e-2)  # some instances have optimum zero
     assert certificate.dual - 1e-7 <= optimum <= certificate.primal + 1e-7
     assert certificate.primal - optimum <= 1e-6 * size
@@ -27,7 +31,9 @@ def test_optimum(seed):
 def test_libraries_and_precisions_agree(asarray, dtype):
     X, T, _ = triplet_instance(8)
     v = 4 / len(T)
-    result = LinearColumnGeneration(tol=1e-3).solve(BoostingHinge(from_triplets(asarray(X.astype(dtype)), asarray(T)), v))
+    result = LinearColumnGeneration(tol=1e-3).solve(
+        BoostingHinge(from_triplets(asarray(X.astype(dtype)), asarray(T)), v)
+    )
     assert result.certificate.meets(1e-3)
     assert_allclose(result.certificate.primal, hinge_optimum(X, T, v), rtol=2e-3)
     assert_allclose(float((result.primal_point**2).sum()), 1, rtol=1e-5)

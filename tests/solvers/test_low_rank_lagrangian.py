@@ -11,7 +11,9 @@ from conemetric.solvers.low_rank_lagrangian import Line, LowRankLagrangian
 
 
 def ring(n, sigma, equality=False):
-    """A closed chain of unit links: the widest embedding is a regular polygon, rank 2, each point at 1 / (2 sin(pi / n))."""
+    """A closed chain of unit links: the widest embedding is a regular polygon, rank 2,
+    each point at 1 / (2 sin(pi / n)).
+    """
     edges = np.array([(i, (i + 1) % n) for i in range(n)])
     return VarianceUnfolding(EdgeOperator(edges, n, np.zeros(1)), np.ones(n), sigma, equality)
 
@@ -41,7 +43,9 @@ def test_gradient_and_line_search(equality, sigma):
     step = line.search(-g, g)
     assert step > 0 and value(problem, line.Y, u, mu) < before
     assert abs((line.gradient() * g).sum()) <= 0.11 * (g * g).sum()
-    np.testing.assert_allclose(line.margins, problem.operator.forward_factor(line.Y), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        line.margins, problem.operator.forward_factor(line.Y), rtol=1e-9, atol=1e-9
+    )
     assert Line(problem, Y, u, mu).search(g, g) is None
 
 

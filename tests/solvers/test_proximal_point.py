@@ -22,8 +22,14 @@ def test_gradient_and_gap_of_a_subproblem():
     rng = np.random.default_rng(0)
     center = rng.normal(size=(problem.operator.n_features, 2))
     step = problem.proximal(center, 0.7)
-    u, direction, h = rng.uniform(0.2, 0.8, len(step.linear)), rng.normal(size=len(step.linear)), 1e-6
-    slope = (step.evaluate(u + h * direction).dual - step.evaluate(u - h * direction).dual) / (2 * h)
+    u, direction, h = (
+        rng.uniform(0.2, 0.8, len(step.linear)),
+        rng.normal(size=len(step.linear)),
+        1e-6,
+    )
+    slope = (step.evaluate(u + h * direction).dual - step.evaluate(u - h * direction).dual) / (
+        2 * h
+    )
     assert slope == pytest.approx(step.evaluate(u).gradient @ direction, rel=1e-5)
     for _ in range(20):
         L, v = rng.normal(size=center.shape), rng.uniform(size=len(u))

@@ -1,4 +1,6 @@
-"""ADMM and column generation against a conic solver, their certificates, and what they do at the edges."""
+"""ADMM and column generation against a conic solver, their certificates, and what they
+do at the edges.
+"""
 
 import warnings
 
@@ -22,7 +24,9 @@ KINDS = ("generic", "scaled", "duplicates", "collinear", "wide")
 
 
 def instance(seed):
-    """(X, y or None, delta): D from 2 to 7; every second one with classes; degenerate kinds in turn."""
+    """(X, y or None, delta): D from 2 to 7; every second one with classes; degenerate
+    kinds in turn.
+    """
     rng = np.random.default_rng(seed)
     kind, D, n = KINDS[seed // 2 % len(KINDS)], int(rng.integers(2, 8)), int(rng.integers(8, 16))
     if kind == "wide":
@@ -47,8 +51,16 @@ def conic_optimum(problem):
     V, D = problem.operator.V, problem.operator.n_features
     P = cp.Variable((D, D), PSD=True)
     values = cp.sum(cp.multiply(V @ P, V), axis=1)
-    bounds = [values[problem.has_lower] >= problem.lower[problem.has_lower]] if problem.has_lower.any() else []
-    bounds += [values[problem.has_upper] <= problem.upper[problem.has_upper]] if problem.has_upper.any() else []
+    bounds = (
+        [values[problem.has_lower] >= problem.lower[problem.has_lower]]
+        if problem.has_lower.any()
+        else []
+    )
+    bounds += (
+        [values[problem.has_upper] <= problem.upper[problem.has_upper]]
+        if problem.has_upper.any()
+        else []
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return cp.Problem(cp.Minimize(cp.trace(P)), bounds).solve(solver="CLARABEL")
@@ -97,7 +109,9 @@ def test_plain_admm_agrees_with_and_without_conjugate_gradients(seed, asarray):
     keys = every_pair(problem.secants)
     reference = conic_optimum(SecantIsometry(AllSecants(X, y), delta).restrict(to_numpy(keys)))
     for max_direct in (None, 1):
-        certificate = ADMM(tol=1e-4, max_direct=max_direct).solve(problem.restrict(keys)).certificate
+        certificate = (
+            ADMM(tol=1e-4, max_direct=max_direct).solve(problem.restrict(keys)).certificate
+        )
         assert_allclose(certificate.primal, reference, rtol=2e-4)
         assert certificate.dual <= reference * (1 + 1e-6)
 
@@ -141,7 +155,9 @@ def test_stationarity_and_complementarity():
     assert np.linalg.eigvalsh(S)[0] > -1e-5
     assert abs(np.trace(S @ P)) < 1e-5 * np.trace(P)
     values, weight = active.operator.forward(P), abs(multipliers) > 1e-3 * abs(multipliers).max()
-    assert_allclose(values[weight], np.where(multipliers > 0, 1 - delta, 1 + delta)[weight], atol=1e-4)
+    assert_allclose(
+        values[weight], np.where(multipliers > 0, 1 - delta, 1 + delta)[weight], atol=1e-4
+    )
 
 
 def test_scans_stop_early_go_round_and_end_with_every_pair_in_double_precision(monkeypatch):
@@ -186,7 +202,9 @@ def test_eigenvalues_are_cut_only_where_the_violation_has_room():
 
 def test_single_precision_solves_and_is_certified_in_double(asarray):
     X = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
-    exact = SecantGeneration().solve(SecantIsometry(AllSecants(X.astype(np.float64)), 0.2)).certificate
+    exact = (
+        SecantGeneration().solve(SecantIsometry(AllSecants(X.astype(np.float64)), 0.2)).certificate
+    )
     result = SecantGeneration().solve(SecantIsometry(AllSecants(asarray(X)), 0.2))
     assert result.certificate.status is Status.CONVERGED
     assert to_numpy(result.primal_point).dtype == np.float32
@@ -201,9 +219,12 @@ def test_listed_secants_solve_their_own_program(asarray):
     problem = SecantIsometry(ListedSecants(asarray(X), pairs), 0.2)
     certificate = SecantGeneration(tol=1e-4, first=10, add=5).solve(problem).certificate
     listed = SecantIsometry(ListedSecants(X, pairs), 0.2)
-    assert_allclose(certificate.primal, conic_optimum(listed.restrict(np.arange(len(pairs)))), rtol=1e-4)
+    assert_allclose(
+        certificate.primal, conic_optimum(listed.restrict(np.arange(len(pairs)))), rtol=1e-4
+    )
 
 
 def test_an_exhausted_inner_solver_goes_on_while_it_gains():
-    X, y = load_iris(return_X_y=True)  # every third row: 2,000 steps of ADMM in one round are not enough
+    # every third row: 2,000 steps of ADMM in one round are not enough
+    X, y = load_iris(return_X_y=True)
     assert NuMax(0.1, class_aware=True).fit(X[::3], y[::3]).certificate_.status == "converged"

@@ -11,7 +11,8 @@ from .app import app, state
 
 __all__ = ["app", "main"]
 
-EXPECTED = (ValueError, TypeError, OSError, MemoryError, pl.exceptions.PolarsError)  # someone's data or files, not a bug
+# someone's data or files, not a bug
+EXPECTED = (ValueError, TypeError, OSError, MemoryError, pl.exceptions.PolarsError)
 COMMANDS = (
     learning.learn,
     comparing.compare,
@@ -29,11 +30,17 @@ for command in COMMANDS:
 
 def _remark(message, *_):
     """A warning as one line on stderr."""
-    state.messages.print(f"[yellow]warning[/] {escape(' '.join(str(message).split()))}", highlight=False, soft_wrap=True)
+    state.messages.print(
+        f"[yellow]warning[/] {escape(' '.join(str(message).split()))}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def main(args=None):
-    """Run the command line; an error is one line on stderr and exit code 2 (1 for a bug), a traceback with ``--debug``."""
+    """Run the command line; an error is one line on stderr and exit code 2 (1 for a
+    bug), a traceback with ``--debug``.
+    """
     state.reset()
     try:
         with warnings.catch_warnings():

@@ -1,4 +1,6 @@
-"""What all commands share: the application, common options, where messages go, and the progress display."""
+"""What all commands share: the application, common options, where messages go, and the
+progress display.
+"""
 
 import json
 from contextlib import contextmanager
@@ -18,7 +20,9 @@ app = typer.Typer(
 
 
 class State:
-    """Flags of this invocation, and its two consoles: results on stdout, everything else on stderr."""
+    """Flags of this invocation, and its two consoles: results on stdout, everything
+    else on stderr.
+    """
 
     def reset(self):
         self.debug = self.json = False
@@ -44,7 +48,8 @@ state.reset()
 
 @app.callback(invoke_without_command=True)
 def _options(
-    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ):
     if version:
         from conemetric import __version__
@@ -61,15 +66,22 @@ def _set(name):
     return remember
 
 
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set("debug"))]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", callback=_set("json"))]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set("debug"))
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON.", callback=_set("json"))
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
 
 
 @contextmanager
 def progress_bar():
-    """A line that shows stage and certified gap on a terminal and nothing in a pipe; yields ``progress(stage, record)``."""
-    if state.json or not state.messages.is_terminal:  # even a disabled Progress ends with an empty line in a pipe
+    """A line that shows stage and certified gap on a terminal and nothing in a pipe;
+    yields ``progress(stage, record)``.
+    """
+    # even a disabled Progress ends with an empty line in a pipe
+    if state.json or not state.messages.is_terminal:
         yield lambda stage, record=None, done=None: None
         return
     columns = (
@@ -83,7 +95,16 @@ def progress_bar():
         line = bar.add_task("starting", total=None, note="")
 
         def progress(stage, record=None, done=None):
-            note = "" if record is None else f"iteration {record['iteration']}, certified gap {record['relative_gap']:.1e}"
-            bar.update(line, description=stage, note=note, **({} if done is None else {"completed": done, "total": 1.0}))
+            note = (
+                ""
+                if record is None
+                else f"iteration {record['iteration']}, certified gap {record['relative_gap']:.1e}"
+            )
+            bar.update(
+                line,
+                description=stage,
+                note=note,
+                **({} if done is None else {"completed": done, "total": 1.0}),
+            )
 
         yield progress

@@ -10,10 +10,10 @@ from rich.table import Table as Grid
 
 from ..persistence import save_metric
 from ..solvers.base import all_or_nothing
-from ..study import Options
-from ..study import learn as run_study
-from ..study.methods import available, find
-from ..study.supervision import p_value
+from ..workflow import Options
+from ..workflow import learn as run_study
+from ..workflow.methods import available, find
+from ..workflow.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
 from .tasks import (
     DataArgument,
@@ -47,8 +47,12 @@ def compare(
     id_column: Id = None,
     ignore: Ignore = None,
     drop_missing: DropMissing = False,
-    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for table.csv and one metric file per method.")] = Path("conemetric-out"),
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only this method; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for table.csv and one metric file per method.")
+    ] = Path("conemetric-out"),
     scale: Scale = "auto",
     pca: Pca = None,
     neighbors: Neighbours = 3,
@@ -59,10 +63,14 @@ def compare(
     as_json: Json = False,
     debug: Debug = False,
 ):
-    """Learn with every method that fits the supervision, on the same rows, and set the results side by side."""
+    """Learn with every method that fits the supervision, on the same rows, and set the
+    results side by side.
+    """
     with progress_bar() as progress:
         progress("reading")
-        table, task, name = load_task(data, label, labels, pairs, triplets, id_column, ignore or (), drop_missing)
+        table, task, name = load_task(
+            data, label, labels, pairs, triplets, id_column, ignore or (), drop_missing
+        )
         methods = [find(choice, task.kind) for choice in method] if method else available(task.kind)
         make_folder(out)
         options = Options("", {"tol": tol}, scale, pca, neighbors, test_size, max_rows, seed=seed)
@@ -73,7 +81,12 @@ def compare(
                 progress(f"{name}: {stage}", record)
 
             with all_or_nothing():
-                study = run_study(task, replace(options, method=chosen.name), progress=show_stage, feature_names=table.names)
+                study = run_study(
+                    task,
+                    replace(options, method=chosen.name),
+                    progress=show_stage,
+                    feature_names=table.names,
+                )
             save_metric(out / f"{chosen.name}.safetensors", study.metric)
             studies.append(study)
     rows = [row("euclidean", studies[0].before)]
@@ -81,15 +94,38 @@ def compare(
         p = p_value(study.before, study.after)
         rows.append({**row(study.options.method, study.after), "p_value": p, **fit_facts(study)})
     write_csv(out / "table.csv", rows)
-    notes = list(dict.fromkeys([*table.notes, *(note for study in studies for note in study.notes)]))
-    values = {"data": name, "rows": studies[0].task.n_rows, "results": rows, "notes": notes, "table": str(out / "table.csv")}
+    notes = list(
+        dict.fromkeys([*table.notes, *(note for study in studies for note in study.notes)])
+    )
+    values = {
+        "data": name,
+        "rows": studies[0].task.n_rows,
+        "results": rows,
+        "notes": notes,
+        "table": str(out / "table.csv"),
+    }
 
     def show(console):
-        grid = Grid(title=f"{escape(name)}: error on {studies[0].before.n:,} held-out {task.items}", title_justify="left")
-        for heading in ("method", "error", "95 % interval", "p", "dimensions", "seconds", "certified gap"):
+        grid = Grid(
+            title=f"{escape(name)}: error on {studies[0].before.n:,} held-out {task.items}",
+            title_justify="left",
+        )
+        for heading in (
+            "method",
+            "error",
+            "95 % interval",
+            "p",
+            "dimensions",
+            "seconds",
+            "certified gap",
+        ):
             grid.add_column(heading, justify="left" if heading == "method" else "right")
         for values in rows:
-            cells = [values["method"], f"{values['error']:.2%}", f"{values['low']:.2%} - {values['high']:.2%}"]
+            cells = [
+                values["method"],
+                f"{values['error']:.2%}",
+                f"{values['low']:.2%} - {values['high']:.2%}",
+            ]
             if "rank" in values:
                 cells += [
                     f"{values['p_value']:.2g}",
@@ -101,6 +137,8 @@ def compare(
         console.print(grid)
         for note in notes:
             console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
-        console.print(f"written to {escape(str(out))}: table.csv and one metric per method", soft_wrap=True)
+        console.print(
+            f"written to {escape(str(out))}: table.csv and one metric per method", soft_wrap=True
+        )
 
     state.answer(values, show)

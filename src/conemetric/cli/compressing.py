@@ -13,31 +13,53 @@ from ..evaluation.retrieval import neighbour_recall
 from ..evaluation.verification import distance_score
 from ..persistence import LearnedMetric, save_metric
 from ..solvers.base import Status, watching
-from ..study.methods import find
-from ..study.supervision import sample_by_class
+from ..workflow.methods import find
+from ..workflow.supervision import sample_by_class
 from .app import Debug, Json, Seed, progress_bar, state
 from .tables import Table
-from .tasks import DataArgument, DropMissing, Id, Ignore, Label, Labels, in_words, load_rows, make_folder, write_csv
+from .tasks import (
+    DataArgument,
+    DropMissing,
+    Id,
+    Ignore,
+    Label,
+    Labels,
+    in_words,
+    load_rows,
+    make_folder,
+    write_csv,
+)
 
 N_PAIRS = 20_000
 
 
 def compress(
     data: DataArgument = None,
-    delta: Annotated[float, typer.Option(min=0.001, max=0.999, help="Squared distances change by at most this share.")] = 0.2,
+    delta: Annotated[
+        float,
+        typer.Option(min=0.001, max=0.999, help="Squared distances change by at most this share."),
+    ] = 0.2,
     label: Label = None,
     labels: Labels = None,
     id_column: Id = None,
     ignore: Ignore = None,
     drop_missing: DropMissing = False,
-    class_aware: Annotated[bool, typer.Option("--class-aware", help="Keep classes apart and close; needs labels.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for metric.safetensors and table.csv.")] = Path("conemetric-out"),
-    max_rows: Annotated[int, typer.Option(min=10, help="Learn from at most this many rows, drawn at random.")] = 500,
+    class_aware: Annotated[
+        bool, typer.Option("--class-aware", help="Keep classes apart and close; needs labels.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for metric.safetensors and table.csv.")] = Path(
+        "conemetric-out"
+    ),
+    max_rows: Annotated[
+        int, typer.Option(min=10, help="Learn from at most this many rows, drawn at random.")
+    ] = 500,
     seed: Seed = 0,
     as_json: Json = False,
     debug: Debug = False,
 ):
-    """Learn the linear map to the fewest dimensions that keeps the distances of all pairs of rows (NuMax)."""
+    """Learn the linear map to the fewest dimensions that keeps the distances of all
+    pairs of rows (NuMax).
+    """
     method = find("numax", "labels" if class_aware else "none")
     with progress_bar() as progress:
         progress("reading")
@@ -49,7 +71,9 @@ def compress(
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
         with watching(lambda record: progress("learning", record)):
             estimator.fit(table.X[rows], table.labels[rows] if class_aware else None)
-        metric = LearnedMetric.from_estimator(estimator, feature_names=table.names, notes={"rows": len(rows), "delta": delta})
+        metric = LearnedMetric.from_estimator(
+            estimator, feature_names=table.names, notes={"rows": len(rows), "delta": delta}
+        )
         save_metric(out / "metric.safetensors", metric)
         interrupted = metric.certificate.status is Status.INTERRUPTED
         rank = len(metric.components)
@@ -57,24 +81,51 @@ def compress(
         pca = PCA(min(rank, len(rows), table.X.shape[1]), random_state=seed).fit(table.X[rows])
         results = [
             {"method": "numax", "dimensions": rank, **_judge(metric, table.X, rows, test, seed)},
-            {"method": "pca", "dimensions": pca.n_components_, **_judge(pca, table.X, rows, test, seed)},
+            {
+                "method": "pca",
+                "dimensions": pca.n_components_,
+                **_judge(pca, table.X, rows, test, seed),
+            },
         ]
     write_csv(out / "table.csv", results)
     files = {"metric": str(out / "metric.safetensors"), "table": str(out / "table.csv")}
     status = str(metric.certificate.status)
-    values = {"data": name, "features": table.X.shape[1], "delta": delta, "results": results, "status": status, "files": files}
+    values = {
+        "data": name,
+        "features": table.X.shape[1],
+        "delta": delta,
+        "results": results,
+        "status": status,
+        "files": files,
+    }
 
     def show(console):
-        grid = Grid(title=f"{escape(name)}: {table.X.shape[1]} dimensions to {rank} at delta = {delta:g}", title_justify="left")
-        for heading in ("", "dimensions", "worst change", "99 % of changes below", "neighbours kept"):
+        grid = Grid(
+            title=f"{escape(name)}: {table.X.shape[1]} dimensions to {rank} at delta = {delta:g}",
+            title_justify="left",
+        )
+        for heading in (
+            "",
+            "dimensions",
+            "worst change",
+            "99 % of changes below",
+            "neighbours kept",
+        ):
             grid.add_column(heading, justify="right" if heading else "left")
         for line in results:
             changes = f"{line['worst_change']:.1%}", f"{line['change_99']:.1%}"
-            grid.add_row(line["method"], str(line["dimensions"]), *changes, f"{line['neighbours_kept']:.1%}")
+            grid.add_row(
+                line["method"], str(line["dimensions"]), *changes, f"{line['neighbours_kept']:.1%}"
+            )
         console.print(grid)
-        console.print(f"learned from {len(rows):,} rows; changes of squared distance between {len(test):,} other rows")
+        console.print(
+            f"learned from {len(rows):,} rows; changes of squared distance between {len(test):,} "
+            "other rows"
+        )
         console.print(f"certificate: {in_words(metric.certificate)}")
-        console.print(f"written to {escape(str(out))}: metric.safetensors, table.csv", soft_wrap=True)
+        console.print(
+            f"written to {escape(str(out))}: metric.safetensors, table.csv", soft_wrap=True
+        )
 
     state.answer(values, show)
     if interrupted:
@@ -82,7 +133,9 @@ def compress(
 
 
 def _split(table: Table, max_rows, rng):
-    """Rows to learn from, and up to 2,000 others to judge on (the same ones when there are no others)."""
+    """Rows to learn from, and up to 2,000 others to judge on (the same ones when there
+    are no others).
+    """
     n = len(table.X)
     y = np.zeros(n, int) if table.labels is None else table.labels
     rows = sample_by_class(y, min(max_rows, n), rng)
@@ -97,4 +150,8 @@ def _judge(metric, X, rows, test, seed):
     change = np.abs(after[before > 0] / before[before > 0] - 1)
     half = len(test) // 2
     kept = neighbour_recall(metric, X[test[half:]], X[test[:half]], k=min(10, len(test) - half))
-    return {"worst_change": float(change.max()), "change_99": float(np.quantile(change, 0.99)), "neighbours_kept": kept}
+    return {
+        "worst_change": float(change.max()),
+        "change_99": float(np.quantile(change, 0.99)),
+        "neighbours_kept": kept,
+    }

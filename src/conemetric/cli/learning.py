@@ -10,10 +10,10 @@ from rich.table import Table as Grid
 from ..persistence import save_metric
 from ..report import write_report
 from ..solvers.base import Status
-from ..study import Options
-from ..study import learn as run_study
-from ..study.methods import available
-from ..study.supervision import p_value
+from ..workflow import Options
+from ..workflow import learn as run_study
+from ..workflow.methods import available
+from ..workflow.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
 from .tasks import (
     DataArgument,
@@ -39,7 +39,13 @@ from .tasks import (
     write_csv,
 )
 
-IMAGES = {"digits": (8, 8), "mnist": (28, 28), "usps11000": (16, 16), "orl56x46": (56, 46), "optdigits": (8, 8)}
+IMAGES = {
+    "digits": (8, 8),
+    "mnist": (28, 28),
+    "usps11000": (16, 16),
+    "orl56x46": (56, 46),
+    "optdigits": (8, 8),
+}
 
 
 def learn(
@@ -53,9 +59,13 @@ def learn(
     drop_missing: DropMissing = False,
     method: Annotated[
         str | None,
-        typer.Option(help="frob, boost, dml-eig, lmnn-eig, relative, numax or auto; default: frob, for pairs dml-eig."),
+        typer.Option(
+            help="frob, boost, dml-eig, lmnn-eig, relative, numax or auto; default: frob, for pairs dml-eig."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for metric.safetensors, report.html and table.csv.")] = Path("conemetric-out"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for metric.safetensors, report.html and table.csv.")
+    ] = Path("conemetric-out"),
     scale: Scale = "auto",
     pca: Pca = None,
     neighbors: Neighbours = 3,
@@ -63,12 +73,16 @@ def learn(
     max_rows: MaxRows = 10_000,
     max_test_rows: MaxTestRows = 5_000,
     tol: Tolerance = 1e-3,
-    image: Annotated[str | None, typer.Option(metavar="HxW", help="Rows are grey images of this size; show them.")] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="HxW", help="Rows are grey images of this size; show them."),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
     debug: Debug = False,
 ):
-    """Learn a metric, compare it with the Euclidean distance on held-out rows, and write metric, report and table.
+    """Learn a metric, compare it with the Euclidean distance on held-out rows, and
+    write metric, report and table.
 
     [dim]conemetric learn                                  the bundled digits
     conemetric learn cars.csv --label brand
@@ -78,10 +92,20 @@ def learn(
     shape = _image_shape(image, data)
     with progress_bar() as progress:
         progress("reading")
-        table, task, name = load_task(data, label, labels, pairs, triplets, id_column, ignore or (), drop_missing)
+        table, task, name = load_task(
+            data, label, labels, pairs, triplets, id_column, ignore or (), drop_missing
+        )
         make_folder(out)
         options = Options(
-            method or available(task.kind)[0].name, {"tol": tol}, scale, pca, neighbors, test_size, max_rows, max_test_rows, seed
+            method or available(task.kind)[0].name,
+            {"tol": tol},
+            scale,
+            pca,
+            neighbors,
+            test_size,
+            max_rows,
+            max_test_rows,
+            seed,
         )
         saved = out / "metric.safetensors"
         study = run_study(
@@ -95,7 +119,11 @@ def learn(
         study.notes.extend(table.notes)
         write_report(out / "report.html", study, name=name, image_shape=shape, ids=table.ids)
         write_csv(
-            out / "table.csv", [row("euclidean", study.before), {**row(study.options.method, study.after), **fit_facts(study)}]
+            out / "table.csv",
+            [
+                row("euclidean", study.before),
+                {**row(study.options.method, study.after), **fit_facts(study)},
+            ],
         )
     _answer(study, name, out)
 
@@ -105,7 +133,8 @@ def _keep(metric, path):
     save_metric(path, metric)
     if metric.certificate.status is Status.INTERRUPTED:
         state.say(
-            f"[yellow]interrupted[/] the best certified metric is in '{escape(str(path))}': {in_words(metric.certificate)}."
+            f"[yellow]interrupted[/] the best certified metric is in '{escape(str(path))}': "
+            f"{in_words(metric.certificate)}."
         )
         raise typer.Exit(130)
 
@@ -117,7 +146,9 @@ def _image_shape(image, data):
         height, width = (int(part) for part in image.lower().split("x"))
         return height, width
     except ValueError:
-        raise ValueError(f"--image '{image}' is not a size; give height and width in pixels, as 28x28.") from None
+        raise ValueError(
+            f"--image '{image}' is not a size; give height and width in pixels, as 28x28."
+        ) from None
 
 
 def _answer(study, name, out):
@@ -137,12 +168,19 @@ def _answer(study, name, out):
 
     def show(console):
         grid = Grid(
-            title=f"{escape(name)}: {study.task.n_rows:,} rows, {study.metric.n_features_in_} features", title_justify="left"
+            title=f"{escape(name)}: {study.task.n_rows:,} rows, {study.metric.n_features_in_} features",
+            title_justify="left",
         )
         for heading in ("", "error", "95 % interval", "dimensions", "seconds"):
             grid.add_column(heading, justify="left" if not heading else "right")
         dims = study.task.n_features
-        grid.add_row("Euclidean", f"{before['error']:.2%}", f"{before['low']:.2%} - {before['high']:.2%}", str(dims), "")
+        grid.add_row(
+            "Euclidean",
+            f"{before['error']:.2%}",
+            f"{before['low']:.2%} - {before['high']:.2%}",
+            str(dims),
+            "",
+        )
         facts = values["after"]
         interval = f"{after['low']:.2%} - {after['high']:.2%}"
         grid.add_row(
@@ -153,7 +191,10 @@ def _answer(study, name, out):
             f"{facts['seconds']:.1f}",
         )
         console.print(grid)
-        console.print(f"held out: {study.before.n:,} {study.task.items}; could the change be chance? p = {values['p_value']:.2g}")
+        console.print(
+            f"held out: {study.before.n:,} {study.task.items}; could the change be chance? p = "
+            f"{values['p_value']:.2g}"
+        )
         console.print(f"certificate: {in_words(study.metric.certificate)}")
         for note in study.notes:
             console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)

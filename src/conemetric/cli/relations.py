@@ -7,24 +7,39 @@ from .tables import check_file, load_arrays, scan
 
 
 def read_constraints(path, width, table):
-    """Row numbers (m, width) of a pairs or triplets file, and the rest of its columns; ids are looked up in ``table``.
+    """Row numbers (m, width) of a pairs or triplets file, and the rest of its columns;
+    ids are looked up in ``table``.
 
-    The file is npy (integers) or a table with a header, ids in its first ``width`` columns.
+    The file is npy (integers) or a table with a header, ids in its first ``width``
+    columns.
     """
     path = check_file(path)
-    frame = pl.DataFrame(np.asarray(load_arrays(path)["X"])) if path.suffix.lower() == ".npy" else scan(path).collect()
+    frame = (
+        pl.DataFrame(np.asarray(load_arrays(path)["X"]))
+        if path.suffix.lower() == ".npy"
+        else scan(path).collect()
+    )
     if frame.width < width:
         raise ValueError(f"'{path}' has {frame.width} columns; the first {width} must name rows.")
     if table.ids is None:
         for name in frame.columns[:width]:
             if not frame[name].dtype.is_integer():
-                raise ValueError(f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use ids, say --id COLUMN.")
+                raise ValueError(
+                    f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use "
+                    "ids, say --id COLUMN."
+                )
             if frame[name].null_count():
-                raise ValueError(f"'{path}': column '{name}' has {frame[name].null_count():,} missing row numbers; fill them in.")
+                raise ValueError(
+                    f"'{path}': column '{name}' has {frame[name].null_count():,} missing row "
+                    "numbers; fill them in."
+                )
             low, high = frame[name].min(), frame[name].max()
             if len(frame) and not 0 <= low <= high < len(table.X):
                 wrong = low if low < 0 else high
-                raise ValueError(f"'{path}': column '{name}' has {wrong}; the data have rows 0 to {len(table.X) - 1}.")
+                raise ValueError(
+                    f"'{path}': column '{name}' has {wrong}; the data have rows 0 to "
+                    f"{len(table.X) - 1}."
+                )
         rows = frame[:, :width].to_numpy().astype(np.int64)
     else:
         ids = table.ids.astype(str)
@@ -34,7 +49,8 @@ def read_constraints(path, width, table):
         unknown = ids[order][position] != wanted
         if unknown.any():
             raise ValueError(
-                f"'{path}' names {int(unknown.sum()):,} ids that are not in the data (first: '{wanted[unknown][0]}')."
+                f"'{path}' names {int(unknown.sum()):,} ids that are not in the data (first: "
+                f"'{wanted[unknown][0]}')."
             )
         rows = order[position]
     return rows, frame[:, width:]
@@ -44,12 +60,17 @@ def read_pairs(path, table):
     """Row numbers (m, 2) and whether each pair is the same, from a pairs file (id, id, same)."""
     rows, rest = read_constraints(path, 2, table)
     if rest.width == 0:
-        raise ValueError(f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0).")
+        raise ValueError(
+            f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0)."
+        )
     same = rest.to_series(0)
     words = same.cast(pl.String).str.to_lowercase()
     yes = words.is_in(["1", "1.0", "true", "yes", "same"])
     no = words.is_in(["0", "0.0", "-1", "false", "no", "different"])
     if not (yes | no).fill_null(False).all():
         bad = words.filter(~(yes | no).fill_null(False))
-        raise ValueError(f"'{path}': column '{same.name}' has {bad[0]!r}; use 1 or 0 (or true/false, yes/no) for same or not.")
+        raise ValueError(
+            f"'{path}': column '{same.name}' has {bad[0]!r}; use 1 or 0 (or true/false, yes/no) "
+            "for same or not."
+        )
     return rows, yes.to_numpy()

@@ -20,7 +20,8 @@ def embedded_batches(path, metric, progress):
         bad = ~np.isfinite(X).all(axis=1)
         if bad.any():
             raise ValueError(
-                f"'{path}': row {done + int(np.argmax(bad))} has a missing or infinite value; fill it in or drop it."
+                f"'{path}': row {done + int(np.argmax(bad))} has a missing or infinite value; "
+                "fill it in or drop it."
             )
         Z = metric.transform(X)
         done += len(X)
@@ -34,12 +35,22 @@ def _batches(path, metric, step):
         X = load_arrays(path)["X"]
         if X.ndim != 2 or X.shape[1] != metric.n_features_in_ or X.dtype.kind not in "fiub":
             expected = metric.n_features_in_
-            raise ValueError(f"'{path}' has shape {X.shape} and dtype {X.dtype}; the metric takes rows of {expected} numbers.")
+            raise ValueError(
+                f"'{path}' has shape {X.shape} and dtype {X.dtype}; the metric takes rows of "
+                f"{expected} numbers."
+            )
         for start in range(0, len(X), step):
-            yield np.asarray(X[start : start + step], np.float64 if X.dtype != np.float32 else np.float32), None
+            yield (
+                np.asarray(
+                    X[start : start + step], np.float64 if X.dtype != np.float32 else np.float32
+                ),
+                None,
+            )
         return
     if path.suffix.lower() not in TABLES:
-        raise ValueError(f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}.")
+        raise ValueError(
+            f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}."
+        )
     frame = scan(path)
     schema = frame.collect_schema()
     columns = feature_columns(path, schema, metric.feature_names)
@@ -47,14 +58,19 @@ def _batches(path, metric, step):
     for batch in frame.collect_batches(chunk_size=step, maintain_order=True):
         X, names = column_matrix(batch, columns, path)
         if X.shape[1] != metric.n_features_in_:
-            raise ValueError(f"'{path}' has {X.shape[1]} numeric columns; the metric was learned from {metric.n_features_in_}.")
+            raise ValueError(
+                f"'{path}' has {X.shape[1]} numeric columns; the metric was learned from "
+                f"{metric.n_features_in_}."
+            )
         if metric.feature_names is not None and names != list(metric.feature_names):
             X = X[:, [names.index(name) for name in metric.feature_names]]
         yield X, batch.select(carried)
 
 
 def write_stream(path, batches):
-    """Write data frames to a CSV, Parquet or npy file as they come, whole or not at all; return the number of rows."""
+    """Write data frames to a CSV, Parquet or npy file as they come, whole or not at
+    all; return the number of rows.
+    """
     path = Path(path)
     kind = path.suffix.lower()
     if kind not in (".csv", ".parquet", ".pq", ".npy"):
@@ -65,7 +81,9 @@ def write_stream(path, batches):
     if first is None:
         raise ValueError("the data have no rows.")
     with atomic_path(path) as temporary:
-        return {".npy": _write_npy, ".csv": _write_csv}.get(kind, _write_parquet)(temporary, first, batches)
+        return {".npy": _write_npy, ".csv": _write_csv}.get(kind, _write_parquet)(
+            temporary, first, batches
+        )
 
 
 def _chain(first, rest):

@@ -1,4 +1,6 @@
-"""Rows from files: CSV, Parquet, npy and npz in, with labels, ids, pairs and triplets; every fault named before work starts."""
+"""Rows from files: CSV, Parquet, npy and npz in, with labels, ids, pairs and triplets;
+every fault named before work starts.
+"""
 
 import difflib
 import zipfile
@@ -36,7 +38,9 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(), drop_missing=False, only=None) -> Table:
+def read_table(
+    path, *, label=None, labels_file=None, id_column=None, ignore=(), drop_missing=False, only=None
+) -> Table:
     """Read the rows of a file.
 
     Parameters
@@ -51,7 +55,8 @@ def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(),
     ignore : sequence of str
         Columns to leave out.
     drop_missing : bool or None
-        Drop rows with missing or infinite values instead of refusing them; None where the command cannot.
+        Drop rows with missing or infinite values instead of refusing them; None where
+        the command cannot.
     only : sequence of str, default=None
         Read these columns, in this order; None means all numeric ones.
 
@@ -66,9 +71,13 @@ def read_table(path, *, label=None, labels_file=None, id_column=None, ignore=(),
         try:
             table = _read_frame(path, label, id_column, ignore, only)
         except pl.exceptions.PolarsError as error:
-            raise ValueError(f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}") from error
+            raise ValueError(
+                f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}"
+            ) from error
     else:
-        raise ValueError(f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}.")
+        raise ValueError(
+            f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}."
+        )
     if labels_file is not None:
         table = replace(table, labels=_read_labels(labels_file, len(table.X)))
     return _check_ids(_check_values(table, path, drop_missing, label), path, id_column)
@@ -91,10 +100,14 @@ def scan(path):
             frame = pl.scan_parquet(path)
         else:
             separator = "\t" if path.suffix.lower() == ".tsv" else ","
-            frame = pl.scan_csv(path, separator=separator, infer_schema_length=10_000, null_values=MISSING)
+            frame = pl.scan_csv(
+                path, separator=separator, infer_schema_length=10_000, null_values=MISSING
+            )
         frame.collect_schema()
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}") from error
+        raise ValueError(
+            f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}"
+        ) from error
     return frame
 
 
@@ -105,56 +118,85 @@ def _read_array(path, label, id_column):
     if path.suffix.lower() == ".npy":
         X, labels = arrays["X"], None
         if label is not None:
-            raise ValueError(f"--label names a column, but '{path}' has none; give the labels as a file by --labels.")
+            raise ValueError(
+                f"--label names a column, but '{path}' has none; give the labels as a file by "
+                "--labels."
+            )
     else:
-        key = "X" if "X" in arrays else next((name for name, array in arrays.items() if array.ndim == 2), None)
+        key = (
+            "X"
+            if "X" in arrays
+            else next((name for name, array in arrays.items() if array.ndim == 2), None)
+        )
         if key is None:
-            raise ValueError(f"'{path}' holds no two-dimensional array (it has {', '.join(arrays)}); name it X.")
+            raise ValueError(
+                f"'{path}' holds no two-dimensional array (it has {', '.join(arrays)}); name it X."
+            )
         X = arrays[key]
         name = label or ("y" if "y" in arrays else None)
         if name is not None and name not in arrays:
             raise ValueError(f"'{path}' has no array '{name}' (it has {', '.join(arrays)}).")
         labels = None if name is None else arrays[name]
     if X.ndim != 2:
-        raise ValueError(f"'{path}' has shape {X.shape}; give a two-dimensional array, rows by features.")
+        raise ValueError(
+            f"'{path}' has shape {X.shape}; give a two-dimensional array, rows by features."
+        )
     if X.dtype.kind not in "fiub":
         raise ValueError(f"'{path}' has dtype {X.dtype}; give numbers.")
     if labels is not None and labels.shape != (len(X),):
-        raise ValueError(f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; give one for each row.")
+        raise ValueError(
+            f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; give one for each row."
+        )
     return Table(_floating(X), labels=labels)
 
 
 def load_arrays(path):
     """The arrays of an npy file (as X) or npz file, without unpickling anything."""
     try:
-        loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix.lower() == ".npy" else None)
+        loaded = np.load(
+            path, allow_pickle=False, mmap_mode="r" if path.suffix.lower() == ".npy" else None
+        )
         if isinstance(loaded, np.ndarray):
             return {"X": loaded}
         with loaded:
             return {name: loaded[name] for name in loaded.files}
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}") from error
+        raise ValueError(
+            f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}"
+        ) from error
 
 
 def _floating(X):
     keep = X.dtype in (np.float32, np.float64)
-    return np.ascontiguousarray(X, X.dtype if keep else np.float32 if X.dtype.itemsize <= 2 else np.float64)
+    return np.ascontiguousarray(
+        X, X.dtype if keep else np.float32 if X.dtype.itemsize <= 2 else np.float64
+    )
 
 
 def _read_frame(path, label, id_column, ignore, only):
     frame = scan(path)
     schema = frame.collect_schema()
-    for name, option in ((label, "--label"), (id_column, "--id"), *((name, "--ignore") for name in ignore)):
+    for name, option in (
+        (label, "--label"),
+        (id_column, "--id"),
+        *((name, "--ignore") for name in ignore),
+    ):
         if name is not None and name not in schema:
             close = difflib.get_close_matches(name, schema.names(), 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"the columns are {listed(schema.names())}."
+            hint = (
+                f"did you mean '{close[0]}'?"
+                if close
+                else f"the columns are {listed(schema.names())}."
+            )
             raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
     if frame.select(pl.len()).collect().item() == 0:
         raise ValueError(f"'{path}' has no rows.")
     columns = feature_columns(path, schema, only, (label, id_column, *ignore))
     others = [name for name in schema.names() if name not in (label, id_column, *ignore, *columns)]
     notes = (f"Left out, not numeric: {listed(others)}.",) if others and only is None else ()
-    side = frame.select(name for name in (label, id_column) if name is not None).collect(engine="streaming")
+    side = frame.select(name for name in (label, id_column) if name is not None).collect(
+        engine="streaming"
+    )
     X, names = column_matrix(frame.select(columns).collect(engine="streaming"), columns, path)
     if only is not None and names != list(only):
         X = X[:, [names.index(name) for name in only]]
@@ -163,7 +205,9 @@ def _read_frame(path, label, id_column, ignore, only):
 
 
 def feature_columns(path, schema, only=None, leave_out=()):
-    """Columns of a table that hold features: all numeric ones and vectors, or those that ``only`` names."""
+    """Columns of a table that hold features: all numeric ones and vectors, or those
+    that ``only`` names.
+    """
 
     def vector(name):
         return isinstance(schema[name], (pl.Array, pl.List)) and schema[name].inner.is_numeric()
@@ -174,17 +218,25 @@ def feature_columns(path, schema, only=None, leave_out=()):
     columns = [name for name in schema.names() if name not in leave_out and feature(name)]
     if only is not None:
         wanted = set(only)
-        columns = [name for name in columns if name in wanted or (vector(name) and f"{name}_0" in wanted)]
-        missing = [name for name in only if name not in columns and name.rpartition("_")[0] not in columns]
+        columns = [
+            name for name in columns if name in wanted or (vector(name) and f"{name}_0" in wanted)
+        ]
+        missing = [
+            name for name in only if name not in columns and name.rpartition("_")[0] not in columns
+        ]
         if missing:
             close = difflib.get_close_matches(missing[0], schema.names(), 1)
             hint = f"; is it '{close[0]}'?" if close else ""
             hint = f", which holds {schema[missing[0]]}" if missing[0] in schema else hint
             raise ValueError(
-                f"'{path}' lacks {len(missing)} numeric columns that the metric needs (first: '{missing[0]}'{hint})."
+                f"'{path}' lacks {len(missing)} numeric columns that the metric needs (first: "
+                f"'{missing[0]}'{hint})."
             )
     if not columns:
-        raise ValueError(f"'{path}' has no numeric column beside the label; the columns are {listed(schema.names())}.")
+        raise ValueError(
+            f"'{path}' has no numeric column beside the label; the columns are "
+            f"{listed(schema.names())}."
+        )
     return columns
 
 
@@ -192,7 +244,9 @@ SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exac
 
 
 def column_matrix(frame, columns, path):
-    """The numbers of a frame as one array, and a name for each of its columns; vectors give one per entry."""
+    """The numbers of a frame as one array, and a name for each of its columns; vectors
+    give one per entry.
+    """
     kinds = [frame[name].dtype for name in columns]
     small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
     dtype = pl.Float32 if small else pl.Float64
@@ -212,9 +266,16 @@ def column_matrix(frame, columns, path):
 
 
 def _vectors(series, path, dtype):
-    lengths = series.list.len() if isinstance(series.dtype, pl.List) else pl.Series([series.dtype.size] * len(series))
+    lengths = (
+        series.list.len()
+        if isinstance(series.dtype, pl.List)
+        else pl.Series([series.dtype.size] * len(series))
+    )
     if series.null_count() or lengths.n_unique() > 1:
-        raise ValueError(f"'{path}': column '{series.name}' holds vectors of different lengths; all rows need the same.")
+        raise ValueError(
+            f"'{path}': column '{series.name}' holds vectors of different lengths; all rows need "
+            "the same."
+        )
     return series.explode().cast(dtype).to_numpy().reshape(len(series), -1)
 
 
@@ -224,7 +285,8 @@ def _labels(series):
         values = series.drop_nulls().drop_nans()
         if not (values == values.round()).all():
             raise ValueError(
-                f"--label: column '{series.name}' holds fractions ({values[0]}, ...), not classes; give a column of classes."
+                f"--label: column '{series.name}' holds fractions ({values[0]}, ...), not "
+                "classes; give a column of classes."
             )
         series = series.fill_nan(None).cast(pl.Int64)
     if series.null_count() or not series.dtype.is_integer():
@@ -239,26 +301,39 @@ def _read_labels(path, n):
     elif path.suffix.lower() in TABLES:
         frame = scan(path).collect()
         if frame.width != 1:
-            raise ValueError(f"--labels: '{path}' has {frame.width} columns; give one, or use --label.")
+            raise ValueError(
+                f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
+            )
         labels = _labels(frame.to_series())
     else:
         labels = np.array(path.read_text(encoding="utf-8").split("\n"))
         labels = labels[:-1] if len(labels) and labels[-1] == "" else labels
     if labels.shape != (n,):
-        raise ValueError(f"--labels: '{path}' has shape {labels.shape}, but there are {n:,} rows; give one label per row.")
+        raise ValueError(
+            f"--labels: '{path}' has shape {labels.shape}, but there are {n:,} rows; give one "
+            "label per row."
+        )
     return np.asarray(labels)
 
 
 def _check_values(table, path, drop_missing, label):
     """Refuse missing and infinite values by column and number of rows, or drop their rows."""
     bad = ~np.isfinite(table.X)
-    no_label = np.zeros(len(bad), bool) if table.labels is None else np.array([value is None for value in table.labels])
+    no_label = (
+        np.zeros(len(bad), bool)
+        if table.labels is None
+        else np.array([value is None for value in table.labels])
+    )
     rows = bad.any(axis=1) | no_label
     if not rows.any():
         return table
     counts = bad.sum(axis=0)
     named = table.names or [f"column {i}" for i in range(len(counts))]
-    listed = [f"'{named[i]}' in {counts[i]:,} rows" for i in np.argsort(-counts, kind="stable")[:3] if counts[i]]
+    listed = [
+        f"'{named[i]}' in {counts[i]:,} rows"
+        for i in np.argsort(-counts, kind="stable")[:3]
+        if counts[i]
+    ]
     if no_label.any():
         listed.append(f"the label '{label}' in {int(no_label.sum()):,} rows")
     missing = f"{int(rows.sum()):,} of {len(rows):,} rows have missing or infinite values: {', '.join(listed)}"
@@ -269,7 +344,10 @@ def _check_values(table, path, drop_missing, label):
         raise ValueError(f"'{path}': {missing}; fill them in{remedy}.")
     if rows.all():
         raise ValueError(f"'{path}': {missing}; nothing is left when they are dropped.")
-    cut = {name: None if (values := getattr(table, name)) is None else values[~rows] for name in ("X", "labels", "ids")}
+    cut = {
+        name: None if (values := getattr(table, name)) is None else values[~rows]
+        for name in ("X", "labels", "ids")
+    }
     return replace(table, **cut, notes=(*table.notes, f"Dropped: {missing}."))
 
 
@@ -280,7 +358,8 @@ def _check_ids(table, path, id_column):
     if (counts > 1).any():
         first = values[counts > 1][0]
         raise ValueError(
-            f"--id: '{path}' has {int((counts > 1).sum()):,} ids more than once in column '{id_column}' (first: '{first}', "
+            f"--id: '{path}' has {int((counts > 1).sum()):,} ids more than once in column "
+            f"'{id_column}' (first: '{first}', "
             f"{int(counts[counts > 1][0])} times); ids must be unique."
         )
     return table

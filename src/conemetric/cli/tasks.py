@@ -1,4 +1,6 @@
-"""What ``learn`` and ``compare`` share: their options, the task that a file makes, and the lines of the result table."""
+"""What ``learn`` and ``compare`` share: their options, the task that a file makes, and
+the lines of the result table.
+"""
 
 import csv
 import io
@@ -9,28 +11,45 @@ import typer
 
 from .. import datasets
 from ..persistence import atomic_path
-from ..study.supervision import Labelled, Paired, Ranked
+from ..workflow.supervision import Labelled, Paired, Ranked
 from .relations import read_constraints, read_pairs
 from .tables import Table, check_file, listed, read_table
 
 DataArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[DATA]", help="CSV, Parquet, npy or npz file, or a named data set; digits when left out."),
+    typer.Argument(
+        metavar="[DATA]",
+        help="CSV, Parquet, npy or npz file, or a named data set; digits when left out.",
+    ),
 ]
 Label = Annotated[str | None, typer.Option(help="Column (or npz array) that holds the classes.")]
-Labels = Annotated[Path | None, typer.Option(help="npy, CSV or text file with one label per row, instead of --label.")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="npy, CSV or text file with one label per row, instead of --label."),
+]
 Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows; unique.")]
 Ignore = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
-DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing or infinite values.")]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows with missing or infinite values.")
+]
 Pairs = Annotated[Path | None, typer.Option(help="Learn from pairs: a file of id, id, same.")]
-Triplets = Annotated[Path | None, typer.Option(help="Learn from triplets: a file of id, id, id; the first is nearer the second.")]
+Triplets = Annotated[
+    Path | None,
+    typer.Option(help="Learn from triplets: a file of id, id, id; the first is nearer the second."),
+]
 Scale = Annotated[str, typer.Option(help="Standardise the columns: auto, standard or none.")]
-Pca = Annotated[int | None, typer.Option(min=1, help="Reduce to this many principal components first.")]
-Neighbours = Annotated[int, typer.Option("-k", "--neighbors", min=1, help="Neighbours that vote when judging.")]
+Pca = Annotated[
+    int | None, typer.Option(min=1, help="Reduce to this many principal components first.")
+]
+Neighbours = Annotated[
+    int, typer.Option("-k", "--neighbors", min=1, help="Neighbours that vote when judging.")
+]
 TestSize = Annotated[float, typer.Option(min=0.01, max=0.9, help="Share held out to judge on.")]
 Tolerance = Annotated[float, typer.Option(min=0, help="Certified relative gap to stop at.")]
 MaxTestRows = Annotated[int, typer.Option(min=10, help="Judge on at most this many held-out rows.")]
-MaxRows = Annotated[int, typer.Option(min=10, help="Learn from at most this many rows, drawn class by class.")]
+MaxRows = Annotated[
+    int, typer.Option(min=10, help="Learn from at most this many rows, drawn class by class.")
+]
 
 
 def load_rows(data, label, labels, id_column, ignore, drop_missing):
@@ -52,7 +71,10 @@ def load_task(data, label, labels, pairs, triplets, id_column, ignore, drop_miss
     if len(given) > 1:
         raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
     if drop_missing and (pairs or triplets) and id_column is None:
-        raise ValueError("--drop-missing would change the row numbers that pairs and triplets use; name the rows by --id.")
+        raise ValueError(
+            "--drop-missing would change the row numbers that pairs and triplets use; name the "
+            "rows by --id."
+        )
     table, name = load_rows(data, label, labels, id_column, ignore, drop_missing)
     if pairs is not None:
         indices, same = read_pairs(pairs, table)
@@ -61,7 +83,10 @@ def load_task(data, label, labels, pairs, triplets, id_column, ignore, drop_miss
         return table, Ranked(table.X, read_constraints(triplets, 3, table)[0]), name
     if table.labels is None:
         columns = f" (the columns are {listed(table.names)})" if table.names else ""
-        raise ValueError(f"nothing says what is alike: give --label COLUMN, --labels, --pairs or --triplets FILE{columns}.")
+        raise ValueError(
+            "nothing says what is alike: give --label COLUMN, --labels, --pairs or --triplets "
+            f"FILE{columns}."
+        )
     return table, Labelled(table.X, table.labels), name
 
 
@@ -80,7 +105,9 @@ def make_folder(path):
     except _Probed:
         pass
     except OSError as error:
-        raise OSError(f"cannot write to '{path}': {error.strerror}; choose another folder by --out.") from error
+        raise OSError(
+            f"cannot write to '{path}': {error.strerror}; choose another folder by --out."
+        ) from error
 
 
 class _Probed(Exception):
@@ -90,7 +117,13 @@ class _Probed(Exception):
 def row(name, judgement):
     """One line of the table: error with its interval."""
     low, high = judgement.interval
-    return {"method": name, "error": judgement.rate, "low": low, "high": high, "held_out": judgement.n}
+    return {
+        "method": name,
+        "error": judgement.rate,
+        "low": low,
+        "high": high,
+        "held_out": judgement.n,
+    }
 
 
 def fit_facts(study):
@@ -122,7 +155,10 @@ def in_words(certificate):
     """One sentence a person can act on."""
     if certificate.relative_gap <= 0 or certificate.relative_gap != certificate.relative_gap:
         return f"gap {certificate.relative_gap:.1e} ({certificate.status})"
-    missed = f", constraints missed by {certificate.violation:.1e}" if certificate.violation > 0 else ""
+    missed = (
+        f", constraints missed by {certificate.violation:.1e}" if certificate.violation > 0 else ""
+    )
     return (
-        f"proven within {certificate.relative_gap:.2g} (relative) of the best possible objective{missed} ({certificate.status})"
+        f"proven within {certificate.relative_gap:.2g} (relative) of the best possible objective"
+        f"{missed} ({certificate.status})"
     )

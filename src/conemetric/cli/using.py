@@ -18,7 +18,9 @@ from .streams import embedded_batches, write_stream
 from .tables import check_file, read_table
 from .tasks import Id, make_folder, write_csv
 
-Metric = Annotated[Path, typer.Option("--metric", help="Metric file written by learn, compare or compress.")]
+Metric = Annotated[
+    Path, typer.Option("--metric", help="Metric file written by learn, compare or compress.")
+]
 Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
 
 
@@ -26,13 +28,17 @@ def embed(
     data: Rows,
     metric: Metric,
     out: Annotated[Path, typer.Option(help="File to write: CSV, Parquet or npy.")],
-    dimensions: Annotated[int | None, typer.Option(min=1, help="Keep only the leading directions.")] = None,
+    dimensions: Annotated[
+        int | None, typer.Option(min=1, help="Keep only the leading directions.")
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ):
-    """Map rows to the space where the learned metric is the Euclidean one, batch by batch, however many there are.
+    """Map rows to the space where the learned metric is the Euclidean one, batch by
+    batch, however many there are.
 
-    Columns of a CSV or Parquet file that are not features (ids, labels) are carried over.
+    Columns of a CSV or Parquet file that are not features (ids, labels) are carried
+    over.
     """
     learned = load_metric(metric)
     learned = learned if dimensions is None else learned.truncated(dimensions)
@@ -42,16 +48,26 @@ def embed(
         n = write_stream(out, batches)
     rank = len(learned.components)
     values = {"rows": n, "dimensions": rank, "out": str(out)}
-    state.answer(values, lambda console: console.print(f"{n:,} rows in {rank} dimensions written to {escape(str(out))}"))
+    state.answer(
+        values,
+        lambda console: console.print(
+            f"{n:,} rows in {rank} dimensions written to {escape(str(out))}"
+        ),
+    )
 
 
 def neighbors(
     data: Rows,
     metric: Metric,
-    against: Annotated[Path | None, typer.Option(help="Rows to search; default: DATA itself, each row without itself.")] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Rows to search; default: DATA itself, each row without itself."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours per row.")] = 5,
     id_column: Id = None,
-    out: Annotated[Path | None, typer.Option(help="CSV file to write; default: print the first rows.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV file to write; default: print the first rows.")
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ):
@@ -61,7 +77,9 @@ def neighbors(
     searched = queries if against is None else _table(against, learned, id_column)
     alone = against is None
     if k > len(searched.X) - alone:
-        raise ValueError(f"-k {k} is more than the {len(searched.X) - alone} rows there are to find.")
+        raise ValueError(
+            f"-k {k} is more than the {len(searched.X) - alone} rows there are to find."
+        )
     with progress_bar() as progress:
         progress("searching")
         index = NearestNeighbors(n_neighbors=k).fit(learned.transform(searched.X))
@@ -80,14 +98,20 @@ def neighbors(
             frame.write_csv(temporary)
         answer = {"rows": len(names), "neighbors": k, "out": str(out)}
         state.answer(
-            answer, lambda console: console.print(f"{k} neighbours of {len(names):,} rows written to {escape(str(out))}")
+            answer,
+            lambda console: console.print(
+                f"{k} neighbours of {len(names):,} rows written to {escape(str(out))}"
+            ),
         )
         return
 
     def show(console):
         grid = Grid("row", *(f"neighbour {rank} (distance)" for rank in range(1, min(k, 5) + 1)))
         for i in range(min(20, len(names))):
-            grid.add_row(str(names[i]), *(f"{targets[found[i, j]]} ({distance[i, j]:.3g})" for j in range(min(k, 5))))
+            grid.add_row(
+                str(names[i]),
+                *(f"{targets[found[i, j]]} ({distance[i, j]:.3g})" for j in range(min(k, 5))),
+            )
         console.print(grid)
         if len(names) > 20 or k > 5:
             console.print(f"the first of {len(names):,} rows; all of them: --out FILE.csv")
@@ -97,23 +121,34 @@ def neighbors(
 
 def verify(
     pairs: Annotated[Path, typer.Argument(help="File of id, id, same (1 or 0).")],
-    data: Annotated[Path, typer.Option(help="Rows that the pairs name: CSV, Parquet, npy or npz file.")],
+    data: Annotated[
+        Path, typer.Option(help="Rows that the pairs name: CSV, Parquet, npy or npz file.")
+    ],
     metric: Metric,
     id_column: Id = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds; each is judged by the threshold of the others.")] = 10,
+    folds: Annotated[
+        int, typer.Option(min=2, help="Folds; each is judged by the threshold of the others.")
+    ] = 10,
     out: Annotated[Path | None, typer.Option(help="Folder for roc.csv and roc.png.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
     debug: Debug = False,
 ):
-    """Are these two the same? Threshold, accuracy and ROC of the learned distance on pairs, beside the Euclidean one."""
+    """Are these two the same? Threshold, accuracy and ROC of the learned distance on
+    pairs, beside the Euclidean one.
+    """
     learned = load_metric(metric)
     table = _table(data, learned, id_column)
     indices, same = read_pairs(pairs, table)
     if len(same) < 2 * folds:
-        raise ValueError(f"'{pairs}' has {len(same)} pairs; {folds} folds need at least {2 * folds}.")
+        raise ValueError(
+            f"'{pairs}' has {len(same)} pairs; {folds} folds need at least {2 * folds}."
+        )
     if same.all() or not same.any():
-        raise ValueError(f"'{pairs}' holds only {'same' if same.all() else 'different'} pairs; give some of both.")
+        raise ValueError(
+            f"'{pairs}' holds only {'same' if same.all() else 'different'} pairs; give some of "
+            "both."
+        )
     if out is not None:
         make_folder(out)
     fold = np.random.default_rng(seed).permutation(len(same)) % folds
@@ -129,8 +164,12 @@ def verify(
             "auc": found.auc,
             "equal_error_rate": found.equal_error_rate,
         }
-        rates = zip(found.false_positive_rate.tolist(), found.true_positive_rate.tolist(), strict=True)
-        curves += [{"method": name, "false_positive_rate": f, "true_positive_rate": t} for f, t in rates]
+        rates = zip(
+            found.false_positive_rate.tolist(), found.true_positive_rate.tolist(), strict=True
+        )
+        curves += [
+            {"method": name, "false_positive_rate": f, "true_positive_rate": t} for f, t in rates
+        ]
     if out is not None:
         from matplotlib.figure import Figure
 
@@ -147,9 +186,18 @@ def verify(
         for name, values in results.items():
             accuracy = f"{values['accuracy']:.2%} ± {values['standard_error']:.2%}"
             threshold = "-" if values["threshold"] is None else f"{values['threshold']:.4g}"
-            grid.add_row(name, threshold, accuracy, f"{values['auc']:.4f}", f"{values['equal_error_rate']:.2%}")
+            grid.add_row(
+                name,
+                threshold,
+                accuracy,
+                f"{values['auc']:.4f}",
+                f"{values['equal_error_rate']:.2%}",
+            )
         console.print(grid)
-        console.print(f"{len(same):,} pairs, {folds} folds; call a pair the same when its distance is at most the threshold")
+        console.print(
+            f"{len(same):,} pairs, {folds} folds; call a pair the same when its distance is at "
+            "most the threshold"
+        )
 
     state.answer({"pairs": len(same), **results}, show)
 
@@ -171,7 +219,9 @@ def inspect(
         "feature_names": learned.feature_names,
         "preprocessing": list(learned.preprocessing),
         "parameters": learned.parameters,
-        "certificate": None if certificate is None else {**vars(certificate), "status": str(certificate.status)},
+        "certificate": None
+        if certificate is None
+        else {**vars(certificate), "status": str(certificate.status)},
         "eigenvalues": eigenvalues.tolist(),
         "notes": learned.notes,
     }
@@ -182,9 +232,13 @@ def inspect(
             if isinstance(value, dict):
                 value = "\n".join(f"{key} = {_short(entry)}" for key, entry in value.items())
             elif name == "eigenvalues":
-                value = ", ".join(f"{entry:.3g}" for entry in value[:8]) + (" ..." if len(value) > 8 else "")
+                value = ", ".join(f"{entry:.3g}" for entry in value[:8]) + (
+                    " ..." if len(value) > 8 else ""
+                )
             elif isinstance(value, list):
-                value = ", ".join(map(str, value[:8])) + (f" ... ({len(value)})" if len(value) > 8 else "")
+                value = ", ".join(map(str, value[:8])) + (
+                    f" ... ({len(value)})" if len(value) > 8 else ""
+                )
             grid.add_row(name, escape(str(value)))
         console.print(grid)
 
@@ -199,5 +253,8 @@ def _table(path, learned, id_column):
     """The rows of a file in the columns the metric knows."""
     table = read_table(path, id_column=id_column, only=learned.feature_names, drop_missing=None)
     if table.X.shape[1] != learned.n_features_in_:
-        raise ValueError(f"'{path}' has {table.X.shape[1]} columns; the metric was learned from {learned.n_features_in_}.")
+        raise ValueError(
+            f"'{path}' has {table.X.shape[1]} columns; the metric was learned from "
+            f"{learned.n_features_in_}."
+        )
     return table

@@ -1,4 +1,6 @@
-"""The scikit-learn surface every learned metric shares: validation on the way in, the Mahalanobis methods on the way out."""
+"""The scikit-learn surface every learned metric shares: validation on the way in, the
+Mahalanobis methods on the way out.
+"""
 
 from numbers import Integral, Real
 
@@ -13,10 +15,12 @@ from ..solvers.base import SolveResult
 
 
 class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of all estimators that learn d(x, x')^2 = (x - x')' M (x - x') with M = components_' components_.
+    """Base of all estimators that learn d(x, x')^2 = (x - x')' M (x - x') with M =
+    components_' components_.
 
-    A subclass writes ``fit``, which reads as: validate, make constraints and operator, solve, `_store`. X may be anything
-    scikit-learn takes, or a PyTorch tensor; a tensor stays on its device, and so do the fitted attributes.
+    A subclass writes ``fit``, which reads as: validate, make constraints and operator,
+    solve, `_store`. X may be anything scikit-learn takes, or a PyTorch tensor; a tensor
+    stays on its device, and so do the fitted attributes.
     """
 
     components_: np.ndarray
@@ -31,9 +35,14 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 self.n_features_in_ = X.shape[1]
             elif X.shape[1] != self.n_features_in_:
                 name, expected = type(self).__name__, self.n_features_in_
-                raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {expected} features as input.")
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {name} is expecting {expected} features as "
+                    "input."
+                )
             return X
-        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=min_samples)
+        return validate_data(
+            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=min_samples
+        )
 
     def _validate_labels(self, X, y):
         """X and encoded labels; errors name what is wrong before any work starts."""
@@ -49,7 +58,9 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _validate_X_and_y(self, X, y):
         """X, and y as a vector on the host with one label for each row."""
         if not is_torch(X):
-            return validate_data(self, X, to_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2)
+            return validate_data(
+                self, X, to_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2
+            )
         X, y = self._validate_X(X, reset=True, min_samples=2), column_or_1d(to_numpy(y), warn=True)
         if len(y) != len(X):
             raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
@@ -69,7 +80,9 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return X, found
 
     def _validate_pairs(self, X, y, pairs, similar):
-        """X, its pairs and which are similar, from labels by the papers' rule or as the user gives them."""
+        """X, its pairs and which are similar, from labels by the papers' rule or as the
+        user gives them.
+        """
         if pairs is None:
             if similar is not None:
                 raise ValueError("Got similar without pairs; give both, or labels y.")
@@ -79,13 +92,18 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             if y is not None:
                 raise ValueError("Got both y and pairs; give labels or pairs, not both.")
             if similar is None:
-                raise ValueError("Got pairs without similar; say of each pair whether its points are alike.")
+                raise ValueError(
+                    "Got pairs without similar; say of each pair whether its points are alike."
+                )
             X = self._validate_X(X, reset=True, min_samples=2)
             self._check_n_components(X)
             found = like(constraints.check_pairs(pairs, len(X)), X, namespace(X).int64)
             mask = constraints.check_similar(similar, len(found))
             if mask.all() or not mask.any():
-                raise ValueError(f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of both kinds.")
+                raise ValueError(
+                    f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of "
+                    "both kinds."
+                )
             similar = like(mask, X, namespace(X).bool)
         return X, found, similar
 
@@ -105,7 +123,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         def report(record):
             if record["iteration"] % max(1, 11 - self.verbose) == 0:
                 print(
-                    f"[{name}] {record['iteration']:5d}  primal {record['primal']:.6e}  dual {record['dual']:.6e}  "
+                    f"[{name}] {record['iteration']:5d}  primal {record['primal']:.6e}  dual "
+                    f"{record['dual']:.6e}  "
                     f"gap {record['relative_gap']:.2e}  {record['seconds']:.1f} s"
                 )
 
@@ -150,7 +169,9 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return X @ like(self.components_, X).T
 
     def _features(self, X):
-        """What ``components_`` is applied to: X itself, unless a subclass learns its metric in other features of the points."""
+        """What ``components_`` is applied to: X itself, unless a subclass learns its
+        metric in other features of the points.
+        """
         return X
 
     def get_mahalanobis_matrix(self):
@@ -173,24 +194,31 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         pairs = pairs if is_torch(pairs) else np.asarray(pairs)
         if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
             raise ValueError(
-                f"pairs has shape {tuple(pairs.shape)}; give two points for each pair, (n_pairs, 2, {self.n_features_in_})."
+                f"pairs has shape {tuple(pairs.shape)}; give two points for each pair, (n_pairs, "
+                f"2, {self.n_features_in_})."
             )
         points = pairs.reshape(-1, self.n_features_in_)
         if is_torch(points):
             points = _check_tensor(points, 0)
         else:
-            points = check_array(points, dtype=[np.float64, np.float32], ensure_min_samples=0, input_name="pairs")
+            points = check_array(
+                points, dtype=[np.float64, np.float32], ensure_min_samples=0, input_name="pairs"
+            )
         features = self._features(points)
         difference = features[0::2] - features[1::2]
         mapped = difference @ like(self.components_, difference).T
         return (mapped * mapped).sum(1) ** 0.5
 
     def pair_score(self, pairs):
-        """Similarity within each pair: the negative of `pair_distance`, so that larger means more alike."""
+        """Similarity within each pair: the negative of `pair_distance`, so that larger
+        means more alike.
+        """
         return -self.pair_distance(pairs)
 
     def get_metric(self):
-        """A function ``metric(u, v, squared=False)`` of two points, for code that takes a callable (SciPy, scikit-learn)."""
+        """A function ``metric(u, v, squared=False)`` of two points, for code that takes
+        a callable (SciPy, scikit-learn).
+        """
         check_is_fitted(self)
         components, features = to_numpy(self.components_).copy(), self._features
 
@@ -225,11 +253,20 @@ def _check_tensor(X, min_samples):
     import torch
 
     if X.layout != torch.strided or X.is_complex():
-        raise TypeError(f"X is a tensor of layout {X.layout} and {X.dtype}; give a dense, real one (X.to_dense(), X.real).")
+        raise TypeError(
+            f"X is a tensor of layout {X.layout} and {X.dtype}; give a dense, real one "
+            "(X.to_dense(), X.real)."
+        )
     if X.ndim != 2:
-        raise ValueError(f"Expected 2D array, got {X.ndim}D tensor X of shape {tuple(X.shape)} instead; reshape it.")
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D tensor X of shape {tuple(X.shape)} instead; "
+            "reshape it."
+        )
     if X.shape[0] < min_samples or X.shape[1] == 0:
-        raise ValueError(f"X has {X.shape[0]} sample(s) and {X.shape[1]} feature(s); at least {min_samples} and 1 are needed.")
+        raise ValueError(
+            f"X has {X.shape[0]} sample(s) and {X.shape[1]} feature(s); at least {min_samples} "
+            "and 1 are needed."
+        )
     if not X.is_floating_point():
         X = X.double()
     elif X.element_size() < 4:

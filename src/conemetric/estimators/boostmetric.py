@@ -23,29 +23,35 @@ LOSSES = {"exponential": ExponentialLoss, "logistic": LogisticLoss, "hinge": Boo
 
 
 class BoostMetric(MahalanobisMetric):
-    """Mahalanobis metric boosted from rank-one learners, with exponential, logistic or hinge loss on triplets.
+    """Mahalanobis metric boosted from rank-one learners, with exponential, logistic or
+    hinge loss on triplets.
 
-    Solves, over positive semidefinite M, with margins rho = d_ik' M d_ik - d_ij' M d_ij of the triplets (i, j, k), ::
+    Solves, over positive semidefinite M, with margins rho = d_ik' M d_ik - d_ij' M d_ij
+    of the triplets (i, j, k), ::
 
         exponential   min log sum exp(-rho) + v Tr M
         logistic      min sum log(1 + exp(-rho)) + v Tr M
         hinge         max r - v sum max(0, r - rho)   with Tr M = 1
 
-    by adding the rank-one matrix that the present weights of the triplets favour most, one per iteration. As with AdaBoost, a
-    small v leaves the number of iterations as the regulariser; the certificate then says how far the program is from its optimum.
+    by adding the rank-one matrix that the present weights of the triplets favour most,
+    one per iteration. As with AdaBoost, a small v leaves the number of iterations as
+    the regulariser; the certificate then says how far the program is from its optimum.
 
     Parameters
     ----------
     v : float, default=1e-7
-        Weight of the trace, on the paper's scale: against one logarithm of a sum (exponential) or against a sum over the triplets
-        (logistic). For the hinge loss it is the price of slack and at least 1 / (number of triplets).
+        Weight of the trace, on the paper's scale: against one logarithm of a sum
+        (exponential) or against a sum over the triplets (logistic). For the hinge loss
+        it is the price of slack and at least 1 / (number of triplets).
     loss : {"exponential", "logistic", "hinge"}, default="exponential"
     solver : {"stagewise", "corrective"}, default="stagewise"
-        "stagewise" finds the weight of each new learner alone; "corrective" re-optimises all weights in every iteration. With the
-        hinge loss each iteration solves a linear program for all weights, whatever is given here.
+        "stagewise" finds the weight of each new learner alone; "corrective"
+        re-optimises all weights in every iteration. With the hinge loss each iteration
+        solves a linear program for all weights, whatever is given here.
     n_passes : int, default=1
-        Passes over the data, from labels only: each finds its triplets anew in the space learned so far and boosts there. Passes
-        end early when the triplets or the objective stay the same.
+        Passes over the data, from labels only: each finds its triplets anew in the
+        space learned so far and boosts there. Passes end early when the triplets or the
+        objective stay the same.
     max_iter : int, default=500
         Iterations (learners) per pass.
     n_targets, n_impostors : int, default=3
@@ -53,10 +59,13 @@ class BoostMetric(MahalanobisMetric):
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
     tol : float, default=1e-3
-        Largest certified relative gap, and largest relative excess of lambda_max(A*(u)) over v, at which to stop.
+        Largest certified relative gap, and largest relative excess of lambda_max(A*(u))
+        over v, at which to stop.
     n_iter_no_change : int, default=None
-        With a number, hold out some points, count how many of their triplets the metric gets wrong after each iteration, stop a
-        pass when that has not fallen for so many iterations, and return the best metric. None uses all points and all iterations.
+        With a number, hold out some points, count how many of their triplets the metric
+        gets wrong after each iteration, stop a pass when that has not fallen for so
+        many iterations, and return the best metric. None uses all points and all
+        iterations.
     validation_fraction : float, default=0.1
         Part of the points held out, when ``n_iter_no_change`` is given.
     random_state : int, RandomState or None
@@ -68,10 +77,12 @@ class BoostMetric(MahalanobisMetric):
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
     certificate_ : Certificate
-        Of the last pass. ``gap`` is proven against every metric of no larger trace (the Frank-Wolfe gap), ``violation`` is the
-        relative excess of lambda_max(A*(u)) over v; without excess the bound holds against every metric. Hinge: global always.
+        Of the last pass. ``gap`` is proven against every metric of no larger trace (the
+        Frank-Wolfe gap), ``violation`` is the relative excess of lambda_max(A*(u)) over
+        v; without excess the bound holds against every metric. Hinge: global always.
     objective_, n_iter_, history_
-        Objective of the last pass, iterations of all passes, and scalars per iteration (``history_["pass"]`` numbers the passes).
+        Objective of the last pass, iterations of all passes, and scalars per iteration
+        (``history_["pass"]`` numbers the passes).
     n_passes_ : int
         Passes made.
     triplets_ : integer array (m, 3)
@@ -79,7 +90,8 @@ class BoostMetric(MahalanobisMetric):
 
     References
     ----------
-    Shen, Kim, Wang & van den Hengel, "Positive Semidefinite Metric Learning Using Boosting-like Algorithms", JMLR 13, 2012.
+    Shen, Kim, Wang & van den Hengel, "Positive Semidefinite Metric Learning Using
+    Boosting-like Algorithms", JMLR 13, 2012.
 
     Examples
     --------
@@ -143,21 +155,28 @@ class BoostMetric(MahalanobisMetric):
         y : array-like (n,), default=None
             Class labels.
         triplets : integer array-like (m, 3), default=None
-            Instead of y: row (i, j, k) says that row i of X is closer to row j than to row k.
+            Instead of y: row (i, j, k) says that row i of X is closer to row j than to
+            row k.
 
         Returns
         -------
         self
         """
         if self.n_passes > 1 and triplets is not None:
-            raise ValueError(f"n_passes={self.n_passes} finds new triplets from labels; give y, or n_passes=1 with triplets.")
+            raise ValueError(
+                f"n_passes={self.n_passes} finds new triplets from labels; give y, or n_passes=1 "
+                "with triplets."
+            )
         X, triplets = self._validate_triplets(X, y, triplets)
         labels = None if y is None else np.unique(np.ravel(to_numpy(y)), return_inverse=True)[1]
         held = self._held_out(labels, triplets, len(X))
         Z, L, self._passes, results = X, None, [], []
         while len(results) < self.n_passes:
             if results:
-                last, triplets = triplets, triplets_from_labels(Z, labels, self.n_targets, self.n_impostors)
+                last, triplets = (
+                    triplets,
+                    triplets_from_labels(Z, labels, self.n_targets, self.n_impostors),
+                )
                 if _same(last, triplets):
                     break
             result, ensemble, n_stages = self._boost(Z, labels, triplets, held)
@@ -180,7 +199,9 @@ class BoostMetric(MahalanobisMetric):
         if self.loss == "hinge":
             solver = LinearColumnGeneration(tol=self.tol, max_iter=self.max_iter)
         else:
-            solver = ColumnGeneration(tol=self.tol, max_iter=self.max_iter, corrective=self.solver == "corrective")
+            solver = ColumnGeneration(
+                tol=self.tol, max_iter=self.max_iter, corrective=self.solver == "corrective"
+            )
         ensemble, report = Ensemble(operator), self._progress()
         if validation is None:
             result = solver.solve(problem, start=ensemble, callback=report)
@@ -191,27 +212,41 @@ class BoostMetric(MahalanobisMetric):
         bounds = problem.certify(best, result.dual_point)
         status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED
         certificate = Certificate.from_bounds(bounds, status)
-        return SolveResult(best, result.dual_point, certificate, result.n_iter, result.history), ensemble, watch.best_stage
+        return (
+            SolveResult(best, result.dual_point, certificate, result.n_iter, result.history),
+            ensemble,
+            watch.best_stage,
+        )
 
     def _held_out(self, labels, triplets, n_points):
-        """Mask of the points held out for early stopping: of every class its part, or of the points that have triplets."""
+        """Mask of the points held out for early stopping: of every class its part, or
+        of the points that have triplets.
+        """
         if self.n_iter_no_change is None:
             return None
         rng = check_random_state(self.random_state)
         anchors = np.unique(to_numpy(triplets[:, 0]))
-        groups = [anchors] if labels is None else [anchors[labels[anchors] == label] for label in np.unique(labels)]
+        groups = (
+            [anchors]
+            if labels is None
+            else [anchors[labels[anchors] == label] for label in np.unique(labels)]
+        )
         held = np.zeros(n_points, bool)
         for group in groups:
             held[rng.permutation(group)[: round(self.validation_fraction * len(group))]] = True
         if not held.any() or held[anchors].all():
             raise ValueError(
-                f"validation_fraction={self.validation_fraction} holds out {held.sum()} of {len(anchors)} points with triplets; "
-                "change it so that some are held out and some are left, or use n_iter_no_change=None."
+                f"validation_fraction={self.validation_fraction} holds out {held.sum()} of "
+                f"{len(anchors)} points with triplets; "
+                "change it so that some are held out and some are left, or use "
+                "n_iter_no_change=None."
             )
         return held
 
     def _split(self, Z, labels, triplets, held):
-        """(training triplets, held-out triplets or None): those of held-out points validate, the others train."""
+        """(training triplets, held-out triplets or None): those of held-out points
+        validate, the others train.
+        """
         if held is None:
             return triplets, None
         anchored = like(held, Z, namespace(Z).bool)[triplets[:, 0]]
@@ -222,7 +257,8 @@ class BoostMetric(MahalanobisMetric):
         return kept[train], triplets[anchored]
 
     def staged_metrics(self):
-        """Yield the metric after each iteration, as an array C (learners, n_features) like ``components_``: M = C' C.
+        """Yield the metric after each iteration, as an array C (learners, n_features)
+        like ``components_``: M = C' C.
 
         The first is the metric after one iteration; passes follow each other.
 
@@ -243,10 +279,17 @@ class BoostMetric(MahalanobisMetric):
 
 
 class EarlyStopping:
-    """Callback that counts the wrongly ordered held-out triplets and stops when the count has not fallen for a while."""
+    """Callback that counts the wrongly ordered held-out triplets and stops when the
+    count has not fallen for a while.
+    """
 
     def __init__(self, operator, ensemble, patience, report=None):
-        self.operator, self.ensemble, self.patience, self.report = operator, ensemble, patience, report
+        self.operator, self.ensemble, self.patience, self.report = (
+            operator,
+            ensemble,
+            patience,
+            report,
+        )
         self.best_stage, self.lowest = 0, np.inf
 
     def __call__(self, record):
@@ -278,6 +321,8 @@ def _joined(results):
     last = results[-1]
     for number, result in enumerate(results):
         result.history["pass"] = np.full(len(result.history["iteration"]), number)
-    history = {name: np.concatenate([result.history[name] for result in results]) for name in last.history}
+    history = {
+        name: np.concatenate([result.history[name] for result in results]) for name in last.history
+    }
     n_iter = sum(result.n_iter for result in results)
     return SolveResult(last.primal_point, last.dual_point, last.certificate, n_iter, history)

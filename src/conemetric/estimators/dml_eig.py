@@ -20,7 +20,9 @@ from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
 
 
 class _EigenvalueMetric(MahalanobisMetric):
-    """What DMLEig and LMNNEig share: whitening by the similar pairs, the choice of solver, the way back."""
+    """What DMLEig and LMNNEig share: whitening by the similar pairs, the choice of
+    solver, the way back.
+    """
 
     _parameter_constraints: dict = {
         "solver": [StrOptions({"proximal", "frank-wolfe"})],
@@ -33,7 +35,9 @@ class _EigenvalueMetric(MahalanobisMetric):
     def _solve(self, problem):
         solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
         if self.solver == "frank-wolfe":
-            solver = FrankWolfe(tol=self.tol, max_iter=self.max_iter, mu=None if self.mu == "auto" else self.mu)
+            solver = FrankWolfe(
+                tol=self.tol, max_iter=self.max_iter, mu=None if self.mu == "auto" else self.mu
+            )
         return solver.solve(problem, callback=self._progress())
 
     def _store_whitened(self, result, L, R, dtype):
@@ -44,9 +48,11 @@ class _EigenvalueMetric(MahalanobisMetric):
 
 
 class DMLEig(_EigenvalueMetric):
-    """Mahalanobis metric that keeps the closest dissimilar pair as far apart as it can, the similar pairs being close in sum.
+    """Mahalanobis metric that keeps the closest dissimilar pair as far apart as it can,
+    the similar pairs being close in sum.
 
-    Solves, over positive semidefinite M, with X_S the scatter matrix of the similar pairs (plus a ridge), ::
+    Solves, over positive semidefinite M, with X_S the scatter matrix of the similar
+    pairs (plus a ridge), ::
 
         max min over dissimilar pairs of d' M d   subject to   <X_S, M> = 1
 
@@ -55,15 +61,19 @@ class DMLEig(_EigenvalueMetric):
     Parameters
     ----------
     solver : {"proximal", "frank-wolfe"}, default="proximal"
-        "proximal" reaches ``tol``. "frank-wolfe" is the paper's algorithm, step 2/(t+1) at a fixed smoothing; it seldom does.
+        "proximal" reaches ``tol``. "frank-wolfe" is the paper's algorithm, step 2/(t+1)
+        at a fixed smoothing; it seldom does.
     mu : float or "auto", default="auto"
-        Smoothing of "frank-wolfe" (the paper: 1e-4). "auto" suits ``tol`` and the units of X.
+        Smoothing of "frank-wolfe" (the paper: 1e-4). "auto" suits ``tol`` and the units
+        of X.
     ridge : float, default=1e-8
-        Added to X_S, as this part of the diagonal that as many pairs of random rows would give it. Raise it when X has more
-        features than similar pairs: X_S is then singular, and the metric lives where similar pairs do not differ.
+        Added to X_S, as this part of the diagonal that as many pairs of random rows
+        would give it. Raise it when X has more features than similar pairs: X_S is then
+        singular, and the metric lives where similar pairs do not differ.
     n_targets, n_impostors : int, default=3
-        From labels, each point with its targets makes similar pairs, each point with its impostors dissimilar ones. Where there
-        are many features and few rows, the optimum rests on a few pairs and overfits; more impostors help (280 faces in 64
+        From labels, each point with its targets makes similar pairs, each point with
+        its impostors dissimilar ones. Where there are many features and few rows, the
+        optimum rests on a few pairs and overfits; more impostors help (280 faces in 64
         dimensions: a 3-NN error of 7.1 and 3.1 % with 3 and 30).
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
@@ -79,10 +89,12 @@ class DMLEig(_EigenvalueMetric):
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
     objective_ : float
-        The smallest squared distance of a dissimilar pair. 0 when one such pair coincides: every metric is then optimal, and
-        the one learned is that of the other pairs.
+        The smallest squared distance of a dissimilar pair. 0 when one such pair
+        coincides: every metric is then optimal, and the one learned is that of the
+        other pairs.
     certificate_ : Certificate
-        Of a maximisation, so with both signs changed: ``primal = -objective_``, ``-dual`` = proven upper bound on the optimum.
+        Of a maximisation, so with both signs changed: ``primal = -objective_``,
+        ``-dual`` = proven upper bound on the optimum.
     n_iter_, history_
         Iterations, and scalars per iteration.
     multipliers_ : array (m,)
@@ -158,15 +170,18 @@ class DMLEig(_EigenvalueMetric):
         apart = original.combine(original.pair_lengths) > 0
         if not bool(apart.any()):
             raise ValueError(
-                f"all {len(apart)} dissimilar pairs join coinciding points, so no metric can separate them; "
+                f"all {len(apart)} dissimilar pairs join coinciding points, so no metric can "
+                "separate them; "
                 "give dissimilar pairs of different rows of X."
             )
         if bool(apart.all()):
             result = self._solve(DMLEigProgram(operator, X.dtype))
         else:
             warnings.warn(
-                f"{int((~apart).sum())} of the {len(apart)} dissimilar pairs join coinciding points, so the optimum is 0 for any "
-                "metric; the one returned is that of the other pairs. Drop contradicting duplicates from X to certify it.",
+                f"{int((~apart).sum())} of the {len(apart)} dissimilar pairs join coinciding "
+                "points, so the optimum is 0 for any "
+                "metric; the one returned is that of the other pairs. Drop contradicting "
+                "duplicates from X to certify it.",
                 stacklevel=2,
             )
             result = self._solve(DMLEigProgram(operator.subset(to_index(apart)), X.dtype))
@@ -180,10 +195,11 @@ class DMLEig(_EigenvalueMetric):
 
 
 class LMNNEig(_EigenvalueMetric):
-    """Large-margin nearest-neighbour metric by eigenvalue optimisation, to the optimum of its semidefinite program.
+    """Large-margin nearest-neighbour metric by eigenvalue optimisation, to the optimum
+    of its semidefinite program.
 
-    Solves, over positive semidefinite M and triplets (i, j, k), with X_S the scatter matrix of the distinct pairs (i, j) (plus a
-    ridge), ::
+    Solves, over positive semidefinite M and triplets (i, j, k), with X_S the scatter
+    matrix of the distinct pairs (i, j) (plus a ridge), ::
 
         min (1 - gamma) sum max(0, 1 - (d_ik' M d_ik - d_ij' M d_ij)) + gamma <X_S, M>
 
@@ -193,7 +209,8 @@ class LMNNEig(_EigenvalueMetric):
     ----------
     gamma : float, default=0.5
         Weight of the pull between 0 and 1; one minus it weighs the push.
-    solver, mu, ridge, n_targets, n_impostors, n_components, tol, max_iter, random_state, verbose
+    solver, mu, ridge, n_targets, n_impostors, n_components, tol, max_iter,
+    random_state, verbose
         As in `DMLEig`.
 
     Attributes
@@ -266,7 +283,8 @@ class LMNNEig(_EigenvalueMetric):
         y : array-like (n,), default=None
             Class labels.
         triplets : integer array-like (m, 3), default=None
-            Instead of y: row (i, j, k) says that row i of X is closer to row j than to row k.
+            Instead of y: row (i, j, k) says that row i of X is closer to row j than to
+            row k.
 
         Returns
         -------

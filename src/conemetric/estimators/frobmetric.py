@@ -17,31 +17,38 @@ from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
 
-SCALE_FREE_C_PER_FEATURE = 30.0  # chosen over 14 data sets from D = 4 to 384; see docs/benchmarks.md
+# chosen over 14 data sets from D = 4 to 384; see docs/benchmarks.md
+SCALE_FREE_C_PER_FEATURE = 30.0
 
 
 class FrobMetric(MahalanobisMetric):
-    """Mahalanobis metric that ranks each point's targets before its impostors, regularised by its Frobenius norm.
+    """Mahalanobis metric that ranks each point's targets before its impostors,
+    regularised by its Frobenius norm.
 
     Solves, over positive semidefinite M and triplets (i, j, k), ::
 
         min 1/2 ||M||_F^2 + (C/m) sum max(0, 1 - (d_ik' M d_ik - d_ij' M d_ij))
 
-    in the dual, and returns a proof of how far from the optimum it stopped (``certificate_``).
+    in the dual, and returns a proof of how far from the optimum it stopped
+    (``certificate_``).
 
     Parameters
     ----------
     C : float or "scale", default="scale"
-        Weight of the loss. "scale" makes the fit independent of the units of X: C = 30 D / s^4, with D the number of features
-        and s^2 the mean squared Euclidean distance of the impostor pairs.
+        Weight of the loss. "scale" makes the fit independent of the units of X: C = 30
+        D / s^4, with D the number of features and s^2 the mean squared Euclidean
+        distance of the impostor pairs.
     n_targets : int, default=3
-        Neighbours of its own class per point that make its triplets, when fitted from labels.
+        Neighbours of its own class per point that make its triplets, when fitted from
+        labels.
     n_impostors : int or "auto", default="auto"
-        Likewise of other classes. "auto" takes three, as the paper does, unless classes overlap so much that more than a third of
-        the points have three or more impostors nearer than their farthest target; then as many as two points in three have there,
-        at most 10. ``triplets_`` shows the outcome.
+        Likewise of other classes. "auto" takes three, as the paper does, unless classes
+        overlap so much that more than a third of the points have three or more
+        impostors nearer than their farthest target; then as many as two points in three
+        have there, at most 10. ``triplets_`` shows the outcome.
     n_components : int, default=None
-        Keep only this many leading directions of the learned metric (its best approximation of that rank). None keeps all.
+        Keep only this many leading directions of the learned metric (its best
+        approximation of that rank). None keeps all.
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
     max_iter : int, default=1000
@@ -67,7 +74,8 @@ class FrobMetric(MahalanobisMetric):
 
     References
     ----------
-    Shen, Kim, Liu, Wang & van den Hengel, "Efficient Dual Approach to Distance Metric Learning", IEEE TNNLS 25(2), 2014.
+    Shen, Kim, Liu, Wang & van den Hengel, "Efficient Dual Approach to Distance Metric
+    Learning", IEEE TNNLS 25(2), 2014.
 
     Examples
     --------
@@ -123,7 +131,8 @@ class FrobMetric(MahalanobisMetric):
         y : array-like (n,), default=None
             Class labels.
         triplets : integer array-like (m, 3), default=None
-            Instead of y: row (i, j, k) says that row i of X is closer to row j than to row k.
+            Instead of y: row (i, j, k) says that row i of X is closer to row j than to
+            row k.
 
         Returns
         -------
@@ -132,13 +141,16 @@ class FrobMetric(MahalanobisMetric):
         X, triplets = self._validate_triplets(X, y, triplets)
         operator = from_triplets(X, triplets)
         C = scaled_C(operator) if self.C == "scale" else float(self.C)
-        return self._fit_operator(operator, triplets, C, self._previous_multipliers(len(triplets), C))
+        return self._fit_operator(
+            operator, triplets, C, self._previous_multipliers(len(triplets), C)
+        )
 
     def _fit_operator(self, operator, triplets, C, start):
         number = operator.xp.finfo(operator.dtype)
         if not float(number.tiny) < C / len(triplets) < float(number.max * number.eps):
             raise ValueError(
-                f"C={C:g} over {len(triplets)} triplets is out of the range of {operator.dtype}: C goes with the fourth power of "
+                f"C={C:g} over {len(triplets)} triplets is out of the range of {operator.dtype}: "
+                "C goes with the fourth power of "
                 "the units of X; rescale X, or give it in float64."
             )
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
@@ -160,7 +172,8 @@ class FrobMetricCV(FrobMetric):
     Parameters
     ----------
     Cs : int or array-like of floats, default=6
-        Values of C to try; an int asks for that many between 1 and 1e5 in the scale-free unit 1 / s^4 of ``C="scale"``.
+        Values of C to try; an int asks for that many between 1 and 1e5 in the
+        scale-free unit 1 / s^4 of ``C="scale"``.
     cv : int or cross-validation splitter, default=5
     n_neighbors : int, default=3
         k of the k-NN classifier that scores a metric.
@@ -188,7 +201,11 @@ class FrobMetricCV(FrobMetric):
 
     _instead_of_labels = ""
     _parameter_constraints = {
-        **{name: rule for name, rule in FrobMetric._parameter_constraints.items() if name not in ("C", "warm_start")},
+        **{
+            name: rule
+            for name, rule in FrobMetric._parameter_constraints.items()
+            if name not in ("C", "warm_start")
+        },
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "cv": ["cv_object"],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
@@ -249,15 +266,31 @@ class FrobMetricCV(FrobMetric):
 
     def _folds(self, X, y):
         cv = check_cv(self.cv, y, classifier=True)
-        if hasattr(cv, "shuffle") and getattr(cv, "random_state", None) is None and isinstance(self.cv, Integral):
-            cv = type(cv)(cv.n_splits, shuffle=True, random_state=check_random_state(self.random_state).randint(2**31 - 1))
+        if (
+            hasattr(cv, "shuffle")
+            and getattr(cv, "random_state", None) is None
+            and isinstance(self.cv, Integral)
+        ):
+            cv = type(cv)(
+                cv.n_splits,
+                shuffle=True,
+                random_state=check_random_state(self.random_state).randint(2**31 - 1),
+            )
         return cv.split(np.zeros(len(y)), y)
 
     def _fold_scores(self, X, y, train, test):
-        parameters = {name: value for name, value in self.get_params().items() if name in FrobMetric().get_params()}
+        parameters = {
+            name: value
+            for name, value in self.get_params().items()
+            if name in FrobMetric().get_params()
+        }
         scores = []
-        for metric in frobmetric_path(X[train], y[train], Cs=self.Cs_, **{**parameters, "verbose": 0}):
-            knn = KNeighborsClassifier(self.n_neighbors).fit(to_numpy(metric.transform(X[train])), y[train])
+        for metric in frobmetric_path(
+            X[train], y[train], Cs=self.Cs_, **{**parameters, "verbose": 0}
+        ):
+            knn = KNeighborsClassifier(self.n_neighbors).fit(
+                to_numpy(metric.transform(X[train])), y[train]
+            )
             scores.append(knn.score(to_numpy(metric.transform(X[test])), y[test]))
         return scores
 
@@ -276,7 +309,8 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
     Returns
     -------
     list of FrobMetric
-        One fitted estimator per C, in ascending order; Ctrl-C ends the list with the fit it interrupts.
+        One fitted estimator per C, in ascending order; Ctrl-C ends the list with the
+        fit it interrupts.
 
     Examples
     --------
@@ -309,7 +343,9 @@ def _ascending(Cs):
 
 
 def scaled_C(operator):
-    """The C that makes the program independent of the units of X: `SCALE_FREE_C_PER_FEATURE` D / s^4."""
+    """The C that makes the program independent of the units of X:
+    `SCALE_FREE_C_PER_FEATURE` D / s^4.
+    """
     return SCALE_FREE_C_PER_FEATURE * operator.n_features / mean_impostor_distance(operator) ** 2
 
 

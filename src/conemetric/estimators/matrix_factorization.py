@@ -1,4 +1,6 @@
-"""Maximum-margin matrix factorisation as an eigenvalue program (Srebro et al. 2005; Ying & Li 2012, appendix A)."""
+"""Maximum-margin matrix factorisation as an eigenvalue program (Srebro et al. 2005;
+Ying & Li 2012, appendix A).
+"""
 
 from numbers import Integral, Real
 
@@ -15,22 +17,26 @@ MAX_LEVELS = 50  # every level is one more constraint per observation
 
 
 class MaxMarginMatrixFactorization(BaseEstimator):
-    """Low-rank completion of a matrix of +-1 or ordinal entries with large margins, certified to its global optimum.
+    """Low-rank completion of a matrix of +-1 or ordinal entries with large margins,
+    certified to its global optimum.
 
     Solves, over all n x m matrices X, ::
 
         min sum over observations of max(0, 1 - Y X) + gamma ||X||_*            (nuclear norm: the sum of the singular values)
 
-    for observations Y in {-1, +1}; for more levels, the hinge loss is summed over the thresholds between them. X is kept as a
-    product of two factors, never formed, and ``certificate_`` proves how far from the optimum it is.
+    for observations Y in {-1, +1}; for more levels, the hinge loss is summed over the
+    thresholds between them. X is kept as a product of two factors, never formed, and
+    ``certificate_`` proves how far from the optimum it is.
 
     Parameters
     ----------
     gamma : float, default=1.0
-        Weight of the nuclear norm. From the spectral norm of Y upwards, X = 0 is optimal (+-1 observations).
+        Weight of the nuclear norm. From the spectral norm of Y upwards, X = 0 is
+        optimal (+-1 observations).
     thresholds : increasing array-like (n_levels - 1,), default=None
-        Where X passes from one level to the next. None puts them two apart around zero, so that every margin can be met: 0 for
-        two levels, -1 and 1 for three, and so on.
+        Where X passes from one level to the next. None puts them two apart around zero,
+        so that every margin can be met: 0 for two levels, -1 and 1 for three, and so
+        on.
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
     max_iter : int, default=200
@@ -54,8 +60,9 @@ class MaxMarginMatrixFactorization(BaseEstimator):
 
     References
     ----------
-    Srebro, Rennie & Jaakkola, "Maximum-Margin Matrix Factorization", NIPS 17, 2005. Ying & Li, "Distance Metric Learning with
-    Eigenvalue Optimization", JMLR 13, 2012, appendix A.
+    Srebro, Rennie & Jaakkola, "Maximum-Margin Matrix Factorization", NIPS 17, 2005.
+    Ying & Li, "Distance Metric Learning with Eigenvalue Optimization", JMLR 13, 2012,
+    appendix A.
 
     Examples
     --------
@@ -80,7 +87,9 @@ class MaxMarginMatrixFactorization(BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    def __init__(self, gamma=1.0, *, thresholds=None, tol=1e-3, max_iter=200, random_state=None, verbose=0):
+    def __init__(
+        self, gamma=1.0, *, thresholds=None, tol=1e-3, max_iter=200, random_state=None, verbose=0
+    ):
         self.gamma = gamma
         self.thresholds = thresholds
         self.tol = tol
@@ -95,7 +104,8 @@ class MaxMarginMatrixFactorization(BaseEstimator):
         Parameters
         ----------
         Y : sparse matrix or array-like (n, m)
-            The observations: what a sparse matrix stores (zeros included), or what is not NaN in a dense one.
+            The observations: what a sparse matrix stores (zeros included), or what is
+            not NaN in a dense one.
         y : ignored
 
         Returns
@@ -106,23 +116,37 @@ class MaxMarginMatrixFactorization(BaseEstimator):
         self.levels_, level = np.unique(values, return_inverse=True)
         self.thresholds_ = self._check_levels(self.levels_)
         problem = MMMFProgram(rows, columns, level, shape, self.thresholds_, self.gamma)
-        result = FactoredDescent(tol=self.tol, max_iter=self.max_iter).solve(problem, callback=self._progress())
+        result = FactoredDescent(tol=self.tol, max_iter=self.max_iter).solve(
+            problem, callback=self._progress()
+        )
         self.row_factors_, self.column_factors_ = np.vsplit(result.primal_point, [shape[0]])
         self.multipliers_, self.certificate_ = result.dual_point, result.certificate
-        self.objective_, self.n_iter_, self.history_ = result.certificate.primal, result.n_iter, result.history
+        self.objective_, self.n_iter_, self.history_ = (
+            result.certificate.primal,
+            result.n_iter,
+            result.history,
+        )
         self.n_features_in_ = shape[1]
         return self
 
     def _check_levels(self, levels):
         if not 2 <= len(levels) <= MAX_LEVELS:
-            remedy = "give both kinds of observation" if len(levels) < 2 else "round or bin the values"
-            raise ValueError(f"Y has {len(levels)} distinct value(s); between 2 and {MAX_LEVELS} are needed: {remedy}.")
+            remedy = (
+                "give both kinds of observation" if len(levels) < 2 else "round or bin the values"
+            )
+            raise ValueError(
+                f"Y has {len(levels)} distinct value(s); between 2 and {MAX_LEVELS} are needed: "
+                f"{remedy}."
+            )
         if self.thresholds is None:
             return 2.0 * np.arange(len(levels) - 1) - (len(levels) - 2)
         thresholds = np.asarray(self.thresholds, dtype=float)
-        if thresholds.shape != (len(levels) - 1,) or not (np.isfinite(thresholds).all() and np.all(np.diff(thresholds) > 0)):
+        if thresholds.shape != (len(levels) - 1,) or not (
+            np.isfinite(thresholds).all() and np.all(np.diff(thresholds) > 0)
+        ):
             raise ValueError(
-                f"thresholds={self.thresholds} must be {len(levels) - 1} increasing number(s), one between each two of the "
+                f"thresholds={self.thresholds} must be {len(levels) - 1} increasing number(s), "
+                "one between each two of the "
                 f"{len(levels)} levels of Y."
             )
         return thresholds
@@ -133,8 +157,10 @@ class MaxMarginMatrixFactorization(BaseEstimator):
 
         def report(record):
             print(
-                f"[{type(self).__name__}] {record['iteration']:4d}  primal {record['primal']:.6e}  dual {record['dual']:.6e}  "
-                f"gap {record['relative_gap']:.2e}  rank {record['rank']}  {record['seconds']:.1f} s"
+                f"[{type(self).__name__}] {record['iteration']:4d}  primal "
+                f"{record['primal']:.6e}  dual {record['dual']:.6e}  "
+                f"gap {record['relative_gap']:.2e}  rank {record['rank']}  "
+                f"{record['seconds']:.1f} s"
             )
 
         return report
@@ -154,12 +180,18 @@ class MaxMarginMatrixFactorization(BaseEstimator):
         entries = np.asarray(entries)
         shape = (len(self.row_factors_), len(self.column_factors_))
         if entries.ndim != 2 or entries.shape[1] != 2 or entries.dtype.kind not in "iu":
-            raise ValueError(f"entries must be integers of shape (k, 2), row and column; got {entries.dtype} {entries.shape}.")
+            raise ValueError(
+                f"entries must be integers of shape (k, 2), row and column; got {entries.dtype} "
+                f"{entries.shape}."
+            )
         if entries.size and (entries.min() < 0 or np.any(entries.max(axis=0) >= shape)):
             raise ValueError(
-                f"entries go from {entries.min(axis=0)} to {entries.max(axis=0)}; the matrix is {shape[0]} x {shape[1]}."
+                f"entries go from {entries.min(axis=0)} to {entries.max(axis=0)}; the matrix is "
+                f"{shape[0]} x {shape[1]}."
             )
-        return np.einsum("kr,kr->k", self.row_factors_[entries[:, 0]], self.column_factors_[entries[:, 1]])
+        return np.einsum(
+            "kr,kr->k", self.row_factors_[entries[:, 0]], self.column_factors_[entries[:, 1]]
+        )
 
     def predict(self, entries):
         """Levels predicted at the entries (row, column) given.
@@ -185,11 +217,16 @@ def _observations(Y):
     else:
         Y = np.asarray(Y, dtype=float)
         if Y.ndim != 2:
-            raise ValueError(f"Y has {Y.ndim} dimension(s); give a matrix, one row per user and one column per item, say.")
+            raise ValueError(
+                f"Y has {Y.ndim} dimension(s); give a matrix, one row per user and one column per "
+                "item, say."
+            )
         rows, columns = np.nonzero(~np.isnan(Y))
         values, shape = Y[rows, columns], Y.shape
     if len(values) == 0:
         raise ValueError(f"Y, {shape[0]} x {shape[1]}, has no observed entry.")
     if not np.all(np.isfinite(values)):
-        raise ValueError("Y stores NaN or infinity; leave unobserved entries out of a sparse matrix.")
+        raise ValueError(
+            "Y stores NaN or infinity; leave unobserved entries out of a sparse matrix."
+        )
     return rows, columns, values, shape

@@ -7,7 +7,12 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.sparse.linalg import splu
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
 from sklearn.manifold._locally_linear import barycenter_weights
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
@@ -34,25 +39,29 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
         max Tr K - ||K||_F^2 / (2 sigma)   s.t.  K_ii + K_jj - 2 K_ij = (or <=) ||x_i - x_j||^2  on neighbour edges,  1'K1 = 0
 
-    and returns a proof of how far from the optimum it stopped (``certificate_``). Edges are the union of the k-nearest-neighbour
-    relations.
+    and returns a proof of how far from the optimum it stopped (``certificate_``). Edges
+    are the union of the k-nearest-neighbour relations.
 
     Parameters
     ----------
     n_neighbors : int, default=6
     sigma : float or "auto", default="auto"
-        Inverse weight of the Frobenius norm, in squared units of X. "auto" is ten times a bound on the variance that any
-        embedding can reach (from geodesic distances along the edges), so that the regulariser changes the variance by less
-        than 5 %. ``inf`` gives exact maximum variance unfolding.
+        Inverse weight of the Frobenius norm, in squared units of X. "auto" is ten times
+        a bound on the variance that any embedding can reach (from geodesic distances
+        along the edges), so that the regulariser changes the variance by less than 5 %.
+        ``inf`` gives exact maximum variance unfolding.
     n_components : int, default=2
     constraint : {"at_most", "equal"}, default="at_most"
-        Whether neighbours may come closer. "at_most" is the form of Shen et al.; with "equal", the form of Weinberger & Saul,
-        rigid neighbourhoods leave the program without a dual solution and the fit takes many more iterations.
+        Whether neighbours may come closer. "at_most" is the form of Shen et al.; with
+        "equal", the form of Weinberger & Saul, rigid neighbourhoods leave the program
+        without a dual solution and the fit takes many more iterations.
     n_landmarks : int, default=None
-        Let this many randomly chosen points carry the kernel, and reconstruct the others from them linearly (Weinberger,
-        Packer & Saul 2005): for more than a few thousand points. Needs ``constraint="at_most"``. None uses all points.
+        Let this many randomly chosen points carry the kernel, and reconstruct the
+        others from them linearly (Weinberger, Packer & Saul 2005): for more than a few
+        thousand points. Needs ``constraint="at_most"``. None uses all points.
     tol : float, default=1e-3
-        Largest certified relative gap, and largest excess of a squared distance relative to the longest, at which to stop.
+        Largest certified relative gap, and largest excess of a squared distance
+        relative to the longest, at which to stop.
     max_iter : int, default=100
         Outer iterations.
     random_state : int, RandomState or None, default=None
@@ -65,22 +74,25 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     eigenvalues_ : array (rank,)
         All eigenvalues of K, falling; the embedding shows the first ``n_components``.
     certificate_ : Certificate
-        As for a minimisation: ``-primal`` is the objective reached, ``-dual`` a proven upper bound on any that can be.
+        As for a minimisation: ``-primal`` is the objective reached, ``-dual`` a proven
+        upper bound on any that can be.
     objective_, n_iter_, history_
         Objective above; iterations; scalars per iteration.
     sigma_ : float
     edges_ : integer array (m, 2)
-        Pairs of neighbours; those that coincide are left out, because they are kept together anyway.
+        Pairs of neighbours; those that coincide are left out, because they are kept
+        together anyway.
     multipliers_ : array (m,)
         Dual solution, one per edge.
     landmarks_ : integer array or None
 
     References
     ----------
-    Shen, Kim, Liu, Wang & van den Hengel, "Efficient Dual Approach to Distance Metric Learning", IEEE TNNLS 25(2), 2014.
-    Weinberger & Saul, "Unsupervised Learning of Image Manifolds by Semidefinite Programming", IJCV 70(1), 2006.
-    Weinberger, Packer & Saul, "Nonlinear Dimensionality Reduction by Semidefinite Programming and Kernel Matrix
-    Factorization", AISTATS 2005.
+    Shen, Kim, Liu, Wang & van den Hengel, "Efficient Dual Approach to Distance Metric
+    Learning", IEEE TNNLS 25(2), 2014. Weinberger & Saul, "Unsupervised Learning of
+    Image Manifolds by Semidefinite Programming", IJCV 70(1), 2006. Weinberger, Packer &
+    Saul, "Nonlinear Dimensionality Reduction by Semidefinite Programming and Kernel
+    Matrix Factorization", AISTATS 2005.
 
     Examples
     --------
@@ -140,7 +152,8 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Parameters
         ----------
         X : array-like or tensor (n, n_features)
-            The neighbour search runs on the host; the solve runs in float64 on the device of a tensor.
+            The neighbour search runs on the host; the solve runs in float64 on the
+            device of a tensor.
         y : ignored
 
         Returns
@@ -150,10 +163,16 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         X = self._validate(X)
         points = to_numpy(X).astype(np.float64)
         self.edges_, lengths = neighbour_edges(points, self.n_neighbors)
-        self.sigma_ = SIGMA_FACTOR * variance_bound(self.edges_, lengths, len(X)) if self.sigma == "auto" else float(self.sigma)
+        self.sigma_ = (
+            SIGMA_FACTOR * variance_bound(self.edges_, lengths, len(X))
+            if self.sigma == "auto"
+            else float(self.sigma)
+        )
         self.landmarks_, basis = None, None
         if self.n_landmarks is not None:
-            self.landmarks_ = check_random_state(self.random_state).permutation(len(X))[: self.n_landmarks]
+            self.landmarks_ = check_random_state(self.random_state).permutation(len(X))[
+                : self.n_landmarks
+            ]
             basis = landmark_basis(points, self.landmarks_, self.n_neighbors)
         elif not lengths.all():
             basis = coincidence_basis(self.edges_[lengths == 0], len(X))
@@ -177,19 +196,26 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=3)
         n = X.shape[0]
         if self.n_neighbors >= n:
-            raise ValueError(f"n_neighbors={self.n_neighbors} needs more than the {n} samples of X; lower it.")
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} needs more than the {n} samples of X; lower it."
+            )
         if not bool((X[:1] != X).any()):
             raise ValueError("All samples of X coincide; there is nothing to unfold.")
         if self.n_components >= n:
-            raise ValueError(f"n_components={self.n_components} must be less than the {n} samples of X; lower it.")
+            raise ValueError(
+                f"n_components={self.n_components} must be less than the {n} samples of X; lower "
+                "it."
+            )
         if self.n_landmarks is not None:
             if self.constraint == "equal":
                 raise ValueError(
-                    "n_landmarks cannot keep every distance exactly: use constraint='at_most', or n_landmarks=None with 'equal'."
+                    "n_landmarks cannot keep every distance exactly: use constraint='at_most', "
+                    "or n_landmarks=None with 'equal'."
                 )
             if not self.n_components < self.n_landmarks <= n:
                 raise ValueError(
-                    f"n_landmarks={self.n_landmarks} must be more than n_components={self.n_components} "
+                    f"n_landmarks={self.n_landmarks} must be more than "
+                    f"n_components={self.n_components} "
                     f"and at most the {n} samples of X."
                 )
         return X
@@ -197,7 +223,8 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _store(self, X, result, basis):
         factor = result.primal_point if basis is None else basis @ result.primal_point
         factor = spectral.canonical_factor(factor - factor.mean(0))
-        if factor.shape[1] < self.n_components:  # a kernel of lower rank: the further coordinates are zero
+        # a kernel of lower rank: the further coordinates are zero
+        if factor.shape[1] < self.n_components:
             missing = like(np.zeros((len(factor), self.n_components - factor.shape[1])), factor)
             factor = spectral.namespace(factor).concatenate([factor, missing], 1)
         self._factor = factor
@@ -214,10 +241,11 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self.fit(X).embedding_
 
     def transform(self, X):
-        """Place new points by the weights that best reconstruct them from their neighbours in the training set.
+        """Place new points by the weights that best reconstruct them from their
+        neighbours in the training set.
 
-        This is an approximation, as in locally linear embedding: the program is not solved again. A training point is mapped to
-        its own place.
+        This is an approximation, as in locally linear embedding: the program is not
+        solved again. A training point is mapped to its own place.
 
         Parameters
         ----------
@@ -232,18 +260,27 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if is_torch(X):
             X = to_numpy(_check_tensor(X, 1))
             if X.shape[1] != self.n_features_in_:
-                raise ValueError(f"X has {X.shape[1]} features, but {type(self).__name__} expects {self.n_features_in_}.")
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} expects "
+                    f"{self.n_features_in_}."
+                )
         else:
             X = given = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        distance, neighbour = NearestNeighbors(n_neighbors=self.n_neighbors).fit(self._X).kneighbors(X)
+        distance, neighbour = (
+            NearestNeighbors(n_neighbors=self.n_neighbors).fit(self._X).kneighbors(X)
+        )
         weights = barycenter_weights(X, self._X, neighbour, reg=RIDGE)
         known = distance[:, 0] == 0
         weights[known] = np.eye(1, weights.shape[1])
-        placed = np.einsum("ij,ijc->ic", weights, to_numpy(self._factor)[:, : self.n_components][neighbour])
+        placed = np.einsum(
+            "ij,ijc->ic", weights, to_numpy(self._factor)[:, : self.n_components][neighbour]
+        )
         return like(placed, given)
 
     def kernel_matrix(self):
-        """The learned kernel K (n x n), with every eigenvalue, not only those shown in ``embedding_``."""
+        """The learned kernel K (n x n), with every eigenvalue, not only those shown in
+        ``embedding_``.
+        """
         check_is_fitted(self)
         return self._factor @ self._factor.T
 
@@ -260,13 +297,15 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
 def neighbour_edges(X, n_neighbors):
     """Union of the k-nearest-neighbour relations as pairs (a < b), and their Euclidean lengths.
 
-    A graph in several pieces is joined by the shortest edges between them, with a warning.
+    A graph in several pieces is joined by the shortest edges between them, with a
+    warning.
     """
     graph = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors_graph()
     n_pieces, piece = connected_components(graph, directed=False)
     if n_pieces > 1:
         warnings.warn(
-            f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest edges between them. "
+            f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest "
+            "edges between them. "
             "Raise n_neighbors to connect them by more.",
             stacklevel=3,
         )
@@ -276,7 +315,9 @@ def neighbour_edges(X, n_neighbors):
 
 
 def variance_bound(edges, lengths, n):
-    """Estimate of the bound sum_ij g_ij^2 / (2 n) on Tr K, with g the geodesic distances, from `SOURCES` evenly spread points."""
+    """Estimate of the bound sum_ij g_ij^2 / (2 n) on Tr K, with g the geodesic
+    distances, from `SOURCES` evenly spread points.
+    """
     graph = sparse.csr_array((lengths, edges.T), (n, n))
     sources = np.unique(np.linspace(0, n - 1, min(n, SOURCES)).astype(int))
     geodesic = dijkstra(graph, directed=False, indices=sources)
@@ -285,10 +326,15 @@ def variance_bound(edges, lengths, n):
 
 
 def coincidence_basis(edges, n):
-    """Orthonormal, centred basis (n x pieces - 1) of the functions that are constant on the pieces joined by ``edges``."""
-    n_pieces, piece = connected_components(sparse.csr_array((np.ones(len(edges)), edges.T), (n, n)), directed=False)
+    """Orthonormal, centred basis (n x pieces - 1) of the functions that are constant on
+    the pieces joined by ``edges``.
+    """
+    n_pieces, piece = connected_components(
+        sparse.csr_array((np.ones(len(edges)), edges.T), (n, n)), directed=False
+    )
     count = np.bincount(piece)
-    # a Householder reflection sends the constant function to the first axis; the other axes are centred
+    # a Householder reflection sends the constant function to the first axis; the other
+    # axes are centred
     axis = np.sqrt(count / n)
     axis[0] += 1.0
     reflection = np.eye(n_pieces) - np.outer(axis, axis) * (2 / (axis @ axis))
@@ -296,22 +342,28 @@ def coincidence_basis(edges, n):
 
 
 def landmark_basis(X, landmarks, n_neighbors):
-    """Orthonormal, centred basis (n x fewer than landmarks) of the functions reconstructed from their values at the landmarks.
+    """Orthonormal, centred basis (n x fewer than landmarks) of the functions
+    reconstructed from their values at the landmarks.
 
-    Every other point is the combination of its neighbours that best reconstructs it; those combinations, solved for the
-    landmarks, are the linear map Q of Weinberger, Packer & Saul (2005), whose columns are centred and orthonormalised here.
+    Every other point is the combination of its neighbours that best reconstructs it;
+    those combinations, solved for the landmarks, are the linear map Q of Weinberger,
+    Packer & Saul (2005), whose columns are centred and orthonormalised here.
     """
     n = len(X)
     neighbour = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors(return_distance=False)
     weights = barycenter_weights(X, X, neighbour, reg=RIDGE)
     rows = np.repeat(np.arange(n), n_neighbors)
-    residual = sparse.eye_array(n, format="csr") - sparse.csr_array((weights.ravel(), (rows, neighbour.ravel())), (n, n))
+    residual = sparse.eye_array(n, format="csr") - sparse.csr_array(
+        (weights.ravel(), (rows, neighbour.ravel())), (n, n)
+    )
     energy = (residual.T @ residual).tocsc()
     others = np.setdiff1d(np.arange(n), landmarks)
     Q = np.zeros((n, len(landmarks)))
     Q[landmarks, np.arange(len(landmarks))] = 1.0
     if len(others):
         ridge = 1e-9 * energy.trace() / n * sparse.eye_array(len(others), format="csc")
-        Q[others] = -splu(energy[np.ix_(others, others)].tocsc() + ridge).solve(energy[np.ix_(others, landmarks)].toarray())
+        Q[others] = -splu(energy[np.ix_(others, others)].tocsc() + ridge).solve(
+            energy[np.ix_(others, landmarks)].toarray()
+        )
     U, singular, _ = np.linalg.svd(Q - Q.mean(0), full_matrices=False)
     return U[:, singular > 1e-6 * singular[0]]

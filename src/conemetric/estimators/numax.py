@@ -19,36 +19,44 @@ from ..solvers.base import Certificate, Status, all_or_nothing
 from ..solvers.secant_generation import SecantGeneration
 from .base import MahalanobisMetric
 
-BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000  # secants to begin with and to add: where factorisations are slow, rounds are small
-LARGEST_DELTA = 0.9  # beyond it the lower bounds 1 - delta are so slack that ranks hardly fall, and solves take long
+# secants to begin with and to add: where factorisations are slow, rounds are small
+BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000
+# beyond it the lower bounds 1 - delta are so slack that ranks hardly fall, and solves
+# take long
+LARGEST_DELTA = 0.9
 DELTA_STEPS = 8  # halvings of the interval in which the smallest delta of a given rank lies
 
 
 class NuMax(MahalanobisMetric):
     """Linear embedding of low rank that keeps every pairwise distance to within a factor.
 
-    Solves, over positive semidefinite P and all unit secants v = (x_a - x_b) / ||x_a - x_b|| of the rows of X, ::
+    Solves, over positive semidefinite P and all unit secants v = (x_a - x_b) / ||x_a -
+    x_b|| of the rows of X, ::
 
         min Tr P    s.t.  1 - delta <= v' P v <= 1 + delta
 
-    by column generation: a few thousand secants at a time, finished only when a scan of all n(n-1)/2 of them in float64 finds
-    none outside its bounds by more than ``tol * delta``. ``certificate_`` proves that, and how far Tr P is from the optimum.
+    by column generation: a few thousand secants at a time, finished only when a scan of
+    all n(n-1)/2 of them in float64 finds none outside its bounds by more than ``tol *
+    delta``. ``certificate_`` proves that, and how far Tr P is from the optimum.
 
     Parameters
     ----------
     delta : float, default=0.1
         Distortion of squared distances allowed, between 0 and 1.
     n_components : int, default=None
-        Ask the inverse question instead: find the smallest delta (to 1/256) whose embedding has at most this rank. ``delta`` is
-        then not used. Where even delta = 0.9 needs a higher rank, a warning says so.
+        Ask the inverse question instead: find the smallest delta (to 1/256) whose
+        embedding has at most this rank. ``delta`` is then not used. Where even delta =
+        0.9 needs a higher rank, a warning says so.
     class_aware : bool, default=False
-        Use labels: distances within a class may shrink, those between classes may grow (the paper's NuMax-Class).
+        Use labels: distances within a class may shrink, those between classes may grow
+        (the paper's NuMax-Class).
     tol : float, default=1e-3
         Largest certified relative gap, and largest violation in units of delta.
     max_iter : int, default=200
         Rounds of column generation.
     random_state : int, RandomState or None, default=None
-        Draws the first secants and part of those added; None draws the same ones every time.
+        Draws the first secants and part of those added; None draws the same ones every
+        time.
     verbose : int, default=0
 
     Attributes
@@ -56,7 +64,8 @@ class NuMax(MahalanobisMetric):
     components_ : array (rank, n_features)
         The embedding: ``transform(X) = X @ components_.T``.
     certificate_ : Certificate
-        Tr P, proven lower bound on the optimum, worst violation over every secant in units of delta, status.
+        Tr P, proven lower bound on the optimum, worst violation over every secant in
+        units of delta, status.
     delta_ : float
         The distortion the embedding was made for.
     active_pairs_ : integer array (k, 2)
@@ -64,13 +73,15 @@ class NuMax(MahalanobisMetric):
     multipliers_ : array (k,)
         Their multipliers: positive at the lower bound, negative at the upper one.
     n_near_duplicates_ : int
-        Pairs without a secant, ||x_a - x_b||^2 <= 1e-10 max_i ||x_i - mean||^2: nothing is claimed about their distances.
+        Pairs without a secant, ||x_a - x_b||^2 <= 1e-10 max_i ||x_i - mean||^2: nothing
+        is claimed about their distances.
     objective_, n_iter_, history_
 
     References
     ----------
-    Hegde, Sankaranarayanan, Yin & Baraniuk, "NuMax: A Convex Approach for Learning Near-Isometric Linear Embeddings",
-    IEEE Transactions on Signal Processing 63(22), 2015.
+    Hegde, Sankaranarayanan, Yin & Baraniuk, "NuMax: A Convex Approach for Learning
+    Near-Isometric Linear Embeddings", IEEE Transactions on Signal Processing 63(22),
+    2015.
 
     Examples
     --------
@@ -94,7 +105,17 @@ class NuMax(MahalanobisMetric):
         "verbose": ["verbose"],
     }
 
-    def __init__(self, delta=0.1, *, n_components=None, class_aware=False, tol=1e-3, max_iter=200, random_state=None, verbose=0):
+    def __init__(
+        self,
+        delta=0.1,
+        *,
+        n_components=None,
+        class_aware=False,
+        tol=1e-3,
+        max_iter=200,
+        random_state=None,
+        verbose=0,
+    ):
         self.delta = delta
         self.n_components = n_components
         self.class_aware = class_aware
@@ -115,7 +136,8 @@ class NuMax(MahalanobisMetric):
         pairs : integer array-like (m, 2), default=None
             Keep the distances of these pairs only.
         similar : boolean array-like (m,), default=None
-            With ``class_aware`` and ``pairs``, instead of y: which pairs are within a class.
+            With ``class_aware`` and ``pairs``, instead of y: which pairs are within a
+            class.
 
         Returns
         -------
@@ -132,14 +154,23 @@ class NuMax(MahalanobisMetric):
         self._check_n_components(X)
         if pairs is None:
             if similar is not None:
-                raise ValueError("Got similar without pairs; give the pairs it belongs to, or labels y.")
+                raise ValueError(
+                    "Got similar without pairs; give the pairs it belongs to, or labels y."
+                )
             secants = AllSecants(X, classes)
         else:
-            pairs, similar = _check_pairs(pairs, similar, len(X), self.class_aware, to_numpy(classes) if y is not None else None)
+            pairs, similar = _check_pairs(
+                pairs,
+                similar,
+                len(X),
+                self.class_aware,
+                to_numpy(classes) if y is not None else None,
+            )
             secants = ListedSecants(X, pairs, similar)
         if secants.empty:
             raise ValueError(
-                "X has no two distinct points among the pairs to keep, so there is no distance to preserve; "
+                "X has no two distinct points among the pairs to keep, so there is no distance "
+                "to preserve; "
                 "give at least two rows that differ."
             )
         return secants
@@ -157,26 +188,37 @@ class NuMax(MahalanobisMetric):
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"y has 1 class, {classes.tolist()[0]!r}; give two or more, or set class_aware=False.")
+            raise ValueError(
+                f"y has 1 class, {classes.tolist()[0]!r}; give two or more, or set "
+                "class_aware=False."
+            )
         return X, codes
 
     def _solve(self, secants, delta, start=None):
         """The problem and its solution at one delta."""
         batch = BATCH_ON_GPU if is_torch(secants.X) and secants.X.is_cuda else BATCH_ON_CPU
-        seed = 0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        solver = SecantGeneration(tol=self.tol, max_iter=self.max_iter, first=batch, add=batch, seed=seed)
+        seed = (
+            0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
+        )
+        solver = SecantGeneration(
+            tol=self.tol, max_iter=self.max_iter, first=batch, add=batch, seed=seed
+        )
         problem = SecantIsometry(secants, delta)
         return problem, solver.solve(problem, start=start, callback=self._progress())
 
     def _smallest_delta(self, secants):
-        """Bisection over delta with warm starts: the solution at the smallest delta of rank ``n_components`` or less."""
+        """Bisection over delta with warm starts: the solution at the smallest delta of
+        rank ``n_components`` or less.
+        """
         low, high, best = 0.0, LARGEST_DELTA, None
         for _ in range(DELTA_STEPS):
             middle = (low + high) / 2
             try:
-                with all_or_nothing():  # the rank of an interrupted solution says nothing about its delta
+                # the rank of an interrupted solution says nothing about its delta
+                with all_or_nothing():
                     trial = self._solve(secants, middle, None if best is None else _point(best))
-                    if best is None and _rank(trial) > self.n_components:  # the other end, slow to solve, is of interest now
+                    # the other end, slow to solve, is of interest now
+                    if best is None and _rank(trial) > self.n_components:
                         best = self._solve(secants, high, _point(trial))
             except KeyboardInterrupt:
                 if best is None:
@@ -193,19 +235,26 @@ class NuMax(MahalanobisMetric):
     def _interrupted(self, problem, result):
         """The best solution when Ctrl-C ended the search, with a warning."""
         warnings.warn(
-            f"Ctrl-C ended the search for the smallest delta; delta={problem.delta:.3g} is the smallest found.",
+            f"Ctrl-C ended the search for the smallest delta; delta={problem.delta:.3g} is the "
+            "smallest found.",
             ConvergenceWarning,
             stacklevel=5,
         )
-        return problem, replace(result, certificate=replace(result.certificate, status=Status.INTERRUPTED))
+        return problem, replace(
+            result, certificate=replace(result.certificate, status=Status.INTERRUPTED)
+        )
 
     def _cut_short(self, problem, result):
-        """The leading directions of a solution of too high a rank, certified for what they are, with a warning."""
+        """The leading directions of a solution of too high a rank, certified for what
+        they are, with a warning.
+        """
         factor = result.primal_point[:, : self.n_components]
         bounds = problem.certify(factor, result.dual_point)
         warnings.warn(
-            f"n_components={self.n_components} is below the rank {_rank((problem, result))} that even delta={LARGEST_DELTA} "
-            f"needs for these points; its leading directions are returned and miss the bounds by {bounds.violation:.2g} delta. "
+            f"n_components={self.n_components} is below the rank {_rank((problem, result))} that "
+            f"even delta={LARGEST_DELTA} "
+            "needs for these points; its leading directions are returned and miss the bounds by "
+            f"{bounds.violation:.2g} delta. "
             "Raise n_components.",
             ConvergenceWarning,
             stacklevel=5,
@@ -218,8 +267,10 @@ class NuMax(MahalanobisMetric):
         self.delta_, self.n_near_duplicates_ = problem.delta, problem.n_near_duplicates
         if self.n_near_duplicates_:
             warnings.warn(
-                f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most {DUPLICATE:g} of the largest "
-                "squared distance from the mean) and have no secant; the embedding preserves all other pairs.",
+                f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most "
+                f"{DUPLICATE:g} of the largest "
+                "squared distance from the mean) and have no secant; the embedding preserves all "
+                "other pairs.",
                 stacklevel=4,
             )
         keys, self.multipliers_ = result.dual_point
@@ -246,14 +297,21 @@ def _check_pairs(pairs, similar, n, class_aware, y):
     pairs = check_pairs(pairs, n)
     if not class_aware:
         if similar is not None:
-            raise ValueError("similar is used only with class_aware=True; set it, or leave similar out.")
+            raise ValueError(
+                "similar is used only with class_aware=True; set it, or leave similar out."
+            )
         return pairs, None
     if similar is None:
         if y is None:
-            raise ValueError("class_aware=True with pairs needs similar (one truth value per pair) or labels y; give one.")
+            raise ValueError(
+                "class_aware=True with pairs needs similar (one truth value per pair) or labels "
+                "y; give one."
+            )
         return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
     if y is not None:
-        raise ValueError("Got both y and similar; give one of them to say which pairs are within a class.")
+        raise ValueError(
+            "Got both y and similar; give one of them to say which pairs are within a class."
+        )
     return pairs, check_similar(similar, len(pairs))
 
 

@@ -1,4 +1,6 @@
-"""RelativeComparisons: weights of features, directions or kernel functions from triplets (Schultz & Joachims 2004)."""
+"""RelativeComparisons: weights of features, directions or kernel functions from
+triplets (Schultz & Joachims 2004).
+"""
 
 from numbers import Real
 
@@ -19,7 +21,8 @@ from .frobmetric import scaled_C
 
 
 class RelativeComparisons(MahalanobisMetric):
-    """Metric M = A diag(w) A' with learned weights w >= 0, from triplets "i is closer to j than to k".
+    """Metric M = A diag(w) A' with learned weights w >= 0, from triplets "i is closer
+    to j than to k".
 
     Solves, with z = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for each triplet, ::
 
@@ -30,12 +33,15 @@ class RelativeComparisons(MahalanobisMetric):
     Parameters
     ----------
     C : float or "scale", default="scale"
-        Weight of the loss, a sum over the triplets. "scale" makes the fit independent of the units of X: the C that `FrobMetric`
-        takes for "scale", divided by the number of triplets.
+        Weight of the loss, a sum over the triplets. "scale" makes the fit independent
+        of the units of X: the C that `FrobMetric` takes for "scale", divided by the
+        number of triplets.
     basis : None, array-like (n_features, p), "pca" or callable, default=None
-        The matrix A. None is the identity: one weight per feature. "pca" takes the principal directions of X. A callable is a
-        kernel, called as ``basis(X, Y)`` and returning the matrix of k(x, y), such as `sklearn.metrics.pairwise.rbf_kernel` or
-        a kernel of `sklearn.gaussian_process`: A then holds the training points in its feature space, one weight for each.
+        The matrix A. None is the identity: one weight per feature. "pca" takes the
+        principal directions of X. A callable is a kernel, called as ``basis(X, Y)`` and
+        returning the matrix of k(x, y), such as `sklearn.metrics.pairwise.rbf_kernel`
+        or a kernel of `sklearn.gaussian_process`: A then holds the training points in
+        its feature space, one weight for each.
     n_targets, n_impostors : int, default=3
         Neighbours per point that make its triplets, when fitted from labels.
     n_components : int, default=None
@@ -43,7 +49,8 @@ class RelativeComparisons(MahalanobisMetric):
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
     max_iter : int, default=1000
-        An iteration is a coordinate sweep, or as many Newton steps as read about a million entries of z.
+        An iteration is a coordinate sweep, or as many Newton steps as read about a
+        million entries of z.
     random_state : int, RandomState or None
         Draws the order of the coordinate sweeps.
     verbose : int, default=0
@@ -51,8 +58,8 @@ class RelativeComparisons(MahalanobisMetric):
     Attributes
     ----------
     components_ : array (rank, n_features)
-        ``transform(X) = X @ components_.T``; with a kernel, (rank, number of positive weights) and
-        ``transform(X) = k(X, kernel_points_) @ components_.T``.
+        ``transform(X) = X @ components_.T``; with a kernel, (rank, number of positive
+        weights) and ``transform(X) = k(X, kernel_points_) @ components_.T``.
     feature_weights_ : array (p,)
         The learned w.
     basis_ : array (n_features, p) or None
@@ -62,7 +69,8 @@ class RelativeComparisons(MahalanobisMetric):
     certificate_ : Certificate
         Objective of the weights, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_
-        Primal objective, iterations, and scalars per iteration (``steps``: Newton steps so far).
+        Primal objective, iterations, and scalars per iteration (``steps``: Newton steps
+        so far).
     C_ : float
         The C that was used, in the units of X.
     multipliers_ : array (m,)
@@ -71,16 +79,18 @@ class RelativeComparisons(MahalanobisMetric):
 
     Notes
     -----
-    The solver runs on the host in float64: its steps are sequential and read a handful of numbers each. A PyTorch tensor is
-    copied there once, and the fitted arrays are returned to its device and precision. The m x p array of the z is stored while
-    it fits scikit-learn's ``working_memory`` (see `sklearn.set_config`; 1 GiB unless changed), and computed again in blocks
-    whenever it is read otherwise.
+    The solver runs on the host in float64: its steps are sequential and read a handful
+    of numbers each. A PyTorch tensor is copied there once, and the fitted arrays are
+    returned to its device and precision. The m x p array of the z is stored while it
+    fits scikit-learn's ``working_memory`` (see `sklearn.set_config`; 1 GiB unless
+    changed), and computed again in blocks whenever it is read otherwise.
 
     References
     ----------
-    Schultz & Joachims, "Learning a Distance Metric from Relative Comparisons", NIPS 16, 2004.
-    Nguyen, Morell & De Baets, "An efficient method for solving a quadratic programming problem derived from distance metric
-    learning", Investigación Operacional, 2015.
+    Schultz & Joachims, "Learning a Distance Metric from Relative Comparisons", NIPS 16,
+    2004. Nguyen, Morell & De Baets, "An efficient method for solving a quadratic
+    programming problem derived from distance metric learning", Investigación
+    Operacional, 2015.
 
     Examples
     --------
@@ -134,7 +144,8 @@ class RelativeComparisons(MahalanobisMetric):
         y : array-like (n,), default=None
             Class labels.
         triplets : integer array-like (m, 3), default=None
-            Instead of y: row (i, j, k) says that row i of X is closer to row j than to row k.
+            Instead of y: row (i, j, k) says that row i of X is closer to row j than to
+            row k.
 
         Returns
         -------
@@ -145,9 +156,13 @@ class RelativeComparisons(MahalanobisMetric):
         A, mapped, gram = self._map(host)
         operator = from_triplets(mapped, chosen)
         C = self._scaled_C(operator, host, gram, chosen) if self.C == "scale" else self.C
-        problem = RelativeComparison(operator, C, gram, memory=get_config()["working_memory"] * 2**20)
+        problem = RelativeComparison(
+            operator, C, gram, memory=get_config()["working_memory"] * 2**20
+        )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        result = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed).solve(problem, callback=self._progress())
+        result = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed).solve(
+            problem, callback=self._progress()
+        )
         w = result.primal_point
         self.C_, self.triplets_ = problem.C, triplets
         self.feature_weights_, self.multipliers_ = like(w, X), like(result.dual_point[0], X)
@@ -161,34 +176,46 @@ class RelativeComparisons(MahalanobisMetric):
         return self._store(result, like(A * np.sqrt(w[kept]), X))
 
     def _map(self, X):
-        """The matrix A where there is one, the mapped points A'x (rows), and A'A (None for the identity)."""
+        """The matrix A where there is one, the mapped points A'x (rows), and A'A (None
+        for the identity).
+        """
         if self.basis is None:
             return None, X, None
         if callable(self.basis):
             K = self._kernel(X, X)
             if not np.allclose(K, K.T, rtol=1e-5, atol=1e-8 * abs(K).max()):
-                raise ValueError("basis is not a kernel: its matrix on the rows of X is not symmetric.")
+                raise ValueError(
+                    "basis is not a kernel: its matrix on the rows of X is not symmetric."
+                )
             return None, K, K
         if isinstance(self.basis, str):
             pca = PCA().fit(X)
-            A = pca.components_[pca.singular_values_ > X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]].T
+            A = pca.components_[
+                pca.singular_values_ > X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]
+            ].T
             return A, X @ A, None
         A = check_array(to_numpy(self.basis), dtype=np.float64, input_name="basis")
         if A.shape[0] != X.shape[1]:
-            raise ValueError(f"basis has shape {A.shape}; give one row for each of the {X.shape[1]} features of X.")
+            raise ValueError(
+                f"basis has shape {A.shape}; give one row for each of the {X.shape[1]} features "
+                "of X."
+            )
         return A, X @ A, A.T @ A
 
     def _kernel(self, X, Y):
         K = np.asarray(self.basis(X, Y), dtype=np.float64)
         if K.shape != (len(X), len(Y)) or not np.isfinite(K).all():
             raise ValueError(
-                f"basis returned an array of shape {K.shape} for {len(X)} and {len(Y)} points; give a kernel that returns one "
+                f"basis returned an array of shape {K.shape} for {len(X)} and {len(Y)} points; "
+                "give a kernel that returns one "
                 "finite value for each pair of them."
             )
         return K
 
     def _scaled_C(self, operator, X, gram, triplets):
-        """The C of `FrobMetric`, whose loss is a mean, for the sum here; distances are those of X, or of the kernel."""
+        """The C of `FrobMetric`, whose loss is a mean, for the sum here; distances are
+        those of X, or of the kernel.
+        """
         if self.basis is not None:
             operator = from_triplets(spectral.factor(gram) if callable(self.basis) else X, triplets)
         return scaled_C(operator) / len(triplets)
@@ -199,10 +226,13 @@ class RelativeComparisons(MahalanobisMetric):
         return like(self._kernel(to_numpy(X), to_numpy(self.kernel_points_)), X)
 
     def get_mahalanobis_matrix(self):
-        """The learned matrix M = A diag(w) A', with ``n_features_in_`` rows and columns; a kernel has none in the space of X."""
+        """The learned matrix M = A diag(w) A', with ``n_features_in_`` rows and
+        columns; a kernel has none in the space of X.
+        """
         if getattr(self, "kernel_points_", None) is not None:
             raise ValueError(
-                "The metric of a kernel lives in the kernel's feature space and has no matrix in the space of X; "
+                "The metric of a kernel lives in the kernel's feature space and has no matrix in "
+                "the space of X; "
                 "use transform, pair_distance or get_metric."
             )
         return super().get_mahalanobis_matrix()

@@ -1,31 +1,39 @@
-"""Compressive sensing of signals on a manifold (NuMax, section 5.3): measure with few rows, recover by manifold pursuit.
+"""Compressive sensing of signals on a manifold (NuMax, section 5.3): measure with few
+rows, recover by manifold pursuit.
 
-A signal x of the manifold is measured as y = Psi x + noise. `manifold_pursuit` recovers it by projected gradient steps
+A signal x of the manifold is measured as y = Psi x + noise. `manifold_pursuit` recovers
+it by projected gradient steps
 
     x <- nearest sample of the manifold to  x + t Psi'(y - Psi x)
 
-(manifold iterative pursuit, Shah & Chandrasekaran 2011, with a finite sample in place of the manifold). Let every secant of the
-manifold be stretched in square by a to b. Then t = 1/b lowers the misfit f = ||y - Psi x||^2, without noise by the factor
-b/a - 1 at least, so that a signal is found where b < 2a (delta < 1/3); elsewhere a step of one length may lead nowhere while a
-longer one would not. Here a step has the length, of many, that lowers f most.
+(manifold iterative pursuit, Shah & Chandrasekaran 2011, with a finite sample in place
+of the manifold). Let every secant of the manifold be stretched in square by a to b.
+Then t = 1/b lowers the misfit f = ||y - Psi x||^2, without noise by the factor b/a - 1
+at least, so that a signal is found where b < 2a (delta < 1/3); elsewhere a step of one
+length may lead nowhere while a longer one would not. Here a step has the length, of
+many, that lowers f most.
 
-`best_match` is what pursuit looks for: the sample of the smallest misfit, by trying all of them.
+`best_match` is what pursuit looks for: the sample of the smallest misfit, by trying all
+of them.
 """
 
 import numpy as np
 from sklearn.utils import check_array
 
-STEPS = 2.0 ** np.arange(-4, 9)  # lengths tried, in units of that which a perfect isometry of the manifold's scale would have
+# lengths tried, in units of that which a perfect isometry of the manifold's scale would
+# have
+STEPS = 2.0 ** np.arange(-4, 9)
 
 
 def translating_images(shape, side=16, size=6, *, step=1):
-    """Images of one white shape in every position on a black square: the paper's synthetic manifolds.
+    """Images of one white shape in every position on a black square: the paper's
+    synthetic manifolds.
 
     Parameters
     ----------
     shape : {"square", "disk", "blob"}
-        ``size`` is the square's side, the disk's diameter, or the standard deviation of a Gaussian blob (whose centre then
-        visits every pixel).
+        ``size`` is the square's side, the disk's diameter, or the standard deviation of
+        a Gaussian blob (whose centre then visits every pixel).
     side : int, default=16
     size : float, default=6
     step : int, default=1
@@ -67,7 +75,8 @@ def measure(embedding, X, snr_db=np.inf, random_state=0):
         ``components_`` of an embedding.
     X : array (n, D)
     snr_db : float, default=inf
-        Signal to noise ratio in decibels: 10 log10 of the energy of a row's measurements over that of its noise.
+        Signal to noise ratio in decibels: 10 log10 of the energy of a row's
+        measurements over that of its noise.
     random_state : int
 
     Returns
@@ -85,7 +94,8 @@ def measure(embedding, X, snr_db=np.inf, random_state=0):
 def manifold_pursuit(measurements, embedding, samples, n_iter=50):
     """Recover signals of a manifold from linear measurements.
 
-    It ends where no step lowers the misfit: at the best match if the embedding is nearly isometric, else perhaps elsewhere.
+    It ends where no step lowers the misfit: at the best match if the embedding is
+    nearly isometric, else perhaps elsewhere.
 
     Parameters
     ----------
@@ -110,7 +120,11 @@ def manifold_pursuit(measurements, embedding, samples, n_iter=50):
     True
     """
     measurements, embedding, samples = _checked(measurements, embedding, samples)
-    measured, squares, centred = samples @ embedding.T, (samples**2).sum(1), samples - samples.mean(0)
+    measured, squares, centred = (
+        samples @ embedding.T,
+        (samples**2).sum(1),
+        samples - samples.mean(0),
+    )
     lengths = STEPS * (centred**2).sum() / ((centred @ embedding.T) ** 2).sum()
     found, misfit = np.zeros(len(measurements), np.int64), np.full(len(measurements), np.inf)
     x = np.broadcast_to(samples.mean(0), (len(measurements), samples.shape[1]))
@@ -130,7 +144,8 @@ def manifold_pursuit(measurements, embedding, samples, n_iter=50):
 
 
 def best_match(measurements, embedding, samples):
-    """The samples whose measurements are nearest: the most likely signals, were the noise of the measurements white.
+    """The samples whose measurements are nearest: the most likely signals, were the
+    noise of the measurements white.
 
     Parameters and result as for `manifold_pursuit`.
 
@@ -150,12 +165,17 @@ def _checked(measurements, embedding, samples):
     """The three as arrays of finite numbers whose shapes belong together."""
     given = {"measurements": measurements, "embedding": embedding, "samples": samples}
     measurements, embedding, samples = (
-        check_array(array, dtype=[np.float64, np.float32], input_name=name) for name, array in given.items()
+        check_array(array, dtype=[np.float64, np.float32], input_name=name)
+        for name, array in given.items()
     )
     if measurements.shape[1] != embedding.shape[0]:
         raise ValueError(
-            f"measurements has {measurements.shape[1]} columns for the {embedding.shape[0]} rows of embedding; give one for each."
+            f"measurements has {measurements.shape[1]} columns for the {embedding.shape[0]} rows "
+            "of embedding; give one for each."
         )
     if samples.shape[1] != embedding.shape[1]:
-        raise ValueError(f"samples has {samples.shape[1]} columns for the {embedding.shape[1]} of embedding; give as many.")
+        raise ValueError(
+            f"samples has {samples.shape[1]} columns for the {embedding.shape[1]} of embedding; "
+            "give as many."
+        )
     return measurements, embedding, samples

@@ -1,7 +1,9 @@
-"""How well a linear embedding keeps distances: its isometry constant, its distortions, and the neighbours it keeps.
+"""How well a linear embedding keeps distances: its isometry constant, its distortions,
+and the neighbours it keeps.
 
-The distortion of a pair is ||E x_a - E x_b||^2 / ||x_a - x_b||^2 for the embedding E, ``components_`` of NuMax, of scikit-learn's
-PCA, or of its Gaussian random projection; the isometry constant is the largest distance of a distortion from 1.
+The distortion of a pair is ||E x_a - E x_b||^2 / ||x_a - x_b||^2 for the embedding E,
+``components_`` of NuMax, of scikit-learn's PCA, or of its Gaussian random projection;
+the isometry constant is the largest distance of a distortion from 1.
 """
 
 from dataclasses import dataclass
@@ -21,7 +23,9 @@ SMALL_DELTA = 1e-9  # with bounds this tight a scan returns the extreme secants 
 
 @dataclass(frozen=True)
 class IsometryConstant:
-    """The smallest and largest distortion over all pairs, and the larger of their distances from 1."""
+    """The smallest and largest distortion over all pairs, and the larger of their
+    distances from 1.
+    """
 
     smallest: float
     largest: float
@@ -32,7 +36,8 @@ class IsometryConstant:
 
 
 def isometry_constant(embedding, X):
-    """Isometry constant over every pair of rows of X that has a secant, by an exhaustive scan in float64.
+    """Isometry constant over every pair of rows of X that has a secant, by an
+    exhaustive scan in float64.
 
     Parameters
     ----------
@@ -54,11 +59,15 @@ def isometry_constant(embedding, X):
     """
     secants = _secants(embedding, X)
     L = like(embedding.components_, secants.X, secants.xp.float64).T
-    # a scan returns the shortest secants below 1 and the longest above: bring all of them below, then the longest above
+    # a scan returns the shortest secants below 1 and the longest above: bring all of
+    # them below, then the longest above
     below = 0.5 / max(float(secants.xp.linalg.svdvals(L)[0]), np.finfo(float).tiny)
     values = _offenders(embedding, X, secants, below * L)
     above = 2 / max(values.max(), np.finfo(float).tiny) ** 0.5
-    return IsometryConstant(float(values.min()), float(_offenders(embedding, X, secants, above * L).max(initial=values.max())))
+    return IsometryConstant(
+        float(values.min()),
+        float(_offenders(embedding, X, secants, above * L).max(initial=values.max())),
+    )
 
 
 def _offenders(embedding, X, secants, L):
@@ -68,7 +77,8 @@ def _offenders(embedding, X, secants, L):
 
 
 def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
-    """Distortions of the pairs given, or of a random sample of all pairs; for quantiles and histograms.
+    """Distortions of the pairs given, or of a random sample of all pairs; for quantiles
+    and histograms.
 
     Parameters
     ----------
@@ -95,7 +105,9 @@ def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
     (190, True)
     """
     secants = _secants(embedding, X, pairs)
-    keys = secants.sample(n_pairs if pairs is None else len(pairs), np.random.default_rng(random_state))
+    keys = secants.sample(
+        n_pairs if pairs is None else len(pairs), np.random.default_rng(random_state)
+    )
     L = like(embedding.components_, secants.X, secants.xp.float64).T
     block = max(1, (1 << 24) // secants.n_features)
     parts = [
@@ -110,10 +122,16 @@ def _secants(embedding, X, pairs=None):
     if not is_torch(X):
         X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
     if X.shape[1] != embedding.components_.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} features, but the embedding takes {embedding.components_.shape[1]}.")
+        raise ValueError(
+            f"X has {X.shape[1]} features, but the embedding takes "
+            f"{embedding.components_.shape[1]}."
+        )
     secants = AllSecants(X) if pairs is None else ListedSecants(X, check_pairs(pairs, len(X)))
     if secants.empty:
-        raise ValueError("The points of every pair coincide, so there is no distance to keep; give rows of X that differ.")
+        raise ValueError(
+            "The points of every pair coincide, so there is no distance to keep; give rows of X "
+            "that differ."
+        )
     return secants
 
 
@@ -129,7 +147,9 @@ def baselines(X, n_components, random_state=0):
     """
     return {
         "PCA": PCA(n_components, random_state=random_state).fit(X),
-        "random projection": GaussianRandomProjection(n_components, random_state=random_state).fit(X),
+        "random projection": GaussianRandomProjection(n_components, random_state=random_state).fit(
+            X
+        ),
     }
 
 
@@ -155,4 +175,7 @@ def neighbour_curves(embeddings, X, queries, k=(1, 5, 10, 20, 50)):
     >>> neighbour_curves(baselines(X, 5), X[10:], X[:10], k=[1, 3])["PCA"]
     array([1., 1.])
     """
-    return {name: np.array([neighbour_recall(map_, X, queries, size) for size in k]) for name, map_ in embeddings.items()}
+    return {
+        name: np.array([neighbour_recall(map_, X, queries, size) for size in k])
+        for name, map_ in embeddings.items()
+    }

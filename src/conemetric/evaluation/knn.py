@@ -1,7 +1,8 @@
-"""The papers' k-NN protocol: split, learn on the training part, choose parameters on validation, report the test error.
+"""The papers' k-NN protocol: split, learn on the training part, choose parameters on
+validation, report the test error.
 
-Everything fitted (preprocessing, metric, neighbours) sees the training part only; the metric is not refitted on training and
-validation together, as in the papers.
+Everything fitted (preprocessing, metric, neighbours) sees the training part only; the
+metric is not refitted on training and validation together, as in the papers.
 """
 
 import time
@@ -22,10 +23,12 @@ from ..solvers.base import all_or_nothing
 
 
 def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
-    """Share of test points that the k nearest training points misclassify by majority, in the space of ``metric``.
+    """Share of test points that the k nearest training points misclassify by majority,
+    in the space of ``metric``.
 
-    Classes with equally many votes are decided by the nearest point among them, as in the papers (on letter this is 0.7 points
-    better than scikit-learn's rule, the lowest label, and agrees with the Euclidean error they print).
+    Classes with equally many votes are decided by the nearest point among them, as in
+    the papers (on letter this is 0.7 points better than scikit-learn's rule, the lowest
+    label, and agrees with the Euclidean error they print).
 
     Parameters
     ----------
@@ -48,11 +51,15 @@ def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
     """
     if metric is not None:
         X_train, X_test = metric.transform(X_train), metric.transform(X_test)
-    X_train, y_train, X_test, y_test = (to_numpy(part) for part in (X_train, y_train, X_test, y_test))
+    X_train, y_train, X_test, y_test = (
+        to_numpy(part) for part in (X_train, y_train, X_test, y_test)
+    )
     check_consistent_length(X_train, y_train)
     check_consistent_length(X_test, y_test)
     ks = [min(int(k), len(X_train)) for k in np.atleast_1d(n_neighbors)]
-    nearest = NearestNeighbors(n_neighbors=max(ks)).fit(X_train).kneighbors(X_test, return_distance=False)
+    nearest = (
+        NearestNeighbors(n_neighbors=max(ks)).fit(X_train).kneighbors(X_test, return_distance=False)
+    )
     labels = y_train[nearest]
     errors = [float(np.mean(_vote(labels[:, :k]) != y_test)) for k in ks]
     return errors if np.ndim(n_neighbors) else errors[0]
@@ -76,10 +83,13 @@ class Split:
     test: np.ndarray
 
 
-def random_splits(n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0, labels=None) -> Iterator[Split]:
+def random_splits(
+    n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0, labels=None
+) -> Iterator[Split]:
     """Yield ``n_runs`` random splits of n rows; run r is the same whatever ``n_runs`` is.
 
-    With ``labels``, every class is divided in these shares, as nearly as whole rows allow.
+    With ``labels``, every class is divided in these shares, as nearly as whole rows
+    allow.
 
     Examples
     --------
@@ -88,7 +98,10 @@ def random_splits(n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0, labels=None
     [70, 15, 15]
     """
     if len(fractions) != 3 or min(fractions) < 0 or not np.isclose(sum(fractions), 1):
-        raise ValueError(f"fractions={fractions} must be three shares (train, validation, test) that add up to 1.")
+        raise ValueError(
+            f"fractions={fractions} must be three shares (train, validation, test) that add up to "
+            "1."
+        )
     labels = None if labels is None else np.asarray(labels)
     if labels is not None and labels.shape != (n,):
         raise ValueError(f"labels has shape {labels.shape} for {n} rows; give one label for each.")
@@ -102,7 +115,9 @@ def random_splits(n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0, labels=None
 
 
 def _place_in_class(labels):
-    """For every row the share of its class that comes before it: rows in this order have all classes spread evenly."""
+    """For every row the share of its class that comes before it: rows in this order
+    have all classes spread evenly.
+    """
     place = np.empty(len(labels))
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
@@ -170,7 +185,16 @@ Grid = Sequence[Mapping[str, Any]] | Callable[[np.ndarray, np.ndarray], Sequence
 
 
 def evaluate(
-    estimator, X, y, split, *, grid: Grid = ({},), stages=(), prepare=None, n_neighbors=3, place: Callable | None = None
+    estimator,
+    X,
+    y,
+    split,
+    *,
+    grid: Grid = ({},),
+    stages=(),
+    prepare=None,
+    n_neighbors=3,
+    place: Callable | None = None,
 ) -> Outcome:
     """Choose parameters on validation and report the test error, on one split.
 
@@ -182,13 +206,16 @@ def evaluate(
     grid : sequence of parameter mappings, or a function of the prepared training X and y that returns one
         The first of those with the least validation error is taken.
     stages : collection of int, default=()
-        When given, an estimator with ``staged_metrics`` is stopped where its validation error is least (the latest of equals),
-        among these iterations of each pass and the last of each; ``parameters["stage"]`` says where, counted through all passes.
+        When given, an estimator with ``staged_metrics`` is stopped where its validation
+        error is least (the latest of equals), among these iterations of each pass and
+        the last of each; ``parameters["stage"]`` says where, counted through all
+        passes.
     prepare : unfitted transformer, default=None
         Preprocessing, fitted on the training part.
     n_neighbors : int, default=3
     place : function, default=None
-        Brings the training rows to where the metric is to be learned, on a GPU say; neighbours are found on the host.
+        Brings the training rows to where the metric is to be learned, on a GPU say;
+        neighbours are found on the host.
 
     Returns
     -------
@@ -210,12 +237,17 @@ def evaluate(
         prepare = clone(prepare).fit(parts[0], y[split.train])
         parts = [prepare.transform(part) if len(part) else part for part in parts]
     train, validation, test = parts
-    y_train, y_validation, y_test = (y[rows] for rows in (split.train, split.validation, split.test))
+    y_train, y_validation, y_test = (
+        y[rows] for rows in (split.train, split.validation, split.test)
+    )
     choices = list(grid(train, y_train) if callable(grid) else grid)
     if not choices:
         raise ValueError("grid is empty; give at least one mapping of parameters ({} for none).")
     if len(choices) > 1 and len(validation) == 0:
-        raise ValueError(f"grid has {len(choices)} choices but the split has no validation part to choose on; give one.")
+        raise ValueError(
+            f"grid has {len(choices)} choices but the split has no validation part to choose on; "
+            "give one."
+        )
     tried = []
     for parameters in choices:
         metric, seconds = None, 0.0
@@ -227,9 +259,16 @@ def evaluate(
             seconds = time.perf_counter() - began
         candidates = [(dict(parameters), metric)]
         if stages and hasattr(metric, "staged_metrics"):
-            candidates = [({**parameters, "stage": number}, stage) for number, stage in _stages(metric, stages)][::-1]
+            candidates = [
+                ({**parameters, "stage": number}, stage)
+                for number, stage in _stages(metric, stages)
+            ][::-1]
         for parameters, metric in candidates:
-            error = knn_error(metric, train, y_train, validation, y_validation, n_neighbors) if len(validation) else np.nan
+            error = (
+                knn_error(metric, train, y_train, validation, y_validation, n_neighbors)
+                if len(validation)
+                else np.nan
+            )
             tried.append((error, parameters, seconds, metric))
     error, parameters, seconds, metric = min(tried, key=lambda trial: trial[0])
     test_error = knn_error(metric, train, y_train, test, y_test, n_neighbors)
@@ -237,13 +276,18 @@ def evaluate(
 
 
 def _stages(metric, wanted):
-    """(number, transformer) of the stages of a boosted metric that are the wanted iterations of their pass or its last."""
+    """(number, transformer) of the stages of a boosted metric that are the wanted
+    iterations of their pass or its last.
+    """
     iterations = metric.history_["iteration"]
     iterations = iterations[iterations > 0]
     last = np.append(iterations[1:] == 1, True)
-    for number, (iteration, ends, components) in enumerate(zip(iterations, last, metric.staged_metrics(), strict=True), 1):
+    for number, (iteration, ends, components) in enumerate(
+        zip(iterations, last, metric.staged_metrics(), strict=True), 1
+    ):
         if ends or iteration in wanted:
-            compact = np.linalg.qr(to_numpy(components), mode="r")  # the same metric, in no more rows than features
+            # the same metric, in no more rows than features
+            compact = np.linalg.qr(to_numpy(components), mode="r")
             yield number, FunctionTransformer(_transform, kw_args={"components": compact})
 
 

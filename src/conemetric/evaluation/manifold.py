@@ -1,6 +1,8 @@
-"""How well an embedding keeps a manifold: neighbourhoods kept (Lee & Verleysen), local spread and its direction (Zhang et al.).
+"""How well an embedding keeps a manifold: neighbourhoods kept (Lee & Verleysen), local
+spread and its direction (Zhang et al.).
 
-With rho_ij the rank of j among the neighbours of i in the data and r_ij that in the embedding (1 = nearest, n - 1 = farthest),
+With rho_ij the rank of j among the neighbours of i in the data and r_ij that in the
+embedding (1 = nearest, n - 1 = farthest),
 
     Q_nx(K) = #{max(rho, r) <= K} / (K n)                                   share of K-neighbourhoods kept
     B_nx(K) = (#{rho < r <= K} - #{r < rho <= K}) / (K n)                   > 0 intrusive (crushed), < 0 extrusive (torn)
@@ -9,10 +11,12 @@ With rho_ij the rank of j among the neighbours of i in the data and r_ij that in
 
 References
 ----------
-Lee & Verleysen, "Quality assessment of nonlinear dimensionality reduction based on K-ary neighborhoods", JMLR W&CP 4, 2008.
-Lee, Renard, Bernard, Dupont & Verleysen, "Type 1 and 2 mixtures of Kullback-Leibler divergences as cost functions in
-dimensionality reduction based on similarity preservation", Neurocomputing 112, 2013 (R_nx and its area).
-Zhang, Wang, He & Zhou, "Quantitative analysis of nonlinear embedding", IEEE TNN 22(12), 2011.
+Lee & Verleysen, "Quality assessment of nonlinear dimensionality reduction based on
+K-ary neighborhoods", JMLR W&CP 4, 2008. Lee, Renard, Bernard, Dupont & Verleysen, "Type
+1 and 2 mixtures of Kullback-Leibler divergences as cost functions in dimensionality
+reduction based on similarity preservation", Neurocomputing 112, 2013 (R_nx and its
+area). Zhang, Wang, He & Zhou, "Quantitative analysis of nonlinear embedding", IEEE TNN
+22(12), 2011.
 """
 
 from dataclasses import dataclass
@@ -46,12 +50,15 @@ class NeighbourhoodQuality:
 
     @property
     def auc(self):
-        """Area under R_nx over log K: 1 for an embedding that keeps every neighbourhood, about 0 for a random one."""
+        """Area under R_nx over log K: 1 for an embedding that keeps every
+        neighbourhood, about 0 for a random one.
+        """
         return float((self.R_nx / self.K).sum() / (1 / self.K).sum())
 
 
 def neighbourhood_quality(X, embedding):
-    """Which neighbours of a point in X are still its neighbours in the embedding, for every neighbourhood size.
+    """Which neighbours of a point in X are still its neighbours in the embedding, for
+    every neighbourhood size.
 
     Parameters
     ----------
@@ -61,7 +68,8 @@ def neighbourhood_quality(X, embedding):
     Returns
     -------
     NeighbourhoodQuality
-        With ties in a distance broken by index. Time n^2 log n; memory does not grow with n^2.
+        With ties in a distance broken by index. Time n^2 log n; memory does not grow
+        with n^2.
 
     Examples
     --------
@@ -82,7 +90,8 @@ def neighbourhood_quality(X, embedding):
         order = _neighbours(Y, rows)
         in_data = np.empty((len(rows), n), dtype=np.int64)
         np.put_along_axis(in_data, _neighbours(X, rows), np.broadcast_to(rank, order.shape), axis=1)
-        in_data = np.take_along_axis(in_data, order, axis=1)  # ranks in the data, sorted by the rank in the embedding
+        # ranks in the data, sorted by the rank in the embedding
+        in_data = np.take_along_axis(in_data, order, axis=1)
         worse = np.maximum(in_data, rank)
         kept += np.bincount(worse.ravel(), minlength=n)
         farther += np.bincount(worse[in_data < rank], minlength=n)
@@ -107,13 +116,14 @@ class LocalSpread:
     Attributes
     ----------
     alstd, aled : float
-        Average local standard deviation, and average local extreme deviation (largest minus smallest), of the spread within a
-        neighbourhood. In the units of the embedding; smaller is smoother.
+        Average local standard deviation, and average local extreme deviation (largest
+        minus smallest), of the spread within a neighbourhood. In the units of the
+        embedding; smaller is smoother.
     alcd : float
         Average local co-directional consistence, 0 to 1.
     gscd : float
-        Global smoothness and co-directional consistence: the average of local standard deviation over local consistence;
-        smaller is better.
+        Global smoothness and co-directional consistence: the average of local standard
+        deviation over local consistence; smaller is better.
     directions : array (n, n_components)
         First principal spread direction of every point.
     spread : array (n,)
@@ -131,9 +141,11 @@ class LocalSpread:
 def local_spread(X, embedding, n_neighbors=6):
     """ALSTD, ALED, ALCD and GSCD of an embedding.
 
-    The patch of point i is i with its ``n_neighbors`` nearest neighbours in X, as embedded. Its first principal component is
-    the principal spread direction p_i, with standard deviation s_i. Over the patch of i, the local standard and extreme
-    deviation are those of s_j, and the local consistence is the mean of abs(p_i' p_j) over the neighbours.
+    The patch of point i is i with its ``n_neighbors`` nearest neighbours in X, as
+    embedded. Its first principal component is the principal spread direction p_i, with
+    standard deviation s_i. Over the patch of i, the local standard and extreme
+    deviation are those of s_j, and the local consistence is the mean of abs(p_i' p_j)
+    over the neighbours.
 
     Parameters
     ----------
@@ -165,11 +177,15 @@ def local_spread(X, embedding, n_neighbors=6):
     deviation, extreme = s[patch].std(axis=1), np.ptp(s[patch], axis=1)
     consistence = abs(np.einsum("ic,ijc->ij", p, p[neighbour])).mean(axis=1)
     ratio = deviation / np.maximum(consistence, np.finfo(float).tiny)
-    return LocalSpread(*(float(value.mean()) for value in (deviation, extreme, consistence, ratio)), p, s)
+    return LocalSpread(
+        *(float(value.mean()) for value in (deviation, extreme, consistence, ratio)), p, s
+    )
 
 
 def _check(X, embedding, min_samples):
     X = check_array(X, dtype=np.float64, ensure_min_samples=min_samples, input_name="X")
-    Y = check_array(embedding, dtype=np.float64, ensure_min_samples=min_samples, input_name="embedding")
+    Y = check_array(
+        embedding, dtype=np.float64, ensure_min_samples=min_samples, input_name="embedding"
+    )
     check_consistent_length(X, Y)
     return X, Y

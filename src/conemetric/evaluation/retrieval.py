@@ -1,4 +1,6 @@
-"""How good the nearest neighbours are: precision and recall among the first k, and neighbours kept by an embedding."""
+"""How good the nearest neighbours are: precision and recall among the first k, and
+neighbours kept by an embedding.
+"""
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
@@ -13,7 +15,8 @@ def _neighbours(metric, X, Q, k):
 
 
 def precision_at_k(metric, X, y, queries, y_queries, k=(5, 10, 15, 20)):
-    """Share of the k nearest points that have the query's label, averaged over the queries; an array, one per k.
+    """Share of the k nearest points that have the query's label, averaged over the
+    queries; an array, one per k.
 
     Parameters
     ----------
@@ -38,7 +41,8 @@ def precision_at_k(metric, X, y, queries, y_queries, k=(5, 10, 15, 20)):
 
 
 def recall_at_k(metric, X, y, queries, y_queries, k=(1, 10)):
-    """Share of the queries with at least one point of their label among the k nearest; an array, one per k.
+    """Share of the queries with at least one point of their label among the k nearest;
+    an array, one per k.
 
     Arguments as for `precision_at_k`.
 
@@ -60,7 +64,8 @@ def _hits(metric, X, y, queries, y_queries, k):
 
 
 def neighbour_recall(metric, X, queries, k=10):
-    """Share of each query's k nearest points of X by Euclidean distance that are still among its k nearest after ``metric``.
+    """Share of each query's k nearest points of X by Euclidean distance that are still
+    among its k nearest after ``metric``.
 
     Examples
     --------
@@ -72,4 +77,6 @@ def neighbour_recall(metric, X, queries, k=10):
     1.0
     """
     before, after = (_neighbours(map_, X, queries, k) for map_ in (None, metric))
-    return float(np.mean([np.isin(kept, true).mean() for kept, true in zip(after, before, strict=True)]))
+    return float(
+        np.mean([np.isin(kept, true).mean() for kept, true in zip(after, before, strict=True)])
+    )

@@ -48,8 +48,9 @@ class Comparison(NamedTuple):
 def compare(first, second, test_share):
     """Compare two methods on the same random splits.
 
-    Wilcoxon's signed-rank test takes the runs as independent; random splits overlap, so Nadeau and Bengio's t-test
-    ("Inference for the generalization error", Machine Learning 52, 2003) inflates the variance by 1/runs + test/train.
+    Wilcoxon's signed-rank test takes the runs as independent; random splits overlap, so
+    Nadeau and Bengio's t-test ("Inference for the generalization error", Machine
+    Learning 52, 2003) inflates the variance by 1/runs + test/train.
 
     Parameters
     ----------
@@ -72,7 +73,10 @@ def compare(first, second, test_share):
     """
     first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if first.ndim != 1 or first.shape != second.shape or len(first) < 2:
-        raise ValueError(f"give two or more paired runs for each method; got shapes {first.shape} and {second.shape}.")
+        raise ValueError(
+            f"give two or more paired runs for each method; got shapes {first.shape} and "
+            f"{second.shape}."
+        )
     if not test_share > 0:
         raise ValueError(f"test_share={test_share} must be positive: test size over training size.")
     difference = first - second
@@ -83,4 +87,6 @@ def compare(first, second, test_share):
     spread = (variance * (1 / len(difference) + test_share)) ** 0.5
     if spread == 0:
         return Comparison(mean, signed_rank, 0.0)
-    return Comparison(mean, signed_rank, float(2 * stats.t.sf(abs(mean) / spread, len(difference) - 1)))
+    return Comparison(
+        mean, signed_rank, float(2 * stats.t.sf(abs(mean) / spread, len(difference) - 1))
+    )

@@ -1,8 +1,10 @@
-"""Are these two the same? Pair verification: a threshold set on the training pairs, accuracy on the others.
+"""Are these two the same? Pair verification: a threshold set on the training pairs,
+accuracy on the others.
 
-Restricted protocol: the metric sees only pairs marked same or not. Unrestricted: it sees the identities, and may score a pair
-by marginalised k-NN (Guillaumin, Verbeek & Schmid, "Is that you? Metric learning approaches for face identification", ICCV
-2009): the probability, under k-NN estimates, that both points have the same label.
+Restricted protocol: the metric sees only pairs marked same or not. Unrestricted: it
+sees the identities, and may score a pair by marginalised k-NN (Guillaumin, Verbeek &
+Schmid, "Is that you? Metric learning approaches for face identification", ICCV 2009):
+the probability, under k-NN estimates, that both points have the same label.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,8 @@ from ..constraints import check_similar
 def best_threshold(score, same):
     """The threshold t for which "same when score >= t" is right most often, and that accuracy.
 
-    Midway between neighbouring scores, so that it does not depend on rounding of the pairs it was set on.
+    Midway between neighbouring scores, so that it does not depend on rounding of the
+    pairs it was set on.
 
     Examples
     --------
@@ -32,8 +35,13 @@ def best_threshold(score, same):
     order = np.argsort(-score, kind="stable")
     score, same = score[order], same[order]
     # accepting the first c pairs is right on their positives and on the negatives left out
-    correct = np.concatenate([[0], np.cumsum(same)]) + np.sum(~same) - np.concatenate([[0], np.cumsum(~same)])
-    allowed = np.concatenate([[True], score[1:] < score[:-1], [True]])  # equal scores are accepted together
+    correct = (
+        np.concatenate([[0], np.cumsum(same)])
+        + np.sum(~same)
+        - np.concatenate([[0], np.cumsum(~same)])
+    )
+    # equal scores are accepted together
+    allowed = np.concatenate([[True], score[1:] < score[:-1], [True]])
     cut = int(np.argmax(np.where(allowed, correct, -1)))
     if cut == 0:
         threshold = np.inf
@@ -88,12 +96,14 @@ def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
     Parameters
     ----------
     score_pairs : callable(train) -> array (n_pairs,)
-        Given a mask of the training pairs, learn from them and return a score of *every* pair, larger for more alike.
+        Given a mask of the training pairs, learn from them and return a score of
+        *every* pair, larger for more alike.
     same : boolean array (n_pairs,)
     fold : integer array (n_pairs,)
     learns : bool, default=False
-        Whether the scores of training pairs are better than those of unseen ones. The threshold is then set on the fold after
-        the one verified, and the training pairs are those of the remaining folds.
+        Whether the scores of training pairs are better than those of unseen ones. The
+        threshold is then set on the fold after the one verified, and the training pairs
+        are those of the remaining folds.
 
     Returns
     -------
@@ -111,14 +121,20 @@ def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
     same = check_similar(same, len(fold), "same")
     names = np.unique(fold)
     if len(names) < 2 + learns:
-        raise ValueError(f"fold names {len(names)} fold(s); at least {2 + learns} are needed to hold {1 + learns} out.")
+        raise ValueError(
+            f"fold names {len(names)} fold(s); at least {2 + learns} are needed to hold "
+            f"{1 + learns} out."
+        )
     accuracy, held_out = np.empty(len(names)), np.empty(len(same))
     for number, name in enumerate(names):
         test = fold == name
         others = fold == names[(number + 1) % len(names)] if learns else ~test
         score = np.asarray(score_pairs(~(test | others) if learns else ~test), dtype=float)
         if score.shape != fold.shape:
-            raise ValueError(f"score_pairs returned shape {score.shape}; return one score for each of the {len(fold)} pairs.")
+            raise ValueError(
+                f"score_pairs returned shape {score.shape}; return one score for each of the "
+                f"{len(fold)} pairs."
+            )
         threshold, _ = best_threshold(score[others], same[others])
         accuracy[number] = np.mean((score[test] >= threshold) == same[test])
         # folds have their own scales; the margin over the threshold is what they have in common
@@ -126,7 +142,9 @@ def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
     false_positive, true_positive, _ = roc_curve(same, held_out)
     crossing = np.argmin(np.abs(false_positive - (1 - true_positive)))
     eer = float((false_positive[crossing] + 1 - true_positive[crossing]) / 2)
-    return Verification(accuracy, false_positive, true_positive, float(roc_auc_score(same, held_out)), eer)
+    return Verification(
+        accuracy, false_positive, true_positive, float(roc_auc_score(same, held_out)), eer
+    )
 
 
 def distance_score(metric, X, pairs):
@@ -138,7 +156,8 @@ def distance_score(metric, X, pairs):
 def marginalised_knn_score(metric, X_train, y_train, X, pairs, n_neighbors=100):
     """Probability that the two points of each pair share a label, by marginalised k-NN.
 
-    P(same) = sum_c n_c(x) n_c(x') / k^2, with n_c(x) the number of the k nearest training points of x that have label c.
+    P(same) = sum_c n_c(x) n_c(x') / k^2, with n_c(x) the number of the k nearest
+    training points of x that have label c.
 
     Parameters
     ----------
@@ -163,14 +182,23 @@ def marginalised_knn_score(metric, X_train, y_train, X, pairs, n_neighbors=100):
     array([1., 0.])
     """
     if not 1 <= n_neighbors <= len(X_train):
-        raise ValueError(f"n_neighbors={n_neighbors} must be from 1 to the {len(X_train)} training points.")
+        raise ValueError(
+            f"n_neighbors={n_neighbors} must be from 1 to the {len(X_train)} training points."
+        )
     if metric is not None:
         X_train, X = metric.transform(X_train), metric.transform(X)
     classes, labels = np.unique(y_train, return_inverse=True)
-    neighbours = NearestNeighbors(n_neighbors=n_neighbors).fit(X_train).kneighbors(X, return_distance=False)
+    neighbours = (
+        NearestNeighbors(n_neighbors=n_neighbors).fit(X_train).kneighbors(X, return_distance=False)
+    )
     rows = np.repeat(np.arange(len(X)), n_neighbors)
     ones = np.ones(rows.size)
-    counts = sparse.csr_array((ones, (rows, labels[neighbours].ravel())), shape=(len(X), len(classes)))
+    counts = sparse.csr_array(
+        (ones, (rows, labels[neighbours].ravel())), shape=(len(X), len(classes))
+    )
     counts.sum_duplicates()
     pairs = np.asarray(pairs, dtype=np.int64)
-    return np.asarray(counts[pairs[:, 0]].multiply(counts[pairs[:, 1]]).sum(axis=1)).ravel() / n_neighbors**2
+    return (
+        np.asarray(counts[pairs[:, 0]].multiply(counts[pairs[:, 1]]).sum(axis=1)).ravel()
+        / n_neighbors**2
+    )

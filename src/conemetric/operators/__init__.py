@@ -1,4 +1,6 @@
-"""The linear operator A and its adjoint A*, over pairs of points (`from_triplets`, `from_pairs`) or given matrices."""
+"""The linear operator A and its adjoint A*, over pairs of points (`from_triplets`,
+`from_pairs`) or given matrices.
+"""
 
 import numpy as np
 from scipy import sparse
@@ -65,8 +67,8 @@ def from_pairs(X, pairs, weights=None):
     X : array (n, D), float32 or float64
     pairs : integer array (P, 2)
     weights : array (P,) or sparse matrix (m, P), default=None
-        A vector scales each pair (1 / ||d||^2 makes unit secants); a matrix makes constraint r the sum of
-        ``weights[r, p] * d_p' M d_p``. None means one each.
+        A vector scales each pair (1 / ||d||^2 makes unit secants); a matrix makes
+        constraint r the sum of ``weights[r, p] * d_p' M d_p``. None means one each.
 
     Returns
     -------
@@ -77,7 +79,11 @@ def from_pairs(X, pairs, weights=None):
     a, b, number = _unique_pairs(X, pairs[:, 0], pairs[:, 1])
     if sparse.issparse(weights):
         B = sparse.csr_array(weights)
-        row_start, column, weight = like(B.indptr, X, xp.int64), like(B.indices, X, xp.int64), like(B.data, X)
+        row_start, column, weight = (
+            like(B.indptr, X, xp.int64),
+            like(B.indices, X, xp.int64),
+            like(B.data, X),
+        )
         number = number[column]
     else:
         row_start = xp.arange(n_pairs + 1, dtype=xp.int64, device=X.device)

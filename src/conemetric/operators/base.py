@@ -1,12 +1,13 @@
 """The one linear operator: from a symmetric matrix M to one number per constraint, and back.
 
-A *pair* p = (a, b) of rows of X has the difference d_p = x_a - x_b and q_p(M) = d_p' M d_p. A constraint is a weighted
-sum of pairs, row r of the sparse matrix B, so that
+A *pair* p = (a, b) of rows of X has the difference d_p = x_a - x_b and q_p(M) = d_p' M
+d_p. A constraint is a weighted sum of pairs, row r of the sparse matrix B, so that
 
     forward   A(M)_r = (B q(M))_r            adjoint   A*(u) = sum_p (B'u)_p d_p d_p' = X' Lap(B'u) X
 
-with Lap(w) the weighted graph Laplacian of the pairs. Work is done once per unique unordered pair; no array of
-size (constraints x features) is ever formed. X is centred once, which changes no difference but keeps every digit of them.
+with Lap(w) the weighted graph Laplacian of the pairs. Work is done once per unique
+unordered pair; no array of size (constraints x features) is ever formed. X is centred
+once, which changes no difference but keeps every digit of them.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +17,9 @@ from ..arrays import arange, like, namespace, zeros
 
 
 class Operator(ABC):
-    """What a problem may ask of its constraints; ``dtype``, ``device`` and array library are those of ``forward``."""
+    """What a problem may ask of its constraints; ``dtype``, ``device`` and array
+    library are those of ``forward``.
+    """
 
     n_constraints: int
     n_features: int
@@ -43,7 +46,9 @@ class Operator(ABC):
 
     @abstractmethod
     def empty_constraint_vector(self):
-        """A zero vector with one entry per constraint, in this operator's library, dtype and device."""
+        """A zero vector with one entry per constraint, in this operator's library,
+        dtype and device.
+        """
 
 
 class DifferenceOperator(Operator):
@@ -56,7 +61,8 @@ class DifferenceOperator(Operator):
     a, b : integer arrays (P,)
         The unique pairs, a < b, sorted by (a, b).
     incidence : triple of arrays (row_start, pair, weight)
-        B in compressed row form: constraint r is ``sum(weight[k] * q[pair[k]] for k in row_start[r]:row_start[r+1])``.
+        B in compressed row form: constraint r is ``sum(weight[k] * q[pair[k]] for k in
+        row_start[r]:row_start[r+1])``.
     """
 
     def __init__(self, X, a, b, incidence):
@@ -131,7 +137,9 @@ class DifferenceOperator(Operator):
         xp = self.xp
         index = like(index, self.row_start)
         length = (self.row_start[1:] - self.row_start[:-1])[index]
-        row_start = xp.zeros(index.shape[0] + 1, dtype=self.row_start.dtype, device=self.row_start.device)
+        row_start = xp.zeros(
+            index.shape[0] + 1, dtype=self.row_start.dtype, device=self.row_start.device
+        )
         row_start[1:] = xp.cumsum(length, 0)
         n_entries = int(row_start[-1])
         shift = self.row_start[index] - row_start[:-1]
@@ -140,8 +148,15 @@ class DifferenceOperator(Operator):
         points, ends = xp.unique(xp.concat([self.a[pairs], self.b[pairs]]), return_inverse=True)
         a, b = ends[: pairs.shape[0]], ends[pairs.shape[0] :]
         return type(self)(
-            self.X[points], like(a, self.a), like(b, self.b), (row_start, like(pair, self.pair), self.weight[entry])
+            self.X[points],
+            like(a, self.a),
+            like(b, self.b),
+            (row_start, like(pair, self.pair), self.weight[entry]),
         )
 
     def _repeat(self, values, times):
-        return self.xp.repeat(values, times) if self.xp.__name__ == "numpy" else self.xp.repeat_interleave(values, times)
+        return (
+            self.xp.repeat(values, times)
+            if self.xp.__name__ == "numpy"
+            else self.xp.repeat_interleave(values, times)
+        )

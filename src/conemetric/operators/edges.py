@@ -1,9 +1,11 @@
-"""The difference operator over the edges of a graph: X is the identity, and the matrix is a kernel of the points themselves.
+"""The difference operator over the edges of a graph: X is the identity, and the matrix
+is a kernel of the points themselves.
 
     forward   A(K)_e = K_aa + K_bb - 2 K_ab          with K = Y Y':  ||Y_a - Y_b||^2
     adjoint   A*(u) = Lap(u), the weighted graph Laplacian: as many entries as edges, dense only where a decomposition asks
 
-`ReducedEdges` is the same operator on kernels K = Q M Q' spanned by the columns of Q (landmarks).
+`ReducedEdges` is the same operator on kernels K = Q M Q' spanned by the columns of Q
+(landmarks).
 """
 
 from functools import cached_property
@@ -22,7 +24,8 @@ BLOCK = 1 << 24  # scalars gathered at a time on a device
 class EdgeOperator(Operator):
     """Squared distances along the edges of a graph, of a kernel matrix over its points.
 
-    ``ignores_constants`` says that A*(u) 1 = 0, so that a problem must look after the constant vector itself.
+    ``ignores_constants`` says that A*(u) 1 = 0, so that a problem must look after the
+    constant vector itself.
 
     Parameters
     ----------
@@ -46,9 +49,12 @@ class EdgeOperator(Operator):
         number = np.tile(np.arange(m), 2)
         order = np.lexsort((others, ends))
         start = np.searchsorted(ends[order], np.arange(n_points + 1))
-        # the adjacency matrix in compressed rows: entry k joins its row to _neighbour[k] by the edge _number[k]
+        # the adjacency matrix in compressed rows: entry k joins its row to
+        # _neighbour[k] by the edge _number[k]
         self._start = self._index(start, self.xp.int32)
-        self._row, self._neighbour = (self._index(points[order], self.xp.int32) for points in (ends, others))
+        self._row, self._neighbour = (
+            self._index(points[order], self.xp.int32) for points in (ends, others)
+        )
         self._number = self._index(number[order], self.xp.int64)
         self._a, self._b = (self._index(column, self.xp.int32) for column in self.edges.T)
 
@@ -62,7 +68,9 @@ class EdgeOperator(Operator):
     def forward_factor(self, L):
         if self.xp is np:
             L, q = np.ascontiguousarray(L), np.empty(self.n_constraints, L.dtype)
-            kernels.threaded(kernels.pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q)
+            kernels.threaded(
+                kernels.pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q
+            )
             return q
         step = max(1, BLOCK // max(1, L.shape[1]))
         if self.n_constraints <= step:
@@ -86,20 +94,28 @@ class EdgeOperator(Operator):
         return self.xp.segment_reduce(flow, "sum", offsets=self._start64, initial=0)
 
     def smoother(self, weights, ridge):
-        """The map Y -> (A*(w) + ridge I)^-1 Y, with w the weights scaled so that A*(w) has 1 for its mean diagonal entry."""
+        """The map Y -> (A*(w) + ridge I)^-1 Y, with w the weights scaled so that A*(w)
+        has 1 for its mean diagonal entry.
+        """
         if self.xp is np:
             laplacian = self.sparse_adjoint(weights)
-            scaled = laplacian * (self.n_points / laplacian.trace()) + ridge * sparse.eye_array(self.n_points)
+            scaled = laplacian * (self.n_points / laplacian.trace()) + ridge * sparse.eye_array(
+                self.n_points
+            )
             return splu(scaled.tocsc()).solve
         return _dense_smoother(self.adjoint(weights), ridge)
 
     def sparse_adjoint(self, u):
         """A*(u) as a SciPy sparse matrix (on the host only)."""
-        return sparse.dia_array((self._degrees(u)[None], [0]), (self.n_points,) * 2).tocsr() - self._adjacency(u[self._number])
+        return sparse.dia_array(
+            (self._degrees(u)[None], [0]), (self.n_points,) * 2
+        ).tocsr() - self._adjacency(u[self._number])
 
     def _degrees(self, u):
         if self.xp is np:
-            degrees = np.bincount(self._a, u, self.n_points) + np.bincount(self._b, u, self.n_points)
+            degrees = np.bincount(self._a, u, self.n_points) + np.bincount(
+                self._b, u, self.n_points
+            )
             return degrees.astype(u.dtype, copy=False)
         return self.xp.segment_reduce(u[self._number], "sum", offsets=self._start64, initial=0)
 
@@ -116,7 +132,11 @@ class EdgeOperator(Operator):
         return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self._zero)
 
     def astype(self, dtype):
-        return self if dtype == self.dtype else EdgeOperator(self.edges, self.n_points, like(self._zero, self._zero, dtype))
+        return (
+            self
+            if dtype == self.dtype
+            else EdgeOperator(self.edges, self.n_points, like(self._zero, self._zero, dtype))
+        )
 
     def empty_constraint_vector(self):
         return zeros(self.n_constraints, self._zero)

@@ -1,9 +1,11 @@
-"""The operator of single matrix entries: constraints on an n x m matrix X through M = [[A, X], [X', B]].
+"""The operator of single matrix entries: constraints on an n x m matrix X through M =
+[[A, X], [X', B]].
 
     forward   A(M)_r = sign_r X[row_r, column_r]
     adjoint   A*(u) = 1/2 [[0, W], [W', 0]],   W = sum_r sign_r u_r e_row e_column'
 
-The adjoint is a sparse matrix of order n + m; nothing dense of that order is ever formed.
+The adjoint is a sparse matrix of order n + m; nothing dense of that order is ever
+formed.
 """
 
 import numpy as np
@@ -28,7 +30,12 @@ class EntryOperator(Operator):
     xp = np
 
     def __init__(self, rows, columns, signs, shape):
-        self.rows, self.columns, self.signs, self.shape = rows, columns, np.asarray(signs, dtype=float), shape
+        self.rows, self.columns, self.signs, self.shape = (
+            rows,
+            columns,
+            np.asarray(signs, dtype=float),
+            shape,
+        )
         self.n_constraints, self.n_features = len(rows), sum(shape)
         keys = np.asarray(rows, dtype=np.int64) * shape[1] + columns
         keys, self._entry = np.unique(keys, return_inverse=True)
@@ -46,7 +53,9 @@ class EntryOperator(Operator):
     def forward_factor(self, L):
         L = np.ascontiguousarray(L)
         out = np.empty(len(self._a))
-        kernels.threaded(kernels.row_products, len(out), len(out) * L.shape[1], L, self._a, self._b, out)
+        kernels.threaded(
+            kernels.row_products, len(out), len(out) * L.shape[1], L, self._a, self._b, out
+        )
         return self.signs * out[self._entry]
 
     def adjoint(self, u):

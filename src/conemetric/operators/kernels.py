@@ -1,7 +1,8 @@
 """Every Numba kernel of the library's operators: plain loops over arrays, no Python objects.
 
-Kernels release the GIL and work on a range ``start:stop`` of rows; `threaded` maps them over all cores. Sums use
-four running totals instead of fast-math, so that they vectorise while infinities and NaN keep their meaning.
+Kernels release the GIL and work on a range ``start:stop`` of rows; `threaded` maps them
+over all cores. Sums use four running totals instead of fast-math, so that they
+vectorise while infinities and NaN keep their meaning.
 """
 
 import itertools
@@ -21,12 +22,16 @@ DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is ro
 
 
 def n_threads():
-    """Threads to use: ``OMP_NUM_THREADS`` where set (joblib's workers set it), else the cores we may run on."""
+    """Threads to use: ``OMP_NUM_THREADS`` where set (joblib's workers set it), else the
+    cores we may run on.
+    """
     return int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
 
 
 def threaded(kernel, n_rows, work, *args):
-    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in contiguous chunks, one or more per core."""
+    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in contiguous chunks,
+    one or more per core.
+    """
     global _pool
     workers = n_threads()
     if work < SMALL or workers == 1:
@@ -91,9 +96,11 @@ def pair_products(start, stop, X, Y, a, b, out):
 
 @_jit
 def half_laplacian(start, stop, X, w, degree, first, b, out):
-    """out[i] = degree[i]/2 X[i] - sum over pairs p = (i, b[p]) of w[p] X[b[p]], for rows i in start:stop.
+    """out[i] = degree[i]/2 X[i] - sum over pairs p = (i, b[p]) of w[p] X[b[p]], for
+    rows i in start:stop.
 
-    Each unique pair is read once (from its first point); out' X plus its transpose is X' Lap(w) X.
+    Each unique pair is read once (from its first point); out' X plus its transpose is
+    X' Lap(w) X.
     """
     n_columns = X.shape[1]
     for i in range(start, stop):
@@ -116,12 +123,15 @@ def degrees(a, b, w, out):
         out[b[p]] += w[p]
 
 
-# ---- relative comparisons: rows of squared differences, coordinate sweeps, Newton steps on the weights
+# ---- relative comparisons: rows of squared differences, coordinate sweeps, Newton
+# steps on the weights
 
 
 @_jit
 def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
-    """out[r, c] = sum over the pairs p of row first + r of weight * (Y[a[p], c] - Y[b[p], c])^2, for r in start:stop."""
+    """out[r, c] = sum over the pairs p of row first + r of weight * (Y[a[p], c] -
+    Y[b[p], c])^2, for r in start:stop.
+    """
     n_columns = Y.shape[1]
     for r in range(start, stop):
         out[r] = 0
@@ -136,9 +146,11 @@ def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
 def dual_sweep(Z, starts, length, inverse, C, bound, u, w, lam, active):
     """One coordinate maximisation of the dual per row of Z, with diagonal L (FastQP, algorithm 2).
 
-    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` = Z'lam (over all rows) and ``w`` =
-    max(u, 0) * ``inverse``, the weights that belong to the best t, are kept up to date. Rows at a bound whose gradient points
-    outwards by more than ``bound`` leave ``active``. Returns the largest gradient that moved a multiplier.
+    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` =
+    Z'lam (over all rows) and ``w`` = max(u, 0) * ``inverse``, the weights that belong
+    to the best t, are kept up to date. Rows at a bound whose gradient points outwards
+    by more than ``bound`` leave ``active``. Returns the largest gradient that moved a
+    multiplier.
     """
     m, p = Z.shape
     worst = 0.0
@@ -170,11 +182,15 @@ def dual_sweep(Z, starts, length, inverse, C, bound, u, w, lam, active):
 
 @_jit
 def row_block(rows, start, stop):
-    """Rows start:stop of Z for ``rows`` = (Z, buffer, Y, a, b, row_start, pair, weight): stored, or computed where Z is empty."""
+    """Rows start:stop of Z for ``rows`` = (Z, buffer, Y, a, b, row_start, pair,
+    weight): stored, or computed where Z is empty.
+    """
     Z, buffer = rows[0], rows[1]
     if len(Z) > 0:
         return Z[start:stop]
-    comparison_rows(0, stop - start, start, rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], buffer)
+    comparison_rows(
+        0, stop - start, start, rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], buffer
+    )
     return buffer[: stop - start]
 
 
@@ -233,7 +249,8 @@ def _rows_gram(rows, inside, sigma, H):
 
 @_jit_sums
 def _hinge_multipliers(s, centre, sigma, C, lam, change, inside):
-    """Set lam to clip(centre + sigma * s, 0, C), ``change`` to its change, ``inside`` where it is strictly between.
+    """Set lam to clip(centre + sigma * s, 0, C), ``change`` to its change, ``inside``
+    where it is strictly between.
 
     Returns the sums of max(0, s), of lam, and of C max(0, s) - lam s.
     """
@@ -253,7 +270,9 @@ def _hinge_multipliers(s, centre, sigma, C, lam, change, inside):
 
 @_jit_sums
 def _hinge_slope(s, ds, centre, sigma, C, step):
-    """Sum of lam(step) * ds, and its derivative's negative, for lam(step) = clip(centre + sigma * (s - step * ds), 0, C)."""
+    """Sum of lam(step) * ds, and its derivative's negative, for lam(step) = clip(centre
+    + sigma * (s - step * ds), 0, C).
+    """
     slope = bend = 0.0
     for i in range(len(s)):
         free = centre[i] + sigma * (s[i] - step * ds[i])
@@ -266,11 +285,13 @@ def _hinge_slope(s, ds, centre, sigma, C, step):
 
 @_jit
 def _hinge_search(s, ds, centre, sigma, C, initial, linear, quadratic, accuracy):
-    """Step in (0, 1] along which the smoothed objective falls to (nearly) its least; 0 where the direction does not descend.
+    """Step in (0, 1] along which the smoothed objective falls to (nearly) its least; 0
+    where the direction does not descend.
 
-    Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0, rises with the step and is piecewise
-    linear. Newton's method, or where that leaves the bracket the Illinois variant of the secant rule, finds its root to
-    ``accuracy`` times ``initial``.
+    Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0,
+    rises with the step and is piecewise linear. Newton's method, or where that leaves
+    the bracket the Illinois variant of the secant rule, finds its root to ``accuracy``
+    times ``initial``.
     """
     if not initial < 0:
         return 0.0
@@ -296,11 +317,14 @@ def _hinge_search(s, ds, centre, sigma, C, initial, linear, quadratic, accuracy)
 
 @_jit
 def nonnegative_quadratic(H, q, w):
-    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w: Lawson and Hanson's active set on the Gram matrix H.
+    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w: Lawson and
+    Hanson's active set on the Gram matrix H.
 
-    The objective falls at every step, so that a result cut short by rounding is still a descent. ``factor`` is the Cholesky
-    factor of H on the support, in order of entry: an entry appends a row, a departure recomputes those after it. A variable
-    that depends on those before it, to rounding, has its own diagonal entry for a pivot: they take over what it would have done.
+    The objective falls at every step, so that a result cut short by rounding is still a
+    descent. ``factor`` is the Cholesky factor of H on the support, in order of entry:
+    an entry appends a row, a departure recomputes those after it. A variable that
+    depends on those before it, to rounding, has its own diagonal entry for a pivot:
+    they take over what it would have done.
     """
     p = len(q)
     factor, half, x = np.empty((p, p)), np.empty(p), np.empty(p)
@@ -318,7 +342,11 @@ def nonnegative_quadratic(H, q, w):
                     t = H[j, support[c]]
                     for e in range(c):
                         t -= factor[r, e] * factor[c, e]
-                    factor[r, c] = t / factor[c, c] if c < r else np.sqrt(t if t > DEPENDENT * H[j, j] else H[j, j])
+                    factor[r, c] = (
+                        t / factor[c, c]
+                        if c < r
+                        else np.sqrt(t if t > DEPENDENT * H[j, j] else H[j, j])
+                    )
                 t = q[j]
                 for e in range(r):
                     t -= factor[r, e] * half[e]
@@ -347,7 +375,8 @@ def nonnegative_quadratic(H, q, w):
             k = kept
             if blocking < 0:
                 break
-        if entering >= 0 and not inside[entering]:  # it came and left at once: only rounding called it
+        # it came and left at once: only rounding called it
+        if entering >= 0 and not inside[entering]:
             break
         entering, best = -1, 0.0
         for j in range(p):
@@ -366,11 +395,30 @@ def nonnegative_quadratic(H, q, w):
 
 
 @_jit
-def newton_steps(rows, L, inverse, C, tol, n_steps, rule, w, s, centre, lam, combined, state, best_w, best_lam, best_y):
-    """Up to ``n_steps`` steps of solvers.semismooth_newton in place, ending early at a relative gap of ``tol``; steps done.
+def newton_steps(
+    rows,
+    L,
+    inverse,
+    C,
+    tol,
+    n_steps,
+    rule,
+    w,
+    s,
+    centre,
+    lam,
+    combined,
+    state,
+    best_w,
+    best_lam,
+    best_y,
+):
+    """Up to ``n_steps`` steps of solvers.semismooth_newton in place, ending early at a
+    relative gap of ``tol``; steps done.
 
-    ``inverse`` is 1 / diag(L); ``combined`` = Z'lam; ``rule`` = (enough, growth, largest sigma, accuracy, patience); ``state`` =
-    (sigma, least primal value, largest dual value, steps since the gap last fell), whose points go to the ``best_`` arrays.
+    ``inverse`` is 1 / diag(L); ``combined`` = Z'lam; ``rule`` = (enough, growth,
+    largest sigma, accuracy, patience); ``state`` = (sigma, least primal value, largest
+    dual value, steps since the gap last fell), whose points go to the ``best_`` arrays.
     """
     enough, growth, largest, accuracy, patience = rule
     inside, work = np.empty(len(s), np.bool_), np.empty_like(s)
@@ -399,7 +447,9 @@ def newton_steps(rows, L, inverse, C, tol, n_steps, rule, w, s, centre, lam, com
             nonnegative_quadratic(H, H @ w + combined - Lw, target)
             d = target - w
             rows_forward(rows, d, work)
-            step = _hinge_search(s, work, centre, sigma, C, d @ (Lw - combined), d @ Lw, d @ (L @ d), accuracy)
+            step = _hinge_search(
+                s, work, centre, sigma, C, d @ (Lw - combined), d @ Lw, d @ (L @ d), accuracy
+            )
             for j in range(len(w)):
                 w[j] += step * d[j]
             for i in range(len(s)):
@@ -414,11 +464,15 @@ def newton_steps(rows, L, inverse, C, tol, n_steps, rule, w, s, centre, lam, com
 
 
 @_jit
-def nearest_by_label(start, stop, approximate, first_row, X, y, same, scale, rounding, tie, spare, out):
-    """out[r] = the nearest points of point i = first_row + r among those with y[j] == y[i] (or !=, by ``same``).
+def nearest_by_label(
+    start, stop, approximate, first_row, X, y, same, scale, rounding, tie, spare, out
+):
+    """out[r] = the nearest points of point i = first_row + r among those with y[j] ==
+    y[i] (or !=, by ``same``).
 
-    Candidates come from ``approximate[r]``, squared distances in units of ``scale`` that may be wrong by ``rounding``;
-    they are re-ranked by exact distances, where those within ``tie`` of each other go by the lower index.
+    Candidates come from ``approximate[r]``, squared distances in units of ``scale``
+    that may be wrong by ``rounding``; they are re-ranked by exact distances, where
+    those within ``tie`` of each other go by the lower index.
     """
     n, k = X.shape[0], out.shape[1]
     near, near_index = np.empty(k + spare), np.empty(k + spare, np.int64)
@@ -471,11 +525,15 @@ def _before(d, j, other_d, other_j, tie):
 
 
 @_jit
-def worst_secants(start, stop, squared, embedded, shift, y_rows, y_columns, limit, column, value, short):
-    """Per row r of a tile of pairs: the columns of the smallest and the largest embedded/squared, and their distance from 1.
+def worst_secants(
+    start, stop, squared, embedded, shift, y_rows, y_columns, limit, column, value, short
+):
+    """Per row r of a tile of pairs: the columns of the smallest and the largest
+    embedded/squared, and their distance from 1.
 
-    Entry (r, c) counts when c + shift > r. Pairs with ``squared`` not above ``limit`` are counted in ``short[r]`` and passed
-    over. With labels, the smallest is taken over pairs of different labels and the largest over pairs of the same.
+    Entry (r, c) counts when c + shift > r. Pairs with ``squared`` not above ``limit``
+    are counted in ``short[r]`` and passed over. With labels, the smallest is taken over
+    pairs of different labels and the largest over pairs of the same.
     """
     n_columns, plain = squared.shape[1], len(y_rows) == 0
     one = squared.dtype.type(1)

@@ -30,7 +30,10 @@ class MatrixOperator(Operator):
         self._set(flat)
 
     def _set(self, flat):
-        self._flat, self._flat_transposed = flat, flat.T.tocsr() if sparse.issparse(flat) else flat.T
+        self._flat, self._flat_transposed = (
+            flat,
+            flat.T.tocsr() if sparse.issparse(flat) else flat.T,
+        )
         self.n_constraints, self.dtype = flat.shape[0], flat.dtype
         self.xp = np if sparse.issparse(flat) else namespace(flat)
 
@@ -47,7 +50,9 @@ class MatrixOperator(Operator):
         return self._replace(self._flat[index])
 
     def astype(self, dtype):
-        return self._replace(self._flat.astype(dtype) if self.xp is np else like(self._flat, self._flat, dtype))
+        return self._replace(
+            self._flat.astype(dtype) if self.xp is np else like(self._flat, self._flat, dtype)
+        )
 
     def _replace(self, flat):
         other = object.__new__(type(self))
@@ -56,4 +61,8 @@ class MatrixOperator(Operator):
         return other
 
     def empty_constraint_vector(self):
-        return np.zeros(self.n_constraints, self.dtype) if self.xp is np else zeros(self.n_constraints, self._flat)
+        return (
+            np.zeros(self.n_constraints, self.dtype)
+            if self.xp is np
+            else zeros(self.n_constraints, self._flat)
+        )

@@ -1,4 +1,6 @@
-"""The difference operator on NumPy arrays: BLAS for the dense products, Numba threads for the pairs."""
+"""The difference operator on NumPy arrays: BLAS for the dense products, Numba threads
+for the pairs.
+"""
 
 import numpy as np
 from scipy import sparse
@@ -32,7 +34,9 @@ class NumpyOperator(DifferenceOperator):
 
     def _per_pair(self, kernel, *arrays):
         q = np.empty(self.n_pairs, dtype=self.dtype)
-        kernels.threaded(kernel, self.n_pairs, self.n_pairs * arrays[0].shape[1], *arrays, self.a, self.b, q)
+        kernels.threaded(
+            kernel, self.n_pairs, self.n_pairs * arrays[0].shape[1], *arrays, self.a, self.b, q
+        )
         return q
 
     def pair_adjoint(self, w):
@@ -40,6 +44,8 @@ class NumpyOperator(DifferenceOperator):
         kernels.degrees(self.a, self.b, w, degree)
         G = np.empty_like(self.X)
         work = self.n_pairs * self.n_features
-        kernels.threaded(kernels.half_laplacian, self.n_points, work, self.X, w, degree, self._first, self.b, G)
+        kernels.threaded(
+            kernels.half_laplacian, self.n_points, work, self.X, w, degree, self._first, self.b, G
+        )
         S = self.X.T @ G
         return S + S.T

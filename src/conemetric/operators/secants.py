@@ -1,13 +1,16 @@
-"""Secants: the unit vectors (x_a - x_b) / ||x_a - x_b|| over all pairs of rows of X, or over listed ones.
+"""Secants: the unit vectors (x_a - x_b) / ||x_a - x_b|| over all pairs of rows of X, or
+over listed ones.
 
-`SecantOperator` holds an explicit, bounded list of them (S x D: the active set of a column generation, never all pairs). It is
-an `Operator` made of dense products, with the Gram matrix A A* = (V V') o (V V') that ADMM factorises. `AllSecants` and
-`ListedSecants` are the complete sets. Nothing of them is stored but X (and the list); a *key*, an integer, names one secant,
-and `scan` visits every one.
+`SecantOperator` holds an explicit, bounded list of them (S x D: the active set of a
+column generation, never all pairs). It is an `Operator` made of dense products, with
+the Gram matrix A A* = (V V') o (V V') that ADMM factorises. `AllSecants` and
+`ListedSecants` are the complete sets. Nothing of them is stored but X (and the list); a
+*key*, an integer, names one secant, and `scan` visits every one.
 
-A pair is *near-duplicate*, and has no secant, when ||x_a - x_b||^2 <= `DUPLICATE` * max_i ||x_i - mean||^2. Scans count such
-pairs. Scans in float32 pass over pairs below the coarser limit `NOISY`, where single-precision distances carry no information;
-the scan in float64, without which nothing is certified, does not.
+A pair is *near-duplicate*, and has no secant, when ||x_a - x_b||^2 <= `DUPLICATE` *
+max_i ||x_i - mean||^2. Scans count such pairs. Scans in float32 pass over pairs below
+the coarser limit `NOISY`, where single-precision distances carry no information; the
+scan in float64, without which nothing is certified, does not.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +28,9 @@ DUPLICATE = 1e-10  # squared length, relative to the largest squared distance fr
 NOISY = 1e-5  # the same limit for scans in float32
 CPU_TILE, GPU_TILE = (2048, 4096), (8192, 8192)  # rows x columns of pairs held at a time
 LISTED_BLOCK = 1 << 24  # scalars gathered at a time when listed pairs are read
-SURELY_POSITIVE = 1e-10  # a Gram matrix whose smallest eigenvalue is this part of the largest is far from singular
+# a Gram matrix whose smallest eigenvalue is this part of the largest is far from
+# singular
+SURELY_POSITIVE = 1e-10
 
 
 class SecantOperator(Operator):
@@ -39,7 +44,8 @@ class SecantOperator(Operator):
     def __init__(self, V):
         self.V, self.xp, self.dtype = V, namespace(V), V.dtype
         self.n_constraints, self.n_features = V.shape
-        self.n_symmetric = self.n_features * (self.n_features + 1) // 2  # dimension of the symmetric matrices
+        # dimension of the symmetric matrices
+        self.n_symmetric = self.n_features * (self.n_features + 1) // 2
 
     def forward(self, M):
         return ((self.V @ M) * self.V).sum(1)
@@ -58,7 +64,9 @@ class SecantOperator(Operator):
 
     @cached_property
     def _triangle(self):
-        """Rows, columns and weights (1, or sqrt 2 off the diagonal) that make a symmetric matrix a vector of the same norm."""
+        """Rows, columns and weights (1, or sqrt 2 off the diagonal) that make a
+        symmetric matrix a vector of the same norm.
+        """
         rows, columns = np.triu_indices(self.n_features)
         weight = like(np.where(rows == columns, 1.0, 2**0.5), self.V)
         return like(rows, self.V, self.xp.int64), like(columns, self.V, self.xp.int64), weight
@@ -88,7 +96,9 @@ class SecantOperator(Operator):
         return SecantOperator(self.V[index])
 
     def within(self, basis):
-        """A on matrices basis M basis', as an operator on M; ``basis`` (D x r) has orthonormal columns."""
+        """A on matrices basis M basis', as an operator on M; ``basis`` (D x r) has
+        orthonormal columns.
+        """
         return SecantOperator(self.V @ like(basis, self.V))
 
     def astype(self, dtype):
@@ -107,7 +117,8 @@ class Scan:
     worst : float
         Largest distance outside the bounds, in units of delta; 0 when all hold.
     keys, excess : arrays
-        Offenders, by falling excess (same unit): of every row of every tile, the worst at either bound.
+        Offenders, by falling excess (same unit): of every row of every tile, the worst
+        at either bound.
     n_near_duplicates : int
         Pairs passed over because they have no secant.
     next_tile : int or None
@@ -124,8 +135,8 @@ class Scan:
 class Secants(ABC):
     """A complete set of secants of X, each named by an integer key.
 
-    Plain sets ask 1 - delta <= v'Pv <= 1 + delta; with classes, secants between points alike have the upper bound only, the
-    others only the lower one.
+    Plain sets ask 1 - delta <= v'Pv <= 1 + delta; with classes, secants between points
+    alike have the upper bound only, the others only the lower one.
     """
 
     n_pairs: int
@@ -142,11 +153,14 @@ class Secants(ABC):
 
     @cached_property
     def row_space(self):
-        """Orthonormal basis Q (D x r, float64) of the span of the centred rows of X, which every secant lies in.
+        """Orthonormal basis Q (D x r, float64) of the span of the centred rows of X,
+        which every secant lies in.
 
-        A minimum-trace program over the secants has its optimum there: Q Q'P Q Q' has the v'Pv of P on every secant and no
-        larger a trace. Only directions with singular values at rounding level are left out. The Gram matrix may tell that
-        there are none; it cannot tell them from directions 1e-8 as large as the largest, in which near pairs may differ.
+        A minimum-trace program over the secants has its optimum there: Q Q'P Q Q' has
+        the v'Pv of P on every secant and no larger a trace. Only directions with
+        singular values at rounding level are left out. The Gram matrix may tell that
+        there are none; it cannot tell them from directions 1e-8 as large as the
+        largest, in which near pairs may differ.
         """
         xp, X = self.xp, float64(self.X)
         X = X - X.mean(0)  # single precision has left a mean
@@ -160,7 +174,9 @@ class Secants(ABC):
 
     @abstractmethod
     def sample(self, size, rng):
-        """Keys of ``size`` secants drawn at random (fewer where a draw repeats); of all when there are no more."""
+        """Keys of ``size`` secants drawn at random (fewer where a draw repeats); of all
+        when there are no more.
+        """
 
     @abstractmethod
     def ends(self, keys):
@@ -174,9 +190,11 @@ class Secants(ABC):
     def scan(self, L, delta, dtype=None, points=None, first_tile=0, enough=None):
         """Visit every pair at P = L L' and return a `Scan`.
 
-        ``dtype`` is the precision of the pass (default: that of X). ``points`` restricts it to pairs within these rows, and tiles
-        follow their order. With ``enough``, a pair (count, excess), the pass begins at ``first_tile``, goes round, and may stop
-        as soon as it has so many offenders of more than that excess.
+        ``dtype`` is the precision of the pass (default: that of X). ``points``
+        restricts it to pairs within these rows, and tiles follow their order. With
+        ``enough``, a pair (count, excess), the pass begins at ``first_tile``, goes
+        round, and may stop as soon as it has so many offenders of more than that
+        excess.
         """
 
     def bounds(self, keys, delta):
@@ -196,7 +214,9 @@ class Secants(ABC):
         return SecantOperator(like(V, V, self.X.dtype if dtype is None else dtype))
 
     def excess(self, keys, L, delta):
-        """Distance outside the bounds in units of delta (negative inside), per key, from differences in float64."""
+        """Distance outside the bounds in units of delta (negative inside), per key,
+        from differences in float64.
+        """
         values = self.operator(keys, self.xp.float64).forward_factor(float64(L))
         lower, upper = self.bounds(keys, delta)
         return self.xp.maximum(lower - values, values - upper) / delta
@@ -212,7 +232,8 @@ class Secants(ABC):
 
 
 class AllSecants(Secants):
-    """Every pair of rows of X, visited tile by tile: two matrix products, then the worst pairs of each row of the tile.
+    """Every pair of rows of X, visited tile by tile: two matrix products, then the
+    worst pairs of each row of the tile.
 
     Parameters
     ----------
@@ -300,7 +321,11 @@ class ListedSecants(Secants):
         self.n_near_duplicates = len(pairs) - self.n_pairs
 
     def sample(self, size, rng):
-        chosen = np.arange(self.n_pairs) if self.n_pairs <= size else np.sort(rng.choice(self.n_pairs, size, replace=False))
+        chosen = (
+            np.arange(self.n_pairs)
+            if self.n_pairs <= size
+            else np.sort(rng.choice(self.n_pairs, size, replace=False))
+        )
         return like(chosen, self.X, self.xp.int64)
 
     def ends(self, keys):
@@ -312,7 +337,10 @@ class ListedSecants(Secants):
     def scan(self, L, delta, dtype=None, points=None, first_tile=0, enough=None):
         block = max(1, LISTED_BLOCK // self.n_features)
         keys = arange(self.n_pairs, self.X)
-        parts = [self.excess(keys[start : start + block], L, delta) for start in range(0, self.n_pairs, block)]
+        parts = [
+            self.excess(keys[start : start + block], L, delta)
+            for start in range(0, self.n_pairs, block)
+        ]
         excess = self.xp.concat(parts)
         keep = to_index(excess > 0)
         return self._scan_result(keys[keep], excess[keep], self.n_near_duplicates)
@@ -326,17 +354,30 @@ def _distance_factors(X):
 
 
 def _worst_on_threads(squared, embedded, shift, classes, limit):
-    """For each row of a tile the columns of the shortest and the longest embedded secant, by how far they are from 1.
+    """For each row of a tile the columns of the shortest and the longest embedded
+    secant, by how far they are from 1.
 
-    Entry (r, c) of the tile counts only when c + ``shift`` > r, so that every pair is visited once. With classes, only
-    secants between points alike count as long, and only the others as short.
+    Entry (r, c) of the tile counts only when c + ``shift`` > r, so that every pair is
+    visited once. With classes, only secants between points alike count as long, and
+    only the others as short.
     """
     n = len(squared)
     column, value = np.zeros((n, 2), np.int64), np.empty((n, 2), squared.dtype)
     short = np.empty(n, np.int64)
     y_rows, y_columns = (np.zeros(0, np.int32),) * 2 if classes is None else classes
     kernels.threaded(
-        kernels.worst_secants, n, squared.size, squared, embedded, shift, y_rows, y_columns, limit, column, value, short
+        kernels.worst_secants,
+        n,
+        squared.size,
+        squared,
+        embedded,
+        shift,
+        y_rows,
+        y_columns,
+        limit,
+        column,
+        value,
+        short,
     )
     return column, value, short.sum()
 

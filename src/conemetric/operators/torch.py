@@ -31,7 +31,9 @@ class TorchOperator(DifferenceOperator):
 
     def pair_forward(self, M):
         Y = self.X @ M
-        return self._per_pair(lambda a, b: torch.linalg.vecdot(self.X[a] - self.X[b], Y[a] - Y[b]), Y.shape[1])
+        return self._per_pair(
+            lambda a, b: torch.linalg.vecdot(self.X[a] - self.X[b], Y[a] - Y[b]), Y.shape[1]
+        )
 
     def pair_forward_factor(self, L):
         return self._pair_squared_distances(self.X @ L)
@@ -43,7 +45,8 @@ class TorchOperator(DifferenceOperator):
         """Apply ``function`` to the pairs in blocks, so that no (pairs x features) array exists."""
         block = max(1, BLOCK // max(1, width))
         parts = [
-            function(self.a[start : start + block], self.b[start : start + block]) for start in range(0, self.n_pairs, block)
+            function(self.a[start : start + block], self.b[start : start + block])
+            for start in range(0, self.n_pairs, block)
         ]
         return torch.cat(parts) if parts else self.X.new_zeros(0)
 
@@ -52,13 +55,17 @@ class TorchOperator(DifferenceOperator):
         G = 0.5 * degree[:, None] * self.X
         for rows, pairs in self._row_blocks:
             weighted = w[pairs, None] * self.X[self.b[pairs]]
-            G[rows] -= _segment_sums(weighted, self._first[rows.start : rows.stop + 1] - pairs.start)
+            G[rows] -= _segment_sums(
+                weighted, self._first[rows.start : rows.stop + 1] - pairs.start
+            )
         S = self.X.T @ G
         return S + S.T
 
     @cached_property
     def _row_blocks(self):
-        """Ranges of points, and of the pairs that begin in them, of at most about `BLOCK` scalars of differences each."""
+        """Ranges of points, and of the pairs that begin in them, of at most about
+        `BLOCK` scalars of differences each.
+        """
         first = self._first.cpu().numpy()
         per_block = max(1, BLOCK // self.n_features)
         cuts = np.searchsorted(first, np.arange(0, self.n_pairs, per_block))
@@ -73,5 +80,7 @@ def _starts(sorted_numbers, n):
 
 
 def _segment_sums(values, start):
-    """Sum of ``values[start[i]:start[i+1]]`` for every i, in a fixed order: the same bits every time, unlike sparse products."""
+    """Sum of ``values[start[i]:start[i+1]]`` for every i, in a fixed order: the same
+    bits every time, unlike sparse products.
+    """
     return torch.segment_reduce(values, "sum", offsets=start)

@@ -1,4 +1,6 @@
-"""Learned metrics on their own, without the estimator that learned them, and the files that hold them."""
+"""Learned metrics on their own, without the estimator that learned them, and the files
+that hold them.
+"""
 
 from .atomic import atomic_path
 from .files import MetricFileError, load_metric, save_metric

@@ -9,7 +9,9 @@ from pathlib import Path
 
 @contextmanager
 def atomic_path(path) -> Iterator[Path]:
-    """A temporary file beside ``path`` that takes its name when the block ends well, and vanishes when it does not."""
+    """A temporary file beside ``path`` that takes its name when the block ends well,
+    and vanishes when it does not.
+    """
     path = Path(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     os.close(handle)

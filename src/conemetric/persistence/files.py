@@ -1,8 +1,11 @@
-"""A learned metric in one file: safetensors with a checked JSON header; nothing in it is ever executed.
+"""A learned metric in one file: safetensors with a checked JSON header; nothing in it
+is ever executed.
 
-The file holds one affine map, x -> components x + offset, with scaler and PCA folded in, so that whoever loads it needs neither
-the estimator nor the preprocessing. The header says where it came from: method, parameters, certificate, feature names. A
-checksum over header and arrays turns every flipped bit into an error, and files appear under their name only once complete.
+The file holds one affine map, x -> components x + offset, with scaler and PCA folded
+in, so that whoever loads it needs neither the estimator nor the preprocessing. The
+header says where it came from: method, parameters, certificate, feature names. A
+checksum over header and arrays turns every flipped bit into an error, and files appear
+under their name only once complete.
 """
 
 import hashlib
@@ -20,7 +23,16 @@ from .learned import LearnedMetric, plain
 FORMAT = 1
 MAX_BYTES = 4 << 30  # of a file; 20,000 x 20,000 in float64 fits
 MAX_HEADER = 32 << 20
-KEYS = {"format", "method", "parameters", "certificate", "feature_names", "preprocessing", "shape", "notes"}
+KEYS = {
+    "format",
+    "method",
+    "parameters",
+    "certificate",
+    "feature_names",
+    "preprocessing",
+    "shape",
+    "notes",
+}
 
 
 class MetricFileError(ValueError):
@@ -53,14 +65,19 @@ def save_metric(path, estimator, *, feature_names=None, notes=None):
     >>> folder.cleanup()
     """
     metric = LearnedMetric.from_estimator(estimator, feature_names=feature_names, notes=notes)
-    arrays = {name: np.ascontiguousarray(getattr(metric, name), np.float64) for name in ("components", "offset")}
+    arrays = {
+        name: np.ascontiguousarray(getattr(metric, name), np.float64)
+        for name in ("components", "offset")
+    }
     certificate = metric.certificate
     header = json.dumps(
         {
             "format": FORMAT,
             "method": metric.method,
             "parameters": metric.parameters or {},
-            "certificate": None if certificate is None else {name: plain(value) for name, value in vars(certificate).items()},
+            "certificate": None
+            if certificate is None
+            else {name: plain(value) for name, value in vars(certificate).items()},
             "feature_names": metric.feature_names,
             "preprocessing": list(metric.preprocessing),
             "shape": list(metric.components.shape),
@@ -95,7 +112,9 @@ def load_metric(path):
     if not path.is_file():
         raise FileNotFoundError(f"There is no metric file at '{path}'.")
     if path.stat().st_size > MAX_BYTES:
-        raise MetricFileError(f"'{path}' has {path.stat().st_size:,} bytes; a metric file has at most {MAX_BYTES:,}.")
+        raise MetricFileError(
+            f"'{path}' has {path.stat().st_size:,} bytes; a metric file has at most {MAX_BYTES:,}."
+        )
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -110,14 +129,19 @@ def load_metric(path):
     except (json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:
         raise MetricFileError(f"'{path}' has a header that is not JSON: {error}.") from error
     if metadata.get("sha256") != _digest(metadata["conemetric"], arrays):
-        raise MetricFileError(f"'{path}' was changed after it was written: its checksum does not match.")
+        raise MetricFileError(
+            f"'{path}' was changed after it was written: its checksum does not match."
+        )
     _check_values(arrays, path)
     certificate = header["certificate"]
     return LearnedMetric(
         arrays["components"],
         arrays["offset"],
         certificate=None if certificate is None else _certificate(certificate, path),
-        **{name: header[name] for name in ("method", "parameters", "feature_names", "preprocessing", "notes")},
+        **{
+            name: header[name]
+            for name in ("method", "parameters", "feature_names", "preprocessing", "notes")
+        },
     )
 
 
@@ -136,7 +160,9 @@ def _header_text(metadata, path):
     if text is None:
         raise MetricFileError(f"'{path}' is a safetensors file, but not one that conemetric wrote.")
     if len(text) > MAX_HEADER:
-        raise MetricFileError(f"'{path}' has a header of {len(text):,} characters; at most {MAX_HEADER:,} are read.")
+        raise MetricFileError(
+            f"'{path}' has a header of {len(text):,} characters; at most {MAX_HEADER:,} are read."
+        )
     return text
 
 
@@ -157,24 +183,42 @@ def _check(header, shapes, path):
     require(isinstance(header, dict), "it is not an object")
     version = header.get("format")
     require(isinstance(version, int) and version >= 1, "no format number")
-    require(version <= FORMAT, f"format {version} is newer than the {FORMAT} this version reads; upgrade conemetric")
+    require(
+        version <= FORMAT,
+        f"format {version} is newer than the {FORMAT} this version reads; upgrade conemetric",
+    )
     require(set(header) == KEYS, f"the keys are {sorted(map(str, header))[:12]}")
     shape = header["shape"]
-    good = isinstance(shape, list) and len(shape) == 2 and all(isinstance(size, int) for size in shape)
+    good = (
+        isinstance(shape, list) and len(shape) == 2 and all(isinstance(size, int) for size in shape)
+    )
     require(good and 1 <= shape[0] <= shape[1], f"shape is {str(shape)[:80]}")
     require(
-        shapes == {"components": tuple(shape), "offset": (shape[0],)}, f"the arrays are {str(shapes)[:200]}, shape is {shape}"
+        shapes == {"components": tuple(shape), "offset": (shape[0],)},
+        f"the arrays are {str(shapes)[:200]}, shape is {shape}",
     )
     names = header["feature_names"]
     if names is not None:
-        require(isinstance(names, list) and all(isinstance(name, str) for name in names), "feature_names are not strings")
+        require(
+            isinstance(names, list) and all(isinstance(name, str) for name in names),
+            "feature_names are not strings",
+        )
         require(len(names) == shape[1], f"{len(names)} feature names for {shape[1]} features")
     steps = header["preprocessing"]
-    require(isinstance(steps, list) and all(isinstance(step, str) for step in steps), "preprocessing is not a list of strings")
-    require(isinstance(header["method"], str) and 0 < len(header["method"]) < 200, "method is not a name")
+    require(
+        isinstance(steps, list) and all(isinstance(step, str) for step in steps),
+        "preprocessing is not a list of strings",
+    )
+    require(
+        isinstance(header["method"], str) and 0 < len(header["method"]) < 200,
+        "method is not a name",
+    )
     for name in ("parameters", "notes"):
         require(isinstance(header[name], dict), f"{name} is not an object")
-    require(header["certificate"] is None or isinstance(header["certificate"], dict), "certificate is not an object")
+    require(
+        header["certificate"] is None or isinstance(header["certificate"], dict),
+        "certificate is not an object",
+    )
 
 
 def _check_values(arrays, path):
@@ -185,9 +229,14 @@ def _check_values(arrays, path):
 
 def _certificate(values, path):
     try:
-        fields = {name: float(values[name]) for name in ("primal", "dual", "gap", "relative_gap", "violation")}
+        fields = {
+            name: float(values[name])
+            for name in ("primal", "dual", "gap", "relative_gap", "violation")
+        }
         if len(values) != 6:
             raise KeyError("6 fields expected")
         return Certificate(**fields, status=Status(values["status"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise MetricFileError(f"'{path}' has a certificate that cannot be read: {error}.") from error
+        raise MetricFileError(
+            f"'{path}' has a certificate that cannot be read: {error}."
+        ) from error

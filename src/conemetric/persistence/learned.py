@@ -14,10 +14,12 @@ from ..solvers.base import Status
 
 
 class LearnedMetric(MahalanobisMetric):
-    """A metric on its own, as loaded from a file: an affine map whose output is compared by Euclidean distance.
+    """A metric on its own, as loaded from a file: an affine map whose output is
+    compared by Euclidean distance.
 
-    It is a fitted scikit-learn transformer: put it before a `KNeighborsClassifier` in a pipeline; ``fit`` and
-    `sklearn.base.clone` leave it as it is. Made by `load_metric` or `LearnedMetric.from_estimator`.
+    It is a fitted scikit-learn transformer: put it before a `KNeighborsClassifier` in a
+    pipeline; ``fit`` and `sklearn.base.clone` leave it as it is. Made by `load_metric`
+    or `LearnedMetric.from_estimator`.
 
     Parameters
     ----------
@@ -73,7 +75,8 @@ class LearnedMetric(MahalanobisMetric):
 
     @classmethod
     def from_estimator(cls, estimator, *, feature_names=None, notes=None):
-        """Fold a fitted estimator, or a pipeline of `StandardScaler`, `PCA` and an estimator, into one affine map.
+        """Fold a fitted estimator, or a pipeline of `StandardScaler`, `PCA` and an
+        estimator, into one affine map.
 
         Parameters
         ----------
@@ -88,11 +91,17 @@ class LearnedMetric(MahalanobisMetric):
         """
         if isinstance(estimator, cls):
             return estimator
-        steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+        steps = (
+            [step for _, step in estimator.steps]
+            if isinstance(estimator, Pipeline)
+            else [estimator]
+        )
         steps = [step for step in steps if step not in (None, "passthrough")]
         learned = steps[-1]
         if not isinstance(learned, MahalanobisMetric):
-            raise TypeError(f"The last step is {type(learned).__name__}, which is not a metric of conemetric.")
+            raise TypeError(
+                f"The last step is {type(learned).__name__}, which is not a metric of conemetric."
+            )
         if feature_names is None:
             feature_names = getattr(steps[0], "feature_names_in_", None)
         components, offset = _affine(steps[0])
@@ -103,7 +112,9 @@ class LearnedMetric(MahalanobisMetric):
             components,
             offset,
             method=type(learned).__name__,
-            parameters={name: plain(value) for name, value in learned.get_params(deep=False).items()},
+            parameters={
+                name: plain(value) for name, value in learned.get_params(deep=False).items()
+            },
             certificate=learned.certificate_,
             feature_names=None if feature_names is None else [str(name) for name in feature_names],
             preprocessing=[_in_words(step) for step in steps[:-1]],
@@ -112,9 +123,17 @@ class LearnedMetric(MahalanobisMetric):
 
     def _validate_X(self, X, reset=False, min_samples=1):
         names = getattr(X, "columns", None)
-        if self.feature_names is not None and names is not None and list(names) != list(self.feature_names):
+        if (
+            self.feature_names is not None
+            and names is not None
+            and list(names) != list(self.feature_names)
+        ):
             missing = [name for name in self.feature_names if name not in set(names)]
-            fault = f"has no column {missing[0]!r}" if missing else "has other columns, or the same in another order"
+            fault = (
+                f"has no column {missing[0]!r}"
+                if missing
+                else "has other columns, or the same in another order"
+            )
             raise ValueError(f"X {fault}; select metric.feature_names first.")
         return super()._validate_X(X if names is None else X.to_numpy(), reset, min_samples)
 
@@ -141,7 +160,10 @@ class LearnedMetric(MahalanobisMetric):
     def truncated(self, n_components):
         """The best approximation of this metric by one of ``n_components`` directions."""
         if not 1 <= n_components <= len(self.components):
-            raise ValueError(f"n_components={n_components}; this metric has 1 to {len(self.components)} directions.")
+            raise ValueError(
+                f"n_components={n_components}; this metric has 1 to {len(self.components)} "
+                "directions."
+            )
         kept = {"components": self.components[:n_components], "offset": self.offset[:n_components]}
         return LearnedMetric(**{**self.get_params(deep=False), **kept})
 
@@ -175,7 +197,8 @@ def _affine(step):
         A = to_numpy(step.components_).astype(np.float64)
         return A, np.zeros(len(A))
     raise TypeError(
-        f"{type(step).__name__} cannot be folded into a metric file; before a metric use StandardScaler or PCA, "
+        f"{type(step).__name__} cannot be folded into a metric file; before a metric use "
+        "StandardScaler or PCA, "
         "or transform the data first and save the metric alone."
     )
 

@@ -1,1 +1,3 @@
-"""The convex programs: primal, dual, the primal point that belongs to a dual one, and the certificate."""
+"""The convex programs: primal, dual, the primal point that belongs to a dual one, and
+the certificate.
+"""

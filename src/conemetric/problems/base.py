@@ -1,4 +1,6 @@
-"""What every convex program offers: bounds on its optimum, proven in float64; and the dual shared by the Frobenius family."""
+"""What every convex program offers: bounds on its optimum, proven in float64; and the
+dual shared by the Frobenius family.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,7 +12,9 @@ from ..arrays import float64
 
 
 class Bounds(NamedTuple):
-    """``dual <= optimum``, and a point of value ``primal`` that misses the constraints by ``violation`` (relative)."""
+    """``dual <= optimum``, and a point of value ``primal`` that misses the constraints
+    by ``violation`` (relative).
+    """
 
     primal: float
     dual: float
@@ -28,8 +32,10 @@ class Problem(ABC):
 class SpectralDual(ABC):
     """Maximise linear'u - sigma/2 ||[K(u)]_+||_F^2 over a box, with K(u) = K0 + sign A*(u).
 
-    The dual of every Frobenius-regularised program here, and of every proximal step. X(u) = sigma [K(u)]_+ is the primal point
-    that belongs to u and linear - sign A(X(u)) the gradient. Subclasses set the attributes and say what the primal objective is.
+    The dual of every Frobenius-regularised program here, and of every proximal step.
+    X(u) = sigma [K(u)]_+ is the primal point that belongs to u and linear - sign
+    A(X(u)) the gradient. Subclasses set the attributes and say what the primal
+    objective is.
     """
 
     operator: Any
@@ -39,7 +45,9 @@ class SpectralDual(ABC):
     sign = 1.0
     sigma = 1.0
     offset: Any = None  # K0, or None for zero
-    unit: Any = 1.0  # natural size of a multiplier, a number or one per constraint; the solver works in u / unit
+    # natural size of a multiplier, a number or one per constraint; the solver works in
+    # u / unit
+    unit: Any = 1.0
     constant = 0.0  # added to the dual value
 
     def start(self):
@@ -57,12 +65,16 @@ class SpectralDual(ABC):
         return self.sigma * float((float64(self.operator.adjoint(direction)) ** 2).sum())
 
     def refutation(self, point):
-        """Why the program has no feasible point, where the multipliers at ``point`` prove it; else None."""
+        """Why the program has no feasible point, where the multipliers at ``point``
+        prove it; else None.
+        """
         return None
 
     @abstractmethod
     def primal_value(self, margins, squared_norm, factor):
-        """(objective, relative violation) of X = L L' with L = ``factor``, A(X) = ``margins``, ||X||_F^2 = ``squared_norm``."""
+        """(objective, relative violation) of X = L L' with L = ``factor``, A(X) =
+        ``margins``, ||X||_F^2 = ``squared_norm``.
+        """
 
 
 class SpectralProgram(SpectralDual, Problem):
@@ -75,13 +87,17 @@ class SpectralProgram(SpectralDual, Problem):
     def certify(self, primal_point, dual_point):
         exact = self.in_float64()
         L, u = float64(primal_point), exact.project(float64(dual_point))
-        primal, violation = exact.primal_value(exact.operator.forward_factor(L), float(((L.T @ L) ** 2).sum()), L)
+        primal, violation = exact.primal_value(
+            exact.operator.forward_factor(L), float(((L.T @ L) ** 2).sum()), L
+        )
         return Bounds(primal, exact.evaluate(u).dual, violation)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The dual at one point: its value at once, the gradient and the primal point when first asked for."""
+    """The dual at one point: its value at once, the gradient and the primal point when
+    first asked for.
+    """
 
     problem: SpectralDual
     u: Any
@@ -98,7 +114,11 @@ class Evaluation:
     @cached_property
     def dual(self):
         p = self.problem
-        return p.constant + float((float64(p.linear * self.u)).sum()) - 0.5 * p.sigma * self.part.squared_norm
+        return (
+            p.constant
+            + float((float64(p.linear * self.u)).sum())
+            - 0.5 * p.sigma * self.part.squared_norm
+        )
 
     @cached_property
     def factor(self):

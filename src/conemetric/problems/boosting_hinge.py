@@ -1,11 +1,13 @@
-"""The BoostMetric program with the hinge loss (Shen et al. 2012, eqs. 7 and 10), written as a minimisation.
+"""The BoostMetric program with the hinge loss (Shen et al. 2012, eqs. 7 and 10),
+written as a minimisation.
 
     P(M) = -max_rho [ rho - v sum_r max(0, rho - A(M)_r) ],   M psd, Tr M = 1
     D(u) = -lambda_max(A*(u)),                                0 <= u <= v, sum u = 1
 
-The best rho for given margins is their order statistic number 1/v, so P(M) is minus the mean of the 1/v smallest margins. Any u
-of the dual set bounds the optimum, P(M) >= D(u). v m >= 1 is needed, or rho could grow without limit: v = 1/m is the mean margin,
-v >= 1 the smallest one.
+The best rho for given margins is their order statistic number 1/v, so P(M) is minus the
+mean of the 1/v smallest margins. Any u of the dual set bounds the optimum, P(M) >=
+D(u). v m >= 1 is needed, or rho could grow without limit: v = 1/m is the mean margin, v
+>= 1 the smallest one.
 """
 
 import numpy as np
@@ -30,7 +32,10 @@ class BoostingHinge(Problem):
     def __init__(self, operator, v):
         m = operator.n_constraints
         if v * m < 1:
-            raise ValueError(f"v={v:g} is below 1/m for m={m} triplets: the hinge program has no maximum; give v >= {1 / m:.3g}.")
+            raise ValueError(
+                f"v={v:g} is below 1/m for m={m} triplets: the hinge program has no maximum; give "
+                f"v >= {1 / m:.3g}."
+            )
         self.operator, self.v = operator, float(v)
 
     def start(self):
@@ -44,7 +49,8 @@ class BoostingHinge(Problem):
         return float(self.v * np.maximum(rho - margins, 0).sum() - rho)
 
     def restricted(self, H):
-        """The program over M = sum_j w_j z_j z_j', given the margins H[j] of each z_j z_j': a linear program, solved by HiGHS.
+        """The program over M = sum_j w_j z_j z_j', given the margins H[j] of each z_j
+        z_j': a linear program, solved by HiGHS.
 
         Returns
         -------
@@ -67,13 +73,23 @@ class BoostingHinge(Problem):
         return weights / weights.sum(), result.x[:m], -result.fun
 
     def feasible(self, u):
-        """``u`` moved into the dual set: clipped to [0, v], then scaled down or filled up to sum one."""
+        """``u`` moved into the dual set: clipped to [0, v], then scaled down or filled
+        up to sum one.
+        """
         u = self.operator.xp.clip(u, 0, self.v)
         missing = 1 - float(u.sum())
-        return u / (1 - missing) if missing < 0 else u + missing * (self.v - u) / float((self.v - u).sum() or 1.0)
+        return (
+            u / (1 - missing)
+            if missing < 0
+            else u + missing * (self.v - u) / float((self.v - u).sum() or 1.0)
+        )
 
     def certify(self, primal_point, dual_point):
         exact = BoostingHinge(self.operator.astype(self.operator.xp.float64), self.v)
         L = float64(primal_point)
-        leading, _ = spectral.leading_eigenpair(exact.operator.adjoint(exact.feasible(float64(dual_point))))
-        return Bounds(exact.value(exact.operator.forward_factor(L / float((L * L).sum()) ** 0.5)), -leading)
+        leading, _ = spectral.leading_eigenpair(
+            exact.operator.adjoint(exact.feasible(float64(dual_point)))
+        )
+        return Bounds(
+            exact.value(exact.operator.forward_factor(L / float((L * L).sum()) ** 0.5)), -leading
+        )

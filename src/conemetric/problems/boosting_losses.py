@@ -7,16 +7,19 @@
     logistic      loss = sum_r log(1 + exp(-rho_r))   u_r = 1 / (1 + exp(rho_r))
                   D(u) = -sum u log u + (1 - u) log(1 - u),    0 <= u <= 1
 
-v keeps the scale of the paper: the exponential program is one logarithm of a sum, the logistic one a sum over triplets, so that
-the same v regularises the logistic program about m times less. Where triplets can be satisfied with a margin above v per unit of
-trace the exponential program has no minimum, and boosting is stopped by its iteration count.
+v keeps the scale of the paper: the exponential program is one logarithm of a sum, the
+logistic one a sum over triplets, so that the same v regularises the logistic program
+about m times less. Where triplets can be satisfied with a margin above v per unit of
+trace the exponential program has no minimum, and boosting is stopped by its iteration
+count.
 
 At any M, with u = u(A(M)), tau = Tr M and lambda = lambda_max(A*(u)), convexity gives
 
     P(N) >= P(M) - [v tau - u'A(M)] - tau max(0, lambda - v)       for every psd N with Tr N <= tau,
 
-the Frank-Wolfe bound. `certify` returns it as the dual value, and max(0, lambda - v) / v, by which u misses the dual constraint,
-as the violation. For any N at all the bound is lower by at most (Tr N - tau) max(0, lambda - v); without violation it is global.
+the Frank-Wolfe bound. `certify` returns it as the dual value, and max(0, lambda - v) /
+v, by which u misses the dual constraint, as the violation. For any N at all the bound
+is lower by at most (Tr N - tau) max(0, lambda - v); without violation it is global.
 """
 
 from abc import abstractmethod
@@ -28,7 +31,8 @@ from .. import spectral
 from ..arrays import float64, like, to_numpy
 from .base import Bounds, Problem
 
-MARGIN_LIMIT = 1e4  # no weight may move a margin further: where a program has no minimum, steps end here
+# no weight may move a margin further: where a program has no minimum, steps end here
+MARGIN_LIMIT = 1e4
 
 
 class BoostingLoss(Problem):
@@ -46,31 +50,46 @@ class BoostingLoss(Problem):
 
     @abstractmethod
     def evaluate(self, margins):
-        """(loss, u, u'margins) at given margins, without overflow at any scale; loss and u'margins are floats."""
+        """(loss, u, u'margins) at given margins, without overflow at any scale; loss
+        and u'margins are floats.
+        """
 
     @abstractmethod
     def slope(self, margins, change, weight):
-        """First and second derivative of the loss at ``margins + t change`` with respect to t, at t = ``weight``."""
+        """First and second derivative of the loss at ``margins + t change`` with
+        respect to t, at t = ``weight``.
+        """
 
     def bounds(self, loss, captured, trace, leading):
-        """`Bounds` at a point with this loss, captured = u'A(M), trace = Tr M and leading = lambda_max(A*(u))."""
+        """`Bounds` at a point with this loss, captured = u'A(M), trace = Tr M and
+        leading = lambda_max(A*(u)).
+        """
         primal, excess = loss + self.v * trace, max(0.0, leading - self.v)
-        return Bounds(primal, primal - (self.v * trace - captured) - trace * excess, excess / self.v)
+        return Bounds(
+            primal, primal - (self.v * trace - captured) - trace * excess, excess / self.v
+        )
 
     def certify(self, primal_point, dual_point=None):
         """Bounds at M = L L' with L = ``primal_point``; the multipliers are recomputed from it."""
-        exact, L = type(self)(self.operator.astype(self.operator.xp.float64), self.v), float64(primal_point)
+        exact, L = (
+            type(self)(self.operator.astype(self.operator.xp.float64), self.v),
+            float64(primal_point),
+        )
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
         leading, _ = spectral.leading_eigenpair(exact.operator.adjoint(u))
         return self.bounds(loss, captured, float((L * L).sum()), leading)
 
     def restricted(self, H, weights, tol):
-        """Weights that minimise the program over M = sum_j w_j z_j z_j', w >= 0, given the margins H[j] of each z_j z_j'.
+        """Weights that minimise the program over M = sum_j w_j z_j z_j', w >= 0, given
+        the margins H[j] of each z_j z_j'.
 
-        L-BFGS-B from ``weights``, until no weight wants to move by a slope above ``tol``. Only the weights cross to the host.
+        L-BFGS-B from ``weights``, until no weight wants to move by a slope above
+        ``tol``. Only the weights cross to the host.
         """
         unit = to_numpy((H * H).mean(1)).astype(np.float64) ** -0.5
-        largest = MARGIN_LIMIT / (to_numpy(abs(H).max(1) if self.operator.xp is np else H.abs().amax(1)) * unit)
+        largest = MARGIN_LIMIT / (
+            to_numpy(abs(H).max(1) if self.operator.xp is np else H.abs().amax(1)) * unit
+        )
 
         start = np.minimum(weights / unit, largest)
         size = float(
@@ -85,7 +104,12 @@ class BoostingLoss(Problem):
         eps = float(self.operator.xp.finfo(H.dtype).eps)
         options = {"maxcor": 30, "ftol": eps, "gtol": tol * unit.min() / size, "maxiter": 100}
         bounds = optimize.Bounds(0.0, largest)
-        return optimize.minimize(program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options).x * unit
+        return (
+            optimize.minimize(
+                program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
+            ).x
+            * unit
+        )
 
 
 class ExponentialLoss(BoostingLoss):
@@ -97,7 +121,9 @@ class ExponentialLoss(BoostingLoss):
         u = xp.exp(-margins - shift)
         total = u.sum(dtype=xp.float64)
         u /= total
-        shift, total, captured = _floats(xp, float64(shift), total, (u * margins).sum(dtype=xp.float64))
+        shift, total, captured = _floats(
+            xp, float64(shift), total, (u * margins).sum(dtype=xp.float64)
+        )
         return shift + np.log(total), u, captured
 
     def slope(self, margins, change, weight):
@@ -117,13 +143,16 @@ class LogisticLoss(BoostingLoss):
         xp = self.operator.xp
         loss = xp.logaddexp(xp.zeros_like(margins), -margins)
         u = xp.exp(-margins - loss)
-        loss, captured = _floats(xp, loss.sum(dtype=xp.float64), (u * margins).sum(dtype=xp.float64))
+        loss, captured = _floats(
+            xp, loss.sum(dtype=xp.float64), (u * margins).sum(dtype=xp.float64)
+        )
         return loss, u, captured
 
     def slope(self, margins, change, weight):
         xp = self.operator.xp
         moved = margins + weight * change
-        u = 1 / (1 + xp.exp(xp.clip(moved, None, 80.0)))  # beyond 80 it is zero in any sum, and float32 would overflow
+        # beyond 80 it is zero in any sum, and float32 would overflow
+        u = 1 / (1 + xp.exp(xp.clip(moved, None, 80.0)))
         weighted = u * change
         first, second = _floats(xp, weighted.sum(), ((1 - u) * weighted) @ change)
         return -first, second

@@ -3,9 +3,11 @@
     primal   max over M psd, <X_S, M> <= 1, of min_r <X_r, M>             X_r = d_r d_r' over the dissimilar pairs
     dual     min over u in the simplex of lambda_max(R^-1 (sum_r u_r X_r) R^-T)        R R' = X_S (+ ridge)
 
-With S = R'MR it is the eigenvalue program with c = inf, w = 1, b = 1 over the whitened points: a matrix S of trace t whose
-smallest margin is a has value a / t here. A maximisation, so both bounds change sign: primal = -min_r <X_r, M> and
-dual = -lambda_max. Where a dissimilar pair has distance zero the optimum is 0, every M is optimal, and the bounds are 0.
+With S = R'MR it is the eigenvalue program with c = inf, w = 1, b = 1 over the whitened
+points: a matrix S of trace t whose smallest margin is a has value a / t here. A
+maximisation, so both bounds change sign: primal = -min_r <X_r, M> and dual =
+-lambda_max. Where a dissimilar pair has distance zero the optimum is 0, every M is
+optimal, and the bounds are 0.
 """
 
 import math
@@ -31,7 +33,9 @@ class DMLEigProgram(EigenvalueProgram):
 
     @cached_property
     def unit(self):
-        """1 / length: the shorter a pair, the larger its multiplier (halfway to rows of unit norm, the best by measurement)."""
+        """1 / length: the shorter a pair, the larger its multiplier (halfway to rows of
+        unit norm, the best by measurement).
+        """
         return self.operator.combine(self.operator.pair_lengths) ** -0.5
 
     def bounds(self, L, u):

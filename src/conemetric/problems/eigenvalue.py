@@ -1,16 +1,19 @@
-"""Eigenvalue programs (Ying & Li 2012): a trace, plus a hinge loss on the constraints of one operator.
+"""Eigenvalue programs (Ying & Li 2012): a trace, plus a hinge loss on the constraints
+of one operator.
 
     P(S) = w Tr S + c sum_r max(0, b_r - A(S)_r),   S psd           (c = inf: A(S) >= b is enforced)
     D(u) = b'u,                                     0 <= u <= c,  A*(u) <= w I
     any u >= 0, times min(c / max u, w / lambda_max(A*(u))), is dual feasible
 
-For b = 1 this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi = 1" (Lemma 2): a point of value delta
-there, divided by delta, is a point of value 1/delta here, and the paper's bound max(max u / c, lambda_max(A*(u)) / w) over
-the simplex is one over the bound above. The proximal subproblem
+For b = 1 this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi = 1"
+(Lemma 2): a point of value delta there, divided by delta, is a point of value 1/delta
+here, and the paper's bound max(max u / c, lambda_max(A*(u)) / w) over the simplex is
+one over the bound above. The proximal subproblem
 
     min P(S) + ||S - S_k||_F^2 / (2 sigma)
 
-has a dual in the form of `SpectralDual`, with K(u) = S_k / sigma - w I + A*(u): a box and a smooth objective.
+has a dual in the form of `SpectralDual`, with K(u) = S_k / sigma - w I + A*(u): a box
+and a smooth objective.
 """
 
 import math
@@ -25,8 +28,9 @@ from .base import Bounds, Problem, SpectralDual
 def whiten(X, similar_pairs, ridge):
     """X in coordinates where the scatter of the similar pairs is the identity, in float64.
 
-    The scatter is X_S = sum of d d' over the pairs, plus ``ridge`` times the diagonal that as many pairs of random rows would
-    give it: a ridge relative to the spectrum that does not depend on the units of any feature.
+    The scatter is X_S = sum of d d' over the pairs, plus ``ridge`` times the diagonal
+    that as many pairs of random rows would give it: a ridge relative to the spectrum
+    that does not depend on the units of any feature.
 
     Returns
     -------
@@ -76,7 +80,9 @@ class EigenvalueProgram(Problem):
     # ---- the program
 
     def objective(self, L, margins):
-        """P(L L'), given A(L L'); where constraints are enforced, of the multiple of L L' that just meets them."""
+        """P(L L'), given A(L L'); where constraints are enforced, of the multiple of L
+        L' that just meets them.
+        """
         trace = self.trace_weight * float((float64(L) ** 2).sum())
         if self.hard:
             least = float(margins.min())
@@ -89,7 +95,10 @@ class EigenvalueProgram(Problem):
         u = self.operator.xp.clip(u, 0, None)
         u = u if float(u.max()) > 0 else u + 1
         largest = spectral.largest_eigenvalue(self.operator.adjoint(u))
-        scale = min(self.loss_weight / float(u.max()), self.trace_weight / largest if largest > 0 else math.inf)
+        scale = min(
+            self.loss_weight / float(u.max()),
+            self.trace_weight / largest if largest > 0 else math.inf,
+        )
         return scale * float(float64(self.target * u).sum())
 
     def bounds(self, L, u):
@@ -104,15 +113,22 @@ class EigenvalueProgram(Problem):
     def _on(cls, operator, other):
         """The program ``other`` over another operator."""
         program = cls.__new__(cls)
-        EigenvalueProgram.__init__(program, operator, other.trace_weight, other.loss_weight, target=float64(other.target))
+        EigenvalueProgram.__init__(
+            program, operator, other.trace_weight, other.loss_weight, target=float64(other.target)
+        )
         return program
 
     # ---- for the proximal-point method
 
     def start(self):
-        """Feasible multipliers; the zero matrix, as its factor; and a first sigma in the units of the program."""
+        """Feasible multipliers; the zero matrix, as its factor; and a first sigma in
+        the units of the program.
+        """
         largest = spectral.largest_eigenvalue(self.operator.adjoint(self.unit))
-        scale = min(self.loss_weight / float(self.unit.max()), self.trace_weight / largest if largest > 0 else math.inf)
+        scale = min(
+            self.loss_weight / float(self.unit.max()),
+            self.trace_weight / largest if largest > 0 else math.inf,
+        )
         u = scale * self.unit
         return u, zeros((self.operator.n_features, 0), u), float(u.sum()) / self.trace_weight**2
 
@@ -122,29 +138,41 @@ class EigenvalueProgram(Problem):
         return self.operator.empty_constraint_vector() + 1
 
     def proximal(self, center, sigma):
-        """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), S_k = L_k L_k' with L_k = ``center``."""
+        """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), S_k = L_k L_k' with L_k =
+        ``center``.
+        """
         return ProximalDual(self, center, sigma)
 
     def offset(self, center, sigma):
         """S_k / sigma - w I."""
-        identity = self.operator.xp.eye(self.operator.n_features, dtype=center.dtype, device=center.device)
+        identity = self.operator.xp.eye(
+            self.operator.n_features, dtype=center.dtype, device=center.device
+        )
         return center @ center.T / sigma - self.trace_weight * identity
 
     # ---- for the Frank-Wolfe method
 
     def game_bounds(self, value, bound):
-        """Bounds from the max-min game: a point of value ``value``, and an upper bound on the game."""
+        """Bounds from the max-min game: a point of value ``value``, and an upper bound
+        on the game.
+        """
         return (1 / value if value > 0 else math.inf), 1 / bound
 
 
 class ProximalDual(SpectralDual):
-    """Dual of one proximal step of an `EigenvalueProgram`, which certifies it; its primal objective is that of the step."""
+    """Dual of one proximal step of an `EigenvalueProgram`, which certifies it; its
+    primal objective is that of the step.
+    """
 
     lower = 0.0
 
     def __init__(self, program, center, sigma):
         self.program, self.center, self.sigma = program, center, sigma
-        self.operator, self.upper, self.linear = program.operator, program.loss_weight, program.target
+        self.operator, self.upper, self.linear = (
+            program.operator,
+            program.loss_weight,
+            program.target,
+        )
         self.unit, self.offset = program.unit, program.offset(center, sigma)
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
@@ -154,5 +182,7 @@ class ProximalDual(SpectralDual):
             least = float(margins.min())
             scale = 1 / least if least > 0 else math.inf
         overlap = float((float64(self.center.T @ factor) ** 2).sum())
-        distance = self.constant + (scale**2 * squared_norm - 2 * scale * overlap) / (2 * self.sigma)
+        distance = self.constant + (scale**2 * squared_norm - 2 * scale * overlap) / (
+            2 * self.sigma
+        )
         return self.program.objective(factor, margins) + distance, 0.0

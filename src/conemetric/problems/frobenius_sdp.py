@@ -4,8 +4,9 @@
     D(u) = -b'u - sigma/2 ||(C + A*(u))_-||_F^2,   u_I >= 0, u_E free
     X(u) = -sigma (C + A*(u))_-        grad D(u) = A(X(u)) - b
 
-In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the limit, so a certificate has a
-violation: max_i residual_i / max_i |b_i|, the residual one-sided for inequalities.
+In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the
+limit, so a certificate has a violation: max_i residual_i / max_i |b_i|, the residual
+one-sided for inequalities.
 """
 
 from functools import cached_property
@@ -50,9 +51,11 @@ class FrobeniusSDP(SpectralProgram):
         return linear + squared_norm / (2 * self.sigma), float(residual.max()) / self.size
 
     def refutation(self, point):
-        """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every feasible X, so Tr X >= -b'u / e.
+        """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for
+        every feasible X, so Tr X >= -b'u / e.
 
-        Reported once that bound is `OUT_OF_REACH` times the natural size of X; e follows from A*(u) = -C - K(u).
+        Reported once that bound is `OUT_OF_REACH` times the natural size of X; e
+        follows from A*(u) = -C - K(u).
         """
         forced = -float(float64(self.b * point.u).sum())
         slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
@@ -70,7 +73,9 @@ class FrobeniusSDP(SpectralProgram):
     def _size_of_X(self):
         """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
-        return self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else float("inf")
+        return (
+            self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else float("inf")
+        )
 
     def in_float64(self):
         operator = self.operator.astype(self.operator.xp.float64)

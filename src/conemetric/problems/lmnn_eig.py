@@ -3,7 +3,8 @@
     primal   min over M psd of (1 - gamma) sum_r max(0, 1 - <C_r, M>) + gamma <X_S, M>      C_r = d_ik d_ik' - d_ij d_ij'
     dual     max 1'u,  0 <= u <= 1 - gamma,  sum_r u_r C_r <= gamma X_S
 
-With X_S (+ ridge) = R R' and S = R'MR it is the eigenvalue program with c = 1 - gamma, w = gamma, b = 1 over the whitened points.
+With X_S (+ ridge) = R R' and S = R'MR it is the eigenvalue program with c = 1 - gamma,
+w = gamma, b = 1 over the whitened points.
 """
 
 from .eigenvalue import EigenvalueProgram

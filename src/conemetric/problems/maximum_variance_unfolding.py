@@ -1,15 +1,18 @@
-"""Maximum variance unfolding, Frobenius-regularised (Shen et al. 2014, section III) or exact (Weinberger & Saul 2005).
+"""Maximum variance unfolding, Frobenius-regularised (Shen et al. 2014, section III) or
+exact (Weinberger & Saul 2005).
 
     P(K) = -Tr K + ||K||_F^2 / (2 sigma)   s.t.  A(K) = b  (or <= b),  K 1 = 0,  K psd;   A(K)_e = K_aa + K_bb - 2 K_ab
     D(u) = -b'u - sigma/2 ||[I - A*(u)]_+||_F^2,     u free (or u >= 0),    A*(u) = Lap(u)
     K(u) = sigma [I - A*(u)]_+        grad D(u) = A(K(u)) - b
     sigma = inf:   D(u) = -b'u / lambda,   lambda = smallest eigenvalue of Lap(u): u / lambda is dual feasible
 
-all on the subspace orthogonal to the constant vector, which replaces the constraint K 1 = 0. The signs are those of a
-minimisation: the variance reached is -P, and -D is a proven upper bound on what can be reached. K meets its distances only in
-the limit, so a certificate has a violation: max_e residual_e / max_e b_e, one-sided for <=.
+all on the subspace orthogonal to the constant vector, which replaces the constraint K 1
+= 0. The signs are those of a minimisation: the variance reached is -P, and -D is a
+proven upper bound on what can be reached. K meets its distances only in the limit, so a
+certificate has a violation: max_e residual_e / max_e b_e, one-sided for <=.
 
-With equalities and neighbourhoods that contain rigid cliques no kernel of full rank is feasible, and D is approached only as
+With equalities and neighbourhoods that contain rigid cliques no kernel of full rank is
+feasible, and D is approached only as
 |u| grows; with <= (the paper's form) D is attained.
 """
 
@@ -50,7 +53,9 @@ class VarianceUnfolding(SpectralProgram):
         self.size = float(self.b.max()) or 1.0
 
     def cost_product(self, Y):
-        """C Y, where C is -I on the centred subspace and +1 on the constant vector, so that Y stays centred."""
+        """C Y, where C is -I on the centred subspace and +1 on the constant vector, so
+        that Y stays centred.
+        """
         return 2 * Y.mean(0) - Y if self.operator.ignores_constants else -Y
 
     @cached_property
@@ -60,17 +65,30 @@ class VarianceUnfolding(SpectralProgram):
         return identity - 2.0 / n if self.operator.ignores_constants else identity
 
     def start_factor(self, rank=8):
-        """The smoothest functions on the graph (the first eigenvectors of A*(1)), scaled to distances of the right size."""
+        """The smoothest functions on the graph (the first eigenvectors of A*(1)),
+        scaled to distances of the right size.
+        """
         ones = self.b * 0 + 1
-        Y = self.leading_eigenpairs(ones, min(rank, self.operator.n_features - self.operator.ignores_constants))[1]
+        Y = self.leading_eigenpairs(
+            ones, min(rank, self.operator.n_features - self.operator.ignores_constants)
+        )[1]
         return Y * ((self.b.mean() or 1.0) / self.operator.forward_factor(Y).mean()) ** 0.5
 
     def leading_eigenpairs(self, u, k):
-        """The k largest eigenvalues of K(u) and their eigenvectors, on the host by products with the sparse A*(u)."""
+        """The k largest eigenvalues of K(u) and their eigenvectors, on the host by
+        products with the sparse A*(u).
+        """
         n = self.operator.n_features
-        if self.operator.xp is np and self.operator.ignores_constants and n > spectral.PARTIAL_FROM and k <= n // 10:
+        if (
+            self.operator.xp is np
+            and self.operator.ignores_constants
+            and n > spectral.PARTIAL_FROM
+            and k <= n // 10
+        ):
             laplacian = self.operator.sparse_adjoint(u)
-            K = LinearOperator((n, n), lambda y: y - 2 * y.mean() - laplacian @ y, dtype=self.b.dtype)
+            K = LinearOperator(
+                (n, n), lambda y: y - 2 * y.mean() - laplacian @ y, dtype=self.b.dtype
+            )
             try:
                 return spectral.leading_eigenpairs(K, k, tol=1e-6)
             except ArpackNoConvergence:
@@ -98,7 +116,9 @@ class VarianceUnfolding(SpectralProgram):
         exact = self.in_float64()
         Y, u = float64(primal_point), exact.project(float64(dual_point))
         Y = Y - Y.mean(0) if self.operator.ignores_constants else Y
-        primal, violation = exact.primal_value(exact.operator.forward_factor(Y), float(((Y.T @ Y) ** 2).sum()), Y)
+        primal, violation = exact.primal_value(
+            exact.operator.forward_factor(Y), float(((Y.T @ Y) ** 2).sum()), Y
+        )
         values = self.operator.xp.linalg.eigvalsh(exact.offset - exact.operator.adjoint(u))
         positive = float((values[values > 0] ** 2).sum())
         return Bounds(primal, exact.dual_value(u, positive, float(values.max())), violation)
@@ -112,7 +132,8 @@ class VarianceUnfolding(SpectralProgram):
 
 
 class UnfoldingEvaluation(Evaluation):
-    """As `Evaluation`; with a ``rank_guess`` and n large, of the positive eigenpairs of K(u) only so many and a few more.
+    """As `Evaluation`; with a ``rank_guess`` and n large, of the positive eigenpairs of
+    K(u) only so many and a few more.
 
     Where that is not all of them, the dual value is reported as unknown, -inf.
     """
@@ -137,4 +158,6 @@ class UnfoldingEvaluation(Evaluation):
         part, complete = self._decomposition
         if not complete:
             return -np.inf
-        return self.problem.dual_value(self.u, part.squared_norm, float(part.values[0]) if part.rank else 0.0)
+        return self.problem.dual_value(
+            self.u, part.squared_norm, float(part.values[0]) if part.rank else 0.0
+        )

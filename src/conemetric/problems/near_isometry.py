@@ -4,11 +4,13 @@
     D(y) = lower'y_+ - upper'y_-    s.t.  A*(y) <= I (as matrices),   y_+ and y_- the positive and negative part of y
     P - D = <P, I - A*(y)> + y_+'(A(P) - lower) + y_-'(upper - A(P)) >= 0
 
-Plain: the bounds are 1 -+ delta on all secants. With classes: secants between points alike are bounded above only, the others
-below only (so y <= 0 and y >= 0 there). P = I meets every bound, so the program is never infeasible.
+Plain: the bounds are 1 -+ delta on all secants. With classes: secants between points
+alike are bounded above only, the others below only (so y <= 0 and y >= 0 there). P = I
+meets every bound, so the program is never infeasible.
 
-A y that misses A*(y) <= I is divided by the largest eigenvalue of A*(y), which makes it feasible: any y gives a bound. The
-violation is the largest distance of v'Pv outside its bounds, in units of delta.
+A y that misses A*(y) <= I is divided by the largest eigenvalue of A*(y), which makes it
+feasible: any y gives a bound. The violation is the largest distance of v'Pv outside its
+bounds, in units of delta.
 """
 
 from functools import cached_property
@@ -38,10 +40,14 @@ class NearIsometry(Problem):
     def project(self, y):
         """The nearest y with no multiplier on a bound that does not exist."""
         xp = self.operator.xp
-        return xp.clip(y, xp.where(self.has_upper, -xp.inf, 0.0), xp.where(self.has_lower, xp.inf, 0.0))
+        return xp.clip(
+            y, xp.where(self.has_upper, -xp.inf, 0.0), xp.where(self.has_lower, xp.inf, 0.0)
+        )
 
     def excess(self, values):
-        """Largest distance of A(P) = ``values`` outside the bounds in units of delta, at least 0; a 0-d array."""
+        """Largest distance of A(P) = ``values`` outside the bounds in units of delta,
+        at least 0; a 0-d array.
+        """
         return self.operator.xp.clip(-self.slack(values).min(), 0, None) / self.delta
 
     def slack(self, values):
@@ -49,7 +55,9 @@ class NearIsometry(Problem):
         return self.operator.xp.minimum(values - self.lower, self.upper - values)
 
     def within(self, basis):
-        """The program over P = basis M basis', as one over M; ``basis`` has orthonormal columns, so Tr P = Tr M."""
+        """The program over P = basis M basis', as one over M; ``basis`` has orthonormal
+        columns, so Tr P = Tr M.
+        """
         return NearIsometry(self.operator.within(basis), self.lower, self.upper, self.delta)
 
     @cached_property
@@ -58,7 +66,9 @@ class NearIsometry(Problem):
         return NearIsometry(operator, float64(self.lower), float64(self.upper), self.delta)
 
     def bound(self, y):
-        """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 where that is negative."""
+        """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 where
+        that is negative.
+        """
         xp = self.operator.xp
         y = self.project(y)
         value = xp.where(y > 0, self.lower, xp.where(y < 0, self.upper, 0.0)) @ y
@@ -72,7 +82,9 @@ class NearIsometry(Problem):
 
 
 class Multipliers(NamedTuple):
-    """A dual point of `SecantIsometry`: the secants with a multiplier, by key, and the multipliers; all others are 0."""
+    """A dual point of `SecantIsometry`: the secants with a multiplier, by key, and the
+    multipliers; all others are 0.
+    """
 
     keys: object
     values: object
@@ -98,7 +110,8 @@ class SecantIsometry(Problem):
         self.secants, self.delta = secants, float(delta)
 
     def restrict(self, keys, dtype=None, margin=0.0):
-        """The program over these secants alone, its bounds tighter by ``margin`` * delta on either side.
+        """The program over these secants alone, its bounds tighter by ``margin`` *
+        delta on either side.
 
         Without a margin its optimum is a lower bound on the whole program's.
         """

@@ -1,17 +1,20 @@
-"""The relative-comparison program of Schultz & Joachims (2004), as in FastQP (Nguyen, Morell & De Baets 2015, 2.3 and 3.8).
+"""The relative-comparison program of Schultz & Joachims (2004), as in FastQP (Nguyen,
+Morell & De Baets 2015, 2.3 and 3.8).
 
     P(w)      = 1/2 w'Lw + C sum_i max(0, 1 - z_i'w),        w >= 0
     D(lam, t) = 1'lam - 1/2 (Z'lam + t)' L^-1 (Z'lam + t),   0 <= lam <= C, t >= 0
     w(lam, t) = L^-1 (Z'lam + t)
 
-with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet (i, j, k), and the metric M = A diag(w) A'.
+with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet (i, j,
+k), and the metric M = A diag(w) A'.
 
 L is never inverted. With y = L^-1 (Z'lam + t) in place of t the dual reads
 
     D(lam, y) = 1'lam - 1/2 y'Ly,                            0 <= lam <= C, Ly >= Z'lam
 
-which also holds for a singular L. No entry of L is negative, so any y becomes feasible by adding max(0, Z'lam - Ly) / diag(L) to
-it. For all w >= 0 and all such (lam, y), P(w) >= D(lam, y), and both are the optimum at the solution, where y = w.
+which also holds for a singular L. No entry of L is negative, so any y becomes feasible
+by adding max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, y), P(w)
+>= D(lam, y), and both are the optimum at the solution, where y = w.
 """
 
 import numpy as np
@@ -34,7 +37,8 @@ class RelativeComparison(Problem):
     gram : array (p, p), default=None
         A'A; None for the identity.
     memory : int, default=2**30
-        Bytes that Z may take. A larger Z is not stored; its rows are computed again in blocks whenever they are read.
+        Bytes that Z may take. A larger Z is not stored; its rows are computed again in
+        blocks whenever they are read.
 
     Examples
     --------
@@ -54,21 +58,36 @@ class RelativeComparison(Problem):
         self.diagonal = np.diag(self.L).copy()
         self.is_diagonal = np.count_nonzero(self.L) == np.count_nonzero(self.diagonal)
         # a zero on the diagonal is a zero column of A: that weight changes nothing, and stays zero
-        self.inverse_diagonal = np.divide(1.0, self.diagonal, out=np.zeros(p), where=self.diagonal > 0)
+        self.inverse_diagonal = np.divide(
+            1.0, self.diagonal, out=np.zeros(p), where=self.diagonal > 0
+        )
         step = min(m, max(1, BLOCK // p))
         self.slices = [slice(start, min(start + step, m)) for start in range(0, m, step)]
         stored = m * p * self.L.itemsize <= memory
         Z, buffer = np.empty((m if stored else 0, p)), np.empty((step, p))
-        self.rows = (Z, buffer, operator.X, operator.a, operator.b, operator.row_start, operator.pair, operator.weight)
+        self.rows = (
+            Z,
+            buffer,
+            operator.X,
+            operator.a,
+            operator.b,
+            operator.row_start,
+            operator.pair,
+            operator.weight,
+        )
         if stored:
             self._fill(slice(0, m), Z)
 
     def _fill(self, rows, out):
         n = rows.stop - rows.start
-        kernels.threaded(kernels.comparison_rows, n, 8 * n * out.shape[1], rows.start, *self.rows[2:], out)
+        kernels.threaded(
+            kernels.comparison_rows, n, 8 * n * out.shape[1], rows.start, *self.rows[2:], out
+        )
 
     def block(self, rows):
-        """The rows of Z in one of ``slices``; a block that is not stored is valid until the next is asked for."""
+        """The rows of Z in one of ``slices``; a block that is not stored is valid until
+        the next is asked for.
+        """
         Z, buffer = self.rows[:2]
         if len(Z) > 0:
             return Z[rows]
@@ -89,7 +108,9 @@ class RelativeComparison(Problem):
         return out
 
     def cover(self, y, combined):
-        """The least raise of y along the coordinates, each on its own, that makes Ly >= Z'lam = ``combined``."""
+        """The least raise of y along the coordinates, each on its own, that makes Ly >=
+        Z'lam = ``combined``.
+        """
         return y + np.maximum(combined - self.L @ y, 0.0) * self.inverse_diagonal
 
     def primal_value(self, w, loss):

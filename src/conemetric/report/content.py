@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from ..constraints import triplets_from_labels
 from ..evaluation.verification import distance_score
-from ..study.supervision import sample_by_class
+from ..workflow.supervision import sample_by_class
 
 SHOWN = 600  # rows drawn in the two-dimensional views
 JUDGED = 2000  # rows the suggested dimension is judged on
@@ -37,7 +37,9 @@ def views(study, seed=0) -> Views:
         rows = np.sort(rng.permutation(used)[:SHOWN])
         groups = np.full(len(rows), "rows")
     spaces = task.X[rows], study.estimator.transform(task.X[rows])
-    coordinates = {"Neighbour map": tuple(_neighbour_map(Z, seed) for Z in spaces)} if len(rows) >= 20 else {}
+    coordinates = (
+        {"Neighbour map": tuple(_neighbour_map(Z, seed) for Z in spaces)} if len(rows) >= 20 else {}
+    )
     coordinates["Principal axes"] = tuple(_principal_axes(Z) for Z in spaces)
     return Views(rows, coordinates, groups)
 
@@ -49,14 +51,20 @@ def _principal_axes(Z):
 
 def _neighbour_map(Z, seed):
     Z = np.asarray(Z, np.float64) / (np.std(Z) or 1.0)
-    Z = Z if Z.shape[1] > 1 else np.column_stack([Z, np.zeros(len(Z))])  # the map begins from two principal axes
-    Z = Z + 1e-9 * np.random.default_rng(seed).standard_normal(Z.shape)  # equal rows upset the search for a bandwidth
-    return TSNE(2, perplexity=min(30, len(Z) // 4), max_iter=500, random_state=seed, init="pca").fit_transform(Z)
+    # the map begins from two principal axes
+    Z = Z if Z.shape[1] > 1 else np.column_stack([Z, np.zeros(len(Z))])
+    # equal rows upset the search for a bandwidth
+    Z = Z + 1e-9 * np.random.default_rng(seed).standard_normal(Z.shape)
+    return TSNE(
+        2, perplexity=min(30, len(Z) // 4), max_iter=500, random_state=seed, init="pca"
+    ).fit_transform(Z)
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """Counts, true class by predicted class, before and after; only the classes with most mistakes when there are many."""
+    """Counts, true class by predicted class, before and after; only the classes with
+    most mistakes when there are many.
+    """
 
     names: list[str]
     before: np.ndarray
@@ -82,7 +90,8 @@ def confusion(study) -> Confusion:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Eigenvalues of the learned metric, and the validation error with only the first so many directions.
+    """Eigenvalues of the learned metric, and the validation error with only the first
+    so many directions.
 
     ``suggested`` is the fewest whose error is within one standard error of the best.
     """
@@ -97,16 +106,28 @@ def dimensions(study) -> Dimensions:
     components = study.estimator.components_
     eigenvalues = (components**2).sum(axis=1)
     task = study.task
-    tried = np.unique(np.append(np.round(2 ** np.arange(0, np.log2(len(components)) + 0.5, 0.5)), len(components)).astype(int))
+    tried = np.unique(
+        np.append(
+            np.round(2 ** np.arange(0, np.log2(len(components)) + 0.5, 0.5)), len(components)
+        ).astype(int)
+    )
     tried = tried[tried <= len(components)]
     trial = task.validation(JUDGED, np.random.default_rng(study.options.seed))
     if task.kind == "labels":
-        Z = study.estimator.transform(task.X[trial.train]), study.estimator.transform(task.X[trial.test])
+        Z = (
+            study.estimator.transform(task.X[trial.train]),
+            study.estimator.transform(task.X[trial.test]),
+        )
         k = min(study.options.n_neighbors, len(trial.train))
-        fits = (KNeighborsClassifier(k).fit(Z[0][:, :d], task.y[trial.train]).predict(Z[1][:, :d]) for d in tried)
+        fits = (
+            KNeighborsClassifier(k).fit(Z[0][:, :d], task.y[trial.train]).predict(Z[1][:, :d])
+            for d in tried
+        )
         errors = np.array([np.mean(predicted != task.y[trial.test]) for predicted in fits])
     else:
-        errors = np.array([trial.judge(_Leading(study.estimator, d), study.options).rate for d in tried])
+        errors = np.array(
+            [trial.judge(_Leading(study.estimator, d), study.options).rate for d in tried]
+        )
     best = errors.min()
     slack = np.sqrt(max(best * (1 - best), 1 / trial.n_test) / trial.n_test)
     return Dimensions(eigenvalues, tried, errors, int(tried[np.argmax(errors <= best + slack)]))
@@ -123,20 +144,25 @@ class _Leading:
 
 
 def feature_shares(study):
-    """Share of each original column in the mean squared learned distance: M_jj times the variance of the column."""
+    """Share of each original column in the mean squared learned distance: M_jj times
+    the variance of the column.
+    """
     components = study.estimator.components_
     if study.options.n_pca is None:
         variance = study.task.training_rows().var(axis=0)
     else:  # back through the principal axes; what they left out counts as noise, evenly spread
         pca = study.prepare[-1]
         components = components @ pca.components_
-        variance = (pca.components_**2 * pca.explained_variance_[:, None]).sum(axis=0) + pca.noise_variance_
+        variance = (pca.components_**2 * pca.explained_variance_[:, None]).sum(
+            axis=0
+        ) + pca.noise_variance_
     weight = np.asarray((components**2).sum(axis=0) * variance, float)
     return weight / weight.sum() if weight.sum() > 0 else weight
 
 
 def margins(study, seed=0):
-    """log2 of (distance to the one that should be far) / (to the one that should be near), held out, before and after.
+    """log2 of (distance to the one that should be far) / (to the one that should be
+    near), held out, before and after.
 
     None for pairs, where no third row is at hand.
     """
@@ -144,7 +170,9 @@ def margins(study, seed=0):
     if task.kind == "pairs":
         return None
     if task.kind == "labels":
-        rows = task.test[sample_by_class(task.y[task.test], min(1500, task.n_test), np.random.default_rng(seed))]
+        rows = task.test[
+            sample_by_class(task.y[task.test], min(1500, task.n_test), np.random.default_rng(seed))
+        ]
         X, codes = np.ascontiguousarray(task.X[rows]), np.searchsorted(task.classes, task.y[rows])
         triplets = triplets_from_labels(X, codes)
     else:
@@ -156,24 +184,35 @@ def margins(study, seed=0):
 
 def _log_ratio(metric, X, triplets):
     tiny = np.finfo(np.float32).tiny
-    near, far = (np.log2(np.maximum(-distance_score(metric, X, triplets[:, [0, other]]), tiny)) for other in (1, 2))
+    near, far = (
+        np.log2(np.maximum(-distance_score(metric, X, triplets[:, [0, other]]), tiny))
+        for other in (1, 2)
+    )
     return np.clip(far - near, -3, 3)
 
 
 def distances(study):
-    """Held-out pairs: (distances before, distances after, same), each divided by its threshold; None for other tasks."""
+    """Held-out pairs: (distances before, distances after, same), each divided by its
+    threshold; None for other tasks.
+    """
     task = study.task
     if task.kind != "pairs":
         return None
     scaled = []
     for judgement in (study.before, study.after):
         distance, threshold = judgement.detail["distance"], judgement.detail["threshold"]
-        scaled.append(distance / (threshold if 0 < threshold < np.inf else np.median(distance) or 1.0))
+        scaled.append(
+            distance / (threshold if 0 < threshold < np.inf else np.median(distance) or 1.0)
+        )
     return (*scaled, task.similar[task.test])
 
 
 def history(study) -> dict[str, Any]:
     """Iteration, primal, dual and relative gap of the solve, as far as the estimator kept them."""
     record = getattr(study.estimator, "history_", None) or {}
-    kept = {name: np.asarray(record[name], float) for name in ("primal", "dual", "relative_gap") if name in record}
+    kept = {
+        name: np.asarray(record[name], float)
+        for name in ("primal", "dual", "relative_gap")
+        if name in record
+    }
     return kept if len(kept) == 3 else {}

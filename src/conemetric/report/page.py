@@ -1,4 +1,6 @@
-"""The page itself: template, style and script are files beside this one; the data go in as JSON, so no name can break out."""
+"""The page itself: template, style and script are files beside this one; the data go in
+as JSON, so no name can break out.
+"""
 
 import base64
 import html
@@ -11,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from .. import __version__, plotting
 from ..persistence import atomic_path
-from ..study.supervision import p_value
+from ..workflow.supervision import p_value
 from . import content, figures
 
 TILES_PER_LINE = 30  # thumbnails in a line of the sheet
@@ -36,8 +38,8 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
     >>> import os, tempfile
     >>> from sklearn.datasets import load_iris
     >>> from conemetric.report import write_report
-    >>> from conemetric.study import Options, learn
-    >>> from conemetric.study.supervision import Labelled
+    >>> from conemetric.workflow import Options, learn
+    >>> from conemetric.workflow.supervision import Labelled
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = os.path.join(folder, "report.html")
     ...     write_report(page, learn(Labelled(*load_iris(return_X_y=True)), Options(method="frob")), name="iris")
@@ -46,13 +48,18 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
     """
     if image_shape is not None and image_shape[0] * image_shape[1] != study.metric.n_features_in_:
         height, width = image_shape
-        raise ValueError(f"images of {height}x{width} do not have the {study.metric.n_features_in_} columns of the data.")
+        raise ValueError(
+            f"images of {height}x{width} do not have the {study.metric.n_features_in_} columns of "
+            "the data."
+        )
     views, dimensions = content.views(study, study.options.seed), content.dimensions(study)
     details = row_details(study, views, ids)
     drawn = {
         "views": figures.views_figure(views, details),
         "spectrum": figures.spectrum_figure(dimensions),
-        "features": figures.features_figure(content.feature_shares(study), _column_names(study), image_shape),
+        "features": figures.features_figure(
+            content.feature_shares(study), _column_names(study), image_shape
+        ),
     }
     if study.task.kind == "labels":
         drawn["confusion"] = figures.confusion_figure(content.confusion(study))
@@ -64,13 +71,18 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
         if values:
             drawn[name_] = draw(values)
     static = {
-        "views": plotting.MetricComparisonDisplay(*views.coordinates["Principal axes"], views.groups),
+        "views": plotting.MetricComparisonDisplay(
+            *views.coordinates["Principal axes"], views.groups
+        ),
         "spectrum": plotting.SpectrumDisplay(dimensions.eigenvalues),
     }
     if "convergence" in drawn:
         static["convergence"] = plotting.ConvergenceDisplay(content.history(study))
     data = {
-        "views": {key: [np.round(flat, 4).tolist() for flat in pair] for key, pair in views.coordinates.items()},
+        "views": {
+            key: [np.round(flat, 4).tolist() for flat in pair]
+            for key, pair in views.coordinates.items()
+        },
         "details": details,
         "tile": image_shape,
         "tilesPerLine": TILES_PER_LINE,
@@ -80,13 +92,23 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
         "headline": headline(study),
         "cards": cards(study, dimensions),
         "facts": facts(study),
-        "notes": "".join(f"<li>{html.escape(note)}</li>" for note in study.notes) or "<li>Nothing out of the ordinary.</li>",
-        "view_buttons": "".join(f'<button type="button" data-view="{key}">{key}</button>' for key in views.coordinates),
+        "notes": "".join(f"<li>{html.escape(note)}</li>" for note in study.notes)
+        or "<li>Nothing out of the ordinary.</li>",
+        "view_buttons": "".join(
+            f'<button type="button" data-view="{key}">{key}</button>' for key in views.coordinates
+        ),
         "sheet": "" if image_shape is None else contact_sheet(study, views, image_shape),
         "version": __version__,
-        **{f"static_{key}": picture(static[key]) if key in static else "" for key in ("views", "spectrum", "convergence")},
+        **{
+            f"static_{key}": picture(static[key]) if key in static else ""
+            for key in ("views", "spectrum", "convergence")
+        },
         "kinds": " ".join(
-            [f"no-{key}" for key in ("confusion", "margins", "distances", "convergence") if key not in drawn]
+            [
+                f"no-{key}"
+                for key in ("confusion", "margins", "distances", "convergence")
+                if key not in drawn
+            ]
             + (["images"] if image_shape is not None else [])
         ),
         "suggested": str(dimensions.suggested),
@@ -102,7 +124,9 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
 def render(fields):
     """The template with its ``{{name}}`` places filled, style and script inlined."""
     folder = files(__package__)
-    style, script = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    style, script = (
+        (folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
+    )
     parts = (folder / "page.html").read_text(encoding="utf-8").split("{{")
     fields = {**fields, "style": style, "script": script}
     out = [parts[0]]
@@ -113,12 +137,18 @@ def render(fields):
 
 
 def _as_json(values):
-    return json.dumps(values, ensure_ascii=False, allow_nan=False).replace("</", "<\\/").replace("<!--", "<\\!--")
+    return (
+        json.dumps(values, ensure_ascii=False, allow_nan=False)
+        .replace("</", "<\\/")
+        .replace("<!--", "<\\!--")
+    )
 
 
 def _column_names(study):
     names = study.metric.feature_names
-    return names if names is not None else [f"column {i}" for i in range(study.metric.n_features_in_)]
+    return (
+        names if names is not None else [f"column {i}" for i in range(study.metric.n_features_in_)]
+    )
 
 
 def row_details(study, views, ids):
@@ -129,9 +159,15 @@ def row_details(study, views, ids):
     position = np.searchsorted(task.test, views.rows)
     said = [judgement.detail["predicted"][position] for judgement in (study.before, study.after)]
     lines = []
-    for r, true, before, after in zip(task.original(views.rows), task.y[views.rows], *said, strict=True):
+    for r, true, before, after in zip(
+        task.original(views.rows), task.y[views.rows], *said, strict=True
+    ):
         who = f"row {r}" if ids is None else f"{ids[r]}"
-        verdict = "right both times" if before == after == true else f"said {before} before, {after} after"
+        verdict = (
+            "right both times"
+            if before == after == true
+            else f"said {before} before, {after} after"
+        )
         lines.append(html.escape(f"{who}: {true}, {verdict}"))
     return lines
 
@@ -144,7 +180,11 @@ def contact_sheet(study, views, shape):
     lines = -(-len(pixels) // TILES_PER_LINE)
     sheet = np.zeros((lines * TILES_PER_LINE, *shape))
     sheet[: len(pixels)] = pixels
-    sheet = sheet.reshape(lines, TILES_PER_LINE, *shape).transpose(0, 2, 1, 3).reshape(lines * shape[0], -1)
+    sheet = (
+        sheet.reshape(lines, TILES_PER_LINE, *shape)
+        .transpose(0, 2, 1, 3)
+        .reshape(lines * shape[0], -1)
+    )
     buffer = io.BytesIO()
     imsave(buffer, sheet, cmap="gray", format="png")
     return data_uri(buffer)
@@ -172,9 +212,11 @@ def data_uri(buffer):
 def headline(study):
     """What came of it, in one sentence that does not overclaim."""
     before, after, p = study.before.rate, study.after.rate, p_value(study.before, study.after)
-    what = {"labels": "nearest-neighbour error", "pairs": "verification error", "triplets": "share of triplets violated"}[
-        study.task.kind
-    ]
+    what = {
+        "labels": "nearest-neighbour error",
+        "pairs": "verification error",
+        "triplets": "share of triplets violated",
+    }[study.task.kind]
     verb = "fell" if after < before else "rose" if after > before else "stayed the same,"
     change = f"The {what} {verb} from {before:.2%} to {after:.2%}"
     counts = f"{int(study.before.wrong.sum()):,} mistakes before, {int(study.after.wrong.sum()):,} after, on {study.after.n:,}"
@@ -186,16 +228,36 @@ def cards(study, dimensions):
     certificate = study.metric.certificate
     (low0, high0), (low1, high1) = study.before.interval, study.after.interval
     entries = [
-        ("Error before", f"{study.before.rate:.2%}", f"Euclidean; 95 % interval {low0:.1%} to {high0:.1%}", "before"),
-        ("Error after", f"{study.after.rate:.2%}", f"{study.metric.method}; 95 % interval {low1:.1%} to {high1:.1%}", "after"),
-        ("Proven gap", f"{abs(certificate.relative_gap):.1e}", f"relative, to the best objective; {certificate.status}", ""),
+        (
+            "Error before",
+            f"{study.before.rate:.2%}",
+            f"Euclidean; 95 % interval {low0:.1%} to {high0:.1%}",
+            "before",
+        ),
+        (
+            "Error after",
+            f"{study.after.rate:.2%}",
+            f"{study.metric.method}; 95 % interval {low1:.1%} to {high1:.1%}",
+            "after",
+        ),
+        (
+            "Proven gap",
+            f"{abs(certificate.relative_gap):.1e}",
+            f"relative, to the best objective; {certificate.status}",
+            "",
+        ),
         (
             "Dimensions",
             f"{study.metric.n_features_in_} to {len(study.metric.components)}",
             f"{dimensions.suggested} suffice for this error",
             "",
         ),
-        ("Learning time", f"{study.seconds['learning']:.1f} s", f"{int(study.estimator.n_iter_)} iterations", ""),
+        (
+            "Learning time",
+            f"{study.seconds['learning']:.1f} s",
+            f"{int(study.estimator.n_iter_)} iterations",
+            "",
+        ),
     ]
     return "".join(
         f'<div class="card {kind}"><h3>{title}</h3><p class="figure">{value}</p><p>{html.escape(note)}</p></div>'
@@ -208,7 +270,10 @@ def facts(study):
     certificate = study.metric.certificate
     rows = [
         ("Method", study.metric.method),
-        ("Parameters", ", ".join(f"{name}={value}" for name, value in (study.metric.parameters or {}).items())),
+        (
+            "Parameters",
+            ", ".join(f"{name}={value}" for name, value in (study.metric.parameters or {}).items()),
+        ),
         ("Preprocessing", ", ".join(study.metric.preprocessing) or "none"),
         ("Objective of the metric", f"{certificate.primal:.6g}"),
         ("Proven bound on the optimum", f"{certificate.dual:.6g}"),
@@ -217,4 +282,7 @@ def facts(study):
         ("Status", str(certificate.status)),
         *((f"Time, {stage}", f"{seconds:.2f} s") for stage, seconds in study.seconds.items()),
     ]
-    return "".join(f"<tr><th scope='row'>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in rows)
+    return "".join(
+        f"<tr><th scope='row'>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
+        for key, value in rows
+    )

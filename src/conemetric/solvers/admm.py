@@ -2,7 +2,8 @@
 
     min Tr P    s.t.  P = L,  A(L) = q,  lower <= q <= upper,  P psd        blocks (P, q) and L
 
-One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho = beta_1 / beta_2:
+One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho = beta_1
+/ beta_2:
 
     P  = [L + (Z - I) / beta]_+                    eigenvalue shrinkage, eq. 11
     q  = clip(A(L) - rho y / beta, lower, upper)   truncation, eq. 10
@@ -10,17 +11,21 @@ One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho 
     L  = P + A*(z)            A(L) = q - rho z
     y += eta beta z           Z += eta beta A*(z)
 
-which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 used up: then the right-hand side of eq. 13 is
-beta_1 P + beta_2 A*(q), one product with A* serves L and Z, and beta may change without a new factorisation. The matrix
-rho I + A A* is factorised once (A A* = (V V') o (V V'); with more secants than entries of a symmetric matrix, rho I + A* A in its
-place), or, above ``max_direct`` rows, solved by conjugate gradients to a residual that is accounted for in A(L).
+which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 used up: then
+the right-hand side of eq. 13 is beta_1 P + beta_2 A*(q), one product with A* serves L
+and Z, and beta may change without a new factorisation. The matrix rho I + A A* is
+factorised once (A A* = (V V') o (V V'); with more secants than entries of a symmetric
+matrix, rho I + A* A in its place), or, above ``max_direct`` rows, solved by conjugate
+gradients to a residual that is accounted for in A(L).
 
-Since beta (L + Z / beta - P) <= I after the shrinkage, the multipliers y + beta z of a full step are nearly dual feasible:
-A*(y + beta z) <= I + beta (L_new - L_old). Every `RENEW` steps they are made so, for a new bound on the optimum, by one more
-product with A* and the largest eigenvalue of the result; the steps between carry the last bound.
+Since beta (L + Z / beta - P) <= I after the shrinkage, the multipliers y + beta z of a
+full step are nearly dual feasible: A*(y + beta z) <= I + beta (L_new - L_old). Every
+`RENEW` steps they are made so, for a new bound on the optimum, by one more product with
+A* and the largest eigenvalue of the result; the steps between carry the last bound.
 
-Stops when the gap between Tr P and that bound, and the violation of P, are within tol. The paper's own rule,
-max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``residual``.
+Stops when the gap between Tr P and that bound, and the violation of P, are within tol.
+The paper's own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as
+``residual``.
 """
 
 import itertools
@@ -33,9 +38,12 @@ from .. import spectral
 from ..arrays import arange, is_torch, namespace
 from .base import Iterate, Solver
 
-BALANCE_EVERY, BALANCE_UNTIL = 10, 500  # steps; after the last change of beta the convergence theory holds
+# steps; after the last change of beta the convergence theory holds
+BALANCE_EVERY, BALANCE_UNTIL = 10, 500
 DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gram matrix in float64
-CG_TOL, CG_STEPS = 0.1, 100  # what is left is carried into the next step; 1e-3 took twice the time on all of MNIST at delta = 0.1
+# what is left is carried into the next step; 1e-3 took twice the time on all of MNIST
+# at delta = 0.1
+CG_TOL, CG_STEPS = 0.1, 100
 RENEW = 5
 
 
@@ -46,11 +54,13 @@ class ADMM(Solver):
     Attributes
     ----------
     beta, rho, eta : float
-        Penalty beta_1, ratio beta_1 / beta_2, and length of the multiplier step; the paper's are 1, 1 and 1.618.
+        Penalty beta_1, ratio beta_1 / beta_2, and length of the multiplier step; the
+        paper's are 1, 1 and 1.618.
     balance : bool
         Adapt beta so that the primal and the dual residual fall together.
     max_direct : int or None
-        Largest number of rows of a matrix to form and factorise; None for `DIRECT_ON_CPU` or `DIRECT_ON_GPU`.
+        Largest number of rows of a matrix to form and factorise; None for
+        `DIRECT_ON_CPU` or `DIRECT_ON_GPU`.
     """
 
     tol: float = 1e-4
@@ -91,15 +101,25 @@ class ADMM(Solver):
             extra = {"rank": part.rank, "residual": max(e1, e2), "beta": beta}
             yield Iterate(primal, dual, factor, dual_point, violation, extra)
             y, Z = y + self.eta * beta * z, Z + self.eta * beta * step
-            if self.balance and iteration % BALANCE_EVERY == 0 and iteration <= BALANCE_UNTIL and moved * size > 0:
+            if (
+                self.balance
+                and iteration % BALANCE_EVERY == 0
+                and iteration <= BALANCE_UNTIL
+                and moved * size > 0
+            ):
                 beta *= min(2.0, max(0.5, (e1 * size / (beta * moved)) ** 0.5))
 
     def _least_squares(self, A):
         """The map r -> (z, r - (rho I + A A*) z), z the solution or close to it."""
-        limit = self.max_direct or (DIRECT_ON_GPU if is_torch(A.V) and A.V.is_cuda else DIRECT_ON_CPU)
+        limit = self.max_direct or (
+            DIRECT_ON_GPU if is_torch(A.V) and A.V.is_cuda else DIRECT_ON_CPU
+        )
         if A.n_symmetric < A.n_constraints and A.n_symmetric <= limit:
             solve = _factorised(A.symmetric_gram(), self.rho)
-            return lambda r: ((r - A.symmetric_forward(solve(A.symmetric_adjoint(r)))) / self.rho, 0.0)
+            return lambda r: (
+                (r - A.symmetric_forward(solve(A.symmetric_adjoint(r)))) / self.rho,
+                0.0,
+            )
         if A.n_constraints <= limit:
             solve = _factorised(A.gram(), self.rho)
             return lambda r: (solve(r), 0.0)
@@ -119,7 +139,9 @@ def _factorised(G, rho):
 
 
 def _conjugate_gradients(A, rho, r):
-    """Conjugate gradients on (rho I + A A*) z = r, to `CG_TOL` of its right-hand side; returns z and the residual."""
+    """Conjugate gradients on (rho I + A A*) z = r, to `CG_TOL` of its right-hand side;
+    returns z and the residual.
+    """
     xp = A.xp
     z, p, rr = r * 0, r, xp.linalg.vecdot(r, r)
     goal = CG_TOL**2 * float(rr)

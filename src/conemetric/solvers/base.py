@@ -1,12 +1,13 @@
-"""What every solver shares: the outer loop, its stopping rule, status, certificate, history, callback and Ctrl-C.
+"""What every solver shares: the outer loop, its stopping rule, status, certificate,
+history, callback and Ctrl-C.
 
-An algorithm is a generator of iterates (`Solver._steps`); the loop around it lives here, once. It keeps the best primal and the
-best dual point seen, stops when
+An algorithm is a generator of iterates (`Solver._steps`); the loop around it lives
+here, once. It keeps the best primal and the best dual point seen, stops when
 
     |primal - dual| / max(|primal|, |dual|) <= tol    and    violation <= tol
 
-(no absolute floor: objectives scale with the units of the data), and certifies the points it kept in float64, outside the
-algorithm.
+(no absolute floor: objectives scale with the units of the data), and certifies the
+points it kept in float64, outside the algorithm.
 """
 
 import time
@@ -37,7 +38,9 @@ class Status(StrEnum):
 
 
 def relative_gap(primal, dual):
-    """(primal - dual) / max(|primal|, |dual|); 0 where both are 0, infinity while there is no bound."""
+    """(primal - dual) / max(|primal|, |dual|); 0 where both are 0, infinity while there
+    is no bound.
+    """
     size = max(abs(primal), abs(dual))
     if size == np.inf:
         return np.inf
@@ -46,16 +49,19 @@ def relative_gap(primal, dual):
 
 @dataclass(frozen=True)
 class Certificate:
-    """A proven statement about a solution: ``dual <= optimum``, and the returned point has value ``primal``.
+    """A proven statement about a solution: ``dual <= optimum``, and the returned point
+    has value ``primal``.
 
     Attributes
     ----------
     primal, dual : float
-        Objective of the returned point; lower bound on the optimum (for a maximisation both change sign).
+        Objective of the returned point; lower bound on the optimum (for a maximisation
+        both change sign).
     gap, relative_gap : float
         ``primal - dual``, and that over ``max(|primal|, |dual|)``.
     violation : float
-        How far the returned point misses its constraints, relative to their size; 0 where it cannot.
+        How far the returned point misses its constraints, relative to their size; 0
+        where it cannot.
     status : Status
         Why the solver stopped.
     """
@@ -81,7 +87,8 @@ class Certificate:
 class Iterate:
     """What an algorithm yields after an iteration; ``extra`` holds more scalars for the history.
 
-    Without a ``dual_point`` the dual value bounds this iterate's primal point only, and takes the place of earlier ones.
+    Without a ``dual_point`` the dual value bounds this iterate's primal point only, and
+    takes the place of earlier ones.
     """
 
     primal: float
@@ -102,7 +109,9 @@ class Infeasible(Exception):
 
 @dataclass(frozen=True)
 class SolveResult:
-    """Best points found, their certificate, and the history of scalars (one array per name, one entry per iteration)."""
+    """Best points found, their certificate, and the history of scalars (one array per
+    name, one entry per iteration).
+    """
 
     primal_point: Any
     dual_point: Any
@@ -122,7 +131,9 @@ _watcher: ContextVar[Callback | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def watching(callback: Callback):
-    """Show ``callback`` every iteration of every solve within the block (a progress bar around someone's ``fit``, say)."""
+    """Show ``callback`` every iteration of every solve within the block (a progress bar
+    around someone's ``fit``, say).
+    """
     token = _watcher.set(callback)
     try:
         yield
@@ -135,7 +146,9 @@ _one_of_many: ContextVar[bool] = ContextVar("one_of_many", default=False)
 
 @contextmanager
 def all_or_nothing():
-    """Let Ctrl-C end the block instead of one solve in it, where an interrupted solve among many is no result to go on with."""
+    """Let Ctrl-C end the block instead of one solve in it, where an interrupted solve
+    among many is no result to go on with.
+    """
     token = _one_of_many.set(True)
     try:
         yield
@@ -145,7 +158,9 @@ def all_or_nothing():
 
 @dataclass(frozen=True)
 class Solver(ABC):
-    """Base of all solvers; ``requires`` names what the algorithm uses of its problem, checked before the first iteration."""
+    """Base of all solvers; ``requires`` names what the algorithm uses of its problem,
+    checked before the first iteration.
+    """
 
     tol: float = 1e-3
     max_iter: int = 1000
@@ -155,7 +170,9 @@ class Solver(ABC):
 
     @abstractmethod
     def _steps(self, problem, start) -> Iterator[Iterate]:
-        """Yield the starting point, then one iterate per iteration; return when no progress is possible."""
+        """Yield the starting point, then one iterate per iteration; return when no
+        progress is possible.
+        """
 
     def solve(self, problem: Problem, start=None, callback: Callback | None = None) -> SolveResult:
         """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
@@ -165,7 +182,8 @@ class Solver(ABC):
         problem : Problem
         start : dual or primal point to begin from, as the algorithm says; default: the problem's own
         callback : callable, default=None
-            Called after each iteration with a dict of scalars; a true return value stops the solve.
+            Called after each iteration with a dict of scalars; a true return value
+            stops the solve.
 
         Warns
         -----
@@ -175,7 +193,8 @@ class Solver(ABC):
         missing = [name for name in self.requires if not hasattr(problem, name)]
         if missing:
             raise TypeError(
-                f"{type(self).__name__} needs {', '.join(missing)} of its problem; {type(problem).__name__} has none."
+                f"{type(self).__name__} needs {', '.join(missing)} of its problem; "
+                f"{type(problem).__name__} has none."
             )
         callbacks = [watch for watch in (callback, _watcher.get()) if watch is not None]
         best = _Best(self.tol)
@@ -199,9 +218,13 @@ class Solver(ABC):
         except Infeasible as proof:
             best.take(proof.iterate)
             status, reason = Status.INFEASIBLE, str(proof)
-        certificate = Certificate.from_bounds(problem.certify(best.primal_point, best.dual_point), status)
+        certificate = Certificate.from_bounds(
+            problem.certify(best.primal_point, best.dual_point), status
+        )
         certificate = self._judge(certificate, best, reason)
-        return SolveResult(best.primal_point, best.dual_point, certificate, best.n_iter, best.history())
+        return SolveResult(
+            best.primal_point, best.dual_point, certificate, best.n_iter, best.history()
+        )
 
     def _judge(self, certificate, best, reason):
         """Settle the status by the float64 certificate alone, and warn unless it meets ``tol``."""
@@ -210,12 +233,22 @@ class Solver(ABC):
             kept = Status.STALLED if status is Status.CONVERGED else status
             status = Status.CONVERGED if certificate.meets(self.tol) else kept
             certificate = Certificate(**{**vars(certificate), "status": status})
-        if status is not Status.CONVERGED and not (status is Status.STOPPED and certificate.meets(self.tol)):
-            violation = f" and constraints missed by {certificate.violation:.2e}" if certificate.violation else ""
-            cause = reason or f"relative gap {certificate.relative_gap:.2e}{violation}, tol={self.tol:g}"
+        if status is not Status.CONVERGED and not (
+            status is Status.STOPPED and certificate.meets(self.tol)
+        ):
+            violation = (
+                f" and constraints missed by {certificate.violation:.2e}"
+                if certificate.violation
+                else ""
+            )
+            cause = (
+                reason
+                or f"relative gap {certificate.relative_gap:.2e}{violation}, tol={self.tol:g}"
+            )
             remedy = "drop or loosen constraints" if status is Status.INFEASIBLE else self.remedy
             warnings.warn(
-                f"{type(self).__name__} ended as '{status}' after {best.n_iter} iterations: {cause}. "
+                f"{type(self).__name__} ended as '{status}' after {best.n_iter} iterations: "
+                f"{cause}. "
                 f"The best certified point is returned; to go on, {remedy}.",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -239,7 +272,11 @@ class _Best:
         if iterate.dual > self.dual or self.dual_point is None:
             self.dual, self.dual_point = iterate.dual, iterate.dual_point
         if self.primal_point is None or self._rank(iterate) < self._rank(self):
-            self.primal, self.violation, self.primal_point = iterate.primal, iterate.violation, iterate.primal_point
+            self.primal, self.violation, self.primal_point = (
+                iterate.primal,
+                iterate.violation,
+                iterate.primal_point,
+            )
         record = {
             "iteration": self.n_iter,
             "seconds": time.perf_counter() - self._began,
@@ -253,7 +290,9 @@ class _Best:
         return record
 
     def _rank(self, candidate):
-        """A point that misses its constraints by more than ``tol`` is judged by that, any other by its distance to the bound."""
+        """A point that misses its constraints by more than ``tol`` is judged by that,
+        any other by its distance to the bound.
+        """
         distance = abs(candidate.primal - self.dual) if self.dual > -np.inf else candidate.primal
         return max(candidate.violation, self.tol), distance
 
@@ -263,4 +302,6 @@ class _Best:
 
     def history(self):
         names = self._records[0] if self._records else ()
-        return {name: np.array([record.get(name, np.nan) for record in self._records]) for name in names}
+        return {
+            name: np.array([record.get(name, np.nan) for record in self._records]) for name in names
+        }

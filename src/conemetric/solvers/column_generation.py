@@ -1,19 +1,23 @@
-"""BoostMetric's column generation: one rank-one learner per iteration, its weight alone or all weights re-optimised.
+"""BoostMetric's column generation: one rank-one learner per iteration, its weight alone
+or all weights re-optimised.
 
     minimise P(M) = loss(A(M)) + v Tr M over M = sum_j w_j z_j z_j',  w >= 0,  |z_j| = 1     (problems.boosting_losses)
     weak learner   z = leading eigenvector of A*(u),  u = -grad loss(A(M))                   [paper, eq. 24]
     stage-wise     w_J is the root of v - d loss/dw, all earlier weights stay                 [Algorithm 3, eqs. 21, 30]
     corrective     all weights by L-BFGS-B, from those before; zero weights are dropped       [Algorithm 4, Theorem 3.1]
 
-The paper stops where lambda_max(A*(u)) <= v. Stage-wise that need not be the optimum, because weights that turned out too large
-never shrink; so near there (lambda_max < 10v), while the weights alone keep the gap above tol, a corrective step is taken
+The paper stops where lambda_max(A*(u)) <= v. Stage-wise that need not be the optimum,
+because weights that turned out too large never shrink; so near there (lambda_max <
+10v), while the weights alone keep the gap above tol, a corrective step is taken
 instead.
 
-An iteration costs one adjoint and one rank-one forward, O(nD + pairs); corrective ones also products with the margins of the
-learners in use, at most max(2D, 32) of them: past that they are replaced by the eigenvectors of M, which is the same metric.
+An iteration costs one adjoint and one rank-one forward, O(nD + pairs); corrective ones
+also products with the margins of the learners in use, at most max(2D, 32) of them: past
+that they are replaced by the eigenvectors of M, which is the same metric.
 
-Stops when lambda_max(A*(u)) - v <= tol v and the Frank-Wolfe gap v Tr M - u'A(M) + Tr M (lambda_max - v)_+ <= tol |P|. Until the
-first holds the iterates' dual value is minus infinity; both numbers are in the history, as ``violation`` and ``frank_wolfe_gap``.
+Stops when lambda_max(A*(u)) - v <= tol v and the Frank-Wolfe gap v Tr M - u'A(M) + Tr M
+(lambda_max - v)_+ <= tol |P|. Until the first holds the iterates' dual value is minus
+infinity; both numbers are in the history, as ``violation`` and ``frank_wolfe_gap``.
 """
 
 from dataclasses import dataclass
@@ -32,7 +36,8 @@ INNER_TOL = 0.1  # corrective weights are found to this part of lambda_max - v
 
 @dataclass(frozen=True)
 class ColumnGeneration(Solver):
-    """Boosting of rank-one metrics; ``start`` is an `Ensemble` to go on from, which is extended in place.
+    """Boosting of rank-one metrics; ``start`` is an `Ensemble` to go on from, which is
+    extended in place.
 
     Parameters
     ----------
@@ -44,9 +49,17 @@ class ColumnGeneration(Solver):
 
     corrective: bool = False
     root: str = "newton"
-    requires: ClassVar[tuple[str, ...]] = ("operator", "v", "evaluate", "slope", "bounds", "restricted")
+    requires: ClassVar[tuple[str, ...]] = (
+        "operator",
+        "v",
+        "evaluate",
+        "slope",
+        "bounds",
+        "restricted",
+    )
     remedy: ClassVar[str] = (
-        "raise v, max_iter or tol (with a small v the program may have no minimum, and max_iter is what regularises)"
+        "raise v, max_iter or tol (with a small v the program may have no minimum, and max_iter "
+        "is what regularises)"
     )
 
     def _steps(self, problem, start):
@@ -70,8 +83,9 @@ class ColumnGeneration(Solver):
             if corrected and not bounds.primal < lowest:
                 return
             lowest = min(lowest, bounds.primal)
-            # of the gap, v Tr M - u'A(M) is what the present weights could still give, the rest what new learners could;
-            # within tol it is left alone, so that a small v has no say in the metric
+            # of the gap, v Tr M - u'A(M) is what the present weights could still give,
+            # the rest what new learners could; within tol it is left alone, so that a
+            # small v has no say in the metric
             settled = leading < 10 * v and misfit > self.tol * abs(bounds.primal)
             corrected = self.corrective or settled
             if not corrected:
@@ -86,17 +100,22 @@ class ColumnGeneration(Solver):
                 margins = rows.correct(problem, INNER_TOL * max(leading - v, self.tol * v))
 
     def _weight(self, problem, margins, h):
-        """The weight that minimises the program along a new learner with margins ``h``, and the evaluations it took."""
+        """The weight that minimises the program along a new learner with margins ``h``,
+        and the evaluations it took.
+        """
 
         def slope(weight):
             first, second = problem.slope(margins, h, weight)
             return problem.v + first, second
 
-        return positive_root(slope, MARGIN_LIMIT / float(abs(h).max()), bisect=self.root == "bisection")
+        return positive_root(
+            slope, MARGIN_LIMIT / float(abs(h).max()), bisect=self.root == "bisection"
+        )
 
 
 def positive_root(slope, limit, tol=SLOPE_TOL, bisect=False):
-    """Zero of an increasing function that is negative at 0, by Newton's method kept inside a bracket.
+    """Zero of an increasing function that is negative at 0, by Newton's method kept
+    inside a bracket.
 
     Parameters
     ----------
@@ -125,7 +144,8 @@ def positive_root(slope, limit, tol=SLOPE_TOL, bisect=False):
     if not value < 0:
         return 0.0, 1
     goal, low, high, w, n_evaluations = -tol * value, 0.0, np.inf, 0.0, 1
-    first = min(-value / derivative, limit) if 0 < derivative < np.inf else limit  # infinite: overflown in single precision
+    # infinite: overflown in single precision
+    first = min(-value / derivative, limit) if 0 < derivative < np.inf else limit
     while high - low > 4 * np.finfo(float).eps * low:
         newton = w - value / derivative if 0 < derivative < np.inf and not bisect else np.inf
         if high == np.inf:
@@ -141,7 +161,9 @@ def positive_root(slope, limit, tol=SLOPE_TOL, bisect=False):
 
 
 class Ensemble:
-    """M = sum_j w_j z_j z_j': the learners in the order found and, for every iteration, which were in use with what weights."""
+    """M = sum_j w_j z_j z_j': the learners in the order found and, for every iteration,
+    which were in use with what weights.
+    """
 
     def __init__(self, operator):
         self._buffer = zeros((operator.n_features, 16), operator.empty_constraint_vector())
@@ -181,7 +203,8 @@ class Ensemble:
         self._mark()
 
     def _mark(self):
-        # the lists are only ever appended to, so that a stage is its lists and how much of them there was
+        # the lists are only ever appended to, so that a stage is its lists and how much
+        # of them there was
         self._stages.append((self.numbers, self.weights, len(self.weights)))
 
     def factor(self, stage=-1):
@@ -191,7 +214,9 @@ class Ensemble:
 
 
 class LearnerMargins:
-    """The margins A(z_j z_j') of the learners in use, one row each, at most max(2D, 32) of them; for corrective steps."""
+    """The margins A(z_j z_j') of the learners in use, one row each, at most max(2D, 32)
+    of them; for corrective steps.
+    """
 
     def __init__(self, operator, ensemble):
         self.operator, self.ensemble = operator, ensemble
@@ -230,7 +255,9 @@ class LearnerMargins:
         self._append(self.ensemble.learn(z), 0.0, z)
 
     def correct(self, problem, tol):
-        """Re-optimise all weights, drop the learners left without, and return the margins of the metric."""
+        """Re-optimise all weights, drop the learners left without, and return the
+        margins of the metric.
+        """
         rows = self._rows[: len(self.numbers)]
         weights = problem.restricted(rows, np.array(self.weights), tol)
         used = np.flatnonzero(weights)

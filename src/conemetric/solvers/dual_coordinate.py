@@ -1,17 +1,22 @@
-"""Dual coordinate ascent for the relative-comparison program (FastQP: Nguyen, Morell & De Baets 2015), finished by Newton steps.
+"""Dual coordinate ascent for the relative-comparison program (FastQP: Nguyen, Morell &
+De Baets 2015), finished by Newton steps.
 
     P(w) = 1/2 w'Lw + C sum_i max(0, 1 - z_i'w),  w >= 0          D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= C, Ly >= Z'lam
     w(lam) = max(0, Z'lam) / diag(L)     for diagonal L           dD/dlam_i = 1 - z_i'w
 
-(problems.relative_comparisons). A sweep maximises D over each multiplier in turn, in random order, keeping w up to date
-[algorithm 2; eq. 3.13 for the step, lam_i = C where z_i = 0]. The paper updates t once a sweep; with L diagonal the best t for
-the current multipliers is known in closed form, so here it is never out of date. Multipliers at a bound whose gradient points
-outwards by more than anything moved in the last sweep are left out of the next (shrinking, as in LIBLINEAR).
+(problems.relative_comparisons). A sweep maximises D over each multiplier in turn, in
+random order, keeping w up to date [algorithm 2; eq. 3.13 for the step, lam_i = C where
+z_i = 0]. The paper updates t once a sweep; with L diagonal the best t for the current
+multipliers is known in closed form, so here it is never out of date. Multipliers at a
+bound whose gradient points outwards by more than anything moved in the last sweep are
+left out of the next (shrinking, as in LIBLINEAR).
 
-The first sweeps gain a digit each when C is moderate, and then fewer and fewer; with a large C (vowel in raw units, C = 1: a
-relative gap of 0.3 after 1,000 sweeps) none does. So sweeps go on only while each divides the gap by `WORTHWHILE`, and
-`SemismoothNewton` takes over from their point. It starts at once when L is not diagonal: there a coordinate step moves every
-weight through L^-1, and stalls as the conditioning of L grows.
+The first sweeps gain a digit each when C is moderate, and then fewer and fewer; with a
+large C (vowel in raw units, C = 1: a relative gap of 0.3 after 1,000 sweeps) none does.
+So sweeps go on only while each divides the gap by `WORTHWHILE`, and `SemismoothNewton`
+takes over from their point. It starts at once when L is not diagonal: there a
+coordinate step moves every weight through L^-1, and stalls as the conditioning of L
+grows.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
@@ -26,13 +31,17 @@ from .base import Iterate, Solver, relative_gap
 from .semismooth_newton import SemismoothNewton
 
 WORTHWHILE = 4.0
-RUN = 1 << 12  # entries of Z in a run of rows swept in order: reading single rows at random is six times slower
+# entries of Z in a run of rows swept in order: reading single rows at random is six
+# times slower
+RUN = 1 << 12
 FEW = 1 << 16  # entries of Z up to which all the Newton steps cost less than a few sweeps
 
 
 @dataclass(frozen=True)
 class DualCoordinate(Solver):
-    """See the module docstring; ``start`` is a pair (multipliers, weights), ``seed`` draws the order of the sweeps."""
+    """See the module docstring; ``start`` is a pair (multipliers, weights), ``seed``
+    draws the order of the sweeps.
+    """
 
     seed: int = 0
     requires: ClassVar[tuple[str, ...]] = (

@@ -4,12 +4,15 @@
     M(u) = sigma [K(u)]_+        grad D(u) = linear - sign A(M(u))
     P(M(u)) - D(u) >= P(M(u)) - P(M*) >= 0        for every u in the box, where M(u) is feasible
 
-The paper runs L-BFGS-B on it [FrobMetric, eq. 5]. Here: at each step the multipliers that sit at a bound with the gradient
-pointing outwards are fixed, the L-BFGS direction is built from the curvature pairs restricted to the free ones (a two-metric
-projection, Bertsekas 1982; Kim, Sra & Dhillon 2010), and an Armijo search follows the projected arc. The two-loop recursion
-runs on the Gram matrix of the stored vectors (Chen et al. 2014), so that an iteration costs one product with them, one
-evaluation of D, and no other work on the multipliers. On 45,000 MNIST triplets at C = 10, 100, 1000 it certifies 1e-3 in
-about 30, 80, 185 evaluations against 49, 183 and more than 400 of L-BFGS-B.
+The paper runs L-BFGS-B on it [FrobMetric, eq. 5]. Here: at each step the multipliers
+that sit at a bound with the gradient pointing outwards are fixed, the L-BFGS direction
+is built from the curvature pairs restricted to the free ones (a two-metric projection,
+Bertsekas 1982; Kim, Sra & Dhillon 2010), and an Armijo search follows the projected
+arc. The two-loop recursion runs on the Gram matrix of the stored vectors (Chen et al.
+2014), so that an iteration costs one product with them, one evaluation of D, and no
+other work on the multipliers. On 45,000 MNIST triplets at C = 10, 100, 1000 it
+certifies 1e-3 in about 30, 80, 185 evaluations against 49, 183 and more than 400 of
+L-BFGS-B.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
@@ -28,14 +31,24 @@ MAX_TRIALS = 40  # halvings or doublings of one step
 
 @dataclass(frozen=True)
 class DualQuasiNewton(Solver):
-    """Projected L-BFGS; ``memory`` is the number of curvature pairs kept, ``start`` the multipliers to begin from."""
+    """Projected L-BFGS; ``memory`` is the number of curvature pairs kept, ``start`` the
+    multipliers to begin from.
+    """
 
     memory: int = 10
-    requires: ClassVar[tuple[str, ...]] = ("evaluate", "project", "curvature", "lower", "upper", "unit")
+    requires: ClassVar[tuple[str, ...]] = (
+        "evaluate",
+        "project",
+        "curvature",
+        "lower",
+        "upper",
+        "unit",
+    )
 
     def _steps(self, problem, start):
         xp, unit = problem.operator.xp, problem.unit
-        relative = unit / float(to_numpy(unit).max())  # keeps curvature pairs near one, so that float32 never overflows
+        # keeps curvature pairs near one, so that float32 never overflows
+        relative = unit / float(to_numpy(unit).max())
         u = problem.start() if start is None else problem.project(like(start, problem.start()))
         point = problem.evaluate(u)
         memory = CurvatureMemory(self.memory, xp)
@@ -72,11 +85,14 @@ class DualQuasiNewton(Solver):
             point = accepted
 
     def _search(self, problem, point, direction):
-        """A point of the projected arc u + t d that rises enough, t = 1, 1/2, ... or 2, 4, ...; None when none does.
+        """A point of the projected arc u + t d that rises enough, t = 1, 1/2, ... or 2,
+        4, ...; None when none does.
 
-        Where the rise drowns in the rounding of D, slopes decide instead of values (Hager & Zhang 2005): for a quadratic, the
-        Armijo condition says that the slope at the trial point is above -(1 - 2 ARMIJO) times the slope at the start. Where the
-        slope hardly falls over a whole step, the step doubles: a poorly scaled direction, or a dual without bound.
+        Where the rise drowns in the rounding of D, slopes decide instead of values
+        (Hager & Zhang 2005): for a quadratic, the Armijo condition says that the slope
+        at the trial point is above -(1 - 2 ARMIJO) times the slope at the start. Where
+        the slope hardly falls over a whole step, the step doubles: a poorly scaled
+        direction, or a dual without bound.
         """
         xp = problem.operator.xp
         noise = 1e3 * float(xp.finfo(point.u.dtype).eps) * abs(point.dual)
@@ -106,7 +122,9 @@ class DualQuasiNewton(Solver):
 
 
 class CurvatureMemory:
-    """The last (s, y) pairs of a quasi-Newton method, and the direction H g they imply on the free variables."""
+    """The last (s, y) pairs of a quasi-Newton method, and the direction H g they imply
+    on the free variables.
+    """
 
     def __init__(self, size, xp):
         self.size, self.xp = size, xp
@@ -118,13 +136,17 @@ class CurvatureMemory:
 
     def add(self, s, y):
         if self.rows is None:
-            self.rows = self.xp.zeros((2 * self.size + 1, s.shape[0]), dtype=s.dtype, device=s.device)
+            self.rows = self.xp.zeros(
+                (2 * self.size + 1, s.shape[0]), dtype=s.dtype, device=s.device
+            )
         slot = len(self.order) if len(self.order) < self.size else self.order.pop(0)
         self.order.append(slot)
         self.rows[slot], self.rows[self.size + slot] = s, y
 
     def direction(self, g, free=None):
-        """H g restricted to ``free`` (default: all) and zero elsewhere; None when there is no pair of positive curvature."""
+        """H g restricted to ``free`` (default: all) and zero elsewhere; None when there
+        is no pair of positive curvature.
+        """
         if not self.order:
             return None
         self.rows[-1] = g
@@ -143,9 +165,11 @@ class CurvatureMemory:
 
 
 def two_loop(gram, k):
-    """Coefficients of the L-BFGS direction H g over (s_1 .. s_k, y_1 .. y_k, g), given their Gram matrix.
+    """Coefficients of the L-BFGS direction H g over (s_1 .. s_k, y_1 .. y_k, g), given
+    their Gram matrix.
 
-    None when no pair has positive curvature, or the direction found is not one of ascent.
+    None when no pair has positive curvature, or the direction found is not one of
+    ascent.
     """
     S, Y = np.arange(k), k + np.arange(k)
     curvature = gram[S, Y]

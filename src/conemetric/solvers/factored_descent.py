@@ -1,19 +1,24 @@
-"""Method of multipliers on a low-rank factor, with leading eigenvectors as the way out of a rank too small.
+"""Method of multipliers on a low-rank factor, with leading eigenvectors as the way out
+of a rank too small.
 
     P(L L') = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r,       t = b - A(L L')           (problems.eigenvalue)
     F_k(L)  = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r - mu/2 (v - u_kr)^2,             grad F_k = 2 (w I - A*(v)) L
     u_{k+1} = v at the minimiser = clip(u_k + t / mu, 0, c)
 
-For programs whose matrix is too large to decompose and whose adjoint is sparse: an evaluation costs one forward and one sparse
-product with L, a few columns wide. F_k is not convex in L, but u_{k+1} bounds the optimum wherever the descent ends, and if L
-has too few columns the bound says so: lambda_max(A*(u)) > w, and the eigenvectors above w, found by Lanczos, are directions of
-descent that become new columns. Columns that died out are dropped.
+For programs whose matrix is too large to decompose and whose adjoint is sparse: an
+evaluation costs one forward and one sparse product with L, a few columns wide. F_k is
+not convex in L, but u_{k+1} bounds the optimum wherever the descent ends, and if L has
+too few columns the bound says so: lambda_max(A*(u)) > w, and the eigenvectors above w,
+found by Lanczos, are directions of descent that become new columns. Columns that died
+out are dropped.
 
-Chosen by measurement for matrix factorisation: with 102,000 observations of 1,000 x 1,700 entries it certifies 1e-2 in some 130
-evaluations; a proximal step on the matrix would need some 50 leading eigenpairs, each time, before it could evaluate anything.
+Chosen by measurement for matrix factorisation: with 102,000 observations of 1,000 x
+1,700 entries it certifies 1e-2 in some 130 evaluations; a proximal step on the matrix
+would need some 50 leading eigenpairs, each time, before it could evaluate anything.
 
-Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is one descent, of `DESCENT` quasi-Newton steps or, once these no longer
-help, of twice as many, and so on; and one bound.
+Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is one descent, of `DESCENT`
+quasi-Newton steps or, once these no longer help, of twice as many, and so on; and one
+bound.
 """
 
 from dataclasses import dataclass
@@ -37,7 +42,13 @@ DEAD = 1e-6  # columns below this part of the largest (squared) are dropped
 class FactoredDescent(Solver):
     """See the module docstring; NumPy only."""
 
-    requires: ClassVar[tuple[str, ...]] = ("operator", "bounds", "trace_weight", "loss_weight", "target")
+    requires: ClassVar[tuple[str, ...]] = (
+        "operator",
+        "bounds",
+        "trace_weight",
+        "loss_weight",
+        "target",
+    )
 
     def _steps(self, problem, start):
         operator, w, c = problem.operator, problem.trace_weight, problem.loss_weight
@@ -46,7 +57,13 @@ class FactoredDescent(Solver):
         evaluations, steps, least_gap = 0, DESCENT, np.inf
         while True:
             bounds = problem.bounds(L, u)
-            yield Iterate(bounds.primal, bounds.dual, L, u, extra={"rank": L.shape[1], "evaluations": evaluations})
+            yield Iterate(
+                bounds.primal,
+                bounds.dual,
+                L,
+                u,
+                extra={"rank": L.shape[1], "evaluations": evaluations},
+            )
             gap = relative_gap(bounds.primal, bounds.dual)
             steps = 2 * steps if gap > SLOW * least_gap else steps
             least_gap = min(gap, least_gap)
@@ -54,7 +71,9 @@ class FactoredDescent(Solver):
             if L.shape[1] == 0:
                 return
             options = {"maxiter": steps, "maxfun": 2 * steps, "ftol": 1e-12, "gtol": 0}
-            descent = minimize(_augmented, L.ravel(), (problem, u, L.shape), "L-BFGS-B", jac=True, options=options)
+            descent = minimize(
+                _augmented, L.ravel(), (problem, u, L.shape), "L-BFGS-B", jac=True, options=options
+            )
             L, evaluations = descent.x.reshape(L.shape), evaluations + descent.nfev
             u = np.clip(u + (problem.target - operator.forward_factor(L)) / MU, 0, c)
 

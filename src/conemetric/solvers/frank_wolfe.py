@@ -1,15 +1,18 @@
-"""Frank-Wolfe on the smoothed max-min game of an eigenvalue program: the algorithm of Ying & Li (2012), tables 1 and 2.
+"""Frank-Wolfe on the smoothed max-min game of an eigenvalue program: the algorithm of
+Ying & Li (2012), tables 1 and 2.
 
     maximise  f(S, xi) = min_r (xi_r + A(S)_r)   over   w Tr S + c 1'xi = 1,  S psd,  xi >= 0        (no xi where c = inf)
     f_mu(S, xi) = -mu log sum_r exp(-(xi_r + A(S)_r) / mu),    u = softmax(-(xi + A(S)) / mu) its weights on the constraints
     f(S, xi) <= f* <= max(lambda_max(A*(u)) / w, max u / c)    for every u in the simplex: the certificate of the unsmoothed game
 
-Step t moves by 2/(t+1) towards the best vertex against u: v v'/w with v the leading eigenvector of A*(u), or one entry of xi.
-Only that eigenvector is computed (warm-started Lanczos where D is large), and the margins are carried along, one rank-one
+Step t moves by 2/(t+1) towards the best vertex against u: v v'/w with v the leading
+eigenvector of A*(u), or one entry of xi. Only that eigenvector is computed
+(warm-started Lanczos where D is large), and the margins are carried along, one rank-one
 forward per step.
 
-This is the paper's baseline. It is O(1/t) on the smoothed problem, and its certified gap on the true one is still several
-percent after 1,000 steps: use `solvers.proximal_point` to reach a tolerance.
+This is the paper's baseline. It is O(1/t) on the smoothed problem, and its certified
+gap on the true one is still several percent after 1,000 steps: use
+`solvers.proximal_point` to reach a tolerance.
 
 Stops when (primal - dual) / max(|primal|, |dual|) <= tol.
 """
@@ -29,8 +32,8 @@ class FrankWolfe(Solver):
     Parameters
     ----------
     mu : float, default=None
-        Smoothing, in the units of the margins. None takes epsilon / (4 log m) of the paper's theorem 7 with epsilon = tol times
-        the value of equal weights.
+        Smoothing, in the units of the margins. None takes epsilon / (4 log m) of the
+        paper's theorem 7 with epsilon = tol times the value of equal weights.
     """
 
     mu: float | None = None
@@ -39,9 +42,15 @@ class FrankWolfe(Solver):
 
     def _steps(self, problem, start):
         operator, xp = problem.operator, problem.operator.xp
-        w, c, m, D = problem.trace_weight, problem.loss_weight, operator.n_constraints, operator.n_features
+        w, c, m, D = (
+            problem.trace_weight,
+            problem.loss_weight,
+            operator.n_constraints,
+            operator.n_features,
+        )
         zero = operator.empty_constraint_vector()
-        # the start weighs so little that only the first vertex counts (the step of t = 1 is a whole one)
+        # the start weighs so little that only the first vertex counts (the step of t =
+        # 1 is a whole one)
         L = xp.eye(D, dtype=zero.dtype, device=zero.device) / (w * D) ** 0.5
         xi = zero
         margins = operator.forward_factor(L)

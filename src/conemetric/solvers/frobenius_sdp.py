@@ -28,7 +28,8 @@ class FrobeniusSDPResult:
     multipliers : array (m,)
         One per constraint, nonnegative for inequalities.
     certificate : Certificate
-        Objective of X, proven lower bound on the optimum, worst constraint violation relative to the largest entry of b, status.
+        Objective of X, proven lower bound on the optimum, worst constraint violation
+        relative to the largest entry of b, status.
     n_iter : int
     history : dict of arrays
     """
@@ -50,7 +51,9 @@ class FrobeniusSDPResult:
     },
     prefer_skip_nested_validation=True,
 )
-def solve_frobenius_sdp(C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=5000, start=None, callback=None):
+def solve_frobenius_sdp(
+    C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=5000, start=None, callback=None
+):
     """Minimise <C, X> + ||X||_F^2 / (2 sigma) over psd X with <A_i, X> <= b_i or = b_i.
 
     Parameters
@@ -58,25 +61,28 @@ def solve_frobenius_sdp(C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=50
     C : array (D, D)
         Objective; only its symmetric part matters.
     A : array (m, D, D), sequence of dense or SciPy sparse (D, D) matrices, or Operator
-        Constraint matrices. `conemetric.operators.from_pairs` makes the operator of sums of weighted pairs, which
-        never forms a matrix.
+        Constraint matrices. `conemetric.operators.from_pairs` makes the operator of
+        sums of weighted pairs, which never forms a matrix.
     b : array (m,)
     sigma : float
         Inverse weight of the regulariser; large values approach the plain SDP.
     equality : bool or boolean array (m,), default=False
         Which constraints are equalities.
     tol : float, default=1e-6
-        Largest relative gap, and largest violation relative to the largest entry of b, at which to stop.
+        Largest relative gap, and largest violation relative to the largest entry of b,
+        at which to stop.
     max_iter : int, default=5000
     start : array (m,), default=None
         Multipliers to begin from.
     callback : callable, default=None
-        Called with a dict of scalars after each iteration; a true return value stops the solve.
+        Called with a dict of scalars after each iteration; a true return value stops
+        the solve.
 
     Returns
     -------
     FrobeniusSDPResult
-        With ``certificate.status == "infeasible"``, and a warning that says why, when no X meets the constraints.
+        With ``certificate.status == "infeasible"``, and a warning that says why, when
+        no X meets the constraints.
 
     Examples
     --------
@@ -98,32 +104,52 @@ def solve_frobenius_sdp(C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=50
     operator = A if isinstance(A, Operator) else MatrixOperator(_check_matrices(A, C))
     D, m = operator.n_features, operator.n_constraints
     if tuple(C.shape) != (D, D):
-        raise ValueError(f"C has shape {tuple(C.shape)}, but the constraint matrices in A are {D} x {D}; make them agree.")
+        raise ValueError(
+            f"C has shape {tuple(C.shape)}, but the constraint matrices in A are {D} x {D}; make "
+            "them agree."
+        )
     if tuple(np.shape(b)) != (m,):
-        raise ValueError(f"b has shape {tuple(np.shape(b))}; give one bound for each of the {m} constraints in A.")
+        raise ValueError(
+            f"b has shape {tuple(np.shape(b))}; give one bound for each of the {m} constraints in "
+            "A."
+        )
     if not (np.isfinite(to_numpy(C)).all() and np.isfinite(to_numpy(b)).all()):
         raise ValueError("C and b must be finite; drop constraints without a bound.")
     if tuple(np.shape(equality)) not in ((), (m,)):
         raise ValueError(
-            f"equality has shape {tuple(np.shape(equality))}; give one value, or one for each of the {m} constraints."
+            f"equality has shape {tuple(np.shape(equality))}; give one value, or one for each of "
+            f"the {m} constraints."
         )
     if start is not None and tuple(np.shape(start)) != (m,):
-        raise ValueError(f"start has shape {tuple(np.shape(start))}; give one multiplier for each of the {m} constraints in A.")
+        raise ValueError(
+            f"start has shape {tuple(np.shape(start))}; give one multiplier for each of the {m} "
+            "constraints in A."
+        )
     equality = np.zeros(m, dtype=bool) | np.asarray(to_numpy(equality), dtype=bool)
     problem = FrobeniusSDP(operator, (C + C.T) / 2, b, sigma, equality)
-    result = DualQuasiNewton(tol=tol, max_iter=max_iter).solve(problem, start=start, callback=callback)
+    result = DualQuasiNewton(tol=tol, max_iter=max_iter).solve(
+        problem, start=start, callback=callback
+    )
     L = result.primal_point
-    return FrobeniusSDPResult(L @ L.T, L, result.dual_point, result.certificate, result.n_iter, result.history)
+    return FrobeniusSDPResult(
+        L @ L.T, L, result.dual_point, result.certificate, result.n_iter, result.history
+    )
 
 
 def _check_matrices(A, C):
     if not hasattr(A, "shape"):
-        A = [matrix if hasattr(matrix, "shape") else np.asarray(matrix, dtype=np.float64) for matrix in A]
+        A = [
+            matrix if hasattr(matrix, "shape") else np.asarray(matrix, dtype=np.float64)
+            for matrix in A
+        ]
     if len(A) == 0:
         raise ValueError("A is empty; give at least one constraint matrix.")
     for i, matrix in enumerate(A):
         if tuple(matrix.shape) != tuple(C.shape):
-            raise ValueError(f"A[{i}] has shape {tuple(matrix.shape)}, but C is {tuple(C.shape)}; make them agree.")
+            raise ValueError(
+                f"A[{i}] has shape {tuple(matrix.shape)}, but C is {tuple(C.shape)}; make them "
+                "agree."
+            )
         values = matrix.data if sparse.issparse(matrix) else to_numpy(matrix)
         if not np.isfinite(values).all():
             raise ValueError(f"A[{i}] contains NaN or infinity; drop that constraint.")

@@ -1,12 +1,14 @@
-"""Column generation on BoostMetric's hinge program, one linear program per iteration (Shen et al. 2012, eqs. 9 and 10).
+"""Column generation on BoostMetric's hinge program, one linear program per iteration
+(Shen et al. 2012, eqs. 9 and 10).
 
     restricted   max rho - v sum xi  s.t.  sum_j w_j H_j >= rho - xi,  sum w = 1,  w, xi >= 0     (problems.boosting_hinge)
     bound        optimum <= lambda_max(A*(u)) for the multipliers u of any iteration, the best of them kept
     columns      every eigenvector of A*(u) above the restricted optimum, at the LP's multipliers and half-way from them to the
-                 best ones so far: the LP's own are vertices and jump about, the mid-point steadies them
+                 best ones so far: the LP's own are vertices and jump about, the
+                 mid-point steadies them
 
-Columns without weight in the last `PATIENCE` iterations are dropped. Stops when (P - D) / max(|P|, |D|) <= tol, with P = -(value
-of the metric) and D = -min lambda_max.
+Columns without weight in the last `PATIENCE` iterations are dropped. Stops when (P - D)
+/ max(|P|, |D|) <= tol, with P = -(value of the metric) and D = -min lambda_max.
 """
 
 from dataclasses import dataclass
@@ -23,7 +25,9 @@ PATIENCE = 10
 
 @dataclass(frozen=True)
 class LinearColumnGeneration(Solver):
-    """Cutting planes for `BoostingHinge`; ``start`` is an empty `Ensemble`, which is filled in place."""
+    """Cutting planes for `BoostingHinge`; ``start`` is an empty `Ensemble`, which is
+    filled in place.
+    """
 
     requires: ClassVar[tuple[str, ...]] = ("operator", "start", "value", "restricted")
 
@@ -34,25 +38,41 @@ class LinearColumnGeneration(Solver):
         numbers, idle, H = np.zeros(0, int), np.zeros(0, int), np.zeros((0, operator.n_constraints))
         while directions:
             keep = idle < PATIENCE
-            H = np.concatenate([H[keep], [to_numpy(operator.forward_factor(z[:, None])) for z in directions]])
+            H = np.concatenate(
+                [H[keep], [to_numpy(operator.forward_factor(z[:, None])) for z in directions]]
+            )
             numbers = np.append(numbers[keep], [ensemble.learn(z) for z in directions])
             idle = np.append(idle[keep], np.zeros(len(directions), int))
             weights, u, ceiling = problem.restricted(H)
             idle = np.where(weights > 0, 0, idle + 1)
             used, u = np.flatnonzero(weights), like(u, best)
             ensemble.use(numbers[used], weights[used])
-            directions, bound, best = self._separate(operator, [u, 0.5 * (u + best)], ceiling, bound, best)
+            directions, bound, best = self._separate(
+                operator, [u, 0.5 * (u + best)], ceiling, bound, best
+            )
             primal = problem.value(weights[used] @ H[used])
-            yield Iterate(primal, bound, ensemble.factor(), best, extra={"learners": len(used), "columns": len(H)})
+            yield Iterate(
+                primal,
+                bound,
+                ensemble.factor(),
+                best,
+                extra={"learners": len(used), "columns": len(H)},
+            )
 
     def _separate(self, operator, points, ceiling, bound, best):
-        """Eigenvectors of A*(u) above -``ceiling`` (the leading one, without a ceiling), and the best bound with its u."""
+        """Eigenvectors of A*(u) above -``ceiling`` (the leading one, without a
+        ceiling), and the best bound with its u.
+        """
         directions = []
         for u in points:
             values, vectors = operator.xp.linalg.eigh(operator.adjoint(u))
             leading = float(values[-1])
             if -leading > bound:
                 bound, best = -leading, u
-            above = np.flatnonzero(to_numpy(values) > -ceiling) if ceiling < np.inf else [len(values) - 1]
+            above = (
+                np.flatnonzero(to_numpy(values) > -ceiling)
+                if ceiling < np.inf
+                else [len(values) - 1]
+            )
             directions += list(vectors[:, like(above, values, operator.xp.int64)].T)
         return directions, bound, best

@@ -1,20 +1,26 @@
-"""Augmented Lagrangian on a low-rank factor, for semidefinite programs whose solution has a low rank (Burer & Monteiro 2003).
+"""Augmented Lagrangian on a low-rank factor, for semidefinite programs whose solution
+has a low rank (Burer & Monteiro 2003).
 
     P(X) = <C, X> + ||X||_F^2 / (2 sigma)    s.t.  A(X) = b (or <= b),  X = Y Y'
     inner:  min over Y of  P(Y Y') + (||[u + mu (A(Y Y') - b)]||^2 - ||u||^2) / (2 mu),   [.] the projection on the dual's box
     outer:  u <- [u + mu (A(Y Y') - b)],   which is the proximal-point method on the dual of the original, convex program
     D(u) <= P* whatever Y is, so the bound needs no convexity in Y
 
-The inner problem is minimised by L-BFGS with an exact line search: along a line, A is quadratic and the whole a (piecewise)
-quartic. Its curvature is roughly that of A*(b), the Laplacian whose weights are the squared distances, so gradients are
-smoothed by the inverse of A*(b) plus a ridge, factorised once. Its stationary points are those of the convex program unless
-K(u) - Y Y' / sigma has a positive eigenvalue, K(u) the matrix of the dual; an eigenvector of it is then a direction of descent
-and is appended to Y, and columns that vanish are dropped. So the rank finds itself, and an iteration costs as much as the edges
-times the rank, with one partial decomposition per outer step. On 200 points of a Swiss roll (sigma = 1e5) 10 decompositions and
-1,758 such iterations (4,341 without smoothing) end with constraints missed by 3e-4; quasi-Newton ascent on the dual, which a
-large sigma makes ill-conditioned, still misses them by 2e-3 after 309 decompositions.
+The inner problem is minimised by L-BFGS with an exact line search: along a line, A is
+quadratic and the whole a (piecewise) quartic. Its curvature is roughly that of A*(b),
+the Laplacian whose weights are the squared distances, so gradients are smoothed by the
+inverse of A*(b) plus a ridge, factorised once. Its stationary points are those of the
+convex program unless K(u) - Y Y' / sigma has a positive eigenvalue, K(u) the matrix of
+the dual; an eigenvector of it is then a direction of descent and is appended to Y, and
+columns that vanish are dropped. So the rank finds itself, and an iteration costs as
+much as the edges times the rank, with one partial decomposition per outer step. On 200
+points of a Swiss roll (sigma = 1e5) 10 decompositions and 1,758 such iterations (4,341
+without smoothing) end with constraints missed by 3e-4; quasi-Newton ascent on the dual,
+which a large sigma makes ill-conditioned, still misses them by 2e-3 after 309
+decompositions.
 
-Stops when |P - D| / max(|P|, |D|) <= tol and the violation of the constraints is <= tol.
+Stops when |P - D| / max(|P|, |D|) <= tol and the violation of the constraints is <=
+tol.
 """
 
 from dataclasses import dataclass
@@ -37,7 +43,8 @@ NEGLIGIBLE = 1e-10  # columns whose squared length is below this part of the lar
 class LowRankLagrangian(Solver):
     """See the module docstring; ``start`` is the factor Y to begin from.
 
-    ``inner_iter`` bounds the L-BFGS iterations per outer one, ``memory`` is the number of curvature pairs they keep.
+    ``inner_iter`` bounds the L-BFGS iterations per outer one, ``memory`` is the number
+    of curvature pairs they keep.
     """
 
     max_iter: int = 100
@@ -59,7 +66,8 @@ class LowRankLagrangian(Solver):
         Y = problem.start_factor() if start is None else start
         u = problem.project(b * 0)
         smooth = problem.operator.smoother(b, SMOOTHING)
-        accuracy, evaluations, last = 1e-2, 0, np.inf  # accuracy: of the gradient, relative to that of the objective alone
+        # accuracy: of the gradient, relative to that of the objective alone
+        accuracy, evaluations, last = 1e-2, 0, np.inf
         floor = 0.1 * self.tol if np.isinf(problem.sigma) else 0.03 * self.tol**0.5
         # the multipliers weigh distances against the trace, so their mean is about Tr X / sum(b)
         mu = float((Y * Y).sum()) / b.shape[0] / (float(b.mean()) ** 2 or 1.0)
@@ -70,26 +78,37 @@ class LowRankLagrangian(Solver):
             u = problem.project(u + mu * (margins - b))
             point = problem.evaluate(u, Y.shape[1])
             primal, violation = problem.primal_value(margins, float(((Y.T @ Y) ** 2).sum()), Y)
-            extra = {"rank": Y.shape[1], "evaluations": evaluations, "penalty": mu, "accuracy": reached}
+            extra = {
+                "rank": Y.shape[1],
+                "evaluations": evaluations,
+                "penalty": mu,
+                "accuracy": reached,
+            }
             yield Iterate(primal, point.dual, Y, u, violation, extra)
             if accuracy < EXHAUSTED:
                 return
             Y = self._reshape(problem, Y, point, mu, accuracy)
-            error = max(violation, abs(relative_gap(primal, point.dual)) if np.isfinite(point.dual) else 1.0)
+            error = max(
+                violation, abs(relative_gap(primal, point.dual)) if np.isfinite(point.dual) else 1.0
+            )
             if error > 0.5 * last and reached <= accuracy:
                 mu *= GROWTH
                 accuracy *= 0.5
             accuracy, last = min(accuracy, max(0.1 * error, floor)), error
 
     def _minimise(self, problem, smooth, Y, u, mu, accuracy):
-        """(Y, iterations, accuracy reached): Y until the gradient is below ``accuracy`` times that of the objective alone."""
+        """(Y, iterations, accuracy reached): Y until the gradient is below ``accuracy``
+        times that of the objective alone.
+        """
         xp, shape = problem.operator.xp, Y.shape
         line = Line(problem, Y, u, mu)
         memory = SmoothedMemory(self.memory, xp)
         g = line.gradient()
         h = smooth(g)
         for used in range(1, self.inner_iter + 1):  # noqa: B007
-            size, length = to_numpy(xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])).tolist()
+            size, length = to_numpy(
+                xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])
+            ).tolist()
             if size <= 2 * accuracy * length:
                 break
             direction = memory.direction(h.reshape(-1), g.reshape(-1))
@@ -102,12 +121,16 @@ class LowRankLagrangian(Solver):
                 continue
             new = line.gradient()
             smoothed = smooth(new)
-            memory.add((step * direction).reshape(-1), (smoothed - h).reshape(-1), (new - g).reshape(-1))
+            memory.add(
+                (step * direction).reshape(-1), (smoothed - h).reshape(-1), (new - g).reshape(-1)
+            )
             g, h = new, smoothed
         return line.Y, used, size / (2 * length)
 
     def _reshape(self, problem, Y, point, mu, accuracy):
-        """Y in its principal axes without the columns that vanished, and with those along which the Lagrangian still falls."""
+        """Y in its principal axes without the columns that vanished, and with those
+        along which the Lagrangian still falls.
+        """
         xp, forward = problem.operator.xp, problem.operator.forward_factor
         values, vectors = xp.linalg.eigh(Y.T @ Y)
         Y = (Y @ vectors)[:, values > NEGLIGIBLE * values[-1]]
@@ -123,10 +146,12 @@ class LowRankLagrangian(Solver):
 
 
 class SmoothedMemory(CurvatureMemory):
-    """Curvature pairs in the inner product <a, b> = a'M b, where M^-1 is the smoother: g stands for the gradient, h for M^-1 g.
+    """Curvature pairs in the inner product <a, b> = a'M b, where M^-1 is the smoother:
+    g stands for the gradient, h for M^-1 g.
 
-    Every product that the two loops use has a change of h, or h itself, on one side, so M itself is never applied; and of the
-    Gram matrix two rows change per iteration. The products of steps with each other and with changes before them are not used.
+    Every product that the two loops use has a change of h, or h itself, on one side, so
+    M itself is never applied; and of the Gram matrix two rows change per iteration. The
+    products of steps with each other and with changes before them are not used.
     """
 
     def add(self, s, change, dual):
@@ -163,24 +188,49 @@ class Line:
     def gradient(self):
         p, Y = self.problem, self.Y
         multipliers = p.project(self.u + self.mu * (self.margins - p.b))
-        return 2 * (p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma + p.operator.adjoint_product(multipliers, Y))
+        return 2 * (
+            p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma + p.operator.adjoint_product(multipliers, Y)
+        )
 
     def search(self, direction, gradient):
-        """Move along ``direction`` to where the slope has fallen to a tenth; the step, or None when there is no descent."""
+        """Move along ``direction`` to where the slope has fallen to a tenth; the step,
+        or None when there is no descent.
+        """
         p, Y, Z = self.problem, self.Y, direction
         xp, forward = p.operator.xp, p.operator.forward_factor
         A0, A2 = self.margins, forward(Z)
         A1 = forward(Y + Z) - A0 - A2
-        # <C, X> + ||X||_F^2 / (2 sigma) is a quartic in t, by products of Y, Z, C Z; so is the rest where multipliers are free
-        columns, multipliers = xp.concat([Y, Z, p.cost_product(Z)], 1), self.u + self.mu * (A0 - p.b)
+        # <C, X> + ||X||_F^2 / (2 sigma) is a quartic in t, by products of Y, Z, C Z; so
+        # is the rest where multipliers are free
+        columns, multipliers = (
+            xp.concat([Y, Z, p.cost_product(Z)], 1),
+            self.u + self.mu * (A0 - p.b),
+        )
         rows = xp.stack([multipliers, A1, A2])
-        products = xp.concat([(columns.T @ columns).reshape(-1), (rows @ rows.T).reshape(-1), (gradient * Z).sum()[None]])
+        products = xp.concat(
+            [
+                (columns.T @ columns).reshape(-1),
+                (rows @ rows.T).reshape(-1),
+                (gradient * Z).sum()[None],
+            ]
+        )
         products, r = to_numpy(products), Y.shape[1]
-        small, of_rows, start = products[:-10].reshape(3 * r, 3 * r), products[-10:-1].reshape(3, 3), float(products[-1])
+        small, of_rows, start = (
+            products[:-10].reshape(3 * r, 3 * r),
+            products[-10:-1].reshape(3, 3),
+            float(products[-1]),
+        )
         YY, YZ, ZZ = small[:r, :r], small[:r, r : 2 * r], small[r : 2 * r, r : 2 * r]
         cy, cz, s = np.trace(small[:r, 2 * r :]), np.trace(small[r : 2 * r, 2 * r :]), 1 / p.sigma
         square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
-        poly = 2 * np.array([cy + s * (YY * YZ).sum(), cz + s * square, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
+        poly = 2 * np.array(
+            [
+                cy + s * (YY * YZ).sum(),
+                cz + s * square,
+                3 * s * (YZ * ZZ).sum(),
+                s * (ZZ * ZZ).sum(),
+            ]
+        )
         free = not p.bounded
         if free:
             (_, m1, m2), (_, a11, a12), (_, _, a22) = of_rows
@@ -188,12 +238,18 @@ class Line:
 
         def slopes(t):
             """First and second derivative at t."""
-            first, second = poly @ t ** np.arange(4), poly[1:] @ (np.arange(1, 4) * t ** np.arange(3))
+            first, second = (
+                poly @ t ** np.arange(4),
+                poly[1:] @ (np.arange(1, 4) * t ** np.arange(3)),
+            )
             if free:
                 return first, second
             unclipped, rate = multipliers + (self.mu * t) * (A1 + t * A2), A1 + (2 * t) * A2
             lam = p.project(unclipped)
-            left, right = xp.stack([lam, xp.where(lam == unclipped, rate, 0.0)]), xp.stack([rate, A2])
+            left, right = (
+                xp.stack([lam, xp.where(lam == unclipped, rate, 0.0)]),
+                xp.stack([rate, A2]),
+            )
             (along, bent), (stiff, _) = to_numpy(left @ right.T)
             return first + along, second + 2 * bent + self.mu * stiff
 

@@ -1,17 +1,22 @@
-"""Proximal-point method for semidefinite programs without strong convexity, each step solved in its smooth dual.
+"""Proximal-point method for semidefinite programs without strong convexity, each step
+solved in its smooth dual.
 
     S_{k+1} = argmin P(S) + ||S - S_k||_F^2 / (2 sigma_k)         P linear, plus hinge losses or constraints
     u_k     = argmax of the dual of that step, a `SpectralDual`: smooth over a box        S_{k+1} = sigma [K_k(u_k)]_+
 
-(the augmented Lagrangian method on the dual of P). Every S and every u gives bounds on P itself, ``problem.bounds(L, u)``.
-A subproblem is solved by projected L-BFGS, warm-started, until its own gap is a part of the gap of P; then its solution is the
-next centre, and sigma doubles if that was quick. Where it fails, the centre stays and sigma halves.
+(the augmented Lagrangian method on the dual of P). Every S and every u gives bounds on
+P itself, ``problem.bounds(L, u)``. A subproblem is solved by projected L-BFGS,
+warm-started, until its own gap is a part of the gap of P; then its solution is the next
+centre, and sigma doubles if that was quick. Where it fails, the centre stays and sigma
+halves.
 
-Chosen by measurement, as the engine of DML-eig and LMNN-eig: on the paper's sets it certifies 1e-3 in 50 to 350 evaluations
-(an adjoint, an eigendecomposition, a forward), and 1e-5 mostly in one to three times that. The paper's Frank-Wolfe
-method still has a gap of several percent or more after 1,000 steps.
+Chosen by measurement, as the engine of DML-eig and LMNN-eig: on the paper's sets it
+certifies 1e-3 in 50 to 350 evaluations (an adjoint, an eigendecomposition, a forward),
+and 1e-5 mostly in one to three times that. The paper's Frank-Wolfe method still has a
+gap of several percent or more after 1,000 steps.
 
-Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is `CHECK` quasi-Newton steps and one evaluation of the bounds.
+Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is `CHECK` quasi-Newton steps
+and one evaluation of the bounds.
 """
 
 from dataclasses import dataclass
@@ -21,7 +26,9 @@ from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import DualQuasiNewton
 
 CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
-QUICK, LIMIT = 20, 60  # steps below which sigma grows; steps after which a subproblem is left, with a smaller sigma
+# steps below which sigma grows; steps after which a subproblem is left, with a smaller
+# sigma
+QUICK, LIMIT = 20, 60
 GROWTH = 2.0
 SHARE = 0.5  # a subproblem is solved when its gap is this part of the program's
 MAX_FAILED = 20  # subproblems in a row left unsolved before giving up
@@ -37,7 +44,9 @@ class ProximalPoint(Solver):
         u, center, sigma = problem.start()
         subproblems = failed = 0
         while failed < MAX_FAILED:
-            for steps, point in enumerate(DualQuasiNewton()._steps(problem.proximal(center, sigma), u)):
+            for steps, point in enumerate(
+                DualQuasiNewton()._steps(problem.proximal(center, sigma), u)
+            ):
                 if steps % CHECK == 0:
                     bounds = problem.bounds(point.primal_point, point.dual_point)
                     yield self._iterate(bounds, point, subproblems, sigma)
@@ -62,4 +71,11 @@ class ProximalPoint(Solver):
 
     def _iterate(self, bounds, point, subproblems, sigma):
         extra = {"rank": point.extra["rank"], "subproblems": subproblems, "sigma": sigma}
-        return Iterate(bounds.primal, bounds.dual, point.primal_point, point.dual_point, bounds.violation, extra)
+        return Iterate(
+            bounds.primal,
+            bounds.dual,
+            point.primal_point,
+            point.dual_point,
+            bounds.violation,
+            extra,
+        )

@@ -1,25 +1,34 @@
-"""Column generation over secants (NuMax, algorithm 2), finished only when a scan of every pair finds none violated.
+"""Column generation over secants (NuMax, algorithm 2), finished only when a scan of
+every pair finds none violated.
 
-The program has one constraint per pair of points, of which a few thousand matter. A round
+The program has one constraint per pair of points, of which a few thousand matter. A
+round
 
-    1. solves the program over the active secants by ADMM, from the P and the multipliers it has, only as far as the violations
-       last seen elsewhere deserve (their size times `INNER`), and in as many dimensions as the points span
+    1. solves the program over the active secants by ADMM, from the P and the
+       multipliers it has, only as far as the violations last seen elsewhere deserve
+       (their size times `INNER`), and in as many dimensions as the points span
        (`Secants.row_space`: the optimum has no others);
-    2. scans: of every row of every tile of pairs, the worst secant at either bound (`operators.secants`), tile by tile until
-       it has twice the offenders it needs, and goes on from there in the next round;
-    3. drops active secants far from their bounds and without weight, if the dual bound rose, and adds offenders: half the
-       worst, half drawn from the rest, since the worst are much alike.
+    2. scans: of every row of every tile of pairs, the worst secant at either bound
+       (`operators.secants`), tile by tile until it has twice the offenders it needs,
+       and goes on from there in the next round;
+    3. drops active secants far from their bounds and without weight, if the dual bound
+       rose, and adds offenders: half the worst, half drawn from the rest, since the
+       worst are much alike.
 
-The restricted program has fewer constraints, so the dual bound of step 1 is one on the whole program's optimum, and Tr P is
-one from above, up to the violation, once the scan is complete. Tiles are of points in random order, so the first
-ones are a sample of the rest. Scans begin in float32; one that finds nothing above tol among all pairs is repeated in float64,
-and from then on scans are in float64. Only a scan of every pair in float64 counts as complete.
+The restricted program has fewer constraints, so the dual bound of step 1 is one on the
+whole program's optimum, and Tr P is one from above, up to the violation, once the scan
+is complete. Tiles are of points in random order, so the first ones are a sample of the
+rest. Scans begin in float32; one that finds nothing above tol among all pairs is
+repeated in float64, and from then on scans are in float64. Only a scan of every pair in
+float64 counts as complete.
 
-Step 1 keeps a margin inside the bounds, sized so that it costs a quarter of tol in the objective: secants never seen, which are
-like those seen, then rarely need another round. At the end, eigenvalues of P no larger than the slack left in the violation are
+Step 1 keeps a margin inside the bounds, sized so that it costs a quarter of tol in the
+objective: secants never seen, which are like those seen, then rarely need another
+round. At the end, eigenvalues of P no larger than the slack left in the violation are
 cut: by Weyl's inequality no secant moves by more than the largest of them.
 
-Stops when the gap and the violation over every secant, in units of delta, are within tol.
+Stops when the gap and the violation over every secant, in units of delta, are within
+tol.
 """
 
 from dataclasses import dataclass, field, replace
@@ -33,7 +42,9 @@ from .admm import ADMM
 from .base import Iterate, Solver, relative_gap
 
 INNER = 0.2
-NEGLIGIBLE = 0.1  # multipliers below this share of the largest do not keep a secant active that is inside its bounds
+# multipliers below this share of the largest do not keep a secant active that is inside
+# its bounds
+NEGLIGIBLE = 0.1
 SINGLE_FROM = 2000  # points; with fewer, every scan is in float64
 
 
@@ -44,9 +55,11 @@ class SecantGeneration(Solver):
     Attributes
     ----------
     first, add : int
-        Random secants to begin with; secants added in a round (or half the active ones, when that is more).
+        Random secants to begin with; secants added in a round (or half the active ones,
+        when that is more).
     keep : float
-        Active secants within this distance of a bound, in units of delta, stay; all do while there are no more than ``first``.
+        Active secants within this distance of a bound, in units of delta, stay; all do
+        while there are no more than ``first``.
     inner : ADMM
     seed : int
     """
@@ -69,7 +82,8 @@ class SecantGeneration(Solver):
         precision, tile = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64, 0
         inner, worst, goal, margin, steps, best = self.inner, 1.0, 0.5 * tol, 0.5 * tol, 0, 0.0
         stuck = np.inf  # violation or gap when the inner solver last gave up
-        unit = max(1.0, delta / (1 - delta))  # a violation of delta costs the objective about this part of itself
+        # a violation of delta costs the objective about this part of itself
+        unit = max(1.0, delta / (1 - delta))
         while True:
             active = problem.restrict(keys, margin=margin).within(basis)
             share = INNER * worst if worst > tol else 0.0
@@ -78,9 +92,11 @@ class SecantGeneration(Solver):
             inner, steps = replace(inner, beta=solution.extra["beta"]), steps + taken
             factor, y = basis @ solution.primal_point, solution.dual_point
             weight = float(abs(y).sum())
-            dual = solution.dual - margin * delta * weight  # the same multipliers, on the bounds without margin
+            # the same multipliers, on the bounds without margin
+            dual = solution.dual - margin * delta * weight
             needed = max(self.add, len(keys) // 2)
-            enough = 2 * needed, max(tol, allowed)  # active secants are violated by no more than is allowed
+            # active secants are violated by no more than is allowed
+            enough = 2 * needed, max(tol, allowed)
             while True:
                 scan = secants.scan(factor, delta, precision, points, tile, enough)
                 fresh = self._offenders(scan, secants, keys, factor, delta, needed, rng)
@@ -96,7 +112,12 @@ class SecantGeneration(Solver):
                 factor, violation = _cut(factor, worst, tol, delta)
             primal = float((factor * factor).sum())
             if certain:
-                extra = {"rank": factor.shape[1], "active": len(keys), "steps": steps, "near_duplicates": scan.n_near_duplicates}
+                extra = {
+                    "rank": factor.shape[1],
+                    "active": len(keys),
+                    "steps": steps,
+                    "near_duplicates": scan.n_near_duplicates,
+                }
                 yield Iterate(primal, dual, factor, Multipliers(keys, y), violation, extra)
             if last and len(fresh) == 0 and taken == inner.max_iter:
                 error = max(violation, abs(relative_gap(primal, dual)))
@@ -107,14 +128,21 @@ class SecantGeneration(Solver):
             inside = basis.T @ factor
             stay = active.slack(active.operator.forward_factor(inside)) <= self.keep * delta
             stay |= abs(y) > NEGLIGIBLE * abs(y).max()
-            stay |= len(keys) <= self.first or dual <= (1 + tol) * best  # dropping without progress could go in circles
+            # dropping without progress could go in circles
+            stay |= len(keys) <= self.first or dual <= (1 + tol) * best
             keep, best = to_index(stay), max(best, dual)
             keys, y = xp.concat([keys[keep], fresh]), xp.concat([y[keep], zeros(len(fresh), y)])
             point = inside, y
-            margin = min(0.5 * tol, 0.25 * tol * solution.primal / (delta * weight)) if weight > 0 else margin
+            margin = (
+                min(0.5 * tol, 0.25 * tol * solution.primal / (delta * weight))
+                if weight > 0
+                else margin
+            )
 
     def _begin(self, secants, start, basis, rng):
-        """Keys to begin with, and the point of the start given in the basis, its multipliers spread over them."""
+        """Keys to begin with, and the point of the start given in the basis, its
+        multipliers spread over them.
+        """
         keys = secants.sample(self.first, rng)
         if start is None:
             return keys, None
@@ -125,21 +153,30 @@ class SecantGeneration(Solver):
         return keys, (basis.T @ like(factor, y), y)
 
     def _offenders(self, scan, secants, keys, factor, delta, limit, rng):
-        """Keys to add: violated by more than tol, not active yet, confirmed by differences in float64."""
+        """Keys to add: violated by more than tol, not active yet, confirmed by
+        differences in float64.
+        """
         xp = secants.xp
         found = scan.keys[scan.excess > self.tol]
         found = found[~xp.isin(found, keys)]
         if len(found) > limit:
-            others = np.sort(rng.choice(np.arange(limit // 2, len(found)), limit - limit // 2, replace=False))
+            others = np.sort(
+                rng.choice(np.arange(limit // 2, len(found)), limit - limit // 2, replace=False)
+            )
             found = xp.concat([found[: limit // 2], found[like(others, found)]])
         found = xp.unique(found)
         return found[secants.excess(found, factor, delta) > self.tol] if len(found) else found
 
 
 def _solve_active(inner, active, point, violation, gap):
-    """The first ADMM iterate within this violation and relative gap (or the last one), and the steps it took."""
+    """The first ADMM iterate within this violation and relative gap (or the last one),
+    and the steps it took.
+    """
     for taken, iterate in enumerate(inner._steps(active, point), 1):
-        close = abs(relative_gap(iterate.primal, iterate.dual)) <= gap and iterate.violation <= violation
+        close = (
+            abs(relative_gap(iterate.primal, iterate.dual)) <= gap
+            and iterate.violation <= violation
+        )
         if close or taken == inner.max_iter:
             return iterate, taken
     raise AssertionError("ADMM ends only when it is told to")

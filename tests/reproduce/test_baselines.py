@@ -1,7 +1,7 @@
 import numpy as np
 
 from conemetric import DMLEig
-from conemetric.experiments.baselines import WHITENING, SimilarPairsWhitening
+from conemetric.reproduce.baselines import WHITENING, SimilarPairsWhitening
 
 
 def labelled():

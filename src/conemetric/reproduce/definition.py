@@ -1,4 +1,6 @@
-"""What an experiment is: columns (data sets), rows (methods), a protocol that measures one cell, and the published numbers."""
+"""What an experiment is: columns (data sets), rows (methods), a protocol that measures
+one cell, and the published numbers.
+"""
 
 import importlib
 import re
@@ -21,11 +23,12 @@ class Published(NamedTuple):
 
 
 def published_table(columns, text):
-    """Read a table as the paper prints it: one line per method, ``name | mean (std) | ...``; ``-`` where there is no number.
+    """Read a table as the paper prints it: one line per method, ``name | mean (std) |
+    ...``; ``-`` where there is no number.
 
     Examples
     --------
-    >>> from conemetric.experiments.definition import published_table
+    >>> from conemetric.reproduce.definition import published_table
     >>> published_table(["iris", "wine"], "Euclidean | 3.64 (4.18) | -")
     {('iris', 'Euclidean'): Published(mean=3.64, std=4.18)}
     """
@@ -48,8 +51,8 @@ class Method:
     Attributes
     ----------
     estimator : str or None
-        Where its class is, ``module:name``; None for the Euclidean distance. It is imported when first used, so that a table
-        can name what is not installed.
+        Where its class is, ``module:name``; None for the Euclidean distance. It is
+        imported when first used, so that a table can name what is not installed.
     parameters : mapping
     grid : sequence of parameter mappings, or function of training X and y that returns one
         Choices made on validation.
@@ -88,7 +91,7 @@ class Method:
 def ours(name, grid: Grid = ({},), **parameters):
     """A method of this package, by class name.
 
-    >>> from conemetric.experiments.definition import ours
+    >>> from conemetric.reproduce.definition import ours
     >>> ours("FrobMetric", C=2.0).make().C
     2.0
     """
@@ -96,7 +99,9 @@ def ours(name, grid: Grid = ({},), **parameters):
 
 
 class ScaleFreeC:
-    """A grid for C in scale-free units: C = kappa / s^4, with s^2 the mean squared impostor distance of the training set."""
+    """A grid for C in scale-free units: C = kappa / s^4, with s^2 the mean squared
+    impostor distance of the training set.
+    """
 
     def __init__(self, *kappas):
         self.kappas = kappas
@@ -109,7 +114,8 @@ class ScaleFreeC:
 
 
 class CrossValidated:
-    """A grid of one choice: that of the least 3-NN error in three-fold cross-validation on the training set.
+    """A grid of one choice: that of the least 3-NN error in three-fold cross-validation
+    on the training set.
 
     Parameters
     ----------
@@ -122,7 +128,7 @@ class CrossValidated:
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.experiments.definition import CrossValidated
+    >>> from conemetric.reproduce.definition import CrossValidated
     >>> CrossValidated("LMNNEig", [{"gamma": 0.5}, {"gamma": 0.9}], tol=0.1)(*load_iris(return_X_y=True))
     [{'gamma': 0.5}]
     """
@@ -173,7 +179,9 @@ class Experiment(ABC):
         return self.runs if isinstance(self.runs, int) else self.runs[column]
 
     def missing_data(self, column):
-        """Why the data of this column cannot be had, or None. What OpenML has is fetched here, before several processes ask."""
+        """Why the data of this column cannot be had, or None. What OpenML has is
+        fetched here, before several processes ask.
+        """
         source = column.partition(":")[0]
         if source in datasets.REGISTRY and not datasets.available(source):
             try:
@@ -190,7 +198,9 @@ class Experiment(ABC):
 
     @abstractmethod
     def measure(self, column, method, run) -> dict[str, Any]:
-        """Measure one cell: ``value``, and ``seconds`` of the fit; other entries are kept beside them.
+        """Measure one cell: ``value``, and ``seconds`` of the fit; other entries are
+        kept beside them.
 
-        Optional ``tolerance`` is the standard error of a single run, and ``curve`` a pair of lists to draw.
+        Optional ``tolerance`` is the standard error of a single run, and ``curve`` a
+        pair of lists to draw.
         """

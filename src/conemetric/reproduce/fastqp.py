@@ -1,4 +1,6 @@
-"""FastQP's table: time to learn from 3 N random triplets of the KEEL sets, with L = I and with a random L = (A'A) o (A'A)."""
+"""FastQP's table: time to learn from 3 N random triplets of the KEEL sets, with L = I
+and with a random L = (A'A) o (A'A).
+"""
 
 import time
 from dataclasses import dataclass
@@ -22,7 +24,9 @@ def labelled_triplets(y, m, seed):
 
 @dataclass(frozen=True)
 class RelativeComparisonTimes(Experiment):
-    """Milliseconds of processor time of a fit to a certified gap of 1e-3; the first fit, which compiles, is not counted."""
+    """Milliseconds of processor time of a fit to a certified gap of 1e-3; the first
+    fit, which compiles, is not counted.
+    """
 
     def measure(self, column, method, run):
         data = load(column)
@@ -52,7 +56,9 @@ FASTQP_TABLE2 = RelativeComparisonTimes(
     quantity="milliseconds of processor time",
     columns=COLUMNS,
     methods={"L = I": ours("RelativeComparisons"), "random L": ours("RelativeComparisons")},
-    published=published_table(COLUMNS, "L = I | 7.3 | 0.8 | 10.2 | 7.5 | 1.0\nrandom L | 9.7 | 1.4 | 4.5 | 17.3 | 1.9"),
+    published=published_table(
+        COLUMNS, "L = I | 7.3 | 0.8 | 10.2 | 7.5 | 1.0\nrandom L | 9.7 | 1.4 | 4.5 | 17.3 | 1.9"
+    ),
     runs=5,
 )
 

@@ -1,7 +1,9 @@
-"""Labeled Faces in the Wild, view 2: same person or not, ten folds. The papers used SIFT features; here pixels, LBP and HOG.
+"""Labeled Faces in the Wild, view 2: same person or not, ten folds. The papers used
+SIFT features; here pixels, LBP and HOG.
 
-Each run holds out one fold; the reported accuracy is the mean over folds. The threshold is set on the fold after it, which the
-metric does not see either: on the pairs a metric was learned from it would be too optimistic.
+Each run holds out one fold; the reported accuracy is the mean over folds. The threshold
+is set on the fold after it, which the metric does not see either: on the pairs a metric
+was learned from it would be too optimistic.
 """
 
 from dataclasses import dataclass
@@ -41,8 +43,8 @@ def _features(name, kind):
 class FaceVerification(Experiment):
     """Accuracy on one held-out fold; a column is ``set:features-dimension``.
 
-    A method whose name ends in "restricted" sees pairs only, any other the identities; "Mk-NN" in the name scores by
-    marginalised k-NN instead of by distance.
+    A method whose name ends in "restricted" sees pairs only, any other the identities;
+    "Mk-NN" in the name scores by marginalised k-NN instead of by distance.
     """
 
     def measure(self, column, method, run):
@@ -62,7 +64,8 @@ class FaceVerification(Experiment):
                 seconds = timed(lambda: metric.fit(Z[seen], people[seen]))
         if "Mk-NN" in method:
             score = marginalised_knn_score(metric, Z[seen], people[seen], Z, pairs, 100)
-            score += 1e-9 * distance_score(metric, Z, pairs)  # most pairs share no neighbour's label; the distance decides
+            # most pairs share no neighbour's label; the distance decides
+            score += 1e-9 * distance_score(metric, Z, pairs)
         else:
             score = distance_score(metric, Z, pairs)
         threshold, _ = best_threshold(score[held_out], same[held_out])
@@ -73,7 +76,9 @@ class FaceVerification(Experiment):
 
 
 COLUMNS = tuple(f"lfw_view2_62x47:{kind}-{size}" for kind in FEATURES for size in (100, 200))
-COMMON: dict[str, Any] = dict(quantity="accuracy, %", columns=COLUMNS, runs=10, lower_is_better=False)
+COMMON: dict[str, Any] = dict(
+    quantity="accuracy, %", columns=COLUMNS, runs=10, lower_is_better=False
+)
 
 FROBMETRIC_TABLE2 = FaceVerification(
     name="frobmetric-table2",
@@ -87,14 +92,20 @@ FROBMETRIC_TABLE2 = FaceVerification(
         "BoostMetric": ours("BoostMetric", max_iter=100),
         "DML-eig": ours("DMLEig"),
     },
-    published=published_table(COLUMNS, "FrobMetric, Mk-NN" + " | 82.72 (1.24) | 83.69 (1.23)" * len(FEATURES)),
+    published=published_table(
+        COLUMNS, "FrobMetric, Mk-NN" + " | 82.72 (1.24) | 83.69 (1.23)" * len(FEATURES)
+    ),
     **COMMON,
 )
 DML_EIG_TABLE6 = FaceVerification(
     name="dml-eig-table6",
     title="Face pairs, restricted protocol (published: SIFT features, PCA 100)",
     paper="Ying & Li 2012, table 6",
-    methods={"Euclidean": Method(), "whitening, restricted": WHITENING, "DML-eig, restricted": ours("DMLEig")},
+    methods={
+        "Euclidean": Method(),
+        "whitening, restricted": WHITENING,
+        "DML-eig, restricted": ours("DMLEig"),
+    },
     published=published_table(COLUMNS, "DML-eig, restricted" + " | 81.27 | -" * len(FEATURES)),
     **COMMON,
 )

@@ -1,6 +1,6 @@
 """The papers' tables and figures as runnable definitions, ours beside the published numbers.
 
->>> from conemetric.experiments import list_experiments
+>>> from conemetric.reproduce import list_experiments
 >>> "frobmetric-table1" in {experiment.name for experiment in list_experiments()}
 True
 """
@@ -19,12 +19,17 @@ def list_experiments():
 def get_experiment(name):
     """An experiment by name."""
     if name not in EXPERIMENTS:
-        raise ValueError(f"name={name!r} is not a known experiment; known: {', '.join(EXPERIMENTS)}.")
+        raise ValueError(
+            f"name={name!r} is not a known experiment; known: {', '.join(EXPERIMENTS)}."
+        )
     return EXPERIMENTS[name]
 
 
-def run_experiment(name, runs=None, datasets=None, out="reproduce", n_jobs=1, callback=None, methods=None):
-    """Measure an experiment, or go on with one that was interrupted, and return ours beside the published numbers.
+def run_experiment(
+    name, runs=None, datasets=None, out="reproduce", n_jobs=1, callback=None, methods=None
+):
+    """Measure an experiment, or go on with one that was interrupted, and return ours
+    beside the published numbers.
 
     Parameters
     ----------
@@ -34,7 +39,8 @@ def run_experiment(name, runs=None, datasets=None, out="reproduce", n_jobs=1, ca
     datasets, methods : sequence of str, default=None
         Restrict to these; None means all.
     out : path, default="reproduce"
-        Folder for NAME.jsonl (one line per finished cell; what is there is not measured again), NAME.csv and NAME.png.
+        Folder for NAME.jsonl (one line per finished cell; what is there is not measured
+        again), NAME.csv and NAME.png.
     n_jobs : int, default=1
         Processes, which share the cores between them; -1 means one per core.
     callback : callable, default=None
@@ -47,7 +53,7 @@ def run_experiment(name, runs=None, datasets=None, out="reproduce", n_jobs=1, ca
     Examples
     --------
     >>> import tempfile
-    >>> from conemetric.experiments import run_experiment
+    >>> from conemetric.reproduce import run_experiment
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = run_experiment("frobmetric-table1", runs=1, datasets=["iris"], methods=["Euclidean"], out=folder)
     >>> [(row.dataset, row.method, row.published) for row in table.rows]

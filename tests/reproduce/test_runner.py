@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from conemetric import datasets, experiments
+from conemetric import datasets, reproduce
 from conemetric.evaluation.statistics import compare
-from conemetric.experiments import figure, get_experiment, list_experiments, run_experiment
-from conemetric.experiments.definition import Experiment, Method, Published, ScaleFreeC, ours, published_table
+from conemetric.reproduce import figure, get_experiment, list_experiments, run_experiment
+from conemetric.reproduce.definition import (
+    Experiment,
+    Method,
+    Published,
+    ScaleFreeC,
+    ours,
+    published_table,
+)
 
 calls = []
 
@@ -46,7 +53,7 @@ FAKE = Counting(
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
-    monkeypatch.setitem(experiments.EXPERIMENTS, "fake", FAKE)
+    monkeypatch.setitem(reproduce.EXPERIMENTS, "fake", FAKE)
     calls.clear()
 
 
@@ -54,7 +61,13 @@ def test_ours_beside_theirs(tmp_path):
     table = run_experiment("fake", out=tmp_path)
     rows = {(row.dataset, row.method): row for row in table.rows}
     good = rows["alpha", "good"]
-    assert (good.runs, good.mean, good.std, good.published, good.verdict) == (3, 2.0, 1.0, 2.5, "better")
+    assert (good.runs, good.mean, good.std, good.published, good.verdict) == (
+        3,
+        2.0,
+        1.0,
+        2.5,
+        "better",
+    )
     assert rows["alpha", "bad"].verdict == "equal"  # 4.0 against 4.0
     assert rows["beta:large", "good"].verdict == "better"  # by more than the tolerance of one run
     assert rows["beta:large", "bad"].verdict == ""
@@ -81,7 +94,8 @@ def test_a_line_cut_short_is_measured_again(tmp_path):
     store.write_text(cut)
     assert run_experiment("fake", out=tmp_path).rows == whole.rows
     assert len(calls) == len(set(calls)) + 1
-    assert store.read_text().startswith(cut)  # another run may be writing to the file: nothing is taken back
+    # another run may be writing to the file: nothing is taken back
+    assert store.read_text().startswith(cut)
     assert run_experiment("fake", out=tmp_path).rows == whole.rows
     assert len(calls) == len(set(calls)) + 1
 
@@ -119,13 +133,22 @@ def test_columns_whose_data_cannot_be_had_are_skipped_unless_measured(tmp_path, 
     monkeypatch.delenv("CONEMETRIC_DATA", raising=False)
     monkeypatch.setattr(datasets, "get_data_home", lambda: str(tmp_path / "home"))
     monkeypatch.setattr(datasets, "fetch_openml", offline)
-    monkeypatch.setitem(experiments.EXPERIMENTS, "fake", replace(FAKE, columns=("alpha", "pima", "frey"), published={}, runs=1))
+    monkeypatch.setitem(
+        reproduce.EXPERIMENTS,
+        "fake",
+        replace(FAKE, columns=("alpha", "pima", "frey"), published={}, runs=1),
+    )
     table = run_experiment("fake", out=tmp_path)
     assert [row.dataset for row in table.rows] == ["alpha", "alpha"] and len(attempts) == 1
     assert "pima, good: data set pima is not on this machine" in table.skipped[1]
     store = tmp_path / "fake.jsonl"
     store.write_text(store.read_text() + store.read_text().replace("alpha", "pima"))
-    assert [row.dataset for row in run_experiment("fake", out=tmp_path).rows] == ["alpha", "alpha", "pima", "pima"]
+    assert [row.dataset for row in run_experiment("fake", out=tmp_path).rows] == [
+        "alpha",
+        "alpha",
+        "pima",
+        "pima",
+    ]
 
 
 def test_choice_of_data_sets_and_methods(tmp_path):
@@ -135,7 +158,9 @@ def test_choice_of_data_sets_and_methods(tmp_path):
 
 def test_callback_counts_the_cells(tmp_path):
     seen = []
-    run_experiment("fake", out=tmp_path, callback=lambda record: seen.append((record["done"], record["total"])))
+    run_experiment(
+        "fake", out=tmp_path, callback=lambda record: seen.append((record["done"], record["total"]))
+    )
     assert seen == [(i + 1, 8) for i in range(8)]
 
 
@@ -186,10 +211,15 @@ def test_scale_free_grid_is_the_estimators_own_rule():
     assert kappas[0] == pytest.approx(kappas[1])
 
 
-ARGUMENTS = {"name": "frobmetric-table1", "runs": 6, "datasets": ["iris"], "methods": ["Euclidean", "FrobMetric, default C"]}
+ARGUMENTS = {
+    "name": "frobmetric-table1",
+    "runs": 6,
+    "datasets": ["iris"],
+    "methods": ["Euclidean", "FrobMetric, default C"],
+}
 SCRIPT = """
 import time
-from conemetric.experiments import run_experiment
+from conemetric.reproduce import run_experiment
 run_experiment(**{arguments}, n_jobs={jobs}, out={out!r}, callback=lambda record: time.sleep(0.05))
 """
 
@@ -198,11 +228,15 @@ def cells(store):
     """What the file holds of every cell, without the time it took, and the number of lines."""
     lines = store.read_text().splitlines()
     records = [{**record, "seconds": None} for record in map(json.loads, lines)]
-    return {(record["dataset"], record["method"], record["run"]): record for record in records}, len(lines)
+    return {
+        (record["dataset"], record["method"], record["run"]): record for record in records
+    }, len(lines)
 
 
 def without_times(table):
-    return [(row.dataset, row.method, row.runs, row.mean, row.std, row.verdict) for row in table.rows]
+    return [
+        (row.dataset, row.method, row.runs, row.mean, row.std, row.verdict) for row in table.rows
+    ]
 
 
 def columns(path):
@@ -218,7 +252,9 @@ def uninterrupted(tmp_path_factory):
 
 @pytest.mark.parametrize(("jobs", "kills"), [(1, 2), (2, 1)])
 def test_killed_and_restarted_gives_the_same_table(tmp_path, uninterrupted, jobs, kills):
-    """Killed with all its processes, each time a random while after a random number of new records."""
+    """Killed with all its processes, each time a random while after a random number of
+    new records.
+    """
     folder, whole = uninterrupted
     random = np.random.default_rng(jobs)
     store = tmp_path / "frobmetric-table1.jsonl"
@@ -227,7 +263,9 @@ def test_killed_and_restarted_gives_the_same_table(tmp_path, uninterrupted, jobs
         enough = finished + int(random.integers(1, 4))
         script = SCRIPT.format(arguments=ARGUMENTS, jobs=jobs, out=str(tmp_path))
         process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
-        while process.poll() is None and not (store.exists() and store.read_text().count("\n") >= enough):
+        while process.poll() is None and not (
+            store.exists() and store.read_text().count("\n") >= enough
+        ):
             time.sleep(0.005)
         time.sleep(float(random.uniform(0, 0.05)))
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,6 @@
-"""The error tables of FrobMetric, BoostMetric and DML-eig: k-NN in the learned metric on standard data sets."""
+"""The error tables of FrobMetric, BoostMetric and DML-eig: k-NN in the learned metric
+on standard data sets.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,14 +22,16 @@ class KnnTable(Experiment):
     fractions : (float, float, float)
         Shares of training, validation and test in a random split.
     fixed : mapping of column to (n_train, n_validation)
-        Columns that have a fixed split instead: the first ``n_train`` rows, ``n_validation`` of them held out.
+        Columns that have a fixed split instead: the first ``n_train`` rows,
+        ``n_validation`` of them held out.
     stratified : bool
         Whether random splits divide every class in these shares.
     rows : mapping of column to the number of rows used, the first ones
     prepare : mapping of column to arguments of `evaluation.knn.preprocessing`
     grids : mapping of (column, method) to a grid that replaces the method's own
     stages : tuple of int
-        Iterations, of each pass, after which a boosted metric is validated; empty: all iterations are made.
+        Iterations, of each pass, after which a boosted metric is validated; empty: all
+        iterations are made.
     """
 
     fractions: tuple[float, float, float] = (0.7, 0.15, 0.15)
@@ -43,7 +47,9 @@ class KnnTable(Experiment):
         n = self.rows.get(column, len(y))
         if column in self.fixed:
             return official_split(n, *self.fixed[column], seed=run)
-        return list(random_splits(n, self.fractions, run + 1, labels=y[:n] if self.stratified else None))[run]
+        return list(
+            random_splits(n, self.fractions, run + 1, labels=y[:n] if self.stratified else None)
+        )[run]
 
     def measure(self, column, method, run):
         data = load(column.partition(":")[0])
@@ -52,7 +58,13 @@ class KnnTable(Experiment):
         prepare = preprocessing(**self.prepare.get(column, {})) if row.prepared else None
         grid = self.grids.get((column, method), row.grid)
         place = on_device if row.is_ours else None
-        protocol = dict(grid=grid, stages=self.stages, prepare=prepare, n_neighbors=self.n_neighbors, place=place)
+        protocol = dict(
+            grid=grid,
+            stages=self.stages,
+            prepare=prepare,
+            n_neighbors=self.n_neighbors,
+            place=place,
+        )
         outcome = evaluate(row.make(), data.X, data.y, split, **protocol)
         error = outcome.test_error
         certificate = getattr(outcome.metric, "certificate_", None)
@@ -73,7 +85,11 @@ SHEN: dict[str, Any] = dict(
     columns=SHEN_COLUMNS,
     runs={name: 1 if name in ("mnist", "letter") else 10 for name in SHEN_COLUMNS},
     fixed={"mnist": (60000, 10000), "letter": (15000, 4500)},
-    prepare={"mnist": {"n_components": 164}, "usps11000": {"n_components": 60}, "yaleb32": {"n_components": 300}},
+    prepare={
+        "mnist": {"n_components": 164},
+        "usps11000": {"n_components": 60},
+        "yaleb32": {"n_components": 300},
+    },
 )
 SHEN_PUBLISHED = """
 Euclidean | 3.19 | 4.78 (0.40) | 5.42 | 28.07 (2.07) | 18.60 (3.96) | 28.08 (7.49) | 3.64 (4.18)
@@ -114,7 +130,17 @@ def _boosting():
         for solver, corrective in (("stagewise", ""), ("corrective", ", TC")):
             for n_passes, passes in ((1, ""), (2, ", MP")):
                 name = f"{letter}{passes}{corrective}"
-                yield name, ours("BoostMetric", v=1e-7, loss=loss, solver=solver, n_passes=n_passes, max_iter=500)
+                yield (
+                    name,
+                    ours(
+                        "BoostMetric",
+                        v=1e-7,
+                        loss=loss,
+                        solver=solver,
+                        n_passes=n_passes,
+                        max_iter=500,
+                    ),
+                )
 
 
 BOOSTMETRIC_TABLE1 = KnnTable(
@@ -128,7 +154,17 @@ BOOSTMETRIC_TABLE1 = KnnTable(
 )
 
 PLAIN: dict[str, Any] = dict(solver="frank-wolfe", mu=1e-4)
-YING_COLUMNS = ("wine", "iris", "wdbc", "pima", "waveform", "segment", "optdigits", "orl56x46", "usps9298")
+YING_COLUMNS = (
+    "wine",
+    "iris",
+    "wdbc",
+    "pima",
+    "waveform",
+    "segment",
+    "optdigits",
+    "orl56x46",
+    "usps9298",
+)
 DML_EIG_TABLE4 = KnnTable(
     name="dml-eig-table4",
     title="DML-eig and LMNN-eig on nine data sets",
@@ -143,7 +179,12 @@ DML_EIG_TABLE4 = KnnTable(
         # the paper's own algorithm; it has 1,000 steps
         "DML-eig, 100 plain steps": ours("DMLEig", **PLAIN, max_iter=100),
         "DML-eig, 1000 plain steps": ours("DMLEig", **PLAIN, max_iter=1000),
-        "LMNN-eig": ours("LMNNEig", grid=CrossValidated("LMNNEig", [{"gamma": gamma} for gamma in (0.1, 0.5, 0.9)], tol=1e-2)),
+        "LMNN-eig": ours(
+            "LMNNEig",
+            grid=CrossValidated(
+                "LMNNEig", [{"gamma": gamma} for gamma in (0.1, 0.5, 0.9)], tol=1e-2
+            ),
+        ),
         "FrobMetric": ours("FrobMetric"),
         "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
     },
@@ -157,7 +198,8 @@ LMNN-eig | 2.88 (1.87) | 4.00 (2.30) | 4.94 (1.28) | 31.13 (2.24) | 18.49 (0.21)
     ),
     runs={name: 1 if name == "usps9298" else 10 for name in YING_COLUMNS},
     fractions=(0.7, 0.0, 0.3),
-    # the paper's numbers of triplets say that splits are stratified, and that optdigits is the official training set alone
+    # the paper's numbers of triplets say that splits are stratified, and that optdigits
+    # is the official training set alone
     stratified=True,
     rows={"optdigits": 3823},
     prepare={

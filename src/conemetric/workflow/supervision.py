@@ -1,4 +1,6 @@
-"""The three kinds of supervision: labelled rows, pairs marked same or not, and triplets; how each is split, fitted and judged."""
+"""The three kinds of supervision: labelled rows, pairs marked same or not, and
+triplets; how each is split, fitted and judged.
+"""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -52,11 +54,14 @@ def p_value(before, after):
     Examples
     --------
     >>> import numpy as np
-    >>> from conemetric.study.supervision import Judgement, p_value
+    >>> from conemetric.workflow.supervision import Judgement, p_value
     >>> p_value(Judgement(np.array([True] * 6 + [False] * 4)), Judgement(np.zeros(10, bool)))
     0.03125
     """
-    mended, spoilt = int((before.wrong & ~after.wrong).sum()), int((after.wrong & ~before.wrong).sum())
+    mended, spoilt = (
+        int((before.wrong & ~after.wrong).sum()),
+        int((after.wrong & ~before.wrong).sum()),
+    )
     return float(binomtest(mended, mended + spoilt).pvalue) if mended + spoilt else 1.0
 
 
@@ -70,7 +75,8 @@ class Labelled:
     y : array (n,)
         Labels of any type.
     train, learn, test : integer arrays
-        Rows that vote, the part of them the metric is learned from, and rows held out; set by `split`.
+        Rows that vote, the part of them the metric is learned from, and rows held out;
+        set by `split`.
     raw : array or None
         The rows as given, once X holds the prepared ones.
     used : integer array or None
@@ -115,7 +121,10 @@ class Labelled:
 
     def split(self, options, rng):
         if self.n_rows < MIN_ROWS:
-            raise ValueError(f"the data have {self.n_rows} rows; at least {MIN_ROWS} are needed to learn and to hold some out.")
+            raise ValueError(
+                f"the data have {self.n_rows} rows; at least {MIN_ROWS} are needed to learn and "
+                "to hold some out."
+            )
         if len(self.classes) < 2:
             raise ValueError(
                 f"the labels have one class only, {self.classes[0]!r}, in {self.n_rows:,} rows; "
@@ -124,12 +133,18 @@ class Labelled:
         test = sample_by_class(self.y, round(options.test_size * self.n_rows), rng)
         train = np.setdiff1d(np.arange(self.n_rows), test)
         if np.unique(self.y[train], return_counts=True)[1].max() < 2:
-            raise ValueError(f"no class has two rows to learn from ({len(self.classes)} classes in {self.n_rows} rows).")
+            raise ValueError(
+                f"no class has two rows to learn from ({len(self.classes)} classes in "
+                f"{self.n_rows} rows)."
+            )
         notes = []
         learn = train
         if len(train) > options.max_rows:
             learn = train[sample_by_class(self.y[train], options.max_rows, rng)]
-            notes.append(f"Learned from {len(learn):,} of {len(train):,} training rows, drawn class by class; all of them vote.")
+            notes.append(
+                f"Learned from {len(learn):,} of {len(train):,} training rows, drawn class by "
+                "class; all of them vote."
+            )
         if len(test) > options.max_test_rows:
             test = test[sample_by_class(self.y[test], options.max_test_rows, rng)]
             notes.append(f"Judged on {len(test):,} held-out rows, drawn class by class.")
@@ -152,7 +167,11 @@ class Labelled:
         train, test = self.X[self.train], self.X[self.test]
         if estimator is not None:
             train, test = estimator.transform(train), estimator.transform(test)
-        predicted = KNeighborsClassifier(min(options.n_neighbors, len(train))).fit(train, self.y[self.train]).predict(test)
+        predicted = (
+            KNeighborsClassifier(min(options.n_neighbors, len(train)))
+            .fit(train, self.y[self.train])
+            .predict(test)
+        )
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
     def validation(self, max_rows, rng):
@@ -165,16 +184,21 @@ class Labelled:
     def quick_error(self, steps, options, rng, max_rows):
         """Euclidean error after ``steps``, within the training rows."""
         trial = self.validation(max_rows, np.random.default_rng(options.seed))
-        return trial.prepared(make_pipeline(*steps, "passthrough").fit(trial.training_rows())).judge(None, options).rate
+        return (
+            trial.prepared(make_pipeline(*steps, "passthrough").fit(trial.training_rows()))
+            .judge(None, options)
+            .rate
+        )
 
 
 def sample_by_class(y, n, rng):
-    """At most n row numbers, sorted, each class in proportion; of a class of two or more, at least one is left out.
+    """At most n row numbers, sorted, each class in proportion; of a class of two or
+    more, at least one is left out.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from conemetric.study.supervision import sample_by_class
+    >>> from conemetric.workflow.supervision import sample_by_class
     >>> rows = sample_by_class(np.array([0] * 6 + [1] * 3), 3, np.random.default_rng(0))
     >>> [int((rows < 6).sum()), int((rows >= 6).sum())]
     [2, 1]
@@ -187,7 +211,8 @@ def sample_by_class(y, n, rng):
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     take = np.minimum(np.round(counts * n / len(y)).astype(int), counts - 1)
     rows = np.concatenate([order[start : start + k] for start, k in zip(first, take, strict=True)])
-    return np.sort(rng.permutation(rows)[:n])  # rounding up in many classes may have taken a few too many
+    # rounding up in many classes may have taken a few too many
+    return np.sort(rng.permutation(rows)[:n])
 
 
 @dataclass(frozen=True)
@@ -219,7 +244,10 @@ class _Constrained:
     def split(self, options, rng):
         n = len(self.indices)
         if n < MIN_ROWS:
-            raise ValueError(f"there are {n} {self.items}; at least {MIN_ROWS} are needed to learn and to hold some out.")
+            raise ValueError(
+                f"there are {n} {self.items}; at least {MIN_ROWS} are needed to learn and to hold "
+                "some out."
+            )
         order = rng.permutation(n)
         cut = round(options.test_size * n)
         return replace(self, test=np.sort(order[:cut]), train=np.sort(order[cut:]))
@@ -241,7 +269,11 @@ class _Constrained:
 
     def quick_error(self, steps, options, rng, max_items):
         trial = self.validation(max_items, np.random.default_rng(options.seed))
-        return trial.prepared(make_pipeline(*steps, "passthrough").fit(trial.training_rows())).judge(None, options).rate
+        return (
+            trial.prepared(make_pipeline(*steps, "passthrough").fit(trial.training_rows()))
+            .judge(None, options)
+            .rate
+        )
 
     def distances(self, estimator, pairs):
         """Learned distances (Euclidean for None) within pairs of rows."""
@@ -250,7 +282,9 @@ class _Constrained:
 
 @dataclass(frozen=True)
 class Paired(_Constrained):
-    """Rows with pairs of them marked same or not, judged by verification: one threshold, set on the training pairs."""
+    """Rows with pairs of them marked same or not, judged by verification: one
+    threshold, set on the training pairs.
+    """
 
     kind = "pairs"
     items = "pairs"
@@ -262,7 +296,8 @@ class Paired(_Constrained):
         similar = check_similar(self.similar, len(self.indices))
         if similar.all() or not similar.any():
             raise ValueError(
-                f"all {len(similar)} pairs are {'similar' if similar.all() else 'dissimilar'}; give some of both kinds."
+                f"all {len(similar)} pairs are {'similar' if similar.all() else 'dissimilar'}; "
+                "give some of both kinds."
             )
 
     def fit(self, estimator):

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
 
-from conemetric.study import Options, learn
-from conemetric.study.methods import KNOWN, available, find
-from conemetric.study.supervision import Judgement, Labelled, Paired, Ranked, p_value, sample_by_class
+from conemetric.workflow import Options, learn
+from conemetric.workflow.methods import KNOWN, available, find
+from conemetric.workflow.supervision import (
+    Judgement,
+    Labelled,
+    Paired,
+    Ranked,
+    p_value,
+    sample_by_class,
+)
 
 X, y = load_iris(return_X_y=True)
 
@@ -17,7 +24,9 @@ def test_no_row_is_both_learned_from_and_judged_on():
     assert not set(task.train) & set(task.test) and set(task.learn) <= set(task.train)
     assert len(task.learn) == pytest.approx(50, abs=2) and len(task.test) == 60
     np.testing.assert_array_equal(task.pixels(task.test), X[task.original(task.test)])
-    np.testing.assert_allclose(study.metric.transform(X), study.estimator.transform(study.prepare.transform(X)), atol=1e-9)
+    np.testing.assert_allclose(
+        study.metric.transform(X), study.estimator.transform(study.prepare.transform(X)), atol=1e-9
+    )
 
 
 def test_preprocessing_sees_training_rows_only():
@@ -56,7 +65,11 @@ def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
 
 def test_progress_names_the_stage_and_shows_the_iterations():
     seen = []
-    learn(Labelled(X, y), Options(method="frob"), progress=lambda stage, record: seen.append((stage, record)))
+    learn(
+        Labelled(X, y),
+        Options(method="frob"),
+        progress=lambda stage, record: seen.append((stage, record)),
+    )
     assert [stage for stage, record in seen if record is None] == ["scaling", "learning", "judging"]
     assert any(record and "relative_gap" in record for _, record in seen)
 
@@ -73,17 +86,24 @@ def test_pairs_are_judged_by_a_threshold_of_the_training_pairs():
     assert study.metric.method == "DMLEig"
     assert study.after.n == round(0.3 * len(indices))
     distance, threshold = study.after.detail["distance"], study.after.detail["threshold"]
-    np.testing.assert_array_equal((distance <= threshold) != same[study.task.test], study.after.wrong)
+    np.testing.assert_array_equal(
+        (distance <= threshold) != same[study.task.test], study.after.wrong
+    )
 
 
 def test_triplets_are_judged_by_order():
     rng = np.random.default_rng(0)
     triplets = np.array([rng.choice(150, 3, replace=False) for _ in range(500)])
     i, j, k = triplets.T
-    study = learn(Ranked(X, triplets[(y[i] == y[j]) & (y[i] != y[k])]), Options(method="frob", scale="standard"))
+    study = learn(
+        Ranked(X, triplets[(y[i] == y[j]) & (y[i] != y[k])]),
+        Options(method="frob", scale="standard"),
+    )
     held_out = study.task.indices[study.task.test]
     Z = study.metric.transform(X)
-    near, far = (np.linalg.norm(Z[held_out[:, 0]] - Z[held_out[:, other]], axis=1) for other in (1, 2))
+    near, far = (
+        np.linalg.norm(Z[held_out[:, 0]] - Z[held_out[:, other]], axis=1) for other in (1, 2)
+    )
     np.testing.assert_array_equal(study.after.wrong, near >= far)
 
 

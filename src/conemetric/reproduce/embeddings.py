@@ -1,4 +1,6 @@
-"""What a learned metric does for frozen text embeddings: neighbours' labels, retrieval, and compression."""
+"""What a learned metric does for frozen text embeddings: neighbours' labels, retrieval,
+and compression.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,7 +36,9 @@ def _fitted(experiment, method):
 
 @dataclass(frozen=True)
 class Embeddings(Experiment):
-    """One column per way of judging, all on the same fit: ``k-NN`` errors, ``miss@k``, ``neighbours lost@k``; in per cent."""
+    """One column per way of judging, all on the same fit: ``k-NN`` errors, ``miss@k``,
+    ``neighbours lost@k``; in per cent.
+    """
 
     def obstacle(self, column, method):
         if method in CLASSIFIERS and not column.endswith("-NN"):
@@ -52,13 +56,17 @@ class Embeddings(Experiment):
             else:
                 value = knn_error(metric, X, y, T, labels, k)
         elif kind.startswith("miss@"):
-            value = 1 - float(recall_at_k(metric, X, y, T, labels, [int(kind.removeprefix("miss@"))])[0])
+            value = 1 - float(
+                recall_at_k(metric, X, y, T, labels, [int(kind.removeprefix("miss@"))])[0]
+            )
         else:
             value = 1 - neighbour_recall(metric, X, T, int(kind.partition("@")[2]))
         record = {"value": 100 * value, "seconds": seconds}
         if hasattr(metric, "components_"):
             record["dimensions"] = int(metric.components_.shape[0])
-        if hasattr(metric, "delta_"):  # an embedding whose rank was cut short of its bounds is violated by more than tol
+        # an embedding whose rank was cut short of its bounds is violated by more than
+        # tol
+        if hasattr(metric, "delta_"):
             record |= {"delta": metric.delta_, "violation": metric.certificate_.violation}
         return record
 
@@ -74,8 +82,12 @@ EMBEDDINGS = Embeddings(
         "whitening": Method("sklearn.decomposition:PCA", {"whiten": True}),
         "PCA 128": Method("sklearn.decomposition:PCA", {"n_components": 128}),
         "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
-        "NCA": Method("sklearn.neighbors:NeighborhoodComponentsAnalysis", {"max_iter": 20, "random_state": 0}),
-        "logistic regression": Method("sklearn.linear_model:LogisticRegression", {"C": 10.0, "max_iter": 1000}),
+        "NCA": Method(
+            "sklearn.neighbors:NeighborhoodComponentsAnalysis", {"max_iter": 20, "random_state": 0}
+        ),
+        "logistic regression": Method(
+            "sklearn.linear_model:LogisticRegression", {"C": 10.0, "max_iter": 1000}
+        ),
         "FrobMetric": ours("FrobMetric"),
         "FrobMetric, 3 impostors": ours("FrobMetric", n_impostors=3),
         "BoostMetric": ours("BoostMetric"),
@@ -98,7 +110,11 @@ COMPRESSION = Embeddings(
             ("NuMax", "conemetric:NuMax", {}),
             ("NuMax-Class", "conemetric:NuMax", {"class_aware": True}),
             ("PCA", "sklearn.decomposition:PCA", {}),
-            ("random projection", "sklearn.random_projection:GaussianRandomProjection", {"random_state": 0}),
+            (
+                "random projection",
+                "sklearn.random_projection:GaussianRandomProjection",
+                {"random_state": 0},
+            ),
             ("FrobMetric", "conemetric:FrobMetric", {}),
         )
     },

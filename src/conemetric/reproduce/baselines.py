@@ -1,4 +1,6 @@
-"""What a learned metric is to be better than, where neither scikit-learn nor this package has it."""
+"""What a learned metric is to be better than, where neither scikit-learn nor this
+package has it.
+"""
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -9,7 +11,8 @@ from .definition import Method
 
 
 class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
-    """The metric X_S^-1, with X_S the scatter of the similar pairs: closed form, and where DML-eig starts.
+    """The metric X_S^-1, with X_S the scatter of the similar pairs: closed form, and
+    where DML-eig starts.
 
     Parameters
     ----------
@@ -26,7 +29,7 @@ class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.experiments.baselines import SimilarPairsWhitening
+    >>> from conemetric.reproduce.baselines import SimilarPairsWhitening
     >>> X, y = load_iris(return_X_y=True)
     >>> SimilarPairsWhitening().fit(X, y).transform(X).shape
     (150, 4)

@@ -9,4 +9,6 @@ def on_device(X):
         import torch
     except ImportError:
         return X
-    return torch.as_tensor(X, device="cuda") if X.size >= GPU_FROM and torch.cuda.is_available() else X
+    return (
+        torch.as_tensor(X, device="cuda") if X.size >= GPU_FROM and torch.cuda.is_available() else X
+    )

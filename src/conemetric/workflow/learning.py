@@ -26,18 +26,20 @@ class Options:
     Attributes
     ----------
     method : str
-        A name of `conemetric.study.methods`, or "auto" to choose by validation.
+        A name of `conemetric.workflow.methods`, or "auto" to choose by validation.
     parameters : dict
         Parameters of the estimator; what the chosen class does not know is left out.
     scale : {"auto", "standard", "none"}
-        "auto" standardises the columns where that lowers the Euclidean error on training rows.
+        "auto" standardises the columns where that lowers the Euclidean error on
+        training rows.
     n_pca : int or None
         Reduce to this many principal components first.
     n_neighbors : int
     test_size : float
         Share of the rows (or pairs, or triplets) held out.
     max_rows : int
-        Learn from at most this many rows, drawn class by class: the neighbour search is quadratic in them.
+        Learn from at most this many rows, drawn class by class: the neighbour search is
+        quadratic in them.
     max_test_rows : int
         Judge on at most this many held-out rows.
     seed : int
@@ -88,7 +90,12 @@ class Study:
     notes: list[str]
 
 
-def learn(task, options=Options(), *, progress=None, on_metric=None, feature_names=None) -> Study:  # noqa: B008
+DEFAULT_OPTIONS = Options()
+
+
+def learn(
+    task, options=DEFAULT_OPTIONS, *, progress=None, on_metric=None, feature_names=None
+) -> Study:
     """Split, scale, reduce, learn and judge.
 
     Parameters
@@ -97,7 +104,8 @@ def learn(task, options=Options(), *, progress=None, on_metric=None, feature_nam
         Rows with labels, pairs or triplets.
     options : Options
     progress : callable, default=None
-        ``progress(stage, record)``: the stage in words, and the scalars of an iteration while learning (else None).
+        ``progress(stage, record)``: the stage in words, and the scalars of an iteration
+        while learning (else None).
     on_metric : callable, default=None
         Called with the `LearnedMetric` as soon as it exists, before anything is judged.
     feature_names : sequence of str, default=None
@@ -109,8 +117,8 @@ def learn(task, options=Options(), *, progress=None, on_metric=None, feature_nam
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.study import Options, learn
-    >>> from conemetric.study.supervision import Labelled
+    >>> from conemetric.workflow import Options, learn
+    >>> from conemetric.workflow.supervision import Labelled
     >>> X, y = load_iris(return_X_y=True)
     >>> study = learn(Labelled(X, y), Options(method="frob"))
     >>> study.after.rate <= 0.1, study.metric.method
@@ -122,14 +130,22 @@ def learn(task, options=Options(), *, progress=None, on_metric=None, feature_nam
     task = task.split(options, rng)
     notes += task.notes
     with clock("scaling"):
-        prepare = make_pipeline(*_preprocessing(task, options, rng, notes)).fit(task.training_rows())
+        prepare = make_pipeline(*_preprocessing(task, options, rng, notes)).fit(
+            task.training_rows()
+        )
         task = task.prepared(prepare)
-    method = find(options.method, task.kind) if options.method != "auto" else _choose(task, options, clock, notes)
+    method = (
+        find(options.method, task.kind)
+        if options.method != "auto"
+        else _choose(task, options, clock, notes)
+    )
     options = replace(options, method=method.name)
     with clock("learning"):
         estimator = _fit(method, task, options, clock, notes)
     metric = LearnedMetric.from_estimator(
-        make_pipeline(*(step for _, step in prepare.steps), estimator), feature_names=feature_names, notes=_summary(task, options)
+        make_pipeline(*(step for _, step in prepare.steps), estimator),
+        feature_names=feature_names,
+        notes=_summary(task, options),
     )
     if on_metric is not None:
         on_metric(metric)
@@ -143,16 +159,22 @@ def _preprocessing(task, options, rng, notes):
         raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
     standard = options.scale == "standard"
     if options.scale == "auto":
-        rates = {name: task.quick_error(steps, options, rng, SMALL) for name, steps in _SCALERS.items()}
+        rates = {
+            name: task.quick_error(steps, options, rng, SMALL) for name, steps in _SCALERS.items()
+        }
         standard = rates["standardised"] < rates["as they are"]
         listed = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
-        notes.append(f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean error on training rows: {listed}.")
+        notes.append(
+            f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean error on "
+            f"training rows: {listed}."
+        )
     steps = [StandardScaler()] if standard else []
     if options.n_pca is not None:
         rows, columns = task.training_rows().shape
         if not 1 <= options.n_pca <= min(rows, columns):
             raise ValueError(
-                f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training rows of {columns} columns."
+                f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} "
+                f"training rows of {columns} columns."
             )
         steps.append(PCA(options.n_pca, random_state=options.seed))
     return steps or ["passthrough"]
@@ -163,7 +185,10 @@ _SCALERS = {"as they are": [], "standardised": [StandardScaler()]}
 
 def _fit(method, task, options, clock, notes):
     estimator = method.make(random_state=options.seed, **options.parameters)
-    with warnings.catch_warnings(record=True) as caught, watching(lambda record: clock.report(record)):
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        watching(lambda record: clock.report(record)),
+    ):
         warnings.simplefilter("always")
         task.fit(estimator)
     for warning in caught:
@@ -173,33 +198,55 @@ def _fit(method, task, options, clock, notes):
 
 
 def _choose(task, options, clock, notes):
-    """The first method in the list whose validation error is within one standard error of the least."""
-    candidates = [method for method in available(task.kind) if method.automatic and task.n_features <= method.max_features]
+    """The first method in the list whose validation error is within one standard error
+    of the least.
+    """
+    candidates = [
+        method
+        for method in available(task.kind)
+        if method.automatic and task.n_features <= method.max_features
+    ]
     if not candidates:
         raise ValueError(f"no method here learns from {task.kind}.")
     if len(candidates) == 1:
-        notes.append(f"Method {candidates[0].name}: the only one here that learns from {task.kind}.")
+        notes.append(
+            f"Method {candidates[0].name}: the only one here that learns from {task.kind}."
+        )
         return candidates[0]
     trial = task.validation(TRIAL, np.random.default_rng(options.seed))
     results = {}
     for method in candidates:
         with clock(f"trying {method.name}"), all_or_nothing():
             began = time.perf_counter()
-            estimator = _fit(method, trial, replace(options, parameters={**options.parameters, "tol": 1e-2}), clock, [])
+            estimator = _fit(
+                method,
+                trial,
+                replace(options, parameters={**options.parameters, "tol": 1e-2}),
+                clock,
+                [],
+            )
             results[method] = (trial.judge(estimator, options).rate, time.perf_counter() - began)
     least = min(rate for rate, _ in results.values())
     slack = (max(least * (1 - least), 1 / trial.n_test) / trial.n_test) ** 0.5
     chosen = next(method for method in candidates if results[method][0] <= least + slack)
-    listed = ", ".join(f"{method.name} {rate:.2%} ({seconds:.1f} s)" for method, (rate, seconds) in results.items())
+    listed = ", ".join(
+        f"{method.name} {rate:.2%} ({seconds:.1f} s)" for method, (rate, seconds) in results.items()
+    )
     notes.append(
-        f"Method {chosen.name}: the first within one standard error of the least error on {trial.n_test:,} validation "
+        f"Method {chosen.name}: the first within one standard error of the least error on "
+        f"{trial.n_test:,} validation "
         f"{trial.items}: {listed}."
     )
     return chosen
 
 
 def _summary(task, options):
-    return {"rows": task.n_rows, "learned_from": task.kind, "seed": options.seed, "n_neighbors": options.n_neighbors}
+    return {
+        "rows": task.n_rows,
+        "learned_from": task.kind,
+        "seed": options.seed,
+        "n_neighbors": options.n_neighbors,
+    }
 
 
 class _Clock:

@@ -1,7 +1,9 @@
-"""Runs an experiment cell by cell: each finished cell is on disk at once, so that a killed run goes on where it stopped.
+"""Runs an experiment cell by cell: each finished cell is on disk at once, so that a
+killed run goes on where it stopped.
 
-Cells are independent and seeded by their own place in the table, so that the numbers do not depend on order, on the number of
-processes, or on interruptions. With several processes each gets its share of the cores.
+Cells are independent and seeded by their own place in the table, so that the numbers do
+not depend on order, on the number of processes, or on interruptions. With several
+processes each gets its share of the cores.
 """
 
 import csv
@@ -62,7 +64,10 @@ class Table:
     def __str__(self):
         e = self.experiment
         lines = [f"{e.title} ({e.paper}): {e.quantity}"]
-        lines.append(f"{'data set':24s} {'method':24s} {'runs':>4s} {'ours':>17s} {'published':>17s}  {'':6s} {'fit s':>8s}")
+        lines.append(
+            f"{'data set':24s} {'method':24s} {'runs':>4s} {'ours':>17s} {'published':>17s}  "
+            f"{'':6s} {'fit s':>8s}"
+        )
         for row in self.rows:
             theirs = "" if row.published is None else _with_std(row.published, row.published_std)
             mine = _with_std(row.mean, row.std if row.runs > 1 else None)
@@ -71,21 +76,39 @@ class Table:
         return "\n".join([*lines, *(f"skipped {text}" for text in self.skipped)])
 
     def comparison(self, dataset, first, second, test_share):
-        """Paired tests between two methods on the runs they share (`evaluation.statistics.compare`)."""
+        """Paired tests between two methods on the runs they share
+        (`evaluation.statistics.compare`).
+        """
         values = {
-            name: {r["run"]: r["value"] for r in self.records if (r["dataset"], r["method"]) == (dataset, name)}
+            name: {
+                r["run"]: r["value"]
+                for r in self.records
+                if (r["dataset"], r["method"]) == (dataset, name)
+            }
             for name in (first, second)
         }
         runs = sorted(values[first].keys() & values[second].keys())
-        return compare([values[first][run] for run in runs], [values[second][run] for run in runs], test_share)
+        return compare(
+            [values[first][run] for run in runs], [values[second][run] for run in runs], test_share
+        )
 
 
 def _with_std(mean, std):
     return f"{mean:.2f}" if std is None else f"{mean:.2f} ({std:.2f})"
 
 
-def run(experiment, runs=None, datasets=None, methods=None, out="reproduce", n_jobs=1, callback: Callable | None = None):
-    """Measure what is missing of an experiment, write records, CSV and figure to ``out``, and return the `Table`."""
+def run(
+    experiment,
+    runs=None,
+    datasets=None,
+    methods=None,
+    out="reproduce",
+    n_jobs=1,
+    callback: Callable | None = None,
+):
+    """Measure what is missing of an experiment, write records, CSV and figure to
+    ``out``, and return the `Table`.
+    """
     if n_jobs != -1 and n_jobs < 1:
         raise ValueError(f"n_jobs={n_jobs}; give a number of processes, or -1 for one per core.")
     folder = Path(out)
@@ -102,7 +125,9 @@ def run(experiment, runs=None, datasets=None, methods=None, out="reproduce", n_j
             os.fsync(file.fileno())
             records[_key(record)] = record
             if callback is not None:
-                callback({**record, "done": sum(cell in records for cell in cells), "total": len(cells)})
+                callback(
+                    {**record, "done": sum(cell in records for cell in cells), "total": len(cells)}
+                )
     table = _summary(experiment, [records[cell] for cell in cells], skipped)
     _write_csv(table, folder / f"{experiment.name}.csv")
     from .figure import draw  # matplotlib takes a second to import
@@ -114,22 +139,35 @@ def run(experiment, runs=None, datasets=None, methods=None, out="reproduce", n_j
 def _cells(experiment, runs, datasets, methods, records):
     """The cells asked for that are measured or can be, and why the others cannot."""
     for given, known, what in (
-        (datasets, {name for column in experiment.columns for name in (column, column.partition(":")[0])}, "datasets"),
+        (
+            datasets,
+            {name for column in experiment.columns for name in (column, column.partition(":")[0])},
+            "datasets",
+        ),
         (methods, set(experiment.methods), "methods"),
     ):
         unknown = sorted(set(given or ()) - known)
         if unknown:
-            raise ValueError(f"{what} {unknown} are not in {experiment.name}; choose from {sorted(known)}.")
+            raise ValueError(
+                f"{what} {unknown} are not in {experiment.name}; choose from {sorted(known)}."
+            )
     cells, skipped = [], []
     for column in experiment.columns:
         if datasets and not {column, column.partition(":")[0]} & set(datasets):
             continue
         n_runs = runs or experiment.n_runs(column)
-        wanted = {method: [(column, method, r) for r in range(n_runs)] for method in methods or experiment.methods}
-        measured = {method for method, its in wanted.items() if all(cell in records for cell in its)}
+        wanted = {
+            method: [(column, method, r) for r in range(n_runs)]
+            for method in methods or experiment.methods
+        }
+        measured = {
+            method for method, its in wanted.items() if all(cell in records for cell in its)
+        }
         missing = None if len(measured) == len(wanted) else experiment.missing_data(column)
         for method, its in wanted.items():
-            obstacle = None if method in measured else missing or experiment.obstacle(column, method)
+            obstacle = (
+                None if method in measured else missing or experiment.obstacle(column, method)
+            )
             if obstacle:
                 skipped.append(f"{column}, {method}: {obstacle}")
             else:
@@ -143,9 +181,11 @@ def _key(record):
 
 
 def _load(store):
-    """Finished records; a line cut short by a kill is none, and is closed so that the next record has its own.
+    """Finished records; a line cut short by a kill is none, and is closed so that the
+    next record has its own.
 
-    Nothing is ever removed from the file, so that two runs may write to it at once: each appends whole lines.
+    Nothing is ever removed from the file, so that two runs may write to it at once:
+    each appends whole lines.
     """
     if not store.exists():
         return {}
@@ -153,7 +193,11 @@ def _load(store):
     if text and not text.endswith("\n"):
         with store.open("a") as file:
             file.write("\n")
-    return {_key(record): record for record in map(_parse, text.splitlines()) if record.get("version") == VERSION}
+    return {
+        _key(record): record
+        for record in map(_parse, text.splitlines())
+        if record.get("version") == VERSION
+    }
 
 
 def _parse(line):
@@ -168,7 +212,9 @@ def _measure_all(name, cells, jobs):
         yield from (_measure(name, *cell) for cell in cells)
         return
     with parallel_config(backend="loky", inner_max_num_threads=max(1, cpu_count() // jobs)):
-        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_measure)(name, *cell) for cell in cells)
+        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(
+            delayed(_measure)(name, *cell) for cell in cells
+        )
 
 
 def _measure(name, column, method, run):
@@ -188,14 +234,20 @@ def _summary(experiment, records, skipped):
         groups[record["dataset"], record["method"]].append(record)
     rows = []
     order = list(experiment.methods)
-    for column, method in sorted(groups, key=lambda key: (experiment.columns.index(key[0]), order.index(key[1]))):
+    for column, method in sorted(
+        groups, key=lambda key: (experiment.columns.index(key[0]), order.index(key[1]))
+    ):
         group = groups[column, method]
         values = np.array([record["value"] for record in group])
         mean, std = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
         published = experiment.published.get((column, method))
         theirs = (None, None) if published is None else published
         tolerance = _tolerance(published, std, group)
-        verdict = "" if published is None else _verdict(mean - published.mean, tolerance, experiment.lower_is_better)
+        verdict = (
+            ""
+            if published is None
+            else _verdict(mean - published.mean, tolerance, experiment.lower_is_better)
+        )
         seconds = float(np.mean([record["seconds"] for record in group]))
         rows.append(Row(column, method, len(values), mean, std, seconds, *theirs, verdict))
     return Table(experiment, rows, skipped, records)

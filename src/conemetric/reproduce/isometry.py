@@ -1,4 +1,6 @@
-"""NuMax: how few dimensions keep all pairwise distances, and what that does to nearest neighbours."""
+"""NuMax: how few dimensions keep all pairwise distances, and what that does to nearest
+neighbours.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,18 +26,23 @@ def sampled_pairs(n, m, seed):
 
 
 def pca_rank(X, pairs, delta):
-    """Fewest principal components, scaled as well as can be, whose isometry constant is at most delta."""
+    """Fewest principal components, scaled as well as can be, whose isometry constant is
+    at most delta.
+    """
     difference = (X[pairs[:, 0]] - X[pairs[:, 1]]) @ PCA().fit(X).components_.T
     captured = np.cumsum(difference**2, axis=1)
     ratio = captured / captured[:, -1:]
-    # scaling by c turns ratios [low, high] into [c low, c high], within 1 +- delta when low/high allows it
+    # scaling by c turns ratios [low, high] into [c low, c high], within 1 +- delta when
+    # low/high allows it
     good = ratio.min(0) / ratio.max(0) >= (1 - delta) / (1 + delta)
     return int(np.argmax(good)) + 1
 
 
 @dataclass(frozen=True)
 class RankNeeded(Experiment):
-    """Dimensions needed for isometry constant delta on a sample of pairs; a column is ``set:delta``."""
+    """Dimensions needed for isometry constant delta on a sample of pairs; a column is
+    ``set:delta``.
+    """
 
     def measure(self, column, method, run):
         name, _, delta = column.partition(":")
@@ -73,7 +80,9 @@ def _mnist20():
 
 @dataclass(frozen=True)
 class AllSecants(Experiment):
-    """1-NN error after NuMax on every pair of the 60,000 training points (hours on a CPU, seconds on a GPU)."""
+    """1-NN error after NuMax on every pair of the 60,000 training points (hours on a
+    CPU, seconds on a GPU).
+    """
 
     def measure(self, column, method, run):
         X, y, T, labels = _mnist20()
@@ -81,7 +90,11 @@ class AllSecants(Experiment):
         arguments = (on_device(X), y) if "Class" in method else (on_device(X),)
         seconds = timed(lambda: metric.fit(*arguments))
         rank = metric.components_.shape[0]
-        return {"value": 100 * knn_error(metric, X, y, T, labels, 1), "seconds": seconds, "rank": rank}
+        return {
+            "value": 100 * knn_error(metric, X, y, T, labels, 1),
+            "seconds": seconds,
+            "rank": rank,
+        }
 
 
 FULL_COLUMNS = ("mnist:0.4", "mnist:0.25", "mnist:0.1")
@@ -92,7 +105,9 @@ NUMAX_MNIST = AllSecants(
     quantity="1-NN error, %",
     columns=FULL_COLUMNS,
     methods={"NuMax": ours("NuMax"), "NuMax-Class": ours("NuMax", class_aware=True)},
-    published=published_table(FULL_COLUMNS, "NuMax | 2.99 | 3.11 | 3.31\nNuMax-Class | 2.68 | 2.72 | 3.09"),
+    published=published_table(
+        FULL_COLUMNS, "NuMax | 2.99 | 3.11 | 3.31\nNuMax-Class | 2.68 | 2.72 | 3.09"
+    ),
 )
 
 
@@ -105,7 +120,10 @@ class ClassAware(Experiment):
         n, M = data.n_train, int(column.partition(":")[2])
         metric = self.methods[method].make().set_params(n_components=M)
         seconds = timed(lambda: metric.fit(data.X[:n], data.y[:n]))
-        return {"value": 100 * knn_error(metric, data.X[:n], data.y[:n], data.X[n:], data.y[n:], 1), "seconds": seconds}
+        return {
+            "value": 100 * knn_error(metric, data.X[:n], data.y[:n], data.X[n:], data.y[n:], 1),
+            "seconds": seconds,
+        }
 
 
 NUMAX_ISOLET = ClassAware(
@@ -114,7 +132,10 @@ NUMAX_ISOLET = ClassAware(
     paper="Hegde et al. 2015, figure 13 (k by validation there)",
     quantity="1-NN error, %",
     columns=("isolet:105",),
-    methods={"NuMax-Class": ours("NuMax", class_aware=True), "PCA": Method("sklearn.decomposition:PCA")},
+    methods={
+        "NuMax-Class": ours("NuMax", class_aware=True),
+        "PCA": Method("sklearn.decomposition:PCA"),
+    },
     published={("isolet:105", "NuMax-Class"): Published(6.0)},
 )
 

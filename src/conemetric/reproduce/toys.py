@@ -1,4 +1,6 @@
-"""BoostMetric's smaller figures: the plane hidden in noise, the influence of v, time against dimension, retrieval."""
+"""BoostMetric's smaller figures: the plane hidden in noise, the influence of v, time
+against dimension, retrieval.
+"""
 
 from dataclasses import dataclass
 
@@ -13,9 +15,10 @@ from .timing import timed
 
 
 def concentric_circles(n=1000, n_noise=8, seed=0):
-    """Four rings of points in a plane, and noise in the other dimensions, as wide as the rings; returns X and y.
+    """Four rings of points in a plane, and noise in the other dimensions, as wide as
+    the rings; returns X and y.
 
-    >>> from conemetric.experiments.toys import concentric_circles
+    >>> from conemetric.reproduce.toys import concentric_circles
     >>> X, y = concentric_circles(40)
     >>> X.shape, y.max()
     ((40, 10), np.int64(3))
@@ -50,14 +53,24 @@ BOOSTMETRIC_TOY = HiddenPlane(
         "BoostMetric": ours("BoostMetric"),
         "FrobMetric": ours("FrobMetric", n_impostors=3),
         "PCA": Method("sklearn.decomposition:PCA", {"n_components": 2}),
-        "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis", {"solver": "eigen"}),
+        "LDA": Method(
+            "sklearn.discriminant_analysis:LinearDiscriminantAnalysis", {"solver": "eigen"}
+        ),
     },
-    published={("circles", "BoostMetric"): Published(100 * (0.542 + 0.414) / (0.542 + 0.414 + 0.007))},
+    published={
+        ("circles", "BoostMetric"): Published(100 * (0.542 + 0.414) / (0.542 + 0.414 + 0.007))
+    },
     runs=3,
     lower_is_better=False,
 )
 
-V_BALANCE = {1e-8: (8.98, 2.59), 1e-7: (8.88, 2.52), 1e-6: (8.88, 2.52), 1e-5: (8.88, 2.52), 1e-4: (8.93, 2.52)}
+V_BALANCE = {
+    1e-8: (8.98, 2.59),
+    1e-7: (8.88, 2.52),
+    1e-6: (8.88, 2.52),
+    1e-5: (8.88, 2.52),
+    1e-4: (8.93, 2.52),
+}
 BOOSTMETRIC_V = KnnTable(
     name="boostmetric-table2",
     title="BoostMetric for five values of v",
@@ -95,7 +108,9 @@ BOOSTMETRIC_TIME = TimeAgainstDimension(
 
 @dataclass(frozen=True)
 class Retrieval(Experiment):
-    """Precision among the k nearest; a column is ``set:k``. The paper's Caltech-101 codebooks have no public loader."""
+    """Precision among the k nearest; a column is ``set:k``. The paper's Caltech-101
+    codebooks have no public loader.
+    """
 
     def measure(self, column, method, run):
         name, _, k = column.partition(":")
@@ -108,7 +123,9 @@ class Retrieval(Experiment):
             seconds = timed(lambda: metric.fit(train, data.y[split.train]))
         half = len(test) // 2  # one half of the unseen points asks, the other answers
         labels = data.y[split.test]
-        (precision,) = precision_at_k(metric, test[half:], labels[half:], test[:half], labels[:half], [int(k)])
+        (precision,) = precision_at_k(
+            metric, test[half:], labels[half:], test[:half], labels[:half], [int(k)]
+        )
         return {"value": float(100 * precision), "seconds": seconds}
 
 
@@ -118,7 +135,11 @@ BOOSTMETRIC_RETRIEVAL = Retrieval(
     paper="Shen et al. 2012, figure 5 (there on Caltech-101 codebooks)",
     quantity="precision among the k nearest, %",
     columns=tuple(f"{name}:{k}" for name in ("optdigits", "usps11000") for k in (5, 10, 15, 20)),
-    methods={"Euclidean": Method(), "BoostMetric": ours("BoostMetric"), "FrobMetric": ours("FrobMetric")},
+    methods={
+        "Euclidean": Method(),
+        "BoostMetric": ours("BoostMetric"),
+        "FrobMetric": ours("FrobMetric"),
+    },
     runs=2,
     lower_is_better=False,
 )

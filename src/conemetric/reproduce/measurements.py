@@ -1,4 +1,6 @@
-"""NuMax as a measuring device: neighbours kept, recovery from few noisy measurements, and telling shapes apart."""
+"""NuMax as a measuring device: neighbours kept, recovery from few noisy measurements,
+and telling shapes apart.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,13 +19,19 @@ LINEAR = {
     "PCA": Method("sklearn.decomposition:PCA"),
     "random projection": Method("sklearn.random_projection:GaussianRandomProjection"),
 }
-NOISE = 0.2  # standard deviation of the noise in figure 12, where shapes are 1 on 0; the paper gives none
-FROM_CLASSES = {"NuMax, every secant": ours("NuMax"), "NuMax-Class": ours("NuMax", class_aware=True)}
+# standard deviation of the noise in figure 12, where shapes are 1 on 0; the paper gives
+# none
+NOISE = 0.2
+FROM_CLASSES = {
+    "NuMax, every secant": ours("NuMax"),
+    "NuMax-Class": ours("NuMax", class_aware=True),
+}
 
 
 @lru_cache(maxsize=64)
 def learned(training, method, M, seed):
-    """An embedding into M dimensions and the seconds of its fit, which a process does once however many cells use it.
+    """An embedding into M dimensions and the seconds of its fit, which a process does
+    once however many cells use it.
 
     ``training(method, seed)`` gives the arguments of the fit.
     """
@@ -34,8 +42,12 @@ def learned(training, method, M, seed):
 
 
 def record(value, embedding, seconds):
-    """A cell: the value, the seconds of the fit and, of NuMax, the distortion its rank was reached at."""
-    return {"value": float(value), "seconds": seconds} | ({"delta": embedding.delta_} if hasattr(embedding, "delta_") else {})
+    """A cell: the value, the seconds of the fit and, of NuMax, the distortion its rank
+    was reached at.
+    """
+    return {"value": float(value), "seconds": seconds} | (
+        {"delta": embedding.delta_} if hasattr(embedding, "delta_") else {}
+    )
 
 
 def _usps(seed):
@@ -51,12 +63,16 @@ def _searched(method, seed):
 
 @dataclass(frozen=True)
 class NeighboursLost(Experiment):
-    """Share of k nearest neighbours lost, 4,000 points searched for 1,000 queries; a column is ``set:M dimensions, k = K``."""
+    """Share of k nearest neighbours lost, 4,000 points searched for 1,000 queries; a
+    column is ``set:M dimensions, k = K``.
+    """
 
     def measure(self, column, method, run):
         M, _, k = column.partition(":")[2].partition(" dimensions, k = ")
         embedding, seconds = learned(_searched, method, int(M), run)
-        return record(100 * (1 - neighbour_recall(embedding, *_usps(run), int(k))), embedding, seconds)
+        return record(
+            100 * (1 - neighbour_recall(embedding, *_usps(run), int(k))), embedding, seconds
+        )
 
 
 NUMAX_FIGURE9 = NeighboursLost(
@@ -82,15 +98,19 @@ def _even_blobs(method, seed):
 
 @dataclass(frozen=True)
 class Recovery(Experiment):
-    """Relative error of unseen images recovered from M noisy measurements; a column is ``blob:M at SNR dB``.
+    """Relative error of unseen images recovered from M noisy measurements; a column is
+    ``blob:M at SNR dB``.
 
-    Recovery is by manifold pursuit, as in the paper, or, where the method says so, by the best match among all images.
+    Recovery is by manifold pursuit, as in the paper, or, where the method says so, by
+    the best match among all images.
     """
 
     def measure(self, column, method, run):
         M, _, snr = column.partition(":")[2].partition(" at ")
         method, _, recovery = method.partition(", ")
-        embedding, seconds = learned(_even_blobs, method, int(M), run if method == "random projection" else 0)
+        embedding, seconds = learned(
+            _even_blobs, method, int(M), run if method == "random projection" else 0
+        )
         images, even = _blobs()
         unseen, Psi = images[~even], embedding.components_
         recover = best_match if recovery == "best match" else manifold_pursuit
@@ -105,7 +125,11 @@ NUMAX_FIGURE11 = Recovery(
     paper="Hegde et al. 2015, figure 11",
     quantity="relative recovery error, %",
     columns=tuple(f"blob:{M} at {snr} dB" for M in (5, 7, 10) for snr in (20, 6)),
-    methods={name + recovery: method for recovery in ("", ", best match") for name, method in LINEAR.items()},
+    methods={
+        name + recovery: method
+        for recovery in ("", ", best match")
+        for name, method in LINEAR.items()
+    },
     runs=10,
 )
 
@@ -119,7 +143,9 @@ def _shapes():
 
 
 def _between_shapes(method, seed):
-    """NuMax and PCA see 2,000 secants between the classes, as in the paper, or NuMax every one of them; NuMax-Class all pairs."""
+    """NuMax and PCA see 2,000 secants between the classes, as in the paper, or NuMax
+    every one of them; NuMax-Class all pairs.
+    """
     X, y, pairs = _shapes()
     if method == "NuMax, every secant":
         return {"X": X, "pairs": pairs}
@@ -135,7 +161,9 @@ def _between_shapes(method, seed):
 
 @dataclass(frozen=True)
 class Shapes(Experiment):
-    """Disk or square: noisy images, M measurements each, by the nearest clean image; a column is ``disk or square:M``."""
+    """Disk or square: noisy images, M measurements each, by the nearest clean image; a
+    column is ``disk or square:M``.
+    """
 
     def measure(self, column, method, run):
         X, y, _ = _shapes()

@@ -1,4 +1,6 @@
-"""Draws a table: ours against published, one panel per data set; or the ROC curves that were measured."""
+"""Draws a table: ours against published, one panel per data set; or the ROC curves that
+were measured.
+"""
 
 import matplotlib
 import numpy as np
@@ -24,7 +26,9 @@ def draw(table, path):
         if curves:
             _curves(ax, curves)
         else:
-            _bars(ax, [row for row in table.rows if row.dataset == column], table.experiment.methods)
+            _bars(
+                ax, [row for row in table.rows if row.dataset == column], table.experiment.methods
+            )
         ax.set_title(column, fontsize=9)
     shown = "ROC curves, area below in brackets" if measured else table.experiment.quantity
     figure.suptitle(f"{table.experiment.title}: {shown}", fontsize=10)
@@ -33,13 +37,32 @@ def draw(table, path):
 
 
 def _bars(ax, rows, methods):
-    """A bar per method, this package's in colour, its value at the foot; diamonds where the paper has a number."""
+    """A bar per method, this package's in colour, its value at the foot; diamonds where
+    the paper has a number.
+    """
     places = range(len(rows))
     colours = [OURS if methods[row.method].is_ours else OTHERS for row in rows]
-    ax.barh(places, [row.mean for row in rows], xerr=[row.std for row in rows], height=0.7, color=colours)
+    ax.barh(
+        places,
+        [row.mean for row in rows],
+        xerr=[row.std for row in rows],
+        height=0.7,
+        color=colours,
+    )
     for place, row in zip(places, rows, strict=True):
-        ax.annotate(f"{row.mean:.3g}", (0, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
-    known = [(row.published, place) for place, row in zip(places, rows, strict=True) if row.published is not None]
+        ax.annotate(
+            f"{row.mean:.3g}",
+            (0, place),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+        )
+    known = [
+        (row.published, place)
+        for place, row in zip(places, rows, strict=True)
+        if row.published is not None
+    ]
     if known:
         ax.plot(*zip(*known, strict=True), "D", color=PUBLISHED, markersize=4, label="published")
         ax.legend(fontsize=7)
@@ -48,7 +71,9 @@ def _bars(ax, rows, methods):
 
 
 def _curves(ax, records):
-    """ROC curves, one per method, the mean over its runs; all have the same false positive rates."""
+    """ROC curves, one per method, the mean over its runs; all have the same false
+    positive rates.
+    """
     for method in dict.fromkeys(record["method"] for record in records):
         curves = [record["curve"] for record in records if record["method"] == method]
         rates, mean = curves[0][0], np.mean([curve[1] for curve in curves], axis=0)

@@ -6,7 +6,7 @@ from sklearn.decomposition import PCA
 
 from conemetric import FrobMetric
 from conemetric.datasets import REGISTRY, Dataset
-from conemetric.experiments import (
+from conemetric.reproduce import (
     embeddings,
     faces,
     fastqp,
@@ -25,7 +25,9 @@ def face_data():
     latent = np.repeat(rng.normal(size=(40, 4)), 4, axis=0) + 0.1 * rng.normal(size=(160, 4))
     X = latent @ rng.normal(size=(4, 62 * 47))
     same = [(4 * p + i, 4 * p + j) for p in range(40) for i, j in ((0, 1), (2, 3))]
-    different = [(4 * p + i, 4 * ((p // 4) * 4 + (p + 1) % 4) + i) for p in range(40) for i in (0, 1)]
+    different = [
+        (4 * p + i, 4 * ((p // 4) * 4 + (p + 1) % 4) + i) for p in range(40) for i in (0, 1)
+    ]
     fold = np.array([a // 16 for a, _ in same + different])
     extras = {"pairs": np.array(same + different), "same": np.repeat([1, 0], 80), "fold": fold}
     return Dataset("lfw_view2_62x47", X, people, None, extras)
@@ -90,7 +92,9 @@ def test_pca_rank_is_the_smallest_that_keeps_the_distances():
     def constant(r):
         """Isometry constant of r components at their best scale."""
         Z = PCA(r).fit_transform(X)
-        ratio = ((Z[pairs[:, 0]] - Z[pairs[:, 1]]) ** 2).sum(1) / ((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2).sum(1)
+        ratio = ((Z[pairs[:, 0]] - Z[pairs[:, 1]]) ** 2).sum(1) / (
+            (X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2
+        ).sum(1)
         return (ratio.max() - ratio.min()) / (ratio.max() + ratio.min())
 
     assert constant(rank) <= 0.3 < constant(rank - 1)
@@ -98,7 +102,11 @@ def test_pca_rank_is_the_smallest_that_keeps_the_distances():
 
 def test_knn_table_measures_errors_with_the_chosen_parameters():
     record = knn_tables.FROBMETRIC_TABLE1.measure("iris", "FrobMetric", 1)
-    assert 0 <= record["value"] < 15 and set(record["parameters"]) == {"C"} and record["relative_gap"] <= 1e-2
+    assert (
+        0 <= record["value"] < 15
+        and set(record["parameters"]) == {"C"}
+        and record["relative_gap"] <= 1e-2
+    )
     assert record["validation"] is not None
     assert knn_tables.DML_EIG_TABLE4.measure("wine", "Euclidean", 0)["validation"] is None
 
@@ -109,10 +117,16 @@ def test_lmnn_eig_is_tuned_inside_the_training_part():
 
 
 def test_runs_of_a_table_see_different_splits():
-    first, second = (knn_tables.FROBMETRIC_TABLE1.split("iris", np.zeros(150), run) for run in (0, 1))
+    first, second = (
+        knn_tables.FROBMETRIC_TABLE1.split("iris", np.zeros(150), run) for run in (0, 1)
+    )
     assert not np.array_equal(first.test, second.test)
     fixed = knn_tables.FROBMETRIC_TABLE1.split("letter", np.zeros(20000), 0)
-    assert [len(part) for part in (fixed.train, fixed.validation, fixed.test)] == [10500, 4500, 5000]
+    assert [len(part) for part in (fixed.train, fixed.validation, fixed.test)] == [
+        10500,
+        4500,
+        5000,
+    ]
 
 
 def test_embeddings_judge_one_fit_in_every_column(monkeypatch):
@@ -127,7 +141,9 @@ def test_embeddings_judge_one_fit_in_every_column(monkeypatch):
     }
     embeddings._fitted.cache_clear()
     metric = FrobMetric().fit(X[:150], y[:150])
-    assert values["1-NN"] == pytest.approx(100 * embeddings.knn_error(metric, X[:150], y[:150], X[150:], y[150:], 1))
+    assert values["1-NN"] == pytest.approx(
+        100 * embeddings.knn_error(metric, X[:150], y[:150], X[150:], y[150:], 1)
+    )
     assert values["miss@10"] <= values["1-NN"]
 
 
@@ -138,7 +154,9 @@ def test_unfolding_records_time_and_quality():
 
 def test_measurements_of_synthetic_images():
     pursuit, best = (
-        measurements.NUMAX_FIGURE11.measure("blob:10 at 20 dB", f"random projection{how}", 0)["value"]
+        measurements.NUMAX_FIGURE11.measure("blob:10 at 20 dB", f"random projection{how}", 0)[
+            "value"
+        ]
         for how in ("", ", best match")
     )
     assert 0 < best < pursuit < 100

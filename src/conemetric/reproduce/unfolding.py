@@ -1,4 +1,6 @@
-"""Maximum variance unfolding: time, and how well neighbourhoods are kept, against Isomap and locally linear embedding."""
+"""Maximum variance unfolding: time, and how well neighbourhoods are kept, against
+Isomap and locally linear embedding.
+"""
 
 from dataclasses import dataclass
 
@@ -30,7 +32,11 @@ class Unfolding(Experiment):
         embedding = self.methods[method].make().set_params(n_neighbors=k, n_components=2)
         flat: list[np.ndarray] = []
         seconds = timed(lambda: flat.append(embedding.fit_transform(X)))
-        return {"value": seconds, "seconds": seconds, "trustworthiness": float(trustworthiness(X, flat[0], n_neighbors=k))}
+        return {
+            "value": seconds,
+            "seconds": seconds,
+            "trustworthiness": float(trustworthiness(X, flat[0], n_neighbors=k)),
+        }
 
 
 MVU_TIMES = Unfolding(

@@ -1,5 +1,0 @@
-"""The whole job on one data set: hold rows out, prepare, learn, compare with the Euclidean distance, keep what a report needs."""
-
-from .learning import Options, Study, learn
-
-__all__ = ["Options", "Study", "learn"]
