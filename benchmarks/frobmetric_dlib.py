@@ -18,7 +18,8 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from conemetric import datasets
-from conemetric.constraints import neighbours_by_label, triplets_from_labels
+from conemetric.constraints import triplets_from_labels
+from conemetric.neighbours import neighbours_by_label
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius_metric import FrobeniusMetric
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton

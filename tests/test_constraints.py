@@ -9,17 +9,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy.spatial.distance import cdist
 
-from conemetric import constraints
 from conemetric.arrays import to_numpy
 from conemetric.constraints import (
     check_labels,
     check_pairs,
     check_similar,
     check_triplets,
-    neighbours_by_label,
     pairs_from_labels,
     triplets_from_labels,
 )
+from conemetric.neighbours import exact, neighbours_by_label
 
 
 def oracle(X, y, k, same):
@@ -46,7 +45,7 @@ def data(seed, kind, dtype=np.float64, n=90):
 @pytest.mark.parametrize("kind", ["plain", "grid", "duplicates", "far"])
 def test_neighbours_match_brute_force(kind, asarray, dtype, monkeypatch):
     X, y = data(0, kind, dtype)
-    monkeypatch.setattr(constraints, "BLOCK", 2000)  # several blocks
+    monkeypatch.setattr(exact, "BLOCK", 2000)  # several blocks
     targets, impostors = neighbours_by_label(asarray(X), y, 3, 5)
     assert_array_equal(to_numpy(targets), oracle(X, y, 3, True))
     assert_array_equal(to_numpy(impostors), oracle(X, y, 5, False))

@@ -11,6 +11,7 @@ SOURCE = Path(conemetric.__file__).parent
 LAYERS = [
     "arrays",
     "operators",
+    "neighbours",
     "constraints",
     "spectral",
     "problems",

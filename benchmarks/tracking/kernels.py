@@ -5,7 +5,7 @@ run``, configured in asv.conf.json).
 import numpy as np
 
 from conemetric import FrobMetric
-from conemetric.constraints import neighbours_by_label
+from conemetric.neighbours import neighbours_by_label
 from conemetric.operators import from_triplets
 from conemetric.spectral import psd_split
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from sklearn.model_selection import StratifiedKFold
 
-from .. import constraints, datasets
+from .. import datasets
 from ..evaluation.knn import Grid, knn_error
+from ..neighbours import neighbours_by_label
 
 
 class Published(NamedTuple):
@@ -107,7 +108,7 @@ class ScaleFreeC:
         self.kappas = kappas
 
     def __call__(self, X, y):
-        _, impostors = constraints.neighbours_by_label(X, y, 1, 3)
+        _, impostors = neighbours_by_label(X, y, 1, 3)
         difference = X[:, None] - X[impostors]
         mean_square = (difference * difference).sum(2).mean()
         return [{"C": float(kappa / mean_square**2)} for kappa in self.kappas]
