@@ -9,6 +9,7 @@ import conemetric
 
 SOURCE = Path(conemetric.__file__).parent
 LAYERS = [
+    "extras",
     "arrays",
     "operators",
     "neighbours",
@@ -25,6 +26,7 @@ LAYERS = [
     "plotting",
     "report",
     "cli",
+    "__main__",
 ]
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 

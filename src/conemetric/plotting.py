@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from .arrays import to_numpy
 from .constraints import check_similar
 from .evaluation.verification import distance_score
+from .extras import require
 
 BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # told apart by the colour-blind
 
@@ -21,9 +22,8 @@ class _Display:
     """``plot`` on given axes, or on new ones."""
 
     def _axes(self, ax, n_columns=1, figsize=(6.0, 4.0)):
-        import matplotlib.pyplot as plt
-
         if ax is None:
+            plt = require("matplotlib.pyplot", "cli")
             _, ax = plt.subplots(1, n_columns, figsize=figsize, layout="constrained", squeeze=False)
             ax = ax[0] if n_columns > 1 else ax[0, 0]
         axes = np.atleast_1d(ax)
@@ -91,13 +91,8 @@ class MetricComparisonDisplay(_Display):
 
 
 def _colour(i, n):
-    import matplotlib
-
-    return (
-        matplotlib.colormaps["tab10"](i)
-        if n <= 10
-        else matplotlib.colormaps["turbo"](i / max(n - 1, 1))
-    )
+    colormaps = require("matplotlib", "cli").colormaps
+    return colormaps["tab10"](i) if n <= 10 else colormaps["turbo"](i / max(n - 1, 1))
 
 
 class SpectrumDisplay(_Display):

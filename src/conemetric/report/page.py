@@ -9,12 +9,12 @@ import json
 from importlib.resources import files
 
 import numpy as np
-from plotly.offline import get_plotlyjs
 
 from .. import __version__, plotting
+from ..extras import require
 from ..persistence import atomic_path
 from ..workflow.supervision import p_value
-from . import content, figures
+from . import content
 
 TILES_PER_LINE = 30  # thumbnails in a line of the sheet
 
@@ -52,6 +52,9 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
             f"images of {height}x{width} do not have the {study.metric.n_features_in_} columns of "
             "the data."
         )
+    plotlyjs = require("plotly.offline", "cli").get_plotlyjs()
+    from . import figures
+
     views, dimensions = content.views(study, study.options.seed), content.dimensions(study)
     details = row_details(study, views, ids)
     drawn = {
@@ -115,7 +118,7 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
         "features_in": str(study.metric.n_features_in_),
         "figures": _as_json({key: json.loads(figure.to_json()) for key, figure in drawn.items()}),
         "data": _as_json(data),
-        "plotly": get_plotlyjs().replace("</script", "<\\/script"),
+        "plotly": plotlyjs.replace("</script", "<\\/script"),
     }
     with atomic_path(path) as temporary:
         temporary.write_text(render(fields), encoding="utf-8")
@@ -174,8 +177,6 @@ def row_details(study, views, ids):
 
 def contact_sheet(study, views, shape):
     """All thumbnails in one picture, as a data URI."""
-    from matplotlib.image import imsave
-
     pixels = study.task.pixels(views.rows).reshape(-1, *shape)
     lines = -(-len(pixels) // TILES_PER_LINE)
     sheet = np.zeros((lines * TILES_PER_LINE, *shape))
@@ -186,14 +187,13 @@ def contact_sheet(study, views, shape):
         .reshape(lines * shape[0], -1)
     )
     buffer = io.BytesIO()
-    imsave(buffer, sheet, cmap="gray", format="png")
+    require("matplotlib.image", "cli").imsave(buffer, sheet, cmap="gray", format="png")
     return data_uri(buffer)
 
 
 def picture(display):
     """A display as an inline image, for readers without JavaScript."""
-    from matplotlib.figure import Figure
-
+    Figure = require("matplotlib.figure", "cli").Figure
     pair = not isinstance(display, plotting.SpectrumDisplay)
     figure = Figure(figsize=(9, 4) if pair else (6, 3.6), layout="constrained")
     display.plot(figure.subplots(1, 2) if pair else figure.subplots())

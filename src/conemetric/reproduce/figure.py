@@ -2,15 +2,16 @@
 were measured.
 """
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
+
+from ..extras import require
 
 OURS, OTHERS, PUBLISHED = "#77aadd", "#cccccc", "#cc3311"
 
 
 def draw(table, path):
     """Write the figure of a `Table` to ``path`` (no window is opened, whatever the backend)."""
+    Figure = require("matplotlib.figure", "cli").Figure
     columns = list(dict.fromkeys(row.dataset for row in table.rows))
     if not columns:
         return
@@ -32,7 +33,7 @@ def draw(table, path):
         ax.set_title(column, fontsize=9)
     shown = "ROC curves, area below in brackets" if measured else table.experiment.quantity
     figure.suptitle(f"{table.experiment.title}: {shown}", fontsize=10)
-    with matplotlib.rc_context({"svg.hashsalt": "conemetric"}):
+    with require("matplotlib", "cli").rc_context({"svg.hashsalt": "conemetric"}):
         figure.savefig(path, dpi=120)
 
 

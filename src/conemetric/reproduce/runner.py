@@ -21,7 +21,9 @@ from joblib import Parallel, cpu_count, delayed, parallel_config
 from sklearn.exceptions import ConvergenceWarning
 
 from ..evaluation.statistics import compare
+from ..extras import require
 from ..solvers.base import all_or_nothing
+from . import figure
 from .definition import Experiment
 
 VERSION = 1  # of the records; those of another version are measured again
@@ -111,6 +113,7 @@ def run(
     """
     if n_jobs != -1 and n_jobs < 1:
         raise ValueError(f"n_jobs={n_jobs}; give a number of processes, or -1 for one per core.")
+    require("matplotlib", "cli")  # for the figure; better to know before the work
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / f"{experiment.name}.jsonl"
@@ -130,9 +133,7 @@ def run(
                 )
     table = _summary(experiment, [records[cell] for cell in cells], skipped)
     _write_csv(table, folder / f"{experiment.name}.csv")
-    from .figure import draw  # matplotlib takes a second to import
-
-    draw(table, folder / f"{experiment.name}.png")
+    figure.draw(table, folder / f"{experiment.name}.png")
     return table
 
 

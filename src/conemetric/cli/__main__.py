@@ -1,6 +1,0 @@
-"""``python -m conemetric.cli``."""
-
-from . import main
-
-if __name__ == "__main__":
-    main()
