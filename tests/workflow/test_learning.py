@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
 
+from conemetric.evaluation.knn import knn_error
 from conemetric.workflow import Options, learn
 from conemetric.workflow.methods import KNOWN, available, find
 from conemetric.workflow.supervision import (
@@ -137,3 +138,11 @@ def test_methods_know_what_they_learn_from():
         find("x", "labels")
     for method in KNOWN:
         assert method.make(tol=0.5, nonsense=1).get_params()["tol"] == 0.5
+
+
+def test_the_command_and_the_library_judge_by_one_rule():
+    """Three neighbours of three classes: the nearest decides, not the lowest label."""
+    rows = np.array([[0.0], [0.3], [0.2], [0.05]])
+    task = Labelled(rows, np.array([2, 1, 0, 2]), train=np.arange(3), test=np.array([3]))
+    error = knn_error(None, rows[:3], task.y[:3], rows[3:], [2])
+    assert task.judge(None, Options()).rate == error == 0.0

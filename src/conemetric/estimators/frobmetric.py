@@ -6,11 +6,11 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.model_selection import check_cv
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..arrays import to_numpy
+from ..evaluation.knn import knn_error
 from ..operators import from_triplets
 from ..problems.frobenius_metric import FrobeniusMetric
 from ..solvers.base import Status, all_or_nothing
@@ -80,8 +80,7 @@ class FrobMetric(MahalanobisMetric):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> from sklearn.pipeline import make_pipeline
+    >>>     >>> from sklearn.pipeline import make_pipeline
     >>> from conemetric import FrobMetric
     >>> X, y = load_iris(return_X_y=True)
     >>> metric = FrobMetric().fit(X, y)
@@ -288,10 +287,8 @@ class FrobMetricCV(FrobMetric):
         for metric in frobmetric_path(
             X[train], y[train], Cs=self.Cs_, **{**parameters, "verbose": 0}
         ):
-            knn = KNeighborsClassifier(self.n_neighbors).fit(
-                to_numpy(metric.transform(X[train])), y[train]
-            )
-            scores.append(knn.score(to_numpy(metric.transform(X[test])), y[test]))
+            error = knn_error(metric, X[train], y[train], X[test], y[test], self.n_neighbors)
+            scores.append(1 - error)
         return scores
 
 

@@ -51,18 +51,33 @@ def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
     """
     if metric is not None:
         X_train, X_test = metric.transform(X_train), metric.transform(X_test)
-    X_train, y_train, X_test, y_test = (
-        to_numpy(part) for part in (X_train, y_train, X_test, y_test)
-    )
     check_consistent_length(X_train, y_train)
     check_consistent_length(X_test, y_test)
     ks = [min(int(k), len(X_train)) for k in np.atleast_1d(n_neighbors)]
-    nearest = (
-        NearestNeighbors(n_neighbors=max(ks)).fit(X_train).kneighbors(X_test, return_distance=False)
-    )
-    labels = y_train[nearest]
-    errors = [float(np.mean(_vote(labels[:, :k]) != y_test)) for k in ks]
+    labels = _labels_of_nearest(X_train, y_train, X_test, max(ks))
+    errors = [float(np.mean(_vote(labels[:, :k]) != to_numpy(y_test))) for k in ks]
     return errors if np.ndim(n_neighbors) else errors[0]
+
+
+def knn_predict(X_train, y_train, X_test, n_neighbors=3):
+    """Label of each test row by the majority of its nearest training rows, by the rule
+    of `knn_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.knn import knn_predict
+    >>> X, y = np.array([[0.0], [1.0], [1.2]]), np.array(["a", "b", "c"])
+    >>> knn_predict(X, y, np.array([[0.9]])).tolist()
+    ['b']
+    """
+    return _vote(_labels_of_nearest(X_train, y_train, X_test, min(n_neighbors, len(X_train))))
+
+
+def _labels_of_nearest(X_train, y_train, X_test, k):
+    X_train, y_train, X_test = (to_numpy(part) for part in (X_train, y_train, X_test))
+    search = NearestNeighbors(n_neighbors=k).fit(X_train)
+    return y_train[search.kneighbors(X_test, return_distance=False)]
 
 
 def _vote(labels):

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
-from sklearn.neighbors import KNeighborsClassifier
 
 from ..constraints import triplets_from_labels
+from ..evaluation.knn import knn_predict
 from ..evaluation.verification import distance_score
 from ..workflow.supervision import sample_by_class
 
@@ -118,11 +118,8 @@ def dimensions(study) -> Dimensions:
             study.estimator.transform(task.X[trial.train]),
             study.estimator.transform(task.X[trial.test]),
         )
-        k = min(study.options.n_neighbors, len(trial.train))
-        fits = (
-            KNeighborsClassifier(k).fit(Z[0][:, :d], task.y[trial.train]).predict(Z[1][:, :d])
-            for d in tried
-        )
+        k = study.options.n_neighbors
+        fits = (knn_predict(Z[0][:, :d], task.y[trial.train], Z[1][:, :d], k) for d in tried)
         errors = np.array([np.mean(predicted != task.y[trial.test]) for predicted in fits])
     else:
         errors = np.array(

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from ..constraints import check_pairs, check_similar, check_triplets
+from ..evaluation.knn import knn_predict
 from ..evaluation.verification import best_threshold, distance_score
 
 MIN_ROWS = 10
@@ -167,11 +167,7 @@ class Labelled:
         train, test = self.X[self.train], self.X[self.test]
         if estimator is not None:
             train, test = estimator.transform(train), estimator.transform(test)
-        predicted = (
-            KNeighborsClassifier(min(options.n_neighbors, len(train)))
-            .fit(train, self.y[self.train])
-            .predict(test)
-        )
+        predicted = knn_predict(train, self.y[self.train], test, options.n_neighbors)
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
     def validation(self, max_rows, rng):
