@@ -14,6 +14,7 @@ LAYERS = [
     "operators",
     "neighbours",
     "constraints",
+    "judgements",
     "spectral",
     "problems",
     "solvers",

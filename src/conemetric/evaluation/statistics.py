@@ -1,9 +1,13 @@
-"""Means with confidence intervals, and paired tests between two methods run on the same splits."""
+"""Means with confidence intervals, and paired tests between two methods run on the same
+splits or queries.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
+
+RESAMPLED = 1 << 22  # numbers drawn at a time by the resampling tests
 
 
 class Interval(NamedTuple):
@@ -89,4 +93,68 @@ def compare(first, second, test_share):
         return Comparison(mean, signed_rank, 0.0)
     return Comparison(
         mean, signed_rank, float(2 * stats.t.sf(abs(mean) / spread, len(difference) - 1))
+    )
+
+
+class PairedDifference(NamedTuple):
+    """Mean of ``after - before`` over ``n`` queries, the ends of its bootstrap interval
+    and the two-sided p-value of the randomisation test.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    n: int
+
+
+def paired_difference(
+    before, after, *, confidence=0.95, n_resamples=9999, random_state=0
+) -> PairedDifference:
+    """Compare two systems on the same queries, as retrieval is compared.
+
+    The randomisation test flips the sign of each query's difference at random (Smucker,
+    Allan & Carterette, "A comparison of statistical significance tests for information
+    retrieval evaluation", CIKM 2007); the interval is the bootstrap's, by percentiles.
+
+    Parameters
+    ----------
+    before, after : array-like (n_queries,)
+        A measure of each system, one value per query; queries where either is NaN are
+        left out.
+    confidence : float, default=0.95
+    n_resamples : int, default=9999
+    random_state : int, default=0
+
+    Returns
+    -------
+    PairedDifference
+
+    Examples
+    --------
+    >>> from conemetric.evaluation.statistics import paired_difference
+    >>> result = paired_difference([0.2, 0.5, 0.1, 0.4, 0.3], [0.4, 0.6, 0.4, 0.5, 0.6])
+    >>> round(result.difference, 3), result.low > 0, round(result.p_value, 4)
+    (0.2, True, 0.0625)
+    """
+    before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
+    if before.ndim != 1 or before.shape != after.shape:
+        raise ValueError(
+            f"give one value per query for each system; got shapes {before.shape} and "
+            f"{after.shape}."
+        )
+    difference = (after - before)[~np.isnan(after - before)]
+    if len(difference) < 2:
+        raise ValueError(f"{len(difference)} queries have a value for both; at least 2 are needed.")
+    batch = max(1, RESAMPLED // len(difference))
+    options = {"n_resamples": n_resamples, "batch": batch, "random_state": random_state}
+    test = stats.permutation_test(
+        (difference,), np.mean, permutation_type="samples", vectorized=True, **options
+    )
+    spread = stats.bootstrap(
+        (difference,), np.mean, confidence_level=confidence, method="percentile", **options
+    )
+    low, high = (float(end) for end in spread.confidence_interval)
+    return PairedDifference(
+        float(difference.mean()), low, high, float(test.pvalue), len(difference)
     )
