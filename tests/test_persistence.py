@@ -2,9 +2,12 @@
 refused or it is the same metric.
 """
 
+import errno
 import json
+import os
 import pickle
 import struct
+import tracemalloc
 
 import numpy as np
 import pandas
@@ -22,6 +25,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from conemetric import FrobMetric, LearnedMetric, RelativeComparisons, load_metric, save_metric
 from conemetric.persistence import MetricFileError, atomic_path
 from conemetric.persistence.files import _digest
+from conemetric.persistence.learned import plain
+from conemetric.solvers.base import Certificate, Status
 
 X, y = load_iris(return_X_y=True)
 NAMES = ["sepal length", "sepal width", "Blütenlänge", "petal width"]
@@ -101,7 +106,8 @@ def test_it_is_a_fitted_transformer(file):
 def test_truncated_keeps_the_leading_directions(file):
     metric = load_metric(file)
     np.testing.assert_array_equal(metric.truncated(2).transform(X), metric.transform(X)[:, :2])
-    assert metric.truncated(2).certificate == metric.certificate
+    assert metric.truncated(3).certificate == metric.certificate
+    assert metric.truncated(2).certificate is None  # what was proven is not about this metric
     with pytest.raises(ValueError, match="n_components=9"):
         metric.truncated(9)
 
@@ -163,6 +169,19 @@ def forged(file, change_header=None, change_arrays=None):
     file.write_bytes(save(arrays, {"conemetric": text, "sha256": _digest(text, arrays)}))
 
 
+def certify(**values):
+    """A header whose certificate is another one, its gaps as they follow unless given."""
+
+    def change(header):
+        certificate = {**header["certificate"], **values}
+        bounds = (float(certificate[name]) for name in ("primal", "dual", "violation"))
+        follows = Certificate.from_bounds(bounds, Status.CONVERGED)
+        gaps = {name: plain(getattr(follows, name)) for name in ("gap", "relative_gap")}
+        return {**header, "certificate": {**certificate, **gaps, **values}}
+
+    return change
+
+
 def put(**values):
     return lambda header: {**header, **values}
 
@@ -182,7 +201,16 @@ def put(**values):
         (put(parameters=[]), "parameters is not an object"),
         (put(certificate={"primal": 1.0}), "certificate that cannot be read"),
         (put(certificate=3), "certificate is not an object"),
+        (certify(dual=1e9), "objective .* is below the bound"),
+        (certify(gap=0.0), "cannot be true"),
+        (certify(relative_gap=1e-9), "the relative gap is"),
+        (certify(primal="nan", gap="nan", relative_gap="nan"), "cannot be true"),
+        (certify(violation=-1.0), "cannot be true"),
+        (certify(violation="nan"), "cannot be true"),
+        (certify(status="proven"), "certificate that cannot be read"),
+        (put(certificate={"primal": 10**400}), "certificate that cannot be read"),
         (lambda header: "[" * 100_000, "not JSON"),
+        (lambda header: '{"format": ' + "1" * 5000 + "}", "not JSON"),
         (lambda header: '{"format": NaN}', "not JSON"),
         (lambda header: "7", "not an object"),
     ],
@@ -191,6 +219,29 @@ def test_a_hostile_header_is_refused(file, change, message):
     forged(file, change)
     with pytest.raises(MetricFileError, match=message):
         load_metric(file)
+
+
+@pytest.mark.parametrize(
+    "values", [{"dual": "-inf"}, {"violation": 0.5, "dual": 1e9}, {"primal": 0.0, "dual": 0.0}]
+)
+def test_certificates_that_can_be_true_are_read(file, values):
+    forged(file, certify(**values))
+    certificate = load_metric(file).certificate
+    assert all(getattr(certificate, name) == float(value) for name, value in values.items())
+
+
+def test_a_damaged_file_is_refused_in_bounded_memory(tmp_path):
+    path, block = tmp_path / "large.safetensors", 1 << 25
+    save_metric(path, LearnedMetric(np.ones((2048, 4096)), np.zeros(2048)))
+    with path.open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\1")
+    tracemalloc.start()
+    with pytest.raises(MetricFileError, match="checksum"):
+        load_metric(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < block < path.stat().st_size
 
 
 def spoil(name, value):
@@ -240,6 +291,16 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
         raise RuntimeError
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"No space left on device.*kept\.csv") as caught,
+        atomic_path(tmp_path / "kept.csv"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as file.write() raises it
+    assert caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tensors_and_frames_come_out_as_asked(fitted):

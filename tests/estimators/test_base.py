@@ -7,7 +7,9 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 
 from conemetric import (
     BoostMetric,
@@ -15,6 +17,8 @@ from conemetric import (
     FrobMetric,
     FrobMetricCV,
     LMNNEig,
+    MaximumVarianceUnfolding,
+    MaxMarginMatrixFactorization,
     NuMax,
     RelativeComparisons,
     delta_path,
@@ -22,7 +26,7 @@ from conemetric import (
 )
 from conemetric.arrays import to_numpy
 from conemetric.evaluation.knn import evaluate, random_splits
-from conemetric.solvers.base import watching
+from conemetric.solvers.base import all_or_nothing, watching
 
 SUPERVISED = [
     FrobMetric(),
@@ -123,6 +127,24 @@ def interrupt_at(number):
             raise KeyboardInterrupt
 
     return watching(watch)
+
+
+@pytest.mark.parametrize(
+    "unfinished",
+    [*SUPERVISED, FrobMetricCV(), MaximumVarianceUnfolding(), MaxMarginMatrixFactorization()],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_a_first_fit_that_was_interrupted_leaves_nothing_fitted(unfinished, iris):
+    unfinished = clone(unfinished)
+    fit = (
+        (lambda: unfinished.fit(np.sign(iris[0] - iris[0].mean(0))))
+        if isinstance(unfinished, MaxMarginMatrixFactorization)
+        else (lambda: unfinished.fit(*iris))
+    )
+    with interrupt_at(0), all_or_nothing(), pytest.raises(KeyboardInterrupt):
+        fit()
+    with pytest.raises(NotFittedError):
+        getattr(unfinished, "transform", getattr(unfinished, "predict", None))(iris[0])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

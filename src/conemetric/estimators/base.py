@@ -148,6 +148,10 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             L = like(np.zeros((L.shape[0], 1)), L)
         self.components_ = L.T if is_torch(L) else np.ascontiguousarray(L.T)
 
+    def __sklearn_is_fitted__(self):
+        # validation sets attributes before a fit that fails or is interrupted
+        return hasattr(self, "components_")
+
     @property
     def _n_features_out(self):
         return self.components_.shape[0]

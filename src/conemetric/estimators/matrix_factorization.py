@@ -165,6 +165,9 @@ class MaxMarginMatrixFactorization(BaseEstimator):
 
         return report
 
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "row_factors_")
+
     def decision_function(self, entries):
         """Values of X at the entries (row, column) given.
 

@@ -284,6 +284,9 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         check_is_fitted(self)
         return self._factor @ self._factor.T
 
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "embedding_")
+
     @property
     def _n_features_out(self):
         return self.embedding_.shape[1]

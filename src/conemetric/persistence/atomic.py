@@ -22,9 +22,11 @@ def atomic_path(path) -> Iterator[Path]:
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             temporary.unlink()
+        if isinstance(error, OSError) and error.errno and error.filename is None:  # a full disk
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
 
 

@@ -10,12 +10,14 @@ under their name only once complete.
 
 import hashlib
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
+from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
 from .atomic import atomic_path
 from .learned import LearnedMetric, plain
@@ -23,6 +25,8 @@ from .learned import LearnedMetric, plain
 FORMAT = 1
 MAX_BYTES = 4 << 30  # of a file; 20,000 x 20,000 in float64 fits
 MAX_HEADER = 32 << 20
+BLOCK = 1 << 20  # numbers read at a time for the checksum
+ROUNDING = 1e-6  # by which a relative gap of a feasible point may be negative
 KEYS = {
     "format",
     "method",
@@ -85,7 +89,7 @@ def save_metric(path, estimator, *, feature_names=None, notes=None):
         },
         allow_nan=False,
     )
-    _check(_parse(header), {name: array.shape for name, array in arrays.items()}, path)
+    _check(_parse(header, path), {name: array.shape for name, array in arrays.items()}, path)
     _check_values(arrays, path)
     metadata = {"conemetric": header, "sha256": _digest(header, arrays)}
     with atomic_path(path) as temporary:
@@ -118,20 +122,18 @@ def load_metric(path):
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            header = _parse(_header_text(metadata, path))
+            header = _parse(_header_text(metadata, path), path)
             found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             _check(header, {name: tuple(part.get_shape()) for name, part in found.items()}, path)
             if {part.get_dtype() for part in found.values()} != {"F64"}:
                 raise MetricFileError(f"'{path}' does not hold float64 arrays.")
+            if metadata.get("sha256") != _digest(metadata["conemetric"], found):
+                raise MetricFileError(
+                    f"'{path}' was changed after it was written: its checksum does not match."
+                )
             arrays = {name: file.get_tensor(name) for name in found}
     except SafetensorError as error:
         raise MetricFileError(f"'{path}' is not a metric file, or is damaged: {error}.") from error
-    except (json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise MetricFileError(f"'{path}' has a header that is not JSON: {error}.") from error
-    if metadata.get("sha256") != _digest(metadata["conemetric"], arrays):
-        raise MetricFileError(
-            f"'{path}' was changed after it was written: its checksum does not match."
-        )
     _check_values(arrays, path)
     certificate = header["certificate"]
     return LearnedMetric(
@@ -149,9 +151,16 @@ def load_metric(path):
 
 
 def _digest(header, arrays):
+    """Checksum of header and arrays, or of slices of a file; these are read in blocks, so
+    that a damaged file is refused before it fills memory.
+    """
     digest = hashlib.sha256(header.encode())
     for name in sorted(arrays):
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        array = arrays[name]
+        shape = array.shape if isinstance(array, np.ndarray) else array.get_shape()
+        step = max(1, BLOCK // max(1, math.prod(shape[1:])))
+        for start in range(0, shape[0], step):
+            digest.update(np.ascontiguousarray(array[start : min(start + step, shape[0])]))
     return digest.hexdigest()
 
 
@@ -166,11 +175,14 @@ def _header_text(metadata, path):
     return text
 
 
-def _parse(text):
+def _parse(text, path):
     def refuse(constant):
-        raise json.JSONDecodeError(f"{constant} is not a number", text, 0)
+        raise ValueError(f"{constant} is not a number")
 
-    return json.loads(text, parse_constant=refuse)
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:  # integers of thousands of digits, too
+        raise MetricFileError(f"'{path}' has a header that is not JSON: {error}.") from error
 
 
 def _check(header, shapes, path):
@@ -228,15 +240,27 @@ def _check_values(arrays, path):
 
 
 def _certificate(values, path):
+    """The certificate of a header, unless no fit can have given it."""
+
+    def refuse(fault):
+        raise MetricFileError(f"'{path}' has a certificate that cannot be true: {fault}.")
+
     try:
-        fields = {
-            name: float(values[name])
-            for name in ("primal", "dual", "gap", "relative_gap", "violation")
-        }
+        primal, dual, gap, relative_gap, violation = (
+            float(values[name]) for name in ("primal", "dual", "gap", "relative_gap", "violation")
+        )
+        status = Status(values["status"])
         if len(values) != 6:
             raise KeyError("6 fields expected")
-        return Certificate(**fields, status=Status(values["status"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise MetricFileError(
             f"'{path}' has a certificate that cannot be read: {error}."
         ) from error
+    certificate = Certificate.from_bounds(Bounds(primal, dual, violation), status)
+    if not (violation >= 0 and math.isclose(gap, certificate.gap, rel_tol=1e-9)):
+        refuse(f"primal {primal}, dual {dual}, gap {gap}, violation {violation}")
+    if not math.isclose(relative_gap, certificate.relative_gap, rel_tol=1e-9):
+        refuse(f"the relative gap is {certificate.relative_gap}, not {relative_gap}")
+    if violation == 0 and relative_gap < -ROUNDING:
+        refuse(f"the objective {primal} is below the bound {dual}")
+    return certificate

@@ -158,14 +158,19 @@ class LearnedMetric(MahalanobisMetric):
         return mapped
 
     def truncated(self, n_components):
-        """The best approximation of this metric by one of ``n_components`` directions."""
+        """The best approximation of this metric by one of ``n_components`` directions.
+
+        Without the certificate, which is about all directions.
+        """
         if not 1 <= n_components <= len(self.components):
             raise ValueError(
                 f"n_components={n_components}; this metric has 1 to {len(self.components)} "
                 "directions."
             )
+        if n_components == len(self.components):
+            return self
         kept = {"components": self.components[:n_components], "offset": self.offset[:n_components]}
-        return LearnedMetric(**{**self.get_params(deep=False), **kept})
+        return LearnedMetric(**{**self.get_params(deep=False), **kept, "certificate": None})
 
     def __sklearn_clone__(self):
         return self
