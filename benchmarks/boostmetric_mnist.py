@@ -11,6 +11,7 @@ seconds per iteration against one adjoint.
 import argparse
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -19,8 +20,12 @@ from sklearn.exceptions import ConvergenceWarning
 from conemetric.constraints import triplets_from_labels
 from conemetric.datasets import load
 from conemetric.operators import from_triplets
-from conemetric.problems.boosting_losses import ExponentialLoss, LogisticLoss
+from conemetric.problems.losses import Logistic, LogSumExp
+from conemetric.problems.trace import TraceProgram
 from conemetric.solvers.column_generation import ColumnGeneration
+
+ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
+LogisticTrace = partial(TraceProgram, loss=Logistic())
 
 
 def seconds_of(function, repeats):
@@ -44,7 +49,7 @@ def mnist(n_points, n_iterations, dtype):
         f"neighbours {seconds:.1f} s"
     )
     operator = from_triplets(X, triplets)
-    for loss in (ExponentialLoss, LogisticLoss):
+    for loss in (ExponentialTrace, LogisticTrace):
         problem = loss(operator, 1e-7)
         ColumnGeneration(max_iter=2).solve(problem)
         result = ColumnGeneration(max_iter=n_iterations).solve(problem)
@@ -60,7 +65,7 @@ def mnist(n_points, n_iterations, dtype):
         }
         seconds = np.diff(result.history["seconds"])
         print(
-            f"{loss.__name__}: {result.n_iter} iterations, {seconds.sum():.1f} s, objective "
+            f"{type(loss.keywords['loss']).__name__}: {result.n_iter} iterations, {seconds.sum():.1f} s, objective "
             f"{result.certificate.primal:.6f}"
         )
         print("   " + ", ".join(f"{name} {1e3 * value:.1f} ms" for name, value in parts.items()))
@@ -84,7 +89,7 @@ def growth(file, n_iterations=100):
         angle = rng.uniform(0, 2 * np.pi, len(y))
         circles = (1 + y)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
         X = np.hstack([circles, rng.normal(size=(len(y), D - 2))])
-        problem = ExponentialLoss(from_triplets(X, triplets_from_labels(X, y)[:250]), 1e-7)
+        problem = ExponentialTrace(from_triplets(X, triplets_from_labels(X, y)[:250]), 1e-7)
         ColumnGeneration(max_iter=2).solve(problem)
         times.append(
             seconds_of(lambda p=problem: ColumnGeneration(max_iter=n_iterations).solve(p), 3)

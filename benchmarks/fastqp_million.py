@@ -16,7 +16,7 @@ import numpy as np
 
 from conemetric.estimators.frobmetric import scaled_C
 from conemetric.operators import from_triplets, kernels
-from conemetric.problems.relative_comparisons import RelativeComparison
+from conemetric.problems.relative_comparisons import ComparisonProgram
 from conemetric.solvers.dual_coordinate import RUN, DualCoordinate
 
 
@@ -72,14 +72,14 @@ def main():
     rng = np.random.default_rng(0)
     small = from_triplets(*data(300, options.features, 3000, rng))
     # compiles sweeps and Newton steps
-    DualCoordinate(tol=1e-9).solve(RelativeComparison(small, scaled_C(small) / 3000))
+    DualCoordinate(tol=1e-9).solve(ComparisonProgram(small, scaled_C(small) / 3000))
     X, T = data(options.points, options.features, options.triplets, rng)
     print(f"imports and data: peak {gigabytes():.2f} GB")
     C = scaled_C(from_triplets(X, T)) / len(T)
     for label, A in (("I", None), ("L", rng.normal(size=(options.features, options.features)))):
         began = time.perf_counter()
         operator = from_triplets(X if A is None else X @ A, T)
-        problem = RelativeComparison(operator, C, None if A is None else A.T @ A)
+        problem = ComparisonProgram(operator, C, None if A is None else A.T @ A)
         built = time.perf_counter()
         result = DualCoordinate(tol=options.tol).solve(problem)
         solved = time.perf_counter()

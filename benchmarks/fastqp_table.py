@@ -21,7 +21,7 @@ from scipy import sparse
 
 from conemetric import datasets
 from conemetric.operators import from_triplets
-from conemetric.problems.relative_comparisons import RelativeComparison
+from conemetric.problems.relative_comparisons import ComparisonProgram
 from conemetric.solvers.base import relative_gap
 from conemetric.solvers.dual_coordinate import DualCoordinate
 
@@ -169,7 +169,7 @@ def main():
         T = random_triplets(data.y, 3 * len(X), rng)
         for label, A in (("I", None), ("L", rng.normal(size=(X.shape[1], X.shape[1])))):
             operator = from_triplets(X if A is None else X @ A, T)
-            problem = RelativeComparison(operator, 1.0, None if A is None else A.T @ A)
+            problem = ComparisonProgram(operator, 1.0, None if A is None else A.T @ A)
             Z = np.concatenate([problem.block(rows) for rows in problem.slices])
             seconds, objective, gap = ours(problem, options.tol)
             line = f"{name:20s} {label} {Z.shape!s:12s} ours {1e3 * seconds:.2f} / {objective:.6f} / {gap:.0e}"

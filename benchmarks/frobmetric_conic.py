@@ -18,7 +18,7 @@ from conemetric import datasets
 from conemetric.constraints import triplets_from_labels
 from conemetric.estimators.frobmetric import scaled_C
 from conemetric.operators import from_triplets
-from conemetric.problems.frobenius_metric import FrobeniusMetric
+from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 
@@ -48,7 +48,7 @@ def main():
     triplets = triplets_from_labels(X, data.y[: options.rows].astype(np.int64))
     operator = from_triplets(X, triplets)
     C = scaled_C(operator)
-    problem = FrobeniusMetric(operator, C)
+    problem = FrobeniusProgram(operator, C)
     DualQuasiNewton().solve(problem)  # compile the kernels
     print(f"{len(triplets)} triplets, D = {X.shape[1]}, C = {C:.3g}")
     ours = {}

@@ -21,7 +21,7 @@ from conemetric import datasets
 from conemetric.constraints import triplets_from_labels
 from conemetric.neighbours import neighbours_by_label
 from conemetric.operators import from_triplets
-from conemetric.problems.frobenius_metric import FrobeniusMetric
+from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 SOURCE = Path(__file__).with_name("dlib_frobmetric.cpp")
@@ -72,7 +72,7 @@ def main():
     X = PCA(164, random_state=0).fit_transform(data.X[: options.points].astype(np.float64) / 255)
     y = data.y[: options.points].astype(np.int64)
     operator = from_triplets(X, triplets_from_labels(X, y))
-    problem = FrobeniusMetric(operator, options.C)
+    problem = FrobeniusProgram(operator, options.C)
     DualQuasiNewton(tol=1.0).solve(problem)  # compile the kernels
     with tempfile.TemporaryDirectory() as folder:
         theirs, M = run_dlib(X, y, options.C, folder)

@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from conemetric import datasets
 from conemetric.constraints import triplets_from_labels
 from conemetric.operators import from_triplets
-from conemetric.problems.frobenius_metric import FrobeniusMetric
+from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 
@@ -93,14 +93,14 @@ def main():
         "triplets"
     )
     DualQuasiNewton(max_iter=0, tol=1).solve(
-        FrobeniusMetric(from_triplets(X[:500], triplets[:50] % 500), 1.0)
+        FrobeniusProgram(from_triplets(X[:500], triplets[:50] % 500), 1.0)
     )
     with PeakMemory() as memory:
         began = time.perf_counter()
         operator = from_triplets(X, triplets)
         built = time.perf_counter() - began
         began = time.perf_counter()
-        result = DualQuasiNewton(tol=1e-3).solve(FrobeniusMetric(operator, options.C))
+        result = DualQuasiNewton(tol=1e-3).solve(FrobeniusProgram(operator, options.C))
         seconds = time.perf_counter() - began
     evaluations = int(result.history["evaluations"][-1])
     pieces = floor_of_one_evaluation(operator, result)

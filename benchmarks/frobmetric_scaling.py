@@ -11,7 +11,7 @@ import numpy as np
 
 from conemetric.estimators.frobmetric import scaled_C
 from conemetric.operators import from_triplets
-from conemetric.problems.frobenius_metric import FrobeniusMetric
+from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 
@@ -34,7 +34,7 @@ def instance(rng, m, D):
 def measure(m, D):
     X, triplets = instance(np.random.default_rng(0), m, D)
     operator = from_triplets(X, triplets)
-    problem = FrobeniusMetric(operator, scaled_C(operator))
+    problem = FrobeniusProgram(operator, scaled_C(operator))
     DualQuasiNewton(max_iter=1, tol=1.0).solve(problem)
     began = time.perf_counter()
     result = DualQuasiNewton(tol=1e-3).solve(problem)

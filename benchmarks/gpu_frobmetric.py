@@ -16,7 +16,7 @@ import torch
 
 from conemetric.constraints import triplets_from_labels
 from conemetric.operators import from_triplets
-from conemetric.problems.frobenius_metric import FrobeniusMetric
+from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 
@@ -76,7 +76,7 @@ def main():
         print(f"{dtype}: operator of {operator.n_pairs} pairs built in {build:.3f} s")
         parts(operator, device)
         for C in options.C:
-            problem = FrobeniusMetric(operator, C)
+            problem = FrobeniusProgram(operator, C)
             solve = lambda problem=problem: DualQuasiNewton(tol=1e-3).solve(problem)  # noqa: E731
             timed(solve, device)
             seconds, result = timed(solve, device)
@@ -89,9 +89,9 @@ def main():
                 f"{bool((result.dual_point == again.dual_point).all())}"
             )
     tight = DualQuasiNewton(tol=2e-7, max_iter=3000)
-    on_device = tight.solve(FrobeniusMetric(from_triplets(X, triplets), options.C[0])).certificate
+    on_device = tight.solve(FrobeniusProgram(from_triplets(X, triplets), options.C[0])).certificate
     on_host = tight.solve(
-        FrobeniusMetric(from_triplets(X.cpu().numpy(), triplets.cpu().numpy()), options.C[0])
+        FrobeniusProgram(from_triplets(X.cpu().numpy(), triplets.cpu().numpy()), options.C[0])
     ).certificate
     print(
         f"objective at gap {tight.tol:g}: {device} {on_device.primal:.12f}, NumPy "

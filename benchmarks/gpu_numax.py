@@ -21,7 +21,7 @@ import torch
 
 from conemetric import NuMax
 from conemetric.operators.secants import AllSecants
-from conemetric.problems.near_isometry import SecantIsometry
+from conemetric.problems.near_isometry import SecantIsometryProgram
 from conemetric.solvers.secant_generation import SecantGeneration
 
 PAPER = {  # delta, class_aware: rank, error %, seconds of a rough earlier script on one H200
@@ -98,7 +98,7 @@ def parts(X, device, n_active):
         taken = seconds(partial(secants.scan, L, 0.4, dtype), device)
         print(f"scan of {secants.n_pairs:,} pairs, {dtype}: {taken:.4f} s", flush=True)
     A = (
-        SecantIsometry(secants, 0.4)
+        SecantIsometryProgram(secants, 0.4)
         .restrict(secants.sample(n_active, np.random.default_rng(0)))
         .operator
     )
@@ -124,7 +124,7 @@ def fit_adding(X, delta, add, device):
     """Seconds and result of the plain solve when ``add`` secants enter in a round."""
     wait(device)
     began = time.perf_counter()
-    result = SecantGeneration(add=add).solve(SecantIsometry(AllSecants(X), delta))
+    result = SecantGeneration(add=add).solve(SecantIsometryProgram(AllSecants(X), delta))
     wait(device)
     return time.perf_counter() - began, result
 

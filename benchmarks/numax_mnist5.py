@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from conemetric.operators.secants import ListedSecants
-from conemetric.problems.near_isometry import SecantIsometry
+from conemetric.problems.near_isometry import SecantIsometryProgram
 from conemetric.solvers.admm import ADMM
 from conemetric.solvers.secant_generation import SecantGeneration
 
@@ -38,7 +38,9 @@ def main():
     print("secants   generation s  plain s  ratio  active  trace difference")
     for m in options.secants:
         pairs = np.random.default_rng(0).integers(0, len(X), (m, 2))
-        problem = SecantIsometry(ListedSecants(X, pairs[pairs[:, 0] != pairs[:, 1]]), options.delta)
+        problem = SecantIsometryProgram(
+            ListedSecants(X, pairs[pairs[:, 0] != pairs[:, 1]]), options.delta
+        )
         began = time.perf_counter()
         ours = SecantGeneration(tol=options.tol, first=500, add=500).solve(problem)
         generation = time.perf_counter() - began

@@ -65,3 +65,10 @@ def to_index(mask):
 def float64(array):
     """``array`` in double precision, where every certificate is evaluated."""
     return array.astype(np.float64, copy=False) if not is_torch(array) else array.double()
+
+
+def is_float(value):
+    """Whether ``value`` is an array of floating-point numbers."""
+    if is_torch(value):
+        return value.is_floating_point()
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"

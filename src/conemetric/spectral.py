@@ -6,7 +6,7 @@ rows; above it, Lanczos or LOBPCG for the few leading eigenpairs whenever few ar
 wanted, warm-started where the caller has a starting vector.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class PSDPart:
 
     values: Any
     vectors: Any
+    tail: Any = None  # the eigenvalues cut off, where they are known
 
     @property
     def factor(self):
@@ -38,6 +39,11 @@ class PSDPart:
     def squared_norm(self):
         """Squared Frobenius norm, summed in float64."""
         return float((float64(self.values) ** 2).sum())
+
+    @property
+    def rest(self) -> float | None:
+        """Squared Frobenius norm of what was cut off; None where it is not known."""
+        return None if self.tail is None else float((float64(self.tail) ** 2).sum())
 
     @property
     def trace(self):
@@ -74,7 +80,7 @@ def shrink(S, threshold, rank_guess=None):
         while k <= n // 10:
             values, vectors = leading_eigenpairs(S, k)
             if float(values[-1]) <= threshold:
-                return _positive(values - threshold, vectors)
+                return replace(_positive(values - threshold, vectors), tail=None)
             k *= 2
     values, vectors = eigh(S)
     return _positive(values - threshold, vectors)
@@ -95,7 +101,7 @@ def eigh(S):
 
 def _positive(values, vectors):
     keep = int((values > 0).sum())
-    return PSDPart(values[:keep], vectors[:, :keep])
+    return PSDPart(values[:keep], vectors[:, :keep], values[keep:])
 
 
 def leading_eigenpair(S, start=None, tol=0.0):

@@ -2,9 +2,9 @@
 of the paper's program (3).
 """
 
-import cvxpy as cp
 import numpy as np
 import pytest
+from oracles import dml_eig_optimum
 
 from conemetric import DMLEig
 from conemetric.arrays import to_numpy
@@ -42,26 +42,11 @@ def pair_instance(seed):
     return X, pairs[keep], similar[keep], 1e-4 if singular else 1e-8
 
 
-def conic_optimum(X, pairs, similar, scatter):
-    """max min_r <X_r, M> over <X_S, M> <= 1, as min <X_S, M> over <X_r, M> >= 1 (its
-    inverse), scaled to numbers near one.
-    """
-    d = (X[pairs[:, 0]] - X[pairs[:, 1]])[~similar]
-    s = np.sqrt(np.diag(scatter))
-    d, scatter = d / s, scatter / np.outer(s, s)
-    size = (d**2).sum(1).min()
-    M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
-    margins = np.einsum("mi,mj->mij", d, d).reshape(len(d), -1) @ cp.vec(M, order="C")
-    problem = cp.Problem(cp.Minimize(cp.trace(scatter @ M)), [margins / size >= 1])
-    problem.solve(solver=cp.CLARABEL)
-    return size / problem.value
-
-
 @pytest.mark.parametrize("seed", range(35))
 def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     X, pairs, similar, ridge = pair_instance(seed)
     metric = DMLEig(tol=1e-5, ridge=ridge).fit(X, pairs=pairs, similar=similar)
-    optimum = conic_optimum(X, pairs, similar, metric.similar_scatter_)
+    optimum = dml_eig_optimum(X, pairs, similar, metric.similar_scatter_)
     slack = 1e-6 * optimum
     assert metric.objective_ == pytest.approx(optimum, rel=1.1e-5)
     assert metric.certificate_.relative_gap <= 1e-5
@@ -81,7 +66,7 @@ def test_any_points_certify(seed, asarray, dtype):
     X = X.astype(dtype)
     rng = np.random.default_rng(seed)
     whitened, R = whiten(asarray(X), pairs[similar], ridge)
-    optimum = conic_optimum(X.astype(float), pairs, similar, to_numpy(R @ R.T))
+    optimum = dml_eig_optimum(X.astype(float), pairs, similar, to_numpy(R @ R.T))
     problem = DMLEigProgram(from_pairs(whitened, pairs[~similar]), asarray(X).dtype)
     L = asarray(rng.normal(size=(X.shape[1], 3)).astype(dtype))
     u = asarray(rng.uniform(size=(~similar).sum()).astype(dtype))

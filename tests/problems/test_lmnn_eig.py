@@ -2,28 +2,16 @@
 of the paper's program (7).
 """
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from instances import triplet_instance, triplet_matrices
+from oracles import lmnn_eig_optimum
 
 from conemetric import LMNNEig
 from conemetric.arrays import to_numpy
 from conemetric.operators import from_triplets
 from conemetric.problems.eigenvalue import whiten
 from conemetric.problems.lmnn_eig import LMNNEigProgram
-
-
-def conic_optimum(X, T, gamma, scatter):
-    D, A = X.shape[1], triplet_matrices(X, T)
-    s = np.sqrt(np.diag(scatter))
-    size = abs(A / np.outer(s, s)).max()
-    A, scatter = A / np.outer(s, s) / size, scatter / np.outer(s, s) / size
-    M = cp.Variable((D, D), PSD=True)
-    loss = cp.sum(cp.pos(1 - A.reshape(len(T), -1) @ cp.vec(M, order="C")))
-    problem = cp.Problem(cp.Minimize((1 - gamma) * loss + gamma * cp.trace(scatter @ M)))
-    problem.solve(solver=cp.CLARABEL)
-    return problem.value
 
 
 def instance(seed):
@@ -36,7 +24,7 @@ def instance(seed):
 def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     X, T, gamma, ridge = instance(seed)
     metric = LMNNEig(gamma, tol=1e-5, ridge=ridge).fit(X, triplets=T)
-    optimum = conic_optimum(X, T, gamma, metric.similar_scatter_)
+    optimum = lmnn_eig_optimum(X, T, gamma, metric.similar_scatter_)
     slack = 1e-6 * optimum
     assert metric.objective_ == pytest.approx(optimum, rel=1.1e-5)
     assert metric.certificate_.relative_gap <= 1e-5
@@ -56,7 +44,7 @@ def test_any_points_certify(seed, asarray, dtype):
     X = X.astype(dtype)
     rng = np.random.default_rng(seed)
     whitened, R = whiten(asarray(X), np.unique(T[:, :2], axis=0), ridge)
-    optimum = conic_optimum(X.astype(float), T, gamma, to_numpy(R @ R.T))
+    optimum = lmnn_eig_optimum(X.astype(float), T, gamma, to_numpy(R @ R.T))
     problem = LMNNEigProgram(from_triplets(whitened, T), gamma, asarray(X).dtype)
     L = asarray((0.3 * rng.normal(size=(X.shape[1], 3))).astype(dtype))
     u = asarray(rng.normal(size=len(T)).astype(dtype))  # negative entries count as zero

@@ -7,7 +7,7 @@ import pytest
 from sklearn.neighbors import kneighbors_graph
 
 from conemetric.operators.edges import EdgeOperator
-from conemetric.problems.maximum_variance_unfolding import VarianceUnfolding
+from conemetric.problems.maximum_variance_unfolding import UnfoldingProgram
 from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
 
 cvxpy = pytest.importorskip("cvxpy")
@@ -51,7 +51,7 @@ def conic_optimum(edges, b, n, sigma, equality):
 
 def solve(edges, b, n, sigma, equality, tol, reference=None):
     reference = np.zeros(1) if reference is None else reference
-    problem = VarianceUnfolding(EdgeOperator(edges, n, reference), b, sigma, equality)
+    problem = UnfoldingProgram(EdgeOperator(edges, n, reference), b, sigma, equality)
     return problem, LowRankLagrangian(tol=tol).solve(problem)
 
 
@@ -84,7 +84,7 @@ def test_exact_unfolding_agrees_with_a_conic_solver(seed, equality):
 def test_every_multiplier_gives_a_lower_bound(equality, sigma):
     edges, b, n, _ = instance(7)
     optimum = conic_optimum(edges, b, n, sigma, equality)
-    problem = VarianceUnfolding(EdgeOperator(edges, n, np.zeros(1)), b, sigma, equality)
+    problem = UnfoldingProgram(EdgeOperator(edges, n, np.zeros(1)), b, sigma, equality)
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(n, 2))
     for scale in (0.1, 1.0, 10.0):

@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from conemetric.operators import from_triplets
 from conemetric.problems import relative_comparisons
-from conemetric.problems.relative_comparisons import RelativeComparison
+from conemetric.problems.relative_comparisons import ComparisonProgram
 
 
 def make(X, T, A, C, **options):
-    return RelativeComparison(from_triplets(X @ A, T), C, A.T @ A, **options)
+    return ComparisonProgram(from_triplets(X @ A, T), C, A.T @ A, **options)
 
 
 @pytest.mark.parametrize("seed", [0, 8, 16, 19, 26])

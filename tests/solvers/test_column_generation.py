@@ -2,17 +2,20 @@
 the root finder, bounded columns.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instances import triplet_instance
 from numpy.testing import assert_allclose
-from problems.test_boosting_losses import program
+from oracles import trace_optimum
 
 from conemetric.arrays import to_numpy
 from conemetric.operators import from_triplets
-from conemetric.problems.boosting_losses import ExponentialLoss, LogisticLoss
+from conemetric.problems.losses import Logistic, LogSumExp
+from conemetric.problems.trace import TraceProgram
 from conemetric.solvers.base import Status
 from conemetric.solvers.column_generation import (
     ColumnGeneration,
@@ -21,7 +24,10 @@ from conemetric.solvers.column_generation import (
     positive_root,
 )
 
-TASKS = [(ExponentialLoss, 1e-2), (LogisticLoss, 1.0)]
+ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
+LogisticTrace = partial(TraceProgram, loss=Logistic())
+NAMES = {ExponentialTrace: "exponential", LogisticTrace: "logistic"}
+TASKS = [(ExponentialTrace, 1e-2), (LogisticTrace, 1.0)]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -31,15 +37,15 @@ BOUNDED = (2, 5, 6, 9, 11, 14, 21, 23, 27, 30, 32, 35, 36, 37, 38)
 
 @pytest.mark.parametrize(
     "loss, v, seed",
-    [(ExponentialLoss, 1e-2, seed) for seed in BOUNDED]
-    + [(LogisticLoss, 1.0, seed) for seed in range(15)],
+    [(ExponentialTrace, 1e-2, seed) for seed in BOUNDED]
+    + [(LogisticTrace, 1.0, seed) for seed in range(15)],
 )
 def test_optimum(loss, v, seed):
     """Totally corrective to 1e-5, stage-wise to 1e-3; the certificate brackets the
     optimum as its problem says.
     """
     X, T, _ = triplet_instance(seed)
-    optimum, M = program(X, T, loss, v)
+    optimum, M = trace_optimum(X, T, NAMES[loss], v)
     for corrective, tol, accuracy in ((True, 2e-5, 1e-5), (False, 1e-3, 1e-3)):
         result = ColumnGeneration(tol=tol, max_iter=3000, corrective=corrective).solve(
             loss(from_triplets(X, T), v)
@@ -74,7 +80,7 @@ def test_a_small_v_has_no_say_in_the_stage_wise_metric(seed):
     """
     X, T, _ = triplet_instance(seed)
     first, second = (
-        ColumnGeneration(max_iter=500).solve(ExponentialLoss(from_triplets(X, T), v)).primal_point
+        ColumnGeneration(max_iter=500).solve(ExponentialTrace(from_triplets(X, T), v)).primal_point
         for v in (1e-8, 1e-5)
     )
     first, second = (L @ L.T / np.sum(L * L) for L in (first, second))
@@ -118,7 +124,7 @@ def test_root_finder_ends_at_the_limit_and_at_zero():
 
 def test_newton_needs_fewer_evaluations_than_bisection():
     X, T, _ = triplet_instance(6)
-    problem = LogisticLoss(from_triplets(X, T), 1e-7)
+    problem = LogisticTrace(from_triplets(X, T), 1e-7)
     newton, bisection = (
         ColumnGeneration(max_iter=20, root=root).solve(problem) for root in ("newton", "bisection")
     )
@@ -128,7 +134,7 @@ def test_newton_needs_fewer_evaluations_than_bisection():
 
 def test_stages_keep_what_each_iteration_had():
     X, T, _ = triplet_instance(6)
-    problem = ExponentialLoss(from_triplets(X, T), 1e-2)
+    problem = ExponentialTrace(from_triplets(X, T), 1e-2)
     for corrective in (True, False):
         ensemble = Ensemble(problem.operator)
         result = ColumnGeneration(max_iter=30, corrective=corrective).solve(problem, start=ensemble)
@@ -141,7 +147,7 @@ def test_stages_keep_what_each_iteration_had():
 
 def test_goes_on_from_an_ensemble():
     X, T, _ = triplet_instance(6)
-    problem = LogisticLoss(from_triplets(X, T), 1e-7)
+    problem = LogisticTrace(from_triplets(X, T), 1e-7)
     whole, parts = Ensemble(problem.operator), Ensemble(problem.operator)
     ColumnGeneration(max_iter=20).solve(problem, start=whole)
     ColumnGeneration(max_iter=12).solve(problem, start=parts)

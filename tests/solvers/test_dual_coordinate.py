@@ -2,16 +2,16 @@
 conditions.
 """
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from instances import comparison_instance, comparison_rows, random_triplets
 from numpy.testing import assert_allclose, assert_array_equal
+from oracles import comparison_optimum
 from scipy.optimize import lsq_linear
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators import from_triplets, kernels
-from conemetric.problems.relative_comparisons import RelativeComparison
+from conemetric.problems.relative_comparisons import ComparisonProgram
 from conemetric.solvers import dual_coordinate
 from conemetric.solvers.dual_coordinate import DualCoordinate
 from conemetric.solvers.semismooth_newton import SemismoothNewton
@@ -19,24 +19,7 @@ from conemetric.solvers.semismooth_newton import SemismoothNewton
 
 def make(X, T, A, C, **options):
     identity = A.shape[0] == A.shape[1] and np.array_equal(A, np.eye(len(A)))
-    return RelativeComparison(from_triplets(X @ A, T), C, None if identity else A.T @ A, **options)
-
-
-def conic_optimum(Z, L, C):
-    """The optimum by an interior-point method, in units (objective / (C m), L = F'F)
-    that keep its numbers near one.
-    """
-    values, vectors = np.linalg.eigh(L)
-    F = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
-    m, p = Z.shape
-    size = np.sqrt(abs(Z).max())
-    w = cp.Variable(p, nonneg=True)
-    objective = (
-        0.5 / (C * m * size**4) * cp.sum_squares(F @ w) + cp.sum(cp.pos(1 - Z / size**2 @ w)) / m
-    )
-    problem = cp.Problem(cp.Minimize(objective))
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-11, tol_feas=1e-11)
-    return C * m * problem.value
+    return ComparisonProgram(from_triplets(X @ A, T), C, None if identity else A.T @ A, **options)
 
 
 @pytest.fixture
@@ -56,7 +39,7 @@ def test_optimum_agrees_with_a_conic_solver(seed, sweeping):
     problem = make(X, T, A, C)
     result = DualCoordinate(tol=1e-9).solve(problem)
     assert result.certificate.relative_gap <= 1e-9
-    optimum = conic_optimum(comparison_rows(X, T, A), problem.L, C)
+    optimum = comparison_optimum(comparison_rows(X, T, A), problem.L, C)
     assert result.certificate.primal == pytest.approx(optimum, rel=1e-7)
     assert np.all(result.history["dual"] <= optimum * (1 + 1e-7))
     assert np.all(result.history["primal"] >= optimum * (1 - 1e-7))
@@ -119,7 +102,7 @@ def test_sweeps_alone_reach_the_optimum(sweeping, monkeypatch):
     assert result.history["steps"].max() == 0
     assert result.n_iter > 2
     assert result.certificate.primal == pytest.approx(
-        conic_optimum(comparison_rows(X, T, A), problem.L, C), rel=1e-6
+        comparison_optimum(comparison_rows(X, T, A), problem.L, C), rel=1e-6
     )
 
 

@@ -1,9 +1,9 @@
 """The general Frobenius SDP against a conic solver, and what it says of infeasible programs."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from oracles import semidefinite_optimum
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -31,22 +31,10 @@ def instance(seed):
     return (C + C.T) / 2, A, b, 10.0 ** rng.uniform(-1, 1.5), equality
 
 
-def conic_optimum(C, A, b, sigma, equality):
-    D = len(C)
-    X = cp.Variable((D, D), PSD=True)
-    values = A.reshape(len(A), -1) @ cp.vec(X, order="C")
-    constraints = [values[i] == b[i] if equality[i] else values[i] <= b[i] for i in range(len(A))]
-    problem = cp.Problem(
-        cp.Minimize(cp.trace(C @ X) + cp.sum_squares(X) / (2 * sigma)), constraints
-    )
-    problem.solve(solver=cp.CLARABEL)
-    return problem.value
-
-
 @pytest.mark.parametrize("seed", range(24))
 def test_optimum_agrees_with_a_conic_solver(seed):
     C, A, b, sigma, equality = instance(seed)
-    optimum = conic_optimum(C, A, b, sigma, equality)
+    optimum = semidefinite_optimum(C, A, b, sigma, equality)
     result = solve_frobenius_sdp(C, A, b, sigma, equality=equality, tol=1e-7)
     size = 1 + abs(optimum)
     assert abs(result.certificate.primal - optimum) <= 1e-5 * size

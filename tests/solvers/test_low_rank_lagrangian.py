@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators.edges import EdgeOperator
-from conemetric.problems.maximum_variance_unfolding import VarianceUnfolding
+from conemetric.problems.maximum_variance_unfolding import UnfoldingProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 from conemetric.solvers.low_rank_lagrangian import Line, LowRankLagrangian
 
@@ -15,7 +15,7 @@ def ring(n, sigma, equality=False):
     each point at 1 / (2 sin(pi / n)).
     """
     edges = np.array([(i, (i + 1) % n) for i in range(n)])
-    return VarianceUnfolding(EdgeOperator(edges, n, np.zeros(1)), np.ones(n), sigma, equality)
+    return UnfoldingProgram(EdgeOperator(edges, n, np.zeros(1)), np.ones(n), sigma, equality)
 
 
 def value(problem, Y, u, mu):

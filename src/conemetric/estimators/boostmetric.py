@@ -1,5 +1,6 @@
 """BoostMetric: a metric boosted from rank-one learners, Shen et al. (2012)."""
 
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -12,14 +13,19 @@ from .. import spectral
 from ..arrays import like, namespace, to_numpy
 from ..constraints import triplets_from_labels
 from ..operators import from_triplets
-from ..problems.boosting_hinge import BoostingHinge
-from ..problems.boosting_losses import ExponentialLoss, LogisticLoss
+from ..problems.losses import Logistic, LogSumExp
+from ..problems.soft_margin import SoftMarginProgram
+from ..problems.trace import TraceProgram
 from ..solvers.base import Certificate, SolveResult, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration, Ensemble
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
 
-LOSSES = {"exponential": ExponentialLoss, "logistic": LogisticLoss, "hinge": BoostingHinge}
+PROGRAMS = {
+    "exponential": partial(TraceProgram, loss=LogSumExp()),
+    "logistic": partial(TraceProgram, loss=Logistic()),
+    "hinge": SoftMarginProgram,
+}
 
 
 class BoostMetric(MahalanobisMetric):
@@ -105,7 +111,7 @@ class BoostMetric(MahalanobisMetric):
 
     _parameter_constraints = {
         "v": [Interval(Real, 0, None, closed="neither")],
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": [StrOptions(set(PROGRAMS))],
         "solver": [StrOptions({"stagewise", "corrective"})],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
         **TRIPLET_PARAMETERS,
@@ -195,7 +201,7 @@ class BoostMetric(MahalanobisMetric):
         """One pass: (result, ensemble, number of its stages that count)."""
         train, validation = self._split(Z, labels, triplets, held)
         operator = from_triplets(Z, train)
-        problem = LOSSES[self.loss](operator, self.v)
+        problem = PROGRAMS[self.loss](operator, self.v)
         if self.loss == "hinge":
             solver = LinearColumnGeneration(tol=self.tol, max_iter=self.max_iter)
         else:

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..arrays import to_numpy
 from ..evaluation.knn import knn_error
 from ..operators import from_triplets
-from ..problems.frobenius_metric import FrobeniusMetric
+from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
@@ -153,7 +153,7 @@ class FrobMetric(MahalanobisMetric):
                 "the units of X; rescale X, or give it in float64."
             )
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        result = solver.solve(FrobeniusMetric(operator, C), start=start, callback=self._progress())
+        result = solver.solve(FrobeniusProgram(operator, C), start=start, callback=self._progress())
         self.C_, self.multipliers_, self.triplets_ = C, result.dual_point, triplets
         return self._store(result, result.primal_point)
 

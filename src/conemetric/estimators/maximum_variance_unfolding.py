@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import spectral
 from ..arrays import is_torch, like, to_numpy
 from ..operators.edges import EdgeOperator, ReducedEdges
-from ..problems.maximum_variance_unfolding import VarianceUnfolding
+from ..problems.maximum_variance_unfolding import UnfoldingProgram
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
 from .base import MahalanobisMetric, _check_tensor
 
@@ -183,7 +183,7 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if basis is not None:
             basis = like(basis, reference)
             operator = ReducedEdges(operator, basis)
-        problem = VarianceUnfolding(operator, lengths**2, self.sigma_, self.constraint == "equal")
+        problem = UnfoldingProgram(operator, lengths**2, self.sigma_, self.constraint == "equal")
         solver = LowRankLagrangian(tol=self.tol, max_iter=self.max_iter)
         return self._store(X, solver.solve(problem, callback=self._progress()), basis)
 

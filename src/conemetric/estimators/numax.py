@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..arrays import is_torch, to_numpy
 from ..constraints import check_pairs, check_similar
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants
-from ..problems.near_isometry import SecantIsometry
+from ..problems.near_isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status, all_or_nothing
 from ..solvers.secant_generation import SecantGeneration
 from .base import MahalanobisMetric
@@ -203,7 +203,7 @@ class NuMax(MahalanobisMetric):
         solver = SecantGeneration(
             tol=self.tol, max_iter=self.max_iter, first=batch, add=batch, seed=seed
         )
-        problem = SecantIsometry(secants, delta)
+        problem = SecantIsometryProgram(secants, delta)
         return problem, solver.solve(problem, start=start, callback=self._progress())
 
     def _smallest_delta(self, secants):

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .. import spectral
 from ..arrays import like, to_numpy
 from ..operators import from_triplets
-from ..problems.relative_comparisons import RelativeComparison
+from ..problems.relative_comparisons import ComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
 from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
 from .frobmetric import scaled_C
@@ -156,7 +156,7 @@ class RelativeComparisons(MahalanobisMetric):
         A, mapped, gram = self._map(host)
         operator = from_triplets(mapped, chosen)
         C = self._scaled_C(operator, host, gram, chosen) if self.C == "scale" else self.C
-        problem = RelativeComparison(
+        problem = ComparisonProgram(
             operator, C, gram, memory=get_config()["working_memory"] * 2**20
         )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)

@@ -3,12 +3,14 @@ dual shared by the Frobenius family.
 """
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from .. import spectral
-from ..arrays import float64
+from ..arrays import float64, is_float
+from ..operators.base import Operator
 
 
 class Bounds(NamedTuple):
@@ -24,18 +26,32 @@ class Bounds(NamedTuple):
 class Problem(ABC):
     """A convex program. Solvers see what they declare in ``requires``; everyone sees `certify`."""
 
+    @cached_property
+    def exact(self) -> Self:
+        """The same program with its operator and every array in float64: what is certified."""
+        program = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(getattr(type(self), name, None), cached_property):
+                delattr(program, name)  # derived, and derived anew when asked for
+            elif isinstance(value, Operator):
+                setattr(program, name, value.astype(value.xp.float64))
+            elif is_float(value):
+                setattr(program, name, float64(value))
+        return program
+
     @abstractmethod
     def certify(self, primal_point, dual_point) -> Bounds:
         """Bounds from a primal and a dual feasible point, in float64, on the original program."""
 
 
 class SpectralDual(ABC):
-    """Maximise linear'u - sigma/2 ||[K(u)]_+||_F^2 over a box, with K(u) = K0 + sign A*(u).
+    """Maximise gain(u) - sigma/2 ||[K(u)]_+||_F^2 over a box, with K(u) = K0 + sign A*(u).
 
     The dual of every Frobenius-regularised program here, and of every proximal step.
-    X(u) = sigma [K(u)]_+ is the primal point that belongs to u and linear - sign
-    A(X(u)) the gradient. Subclasses set the attributes and say what the primal
-    objective is.
+    gain is concave and a sum over the constraints: linear'u unless a subclass says
+    otherwise. X(u) = sigma [K(u)]_+ is the primal point that belongs to u and
+    gain'(u) - sign A(X(u)) the gradient. Subclasses set the attributes and say what the
+    primal objective is.
     """
 
     operator: Any
@@ -57,12 +73,25 @@ class SpectralDual(ABC):
     def project(self, u):
         return self.operator.xp.clip(u, self.lower, self.upper)
 
+    def gain(self, u) -> float:
+        return float(float64(self.linear * u).sum())
+
+    def gain_slope(self, u):
+        """Gradient of the gain."""
+        return self.linear
+
+    def gain_bend(self, u):
+        """Minus the second derivatives of the gain, one per constraint; None where all are zero."""
+        return None
+
     def evaluate(self, u, rank_guess=None):
         return Evaluation(self, u, rank_guess)
 
-    def curvature(self, direction):
-        """An upper bound on the dual's curvature along ``direction``."""
-        return self.sigma * float((float64(self.operator.adjoint(direction)) ** 2).sum())
+    def curvature(self, direction, u) -> float:
+        """An upper bound on the dual's curvature at u along ``direction``."""
+        bend = self.gain_bend(u)
+        spectral = self.sigma * float((float64(self.operator.adjoint(direction)) ** 2).sum())
+        return spectral + (0.0 if bend is None else float(float64(bend * direction**2).sum()))
 
     def refutation(self, point):
         """Why the program has no feasible point, where the multipliers at ``point``
@@ -80,12 +109,8 @@ class SpectralDual(ABC):
 class SpectralProgram(SpectralDual, Problem):
     """A Frobenius-regularised program, certified by its dual evaluated in float64."""
 
-    @abstractmethod
-    def in_float64(self):
-        """The same program in double precision."""
-
     def certify(self, primal_point, dual_point):
-        exact = self.in_float64()
+        exact = self.exact
         L, u = float64(primal_point), exact.project(float64(dual_point))
         primal, violation = exact.primal_value(
             exact.operator.forward_factor(L), float(((L.T @ L) ** 2).sum()), L
@@ -104,21 +129,21 @@ class Evaluation:
     rank_guess: int | None = None
 
     @cached_property
-    def part(self):
+    def combined(self):
+        """sign A*(u)."""
         p = self.problem
-        K = p.operator.adjoint(self.u) if p.sign > 0 else -p.operator.adjoint(self.u)
-        if p.offset is not None:
-            K = K + p.offset
+        return p.operator.adjoint(self.u) if p.sign > 0 else -p.operator.adjoint(self.u)
+
+    @cached_property
+    def part(self):
+        offset = self.problem.offset
+        K = self.combined if offset is None else self.combined + offset
         return spectral.psd_split(K, self.rank_guess)
 
     @cached_property
     def dual(self):
         p = self.problem
-        return (
-            p.constant
-            + float((float64(p.linear * self.u)).sum())
-            - 0.5 * p.sigma * self.part.squared_norm
-        )
+        return p.constant + p.gain(self.u) - 0.5 * p.sigma * self.part.squared_norm
 
     @cached_property
     def factor(self):
@@ -132,7 +157,7 @@ class Evaluation:
 
     @cached_property
     def gradient(self):
-        return self.problem.linear - self.problem.sign * self.margins
+        return self.problem.gain_slope(self.u) - self.problem.sign * self.margins
 
     @cached_property
     def primal(self):

@@ -105,18 +105,14 @@ class EigenvalueProgram(Problem):
         """Bounds on the program from a factor L of S and multipliers u."""
         return Bounds(self.objective(L, self.operator.forward_factor(L)), self.lower_bound(u))
 
-    def certify(self, primal_point, dual_point):
-        exact = type(self)._on(self.exact_operator, self)
-        return exact.bounds(float64(primal_point), float64(dual_point))
-
-    @classmethod
-    def _on(cls, operator, other):
-        """The program ``other`` over another operator."""
-        program = cls.__new__(cls)
-        EigenvalueProgram.__init__(
-            program, operator, other.trace_weight, other.loss_weight, target=float64(other.target)
-        )
+    @cached_property
+    def exact(self):
+        program = Problem.exact.func(self)
+        program.operator = self.exact_operator  # not the one rounded to the precision solved in
         return program
+
+    def certify(self, primal_point, dual_point):
+        return self.exact.bounds(float64(primal_point), float64(dual_point))
 
     # ---- for the proximal-point method
 

@@ -28,7 +28,7 @@ from .base import Bounds, Evaluation, SpectralProgram
 SPARE = 10  # eigenpairs computed beyond the rank expected
 
 
-class VarianceUnfolding(SpectralProgram):
+class UnfoldingProgram(SpectralProgram):
     """See the module docstring.
 
     Parameters
@@ -104,16 +104,8 @@ class VarianceUnfolding(SpectralProgram):
         trace = float((float64(factor) ** 2).sum())
         return squared_norm / (2 * self.sigma) - trace, float(residual.max()) / self.size
 
-    @cached_property
-    def _float64(self):
-        operator = self.operator.astype(self.operator.xp.float64)
-        return VarianceUnfolding(operator, float64(self.b), self.sigma, self.equality)
-
-    def in_float64(self):
-        return self._float64
-
     def certify(self, primal_point, dual_point):
-        exact = self.in_float64()
+        exact = self.exact
         Y, u = float64(primal_point), exact.project(float64(dual_point))
         Y = Y - Y.mean(0) if self.operator.ignores_constants else Y
         primal, violation = exact.primal_value(

@@ -13,14 +13,13 @@ feasible: any y gives a bound. The violation is the largest distance of v'Pv out
 bounds, in units of delta.
 """
 
-from functools import cached_property
 from typing import NamedTuple
 
 from ..arrays import float64
 from .base import Bounds, Problem
 
 
-class NearIsometry(Problem):
+class NearIsometryProgram(Problem):
     """The program over an explicit list of secants, as ADMM solves it.
 
     Parameters
@@ -58,12 +57,7 @@ class NearIsometry(Problem):
         """The program over P = basis M basis', as one over M; ``basis`` has orthonormal
         columns, so Tr P = Tr M.
         """
-        return NearIsometry(self.operator.within(basis), self.lower, self.upper, self.delta)
-
-    @cached_property
-    def _float64(self):
-        operator = self.operator.astype(self.operator.xp.float64)
-        return NearIsometry(operator, float64(self.lower), float64(self.upper), self.delta)
+        return NearIsometryProgram(self.operator.within(basis), self.lower, self.upper, self.delta)
 
     def bound(self, y):
         """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 where
@@ -76,13 +70,13 @@ class NearIsometry(Problem):
         return float(value / largest) if value > 0 else 0.0
 
     def certify(self, primal_point, dual_point):
-        exact, L = self._float64, float64(primal_point)
+        exact, L = self.exact, float64(primal_point)
         violation = float(exact.excess(exact.operator.forward_factor(L)))
         return Bounds(float((L * L).sum()), exact.bound(float64(dual_point)), violation)
 
 
 class Multipliers(NamedTuple):
-    """A dual point of `SecantIsometry`: the secants with a multiplier, by key, and the
+    """A dual point of `SecantIsometryProgram`: the secants with a multiplier, by key, and the
     multipliers; all others are 0.
     """
 
@@ -90,7 +84,7 @@ class Multipliers(NamedTuple):
     values: object
 
 
-class SecantIsometry(Problem):
+class SecantIsometryProgram(Problem):
     """The program over a complete set of secants, which only scans ever visit.
 
     Parameters
@@ -118,7 +112,7 @@ class SecantIsometry(Problem):
         operator = self.secants.operator(keys, dtype)
         lower, upper = self.secants.bounds(keys, self.delta * (1 - margin))
         empty = operator.empty_constraint_vector()
-        return NearIsometry(operator, empty + lower, empty + upper, self.delta)
+        return NearIsometryProgram(operator, empty + lower, empty + upper, self.delta)
 
     def certify(self, primal_point, dual_point):
         """Bounds from a scan of every secant in float64 and from multipliers on any of them."""

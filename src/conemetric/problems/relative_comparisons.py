@@ -25,7 +25,7 @@ from .base import Bounds, Problem
 BLOCK = 1 << 21  # entries of Z worked on at a time
 
 
-class RelativeComparison(Problem):
+class ComparisonProgram(Problem):
     """See the module docstring.
 
     Parameters
@@ -44,9 +44,9 @@ class RelativeComparison(Problem):
     --------
     >>> import numpy as np
     >>> from conemetric.operators import from_triplets
-    >>> from conemetric.problems.relative_comparisons import RelativeComparison
+    >>> from conemetric.problems.relative_comparisons import ComparisonProgram
     >>> X = np.array([[0.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
-    >>> problem = RelativeComparison(from_triplets(X, [[0, 1, 2]]), C=1.0)  # z = (1, -4)
+    >>> problem = ComparisonProgram(from_triplets(X, [[0, 1, 2]]), C=1.0)  # z = (1, -4)
     >>> problem.certify(np.array([1.0, 0.0]), (np.array([1.0]), np.array([1.0, 0.0])))
     Bounds(primal=0.5, dual=0.5, violation=0.0)
     """

@@ -70,7 +70,7 @@ class DualQuasiNewton(Solver):
                 if steepest:
                     memory.clear()
                     direction = xp.where(free, g, 0.0) * relative**2
-                    slope, bend = _dot(xp, g, direction), problem.curvature(direction)
+                    slope, bend = _dot(xp, g, direction), problem.curvature(direction, u)
                     if not slope > 0 or not np.isfinite(slope):
                         return
                     direction = direction * (slope / bend if bend > 0 else 1.0)

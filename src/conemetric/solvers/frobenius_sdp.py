@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, validate_params
 
 from ..arrays import is_torch, to_numpy
 from ..operators import MatrixOperator, Operator
-from ..problems.frobenius_sdp import FrobeniusSDP
+from ..problems.semidefinite import SemidefiniteProgram
 from .base import Certificate
 from .dual_quasi_newton import DualQuasiNewton
 
@@ -126,7 +126,7 @@ def solve_frobenius_sdp(
             "constraints in A."
         )
     equality = np.zeros(m, dtype=bool) | np.asarray(to_numpy(equality), dtype=bool)
-    problem = FrobeniusSDP(operator, (C + C.T) / 2, b, sigma, equality)
+    problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
     result = DualQuasiNewton(tol=tol, max_iter=max_iter).solve(
         problem, start=start, callback=callback
     )

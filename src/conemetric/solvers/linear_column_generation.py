@@ -1,7 +1,7 @@
 """Column generation on BoostMetric's hinge program, one linear program per iteration
 (Shen et al. 2012, eqs. 9 and 10).
 
-    restricted   max rho - v sum xi  s.t.  sum_j w_j H_j >= rho - xi,  sum w = 1,  w, xi >= 0     (problems.boosting_hinge)
+    restricted   max rho - v sum xi  s.t.  sum_j w_j H_j >= rho - xi,  sum w = 1,  w, xi >= 0     (problems.soft_margin)
     bound        optimum <= lambda_max(A*(u)) for the multipliers u of any iteration, the best of them kept
     columns      every eigenvector of A*(u) above the restricted optimum, at the LP's multipliers and half-way from them to the
                  best ones so far: the LP's own are vertices and jump about, the
@@ -25,7 +25,7 @@ PATIENCE = 10
 
 @dataclass(frozen=True)
 class LinearColumnGeneration(Solver):
-    """Cutting planes for `BoostingHinge`; ``start`` is an empty `Ensemble`, which is
+    """Cutting planes for `SoftMarginProgram`; ``start`` is an empty `Ensemble`, which is
     filled in place.
     """
 

@@ -18,7 +18,7 @@ from ..arrays import float64, to_numpy
 from .base import Bounds, Problem
 
 
-class BoostingHinge(Problem):
+class SoftMarginProgram(Problem):
     """Soft-margin metric of trace one; see the module docstring.
 
     Parameters
@@ -85,8 +85,7 @@ class BoostingHinge(Problem):
         )
 
     def certify(self, primal_point, dual_point):
-        exact = BoostingHinge(self.operator.astype(self.operator.xp.float64), self.v)
-        L = float64(primal_point)
+        exact, L = self.exact, float64(primal_point)
         leading, _ = spectral.leading_eigenpair(
             exact.operator.adjoint(exact.feasible(float64(dual_point)))
         )

@@ -2,30 +2,26 @@
 their bound against a conic solver.
 """
 
-import cvxpy as cp
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instances import triplet_instance, triplet_matrices
 from numpy.testing import assert_allclose
+from oracles import trace_optimum
 
 from conemetric.arrays import to_numpy
 from conemetric.operators import from_triplets
-from conemetric.problems.boosting_losses import ExponentialLoss, LogisticLoss
+from conemetric.problems.losses import Logistic, LogSumExp
+from conemetric.problems.trace import TraceProgram
 
-LOSSES = [ExponentialLoss, LogisticLoss]
+ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
+LogisticTrace = partial(TraceProgram, loss=Logistic())
+NAMES = {ExponentialTrace: "exponential", LogisticTrace: "logistic"}
 
-
-def program(X, T, loss, v, largest_trace=None):
-    """(optimum, M) by CVXPY; None where the program has no minimum."""
-    M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
-    margins = cp.hstack([cp.trace(A @ M) for A in triplet_matrices(X, T)])
-    value = cp.log_sum_exp(-margins) if loss is ExponentialLoss else cp.sum(cp.logistic(-margins))
-    limits = [] if largest_trace is None else [cp.trace(M) <= largest_trace]
-    problem = cp.Problem(cp.Minimize(value + v * cp.trace(M)), limits)
-    problem.solve(solver="CLARABEL")
-    return (problem.value, M.value) if M.value is not None else None
+LOSSES = [ExponentialTrace, LogisticTrace]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -37,7 +33,7 @@ def test_value_multipliers_and_slopes(loss, asarray, dtype, eps):
 
     def plain(rho):
         return (
-            np.log(np.exp(-rho).sum()) if loss is ExponentialLoss else np.log1p(np.exp(-rho)).sum()
+            np.log(np.exp(-rho).sum()) if loss is ExponentialTrace else np.log1p(np.exp(-rho)).sum()
         )
 
     value, u, captured = problem.evaluate(asarray(margins.astype(dtype)))
@@ -89,7 +85,7 @@ def test_bound_holds_for_every_metric_of_no_larger_trace(loss, seed):
     bounds = problem.certify(L)
     margins = np.einsum("mij,ij->m", triplet_matrices(X, T), L @ L.T)
     trace = (L**2).sum()
-    optimum, _ = program(X, T, loss, 0.05, largest_trace=trace)
+    optimum, _ = trace_optimum(X, T, NAMES[loss], 0.05, largest_trace=trace)
     assert_allclose(bounds.primal, problem.evaluate(margins)[0] + 0.05 * trace, rtol=1e-10)
     assert bounds.dual <= optimum + 1e-6 * abs(optimum) <= bounds.primal + 2e-6 * abs(optimum)
     assert bounds.violation >= 0
@@ -98,10 +94,10 @@ def test_bound_holds_for_every_metric_of_no_larger_trace(loss, seed):
 def test_certificate_is_in_float64(asarray):
     X, T, _ = triplet_instance(6)
     L = np.random.default_rng(0).normal(size=(X.shape[1], 2)).astype(np.float32)
-    single = ExponentialLoss(from_triplets(asarray(X.astype(np.float32)), asarray(T)), 0.1).certify(
-        asarray(L)
-    )
-    double = ExponentialLoss(
+    single = ExponentialTrace(
+        from_triplets(asarray(X.astype(np.float32)), asarray(T)), 0.1
+    ).certify(asarray(L))
+    double = ExponentialTrace(
         from_triplets(X.astype(np.float32).astype(np.float64), T), 0.1
     ).certify(L.astype(np.float64))
     assert_allclose(single, double, rtol=1e-5)

@@ -18,7 +18,7 @@ from .base import SpectralProgram
 OUT_OF_REACH = 1e8  # a feasible point would have to be this many times larger than the data suggest
 
 
-class FrobeniusSDP(SpectralProgram):
+class SemidefiniteProgram(SpectralProgram):
     """See the module docstring.
 
     Parameters
@@ -76,7 +76,3 @@ class FrobeniusSDP(SpectralProgram):
         return (
             self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else float("inf")
         )
-
-    def in_float64(self):
-        operator = self.operator.astype(self.operator.xp.float64)
-        return FrobeniusSDP(operator, float64(self.C), float64(self.b), self.sigma, self.equality)

@@ -1,4 +1,4 @@
-"""The BoostMetric programs with a smooth loss (Shen et al. 2012, eqs. 11, 18, 25, 26).
+"""Smooth loss plus trace: the BoostMetric programs (Shen et al. 2012, eqs. 11, 18, 25, 26).
 
     P(M) = loss(A(M)) + v Tr M,   M psd        D(u) = -loss*(-u),   A*(u) <= v I        u(rho) = -grad loss(rho)
 
@@ -22,7 +22,7 @@ v, by which u misses the dual constraint, as the violation. For any N at all the
 is lower by at most (Tr N - tau) max(0, lambda - v); without violation it is global.
 """
 
-from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -35,7 +35,7 @@ from .base import Bounds, Problem
 MARGIN_LIMIT = 1e4
 
 
-class BoostingLoss(Problem):
+class TraceProgram(Problem):
     """Smooth loss of the margins A(M) plus v times the trace of M; see the module docstring.
 
     Parameters
@@ -43,22 +43,23 @@ class BoostingLoss(Problem):
     operator : Operator
         One row per triplet.
     v : float
+    loss : smooth Loss, or LogSumExp
     """
 
-    def __init__(self, operator, v):
-        self.operator, self.v = operator, float(v)
+    def __init__(self, operator: Any, v: float, loss: Any):
+        self.operator, self.v, self.loss = operator, float(v), loss
 
-    @abstractmethod
     def evaluate(self, margins):
-        """(loss, u, u'margins) at given margins, without overflow at any scale; loss
-        and u'margins are floats.
+        """(loss, u, u'margins) at given margins, without overflow at any scale; loss and
+        u'margins are floats.
         """
+        return self.loss.evaluate(margins)
 
-    @abstractmethod
     def slope(self, margins, change, weight):
-        """First and second derivative of the loss at ``margins + t change`` with
-        respect to t, at t = ``weight``.
+        """First and second derivative of the loss at ``margins + t change`` with respect
+        to t, at t = ``weight``.
         """
+        return self.loss.along(margins, change, weight)
 
     def bounds(self, loss, captured, trace, leading):
         """`Bounds` at a point with this loss, captured = u'A(M), trace = Tr M and
@@ -71,10 +72,7 @@ class BoostingLoss(Problem):
 
     def certify(self, primal_point, dual_point=None):
         """Bounds at M = L L' with L = ``primal_point``; the multipliers are recomputed from it."""
-        exact, L = (
-            type(self)(self.operator.astype(self.operator.xp.float64), self.v),
-            float64(primal_point),
-        )
+        exact, L = self.exact, float64(primal_point)
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
         leading, _ = spectral.leading_eigenpair(exact.operator.adjoint(u))
         return self.bounds(loss, captured, float((L * L).sum()), leading)
@@ -110,54 +108,3 @@ class BoostingLoss(Problem):
             ).x
             * unit
         )
-
-
-class ExponentialLoss(BoostingLoss):
-    """BoostMetric-E: log sum_r exp(-A(M)_r) + v Tr M."""
-
-    def evaluate(self, margins):
-        xp = self.operator.xp
-        shift = -margins.min()
-        u = xp.exp(-margins - shift)
-        total = u.sum(dtype=xp.float64)
-        u /= total
-        shift, total, captured = _floats(
-            xp, float64(shift), total, (u * margins).sum(dtype=xp.float64)
-        )
-        return shift + np.log(total), u, captured
-
-    def slope(self, margins, change, weight):
-        xp = self.operator.xp
-        exponent = -margins - weight * change
-        u = xp.exp(exponent - exponent.max())
-        weighted = u * change
-        total, first, second = _floats(xp, u.sum(), weighted.sum(), weighted @ change)
-        mean = first / total
-        return -mean, second / total - mean**2
-
-
-class LogisticLoss(BoostingLoss):
-    """BoostMetric-L: sum_r log(1 + exp(-A(M)_r)) + v Tr M."""
-
-    def evaluate(self, margins):
-        xp = self.operator.xp
-        loss = xp.logaddexp(xp.zeros_like(margins), -margins)
-        u = xp.exp(-margins - loss)
-        loss, captured = _floats(
-            xp, loss.sum(dtype=xp.float64), (u * margins).sum(dtype=xp.float64)
-        )
-        return loss, u, captured
-
-    def slope(self, margins, change, weight):
-        xp = self.operator.xp
-        moved = margins + weight * change
-        # beyond 80 it is zero in any sum, and float32 would overflow
-        u = 1 / (1 + xp.exp(xp.clip(moved, None, 80.0)))
-        weighted = u * change
-        first, second = _floats(xp, weighted.sum(), ((1 - u) * weighted) @ change)
-        return -first, second
-
-
-def _floats(xp, *scalars):
-    """Device scalars as Python floats, in one transfer."""
-    return xp.stack(scalars).tolist()

@@ -1,0 +1,115 @@
+"""Loss plus Frobenius norm about a prior (Shen et al. 2014, P3 and D3, for the hinge and no prior).
+
+    P(M) = 1/2 ||M - M0||_F^2 + sum_r c_r l(A(M)_r),                            M psd
+    D(u) = sum_r c_r g(u_r / c_r) + 1/2 ||M0||_F^2 - 1/2 ||[M0 + A*(u)]_+||_F^2,  u_r / c_r in the domain of g
+    M(u) = [M0 + A*(u)]_+        grad D(u)_r = g'(u_r / c_r) - A(M(u))_r
+
+with c_r = C w_r / sum(w) and l, g a loss and its gain (`problems.losses`). For the hinge
+without prior and weights: D(u) = 1'u - 1/2 ||[A*(u)]_+||_F^2 on 0 <= u <= C/m.
+
+Where M0 is large against what is learned, both values are differences of large numbers.
+So P is evaluated from M - M0, and D from S = A*(u) and K_- = [M0 + S]_+ - (M0 + S):
+
+    1/2 ||M0||^2 - 1/2 ||[M0 + S]_+||^2 = 1/2 ||K_-||^2 - 1/2 ||S||^2 - <M0, S>
+"""
+
+from functools import cached_property
+from typing import Any
+
+from ..arrays import float64, like
+from .base import Evaluation, SpectralProgram
+from .losses import LOSSES, Loss, total
+
+
+class FrobeniusProgram(SpectralProgram):
+    """See the module docstring.
+
+    Parameters
+    ----------
+    operator : Operator
+        One row per constraint.
+    C : float
+        Weight of the mean loss.
+    loss : Loss or str, default="hinge"
+    prior : array (D, D), default=None
+        M0, symmetric and positive semidefinite; None is zero.
+    weights : array (m,), default=None
+        w, positive; None means one each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.operators import from_triplets
+    >>> from conemetric.problems.frobenius import FrobeniusProgram
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> program = FrobeniusProgram(from_triplets(X, [[0, 1, 2]]), C=1.0)  # A(M) = 8 M
+    >>> program.certify(np.array([[8.0**-0.5]]), np.array([1 / 64]))
+    Bounds(primal=0.0078125, dual=0.0078125, violation=0.0)
+    """
+
+    def __init__(
+        self,
+        operator: Any,
+        C: float,
+        loss: Loss | str = "hinge",
+        prior: Any = None,
+        weights: Any = None,
+    ):
+        self.operator, self.C = operator, float(C)
+        self.loss = LOSSES[loss] if isinstance(loss, str) else loss
+        empty = operator.empty_constraint_vector()
+        # c: one number, or one per constraint
+        self.unit = self.C / operator.n_constraints
+        if weights is not None:
+            weights = like(weights, empty)
+            self.unit = weights * (self.C / float(float64(weights).sum()))
+        low, high = self.loss.domain(empty.dtype, operator.xp)
+        self.lower, self.upper = low * self.unit, high * self.unit
+        self.prior = self.offset = None if prior is None else like(prior, empty)
+        self.linear = empty + 1
+
+    def start(self):
+        """Without a prior the best multiple of the all-equal multipliers; else the
+        multipliers of the prior's own margins, which are the optimum as C goes to zero.
+        """
+        if self.prior is not None:
+            v = self.loss.multiplier(self.operator.forward(self.prior))
+            return self.project(self.operator.xp.clip(v, None, 1.0) * self.unit)
+        u = self.linear * self.unit
+        squared_norm = self.evaluate(u).part.squared_norm
+        if squared_norm > 0:
+            u = u * self.loss.best_multiple(self.C, squared_norm)
+        return self.project(u)
+
+    def gain(self, u):
+        if self.loss.linear:
+            return super().gain(u)
+        return total(self.loss.gain(u / self.unit), self.unit)
+
+    def gain_slope(self, u):
+        return self.linear if self.loss.linear else self.loss.slope(u / self.unit)
+
+    def gain_bend(self, u):
+        return None if self.loss.linear else self.loss.bend(u / self.unit) / self.unit
+
+    def evaluate(self, u, rank_guess=None):
+        kind = Evaluation if self.prior is None else PriorEvaluation
+        return kind(self, u, rank_guess)
+
+    def primal_value(self, margins, squared_norm, factor):
+        if self.prior is not None:
+            squared_norm = float((float64(factor @ factor.T - self.prior) ** 2).sum())
+        return 0.5 * squared_norm + total(self.loss.value(margins), self.unit), 0.0
+
+
+class PriorEvaluation(Evaluation):
+    """As `Evaluation`, without the difference of two large norms; see the module docstring."""
+
+    @cached_property
+    def dual(self):
+        p, S = self.problem, float64(self.combined)
+        spare = self.part.rest
+        if spare is None:
+            spare = float((float64(self.part.matrix() - (p.offset + self.combined)) ** 2).sum())
+        shared = float((S * (S + 2 * float64(p.offset))).sum())
+        return p.gain(self.u) + 0.5 * (spare - shared)

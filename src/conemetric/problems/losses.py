@@ -1,0 +1,228 @@
+"""Losses of the margins rho = A(M): what a program asks of them, primal and dual.
+
+A loss l falls as the margin grows, and is convex. Its multiplier v = -l'(rho) says how
+much the margin still matters. A program with weights c_r and multipliers u_r = c_r v_r
+needs, besides l itself, the concave gain g(v) = -l*(-v) of the multipliers (l* the
+conjugate), its slope and its bend:
+
+    sum_r c_r l(rho_r) >= sum_r c_r g(u_r / c_r) - u'rho       for all rho and u in the domain
+
+with equality where v = -l'(rho), that is where rho = g'(v).
+
+    hinge           l = max(0, 1 - rho)          g = v                               0 <= v <= 1
+    squared hinge   l = max(0, 1 - rho)^2 / 2    g = v - v^2 / 2                     0 <= v
+    logistic        l = log(1 + exp(-rho))       g = -v log v - (1 - v) log(1 - v)   0 <= v <= 1
+    exponential     l = exp(-rho)                g = v - v log v                     0 <= v
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ..arrays import float64, namespace
+
+
+class Loss(ABC):
+    """A convex, falling loss of one margin; see the module docstring."""
+
+    largest: ClassVar[float]  # the upper end of the domain of v
+    linear: ClassVar[bool] = False  # whether g(v) = v, so that a dual needs no slope
+    steep: ClassVar[bool] = False  # whether the slope of g is infinite where the domain ends
+
+    @abstractmethod
+    def value(self, margins: Any) -> Any:
+        """l(rho), elementwise."""
+
+    @abstractmethod
+    def multiplier(self, margins: Any) -> Any:
+        """v = -l'(rho), elementwise."""
+
+    @abstractmethod
+    def gain(self, v: Any) -> Any:
+        """g(v), elementwise."""
+
+    @abstractmethod
+    def slope(self, v: Any) -> Any:
+        """g'(v), elementwise."""
+
+    @abstractmethod
+    def bend(self, v: Any) -> Any:
+        """-g''(v) >= 0, elementwise."""
+
+    def evaluate(self, margins: Any) -> tuple[float, Any, float]:
+        """(sum of l, u, u'margins) with u = v(margins)."""
+        u = self.multiplier(margins)
+        loss, captured = _floats(_sum(self.value(margins)), _sum(u * margins))
+        return loss, u, captured
+
+    def along(self, margins: Any, change: Any, t: float) -> tuple[float, float]:
+        """First and second derivative of the sum of l at ``margins + t change`` by t."""
+        v = self.multiplier(margins + t * change)
+        first, second = _floats((v * change).sum(), (change * change / self.bend(v)).sum())
+        return -first, second
+
+    def domain(self, dtype: Any, xp: Any = np) -> tuple[float, float]:
+        """Ends of the domain of v; a rounding inside it where the slope there is infinite."""
+        inside = float(xp.finfo(dtype).eps) if self.steep else 0.0
+        return inside, self.largest - inside
+
+    def best_multiple(self, C: float, curvature: float) -> float:
+        """The t in the domain that maximises C g(t) - curvature t^2 / 2."""
+        low, high = self.domain(np.float64)
+        high = min(high, 1.0 + C / curvature)  # g grows no faster than v beyond 1
+        rise = [C * float(self.slope(np.float64(t))) - curvature * t for t in (low, high)]
+        if rise[0] <= 0 or rise[1] >= 0:
+            return low if rise[0] <= 0 else high
+        return float(
+            brentq(lambda t: C * float(self.slope(np.float64(t))) - curvature * t, low, high)
+        )
+
+
+class Hinge(Loss):
+    largest = 1.0
+    linear = True
+
+    def value(self, margins):
+        return namespace(margins).clip(1 - margins, 0, None)
+
+    def multiplier(self, margins):
+        return namespace(margins).where(margins < 1, margins * 0 + 1, margins * 0)
+
+    def gain(self, v):
+        return v
+
+    def slope(self, v):
+        return v * 0 + 1
+
+    def bend(self, v):
+        return v * 0
+
+    def best_multiple(self, C, curvature):
+        return min(1.0, C / curvature)
+
+
+class SquaredHinge(Loss):
+    largest = np.inf
+
+    def value(self, margins):
+        return 0.5 * self.multiplier(margins) ** 2
+
+    def multiplier(self, margins):
+        return namespace(margins).clip(1 - margins, 0, None)
+
+    def gain(self, v):
+        return v - 0.5 * v * v
+
+    def slope(self, v):
+        return 1 - v
+
+    def bend(self, v):
+        return v * 0 + 1
+
+
+class Logistic(Loss):
+    largest = 1.0
+    steep = True
+
+    def value(self, margins):
+        return namespace(margins).logaddexp(margins * 0, -margins)
+
+    def multiplier(self, margins):
+        # beyond 80 it is zero in any sum, and single precision would overflow
+        xp = namespace(margins)
+        return 1 / (1 + xp.exp(xp.clip(margins, None, 80.0)))
+
+    def evaluate(self, margins):
+        loss = self.value(margins)
+        u = namespace(margins).exp(-margins - loss)
+        total_loss, captured = _floats(_sum(loss), _sum(u * margins))
+        return total_loss, u, captured
+
+    def along(self, margins, change, t):
+        v = self.multiplier(margins + t * change)
+        weighted = v * change
+        first, second = _floats(weighted.sum(), ((1 - v) * weighted) @ change)
+        return -first, second
+
+    def gain(self, v):
+        return _entropy(v) + _entropy(1 - v)
+
+    def slope(self, v):
+        xp = namespace(v)
+        return xp.log1p(-v) - xp.log(v)
+
+    def bend(self, v):
+        return 1 / (v * (1 - v))
+
+
+class Exponential(Loss):
+    largest = np.inf
+    steep = True
+
+    def value(self, margins):
+        return namespace(margins).exp(-margins)
+
+    def multiplier(self, margins):
+        return self.value(margins)
+
+    def gain(self, v):
+        return v + _entropy(v)
+
+    def slope(self, v):
+        return -namespace(v).log(v)
+
+    def bend(self, v):
+        return 1 / v
+
+
+class LogSumExp:
+    """log sum_r exp(-rho_r): not a sum of losses, but as good for boosting."""
+
+    def evaluate(self, margins):
+        xp = namespace(margins)
+        shift = -margins.min()
+        u = xp.exp(-margins - shift)
+        total = _sum(u)
+        u /= total
+        shift, total, captured = _floats(float64(shift), total, _sum(u * margins))
+        return shift + np.log(total), u, captured
+
+    def along(self, margins, change, t):
+        exponent = -margins - t * change
+        u = namespace(margins).exp(exponent - exponent.max())
+        weighted = u * change
+        total, first, second = _floats(u.sum(), weighted.sum(), weighted @ change)
+        mean = first / total
+        return -mean, second / total - mean**2
+
+
+def _sum(values):
+    return values.sum(dtype=namespace(values).float64)
+
+
+def _floats(*scalars):
+    """Device scalars as Python floats, in one transfer."""
+    return namespace(*scalars).stack(scalars).tolist()
+
+
+def _entropy(v):
+    """-v log v, 0 at 0."""
+    xp = namespace(v)
+    return -v * xp.log(xp.where(v > 0, v, xp.ones_like(v)))
+
+
+LOSSES: dict[str, Loss] = {
+    "hinge": Hinge(),
+    "squared_hinge": SquaredHinge(),
+    "logistic": Logistic(),
+    "exponential": Exponential(),
+}
+
+
+def total(values: Any, weights: Any = 1.0) -> float:
+    """Sum of ``weights * values``, in float64; ``weights`` is one number or one per value."""
+    if isinstance(weights, float):
+        return weights * float(float64(values).sum())
+    return float(float64(weights * values).sum())

@@ -1,0 +1,145 @@
+"""Every program of the library as CVXPY states it, solved by Clarabel: what the
+solvers are held against.
+"""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+from instances import triplet_matrices
+
+
+def comparison_optimum(Z, L, C):
+    """The optimum by an interior-point method, in units (objective / (C m), L = F'F)
+    that keep its numbers near one.
+    """
+    values, vectors = np.linalg.eigh(L)
+    F = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+    m, p = Z.shape
+    size = np.sqrt(abs(Z).max())
+    w = cp.Variable(p, nonneg=True)
+    objective = (
+        0.5 / (C * m * size**4) * cp.sum_squares(F @ w) + cp.sum(cp.pos(1 - Z / size**2 @ w)) / m
+    )
+    problem = cp.Problem(cp.Minimize(objective))
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return C * m * problem.value
+
+
+def near_isometry_optimum(problem):
+    V, D = problem.operator.V, problem.operator.n_features
+    P = cp.Variable((D, D), PSD=True)
+    values = cp.sum(cp.multiply(V @ P, V), axis=1)
+    bounds = (
+        [values[problem.has_lower] >= problem.lower[problem.has_lower]]
+        if problem.has_lower.any()
+        else []
+    )
+    bounds += (
+        [values[problem.has_upper] <= problem.upper[problem.has_upper]]
+        if problem.has_upper.any()
+        else []
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cp.Problem(cp.Minimize(cp.trace(P)), bounds).solve(solver="CLARABEL")
+
+
+def semidefinite_optimum(C, A, b, sigma, equality):
+    D = len(C)
+    X = cp.Variable((D, D), PSD=True)
+    values = A.reshape(len(A), -1) @ cp.vec(X, order="C")
+    constraints = [values[i] == b[i] if equality[i] else values[i] <= b[i] for i in range(len(A))]
+    problem = cp.Problem(
+        cp.Minimize(cp.trace(C @ X) + cp.sum_squares(X) / (2 * sigma)), constraints
+    )
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value
+
+
+LOSSES = {
+    "hinge": lambda margins: cp.pos(1 - margins),
+    "squared_hinge": lambda margins: cp.square(cp.pos(1 - margins)) / 2,
+    "logistic": lambda margins: cp.logistic(-margins),
+    "exponential": lambda margins: cp.exp(-margins),
+}
+
+
+def frobenius_optimum(X, T, C, loss="hinge", prior=None, weights=None):
+    """The optimum by an interior-point method, in units (M = s N, objective / C) that
+    keep its numbers near one.
+    """
+    A = triplet_matrices(X, T)
+    D, m, s = X.shape[1], len(T), min(C, 1.0)
+    weights = np.ones(m) if weights is None else weights
+    N = cp.Variable((D, D), PSD=True)
+    centre = np.zeros((D, D)) if prior is None else prior / s
+    margins = s * A.reshape(m, -1) @ cp.vec(N, order="C")
+    mean_loss = weights @ LOSSES[loss](margins) / weights.sum()
+    problem = cp.Problem(cp.Minimize(0.5 * s**2 / C * cp.sum_squares(N - centre) + mean_loss))
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return C * problem.value
+
+
+def trace_optimum(X, T, loss, v, largest_trace=None):
+    """(optimum, M) by CVXPY; None where the program has no minimum."""
+    M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
+    margins = cp.hstack([cp.trace(A @ M) for A in triplet_matrices(X, T)])
+    value = cp.log_sum_exp(-margins) if loss == "exponential" else cp.sum(cp.logistic(-margins))
+    limits = [] if largest_trace is None else [cp.trace(M) <= largest_trace]
+    problem = cp.Problem(cp.Minimize(value + v * cp.trace(M)), limits)
+    problem.solve(solver="CLARABEL")
+    return (problem.value, M.value) if M.value is not None else None
+
+
+def lmnn_eig_optimum(X, T, gamma, scatter):
+    D, A = X.shape[1], triplet_matrices(X, T)
+    s = np.sqrt(np.diag(scatter))
+    size = abs(A / np.outer(s, s)).max()
+    A, scatter = A / np.outer(s, s) / size, scatter / np.outer(s, s) / size
+    M = cp.Variable((D, D), PSD=True)
+    loss = cp.sum(cp.pos(1 - A.reshape(len(T), -1) @ cp.vec(M, order="C")))
+    problem = cp.Problem(cp.Minimize((1 - gamma) * loss + gamma * cp.trace(scatter @ M)))
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value
+
+
+def mmmf_optimum(rows, columns, level, shape, thresholds, gamma):
+    X = cp.Variable(shape)
+    loss = 0
+    for number, theta in enumerate(thresholds):
+        sign = np.where(level > number, 1.0, -1.0)
+        loss = loss + cp.sum(cp.pos(1 - cp.multiply(sign, X[rows, columns] - theta)))
+    problem = cp.Problem(cp.Minimize(loss + gamma * cp.normNuc(X)))
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value
+
+
+def soft_margin_optimum(X, T, v):
+    """The optimum as a minimisation, by CVXPY."""
+    M, rho, slack = (
+        cp.Variable((X.shape[1], X.shape[1]), PSD=True),
+        cp.Variable(),
+        cp.Variable(len(T), nonneg=True),
+    )
+    margins = cp.hstack([cp.trace(A @ M) for A in triplet_matrices(X, T)])
+    problem = cp.Problem(
+        cp.Minimize(v * cp.sum(slack) - rho), [margins >= rho - slack, cp.trace(M) == 1]
+    )
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return problem.value
+
+
+def dml_eig_optimum(X, pairs, similar, scatter):
+    """max min_r <X_r, M> over <X_S, M> <= 1, as min <X_S, M> over <X_r, M> >= 1 (its
+    inverse), scaled to numbers near one.
+    """
+    d = (X[pairs[:, 0]] - X[pairs[:, 1]])[~similar]
+    s = np.sqrt(np.diag(scatter))
+    d, scatter = d / s, scatter / np.outer(s, s)
+    size = (d**2).sum(1).min()
+    M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
+    margins = np.einsum("mi,mj->mij", d, d).reshape(len(d), -1) @ cp.vec(M, order="C")
+    problem = cp.Problem(cp.Minimize(cp.trace(scatter @ M)), [margins / size >= 1])
+    problem.solve(solver=cp.CLARABEL)
+    return size / problem.value

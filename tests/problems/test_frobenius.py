@@ -1,0 +1,154 @@
+"""FrobMetric's optimum and bounds against an independent conic solver."""
+
+import numpy as np
+import pytest
+from instances import triplet_instance
+from oracles import frobenius_optimum
+
+from conemetric.arrays import to_numpy
+from conemetric.operators import from_triplets
+from conemetric.problems.frobenius import FrobeniusProgram
+from conemetric.problems.losses import LOSSES
+from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+
+
+@pytest.mark.parametrize("seed", range(54))
+def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
+    X, T, _ = triplet_instance(seed)
+    C = 10.0 ** np.random.default_rng(seed).uniform(-3, 4)
+    optimum = frobenius_optimum(X, T, C)
+    slack = 1e-7 * abs(optimum)
+    problem = FrobeniusProgram(from_triplets(X, T), C)
+    result = DualQuasiNewton(tol=5e-7, max_iter=20000).solve(problem)
+    assert result.certificate.primal == pytest.approx(optimum, rel=1e-6)
+    assert np.all(result.history["dual"] <= optimum + slack)
+    assert np.all(result.history["primal"] >= optimum - slack)
+    assert result.certificate.dual <= optimum + slack <= result.certificate.primal + 2 * slack
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_optimality_conditions(seed):
+    """Stationarity by construction; feasibility of both points; complementarity of
+    multipliers and margins.
+    """
+    X, T, _ = triplet_instance(seed)
+    problem = FrobeniusProgram(from_triplets(X, T), C=1.0)
+    result = DualQuasiNewton(tol=1e-9, max_iter=5000).solve(problem)
+    u, L = result.dual_point, result.primal_point
+    margins = problem.operator.forward_factor(L)
+    scale = max(1.0, abs(margins).max())
+    assert u.min() >= 0
+    assert u.max() <= problem.upper
+    slack_side = problem.upper - u > 1e-3 * problem.upper
+    assert np.all(margins[slack_side] >= 1 - 1e-3 * scale)
+    assert np.all(margins[u > 1e-3 * problem.upper] <= 1 + 1e-3 * scale)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_point_of_the_box_certifies(seed, asarray, dtype):
+    X, T, _ = triplet_instance(seed)
+    rng = np.random.default_rng(seed)
+    optimum = frobenius_optimum(X.astype(dtype).astype(float), T, 1.0)
+    problem = FrobeniusProgram(from_triplets(asarray(X.astype(dtype)), T), 1.0)
+    u = asarray((rng.uniform(size=len(T)) * problem.upper).astype(dtype))
+    L = asarray(rng.normal(size=(X.shape[1], 2)).astype(dtype))
+    bounds = problem.certify(L, u)
+    assert bounds.dual <= optimum + 1e-8 <= bounds.primal + 2e-8
+
+
+def test_gradient_is_the_derivative_of_the_dual():
+    X, T, _ = triplet_instance(0)
+    problem = FrobeniusProgram(from_triplets(X, T), 3.0)
+    rng = np.random.default_rng(0)
+    u, direction, h = (
+        problem.upper * rng.uniform(0.2, 0.8, len(T)),
+        rng.normal(size=len(T)),
+        1e-6 * problem.upper,
+    )
+    slope = (
+        problem.evaluate(u + h * direction).dual - problem.evaluate(u - h * direction).dual
+    ) / (2 * h)
+    assert slope == pytest.approx(problem.evaluate(u).gradient @ direction, rel=1e-5)
+
+
+def test_libraries_and_precisions_agree(asarray, dtype):
+    X, T, _ = triplet_instance(6)
+    reference = (
+        DualQuasiNewton(tol=1e-6)
+        .solve(FrobeniusProgram(from_triplets(X, T), 2.0))
+        .certificate.primal
+    )
+    problem = FrobeniusProgram(from_triplets(asarray(X.astype(dtype)), T), 2.0)
+    result = DualQuasiNewton(tol=1e-4).solve(problem)
+    assert result.certificate.primal == pytest.approx(reference, rel=2e-4)
+    assert to_numpy(result.primal_point).dtype == dtype
+
+
+def varied_instance(seed):
+    """As `triplet_instance`, with a prior in two cases of three and weights in one of two."""
+    X, T, _ = triplet_instance(seed)
+    rng = np.random.default_rng(seed)
+    D = X.shape[1]
+    L = rng.normal(size=(D, max(1, D // 2)))
+    prior = None if seed % 3 == 0 else (0.3 * L @ L.T if seed % 3 == 1 else 0.5 * np.eye(D))
+    weights = rng.uniform(0.1, 3, len(T)) if seed % 2 else None
+    return X, T, 10.0 ** rng.uniform(-2, 1.5), prior, weights
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("seed", range(50))
+def test_optimum_with_prior_and_weights(seed, loss):
+    X, T, C, prior, weights = varied_instance(seed)
+    optimum = frobenius_optimum(X, T, C, loss, prior, weights)
+    problem = FrobeniusProgram(from_triplets(X, T), C, loss, prior, weights)
+    certificate = DualQuasiNewton(tol=1e-6, max_iter=20000).solve(problem).certificate
+    slack = 1e-7 * abs(optimum)
+    assert certificate.meets(1e-6)
+    assert certificate.dual <= optimum + slack <= certificate.primal + 2 * slack
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(6))
+def test_any_point_certifies_any_loss(seed, loss, asarray, dtype):
+    X, T, C, prior, weights = varied_instance(seed)
+    rng = np.random.default_rng(seed)
+    optimum = frobenius_optimum(X.astype(dtype).astype(float), T, C, loss, prior, weights)
+    prior = None if prior is None else asarray(prior)
+    problem = FrobeniusProgram(from_triplets(asarray(X.astype(dtype)), T), C, loss, prior, weights)
+    u = asarray((rng.uniform(size=len(T)) * C / len(T)).astype(dtype))
+    L = asarray(0.3 * rng.normal(size=(X.shape[1], 2)).astype(dtype))
+    bounds = problem.certify(L, u)
+    slack = 1e-6 * abs(optimum)
+    assert bounds.dual <= optimum + slack <= bounds.primal + 2 * slack
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradient_and_bend_of_every_loss(loss):
+    X, T, C, prior, weights = varied_instance(7)
+    problem = FrobeniusProgram(from_triplets(X, T), C, loss, prior, weights)
+    rng = np.random.default_rng(0)
+    u, direction = problem.unit * rng.uniform(0.2, 0.8, len(T)), rng.normal(size=len(T))
+    h = 1e-6 * float(np.max(problem.unit))
+    points = [problem.evaluate(u + t * h * direction) for t in (-1, 0, 1)]
+    slope = (points[2].dual - points[0].dual) / (2 * h)
+    assert slope == pytest.approx(points[1].gradient @ direction, rel=1e-5)
+    bend = problem.gain_bend(u)
+    change = (problem.gain_slope(u + h * direction) - problem.gain_slope(u)) / h
+    np.testing.assert_allclose(change, 0.0 if bend is None else -bend * direction, rtol=1e-3)
+
+
+def test_a_weight_of_two_is_a_constraint_twice():
+    X, T, _ = triplet_instance(6)
+    weights = np.where(np.arange(len(T)) < 5, 2.0, 1.0)
+    twice = FrobeniusProgram(from_triplets(X, np.vstack([T, T[:5]])), 2.0)
+    weighted = FrobeniusProgram(from_triplets(X, T), 2.0, weights=weights)
+    values = [DualQuasiNewton(tol=1e-7).solve(p).certificate.primal for p in (twice, weighted)]
+    assert values[0] == pytest.approx(values[1], rel=2e-7)
+
+
+def test_without_a_loss_the_prior_is_returned():
+    X, T, _ = triplet_instance(3)
+    prior = 0.5 * np.eye(X.shape[1])
+    result = DualQuasiNewton().solve(FrobeniusProgram(from_triplets(X, T), 1e-9, prior=prior))
+    np.testing.assert_allclose(result.primal_point @ result.primal_point.T, prior, atol=1e-8)
+    assert result.n_iter == 0
