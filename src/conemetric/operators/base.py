@@ -12,6 +12,7 @@ once, which changes no difference but keeps every digit of them.
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
 
 from ..arrays import arange, like, namespace, zeros
 
@@ -23,6 +24,8 @@ class Operator(ABC):
 
     n_constraints: int
     n_features: int
+    xp: Any  # numpy or torch
+    dtype: Any
 
     @abstractmethod
     def forward(self, M):
