@@ -68,3 +68,28 @@ def comparison_rows(X, T, A):
     """The dense z = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2, one row per triplet."""
     Y = X @ A
     return (Y[T[:, 0]] - Y[T[:, 2]]) ** 2 - (Y[T[:, 0]] - Y[T[:, 1]]) ** 2
+
+
+def judged_instance(seed, dtype=np.float64):
+    """Queries, documents and comparisons (query, better, worse): random, or with the
+    degenerate features that real judgements have.
+    """
+    rng = np.random.default_rng(seed)
+    n_queries, n_documents, D = (int(n) for n in rng.integers((1, 3, 1), (8, 15, 6)))
+    Q, E = rng.normal(size=(n_queries, D)), rng.normal(size=(n_documents, D))
+    m = int(rng.integers(8, 40))
+    better = rng.integers(0, n_documents, m)
+    worse = (better + rng.integers(1, n_documents, m)) % n_documents
+    comparisons = np.column_stack([rng.integers(0, n_queries, m), better, worse])
+    kind = seed % 5
+    if kind == 1:  # the same comparison many times, and against itself
+        comparisons = np.vstack([comparisons, comparisons, comparisons[:, [0, 2, 1]]])
+    elif kind == 2:  # documents that coincide
+        E[1:] = E[rng.integers(0, 2, n_documents - 1)]
+    elif kind == 3:  # a query of zeros, documents in one direction
+        Q[0] = 0
+        E = np.outer(rng.normal(size=n_documents), E[0])
+    elif kind == 4:  # very different lengths
+        Q *= 10.0 ** rng.uniform(-3, 3)
+        E *= 10.0 ** rng.uniform(-3, 3, size=(n_documents, 1))
+    return Q.astype(dtype), E.astype(dtype), comparisons

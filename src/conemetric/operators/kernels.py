@@ -116,6 +116,38 @@ def half_laplacian(start, stop, X, w, degree, first, b, out):
 
 
 @_jit
+def pair_inner_products(start, stop, Y, Z, a, b, out):
+    """out[p] = <Y[a[p]], Z[b[p]]> for p in start:stop."""
+    r = Y.shape[1]
+    body = r - r % 4
+    for p in range(start, stop):
+        i, j = a[p], b[p]
+        s0 = s1 = s2 = s3 = Y.dtype.type(0)
+        for c in range(0, body, 4):
+            s0 += Y[i, c] * Z[j, c]
+            s1 += Y[i, c + 1] * Z[j, c + 1]
+            s2 += Y[i, c + 2] * Z[j, c + 2]
+            s3 += Y[i, c + 3] * Z[j, c + 3]
+        for c in range(body, r):
+            s0 += Y[i, c] * Z[j, c]
+        out[p] = (s0 + s1) + (s2 + s3)
+
+
+@_jit
+def weighted_rows(start, stop, Z, w, first, b, out):
+    """out[i] = sum over pairs p = (i, b[p]) of w[p] Z[b[p]], for rows i in start:stop."""
+    n_columns = Z.shape[1]
+    for i in range(start, stop):
+        out[i] = 0
+        for p in range(first[i], first[i + 1]):
+            weight = w[p]
+            if weight != 0:
+                j = b[p]
+                for c in range(n_columns):
+                    out[i, c] += weight * Z[j, c]
+
+
+@_jit
 def degrees(a, b, w, out):
     """out[i] = sum of w over the pairs that touch point i."""
     for p in range(len(w)):

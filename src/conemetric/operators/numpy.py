@@ -1,4 +1,4 @@
-"""The difference operator on NumPy arrays: BLAS for the dense products, Numba threads
+"""The difference and the bilinear operator on NumPy arrays: BLAS for the dense products, Numba threads
 for the pairs.
 """
 
@@ -7,6 +7,7 @@ from scipy import sparse
 
 from . import kernels
 from .base import DifferenceOperator
+from .bilinear import BilinearOperator
 
 
 class NumpyOperator(DifferenceOperator):
@@ -49,3 +50,28 @@ class NumpyOperator(DifferenceOperator):
         )
         S = self.X.T @ G
         return S + S.T
+
+
+class NumpyBilinear(BilinearOperator):
+    def _prepare(self):
+        self.queries, self.documents = map(np.ascontiguousarray, (self.queries, self.documents))
+        self._first = np.searchsorted(self.query, np.arange(len(self.queries) + 1))
+
+    def pair_scores(self, mapped):
+        scores = np.empty(self.n_pairs, dtype=self.dtype)
+        args = (mapped, self.documents, self.query, self.document, scores)
+        kernels.threaded(
+            kernels.pair_inner_products, self.n_pairs, self.n_pairs * self.n_features, *args
+        )
+        return scores
+
+    def distribute(self, u):
+        won, lost = (np.bincount(pair, u, self.n_pairs) for pair in (self.better, self.worse))
+        return (won - lost).astype(self.dtype, copy=False)
+
+    def weighted_documents(self, w):
+        total = np.empty_like(self.queries)
+        work = self.n_pairs * self.n_features
+        args = (self.documents, w, self._first, self.document, total)
+        kernels.threaded(kernels.weighted_rows, len(total), work, *args)
+        return total
