@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from ..arrays import arange, like, namespace, zeros
+from .space import ARRAYS, Space, Total
 
 
 class Operator(ABC):
@@ -39,6 +40,20 @@ class Operator(ABC):
     def adjoint(self, u):
         """A*(u), a symmetric D x D matrix."""
 
+    def adjoint_and(self, u, *wanted: Total):
+        """A*(u), and the results of reductions over vectors, in one visit to the blocks."""
+        return self.adjoint(u), self.space.totals(*wanted)
+
+    @property
+    def space(self) -> Space:
+        """The space of vectors with one entry per constraint."""
+        return ARRAYS
+
+    @property
+    def eps(self) -> float:
+        """Rounding of one operation in this operator's precision."""
+        return float(self.xp.finfo(self.dtype).eps)
+
     @abstractmethod
     def subset(self, index):
         """The operator of the constraints ``index`` only, with the points and pairs they need."""
@@ -52,6 +67,10 @@ class Operator(ABC):
         """A zero vector with one entry per constraint, in this operator's library,
         dtype and device.
         """
+
+    def constraint_vector(self, values):
+        """``values``, one for each constraint, as such a vector."""
+        return like(values, self.empty_constraint_vector())
 
 
 class DifferenceOperator(Operator):
@@ -73,8 +92,11 @@ class DifferenceOperator(Operator):
         self.row_start, self.pair, self.weight = incidence
         self.n_constraints = self.row_start.shape[0] - 1
         self.n_points, self.n_features = X.shape
-        self.xp = namespace(X)
         self._prepare()
+
+    @property
+    def xp(self):
+        return namespace(self.X)
 
     @abstractmethod
     def _prepare(self):

@@ -28,6 +28,7 @@ class EntryOperator(Operator):
     """
 
     xp = np
+    dtype = np.dtype(np.float64)
 
     def __init__(self, rows, columns, signs, shape):
         self.rows, self.columns, self.signs, self.shape = (

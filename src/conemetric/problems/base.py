@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from .. import spectral
-from ..arrays import float64, is_float
+from ..arrays import float64, is_float, namespace
 from ..operators.base import Operator
+from ..operators.space import Total
 
 
 class Bounds(NamedTuple):
@@ -71,7 +72,7 @@ class SpectralDual(ABC):
         return self.project(self.operator.empty_constraint_vector())
 
     def project(self, u):
-        return self.operator.xp.clip(u, self.lower, self.upper)
+        return self.operator.space.map(_clip, u, self.lower, self.upper)
 
     def gain(self, u) -> float:
         return float(float64(self.linear * u).sum())
@@ -84,8 +85,9 @@ class SpectralDual(ABC):
         """Minus the second derivatives of the gain, one per constraint; None where all are zero."""
         return None
 
-    def evaluate(self, u, rank_guess=None):
-        return Evaluation(self, u, rank_guess)
+    def evaluate(self, u, rank_guess=None, *wanted):
+        """The dual at u; ``wanted`` are sums to be made on the way (`Evaluation.also`)."""
+        return Evaluation(self, u, rank_guess, wanted)
 
     def curvature(self, direction, u) -> float:
         """An upper bound on the dual's curvature at u along ``direction``."""
@@ -127,12 +129,23 @@ class Evaluation:
     problem: SpectralDual
     u: Any
     rank_guess: int | None = None
+    wanted: tuple[Total, ...] = ()
+
+    @cached_property
+    def _first(self):
+        """A*(u), and what else was wanted on the way."""
+        return self.problem.operator.adjoint_and(self.u, *self.wanted)
+
+    @property
+    def also(self):
+        """The results of the sums that were wanted."""
+        return self._first[1]
 
     @cached_property
     def combined(self):
         """sign A*(u)."""
-        p = self.problem
-        return p.operator.adjoint(self.u) if p.sign > 0 else -p.operator.adjoint(self.u)
+        adjoint = self._first[0]
+        return adjoint if self.problem.sign > 0 else -adjoint
 
     @cached_property
     def part(self):
@@ -164,3 +177,11 @@ class Evaluation:
         """(objective, violation) of X(u)."""
         squared_norm = self.problem.sigma**2 * self.part.squared_norm
         return self.problem.primal_value(self.margins, squared_norm, self.factor)
+
+    def measure(self, *wanted: Total):
+        """The results of these sums."""
+        return self.problem.operator.space.totals(*wanted)
+
+
+def _clip(u, lower, upper):
+    return namespace(u).clip(u, lower, upper)

@@ -92,9 +92,9 @@ class FrobeniusProgram(SpectralProgram):
     def gain_bend(self, u):
         return None if self.loss.linear else self.loss.bend(u / self.unit) / self.unit
 
-    def evaluate(self, u, rank_guess=None):
+    def evaluate(self, u, rank_guess=None, *wanted):
         kind = Evaluation if self.prior is None else PriorEvaluation
-        return kind(self, u, rank_guess)
+        return kind(self, u, rank_guess, wanted)
 
     def primal_value(self, margins, squared_norm, factor):
         if self.prior is not None:

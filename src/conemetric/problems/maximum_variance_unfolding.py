@@ -95,8 +95,8 @@ class UnfoldingProgram(SpectralProgram):
                 pass  # a dense decomposition always works
         return spectral.leading_eigenpairs(self.offset - self.operator.adjoint(u), k)
 
-    def evaluate(self, u, rank_guess=None):
-        return UnfoldingEvaluation(self, u, rank_guess)
+    def evaluate(self, u, rank_guess=None, *wanted):
+        return UnfoldingEvaluation(self, u, rank_guess, wanted)
 
     def primal_value(self, margins, squared_norm, factor):
         residual = margins - self.b

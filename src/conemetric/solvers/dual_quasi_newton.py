@@ -18,15 +18,17 @@ Stops when (P - D) / max(|P|, |D|) <= tol.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import like, to_index, to_numpy
+from ..arrays import is_torch, like, namespace
+from ..operators.space import Space, total
 from .base import Infeasible, Iterate, Solver
 
 ARMIJO = 1e-4
 MAX_TRIALS = 40  # halvings or doublings of one step
+CHUNK = 1 << 14  # multipliers whose curvature pairs are read at a time: they fit the cache
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,12 @@ class DualQuasiNewton(Solver):
     )
 
     def _steps(self, problem, start):
-        xp, unit = problem.operator.xp, problem.unit
-        # keeps curvature pairs near one, so that float32 never overflows
-        relative = unit / float(to_numpy(unit).max())
-        u = problem.start() if start is None else problem.project(like(start, problem.start()))
+        box = Box.of(problem)
+        space = box.space
+        given = None if start is None else problem.operator.constraint_vector(start)
+        u = problem.start() if start is None else problem.project(given)
         point = problem.evaluate(u)
-        memory = CurvatureMemory(self.memory, xp)
+        memory = CurvatureMemory(box, self.memory)
         evaluations = 1
         while True:
             primal, violation = point.primal
@@ -61,32 +63,29 @@ class DualQuasiNewton(Solver):
             if reason:
                 raise Infeasible(reason, iterate)
             yield iterate
-            u, g = point.u, point.gradient
-            free = ~(((u <= problem.lower) & (g <= 0)) | ((u >= problem.upper) & (g >= 0)))
-            direction = memory.direction(g * relative, free)
+            direction = memory.direction(point)
             steepest = direction is None
             accepted = None
             while accepted is None:
                 if steepest:
-                    memory.clear()
-                    direction = xp.where(free, g, 0.0) * relative**2
-                    slope, bend = _dot(xp, g, direction), problem.curvature(direction, u)
+                    memory = CurvatureMemory(box, self.memory)
+                    direction = space.map(_steepest, *box.at(point))
+                    slope = space.sum(_dot, point.gradient, direction)
+                    bend = problem.curvature(direction, point.u)
                     if not slope > 0 or not np.isfinite(slope):
                         return
-                    direction = direction * (slope / bend if bend > 0 else 1.0)
-                else:
-                    direction = direction * unit
-                accepted, tried = self._search(problem, point, direction)
+                    if bend > 0:
+                        direction = space.map(_scaled, direction, factor=slope / bend)
+                accepted, memory, tried = self._search(problem, point, direction, memory)
                 evaluations += tried
                 if accepted is None and steepest:
                     return
                 steepest = True
-            memory.add((accepted.u - u) / unit, (g - accepted.gradient) * relative)
             point = accepted
 
-    def _search(self, problem, point, direction):
-        """A point of the projected arc u + t d that rises enough, t = 1, 1/2, ... or 2,
-        4, ...; None when none does.
+    def _search(self, problem, point, direction, memory):
+        """(a point of the projected arc u + t d that rises enough, the memory with the
+        step to it, trials): t = 1, 1/2, ... or 2, 4, ...; no point when none does.
 
         Where the rise drowns in the rounding of D, slopes decide instead of values
         (Hager & Zhang 2005): for a quadratic, the Armijo condition says that the slope
@@ -94,74 +93,98 @@ class DualQuasiNewton(Solver):
         the slope hardly falls over a whole step, the step doubles: a poorly scaled
         direction, or a dual without bound.
         """
-        xp = problem.operator.xp
-        noise = 1e3 * float(xp.finfo(point.u.dtype).eps) * abs(point.dual)
-
-        def at(t):
-            trial = problem.evaluate(problem.project(point.u + t * direction), point.part.rank)
-            step = trial.u - point.u
-            return trial, trial.dual - point.dual, _dot(xp, point.gradient, step), step
-
-        t, best = 1.0, None
+        space = problem.operator.space
+        noise = 1e3 * problem.operator.eps * abs(point.dual)
+        t, best, kept = 1.0, None, memory
         for tried in range(1, MAX_TRIALS + 1):
-            trial, rise, slope, step = at(t)
-            if best is not None and not rise > best[1]:
+            u = space.map(_advanced, point.u, direction, problem.lower, problem.upper, t=t)
+            trial = problem.evaluate(u, point.part.rank, total(_slope, point.gradient, u, point.u))
+            rise, (slope,) = trial.dual - point.dual, trial.also
+            if best is not None and not rise > best.dual - point.dual:
                 break
             if not slope > 0:
-                return None, tried
-            if (rise >= ARMIJO * slope and rise > noise) or (
-                abs(rise) <= noise and _dot(xp, trial.gradient, step) >= (2 * ARMIJO - 1) * slope
-            ):
-                best = trial, rise
-                if t < 1 or _dot(xp, trial.gradient, step) < 0.99 * slope:
-                    break
-                t *= 2
-            else:
-                t *= 0.5
-        return (best[0] if best else None), tried
+                return None, memory, tried
+            risen = rise >= ARMIJO * slope and rise > noise
+            if risen or abs(rise) <= noise:
+                extended = memory.extended(point, trial)
+                slope_there, gram = trial.measure(
+                    total(_slope, trial.gradient, u, point.u), extended.gram(trial)
+                )
+                if risen or slope_there >= (2 * ARMIJO - 1) * slope:
+                    best, kept = trial, extended.knowing(gram)
+                    if t < 1 or slope_there < 0.99 * slope:
+                        break
+                    t *= 2
+                    continue
+            t *= 0.5
+        return best, kept, tried
 
 
+@dataclass(frozen=True)
+class Box:
+    """The box of a dual and the natural size of its multipliers, relative to the largest:
+    that keeps curvature pairs near one, so that float32 never overflows.
+    """
+
+    space: Space
+    lower: Any
+    upper: Any
+    unit: Any
+    relative: Any
+
+    @classmethod
+    def of(cls, problem):
+        space, unit = problem.operator.space, problem.unit
+        relative = space.map(_scaled, unit, factor=1 / space.max(_largest, unit))
+        return cls(space, problem.lower, problem.upper, unit, relative)
+
+    def at(self, point):
+        """What the functions below ask of a point: u, the gradient, and the box."""
+        return point.u, point.gradient, self.lower, self.upper, self.unit, self.relative
+
+
+@dataclass(frozen=True)
 class CurvatureMemory:
     """The last (s, y) pairs of a quasi-Newton method, and the direction H g they imply
     on the free variables.
     """
 
-    def __init__(self, size, xp):
-        self.size, self.xp = size, xp
-        self.clear()
+    box: Box
+    size: int
+    pairs: Any = None  # vector of tuples (s_1, y_1, ..., s_k, y_k)
+    length: int = 0
+    products: Any = None  # Gram matrix at the point where a direction is wanted next
 
-    def clear(self):
-        self.rows = None  # s_1 .. s_k, y_1 .. y_k and g, one row each
-        self.order = []  # slots, oldest first
+    def extended(self, old, new):
+        """With the step from ``old`` to ``new``, and without the oldest where it is full."""
+        length = min(self.length + 1, self.size)
+        step = (old.u, new.u, old.gradient, new.gradient, self.box.unit, self.box.relative)
+        if self.pairs is None:
+            pairs = self.box.space.map(_pair, *step)
+        else:
+            pairs = self.box.space.map(_extended, self.pairs, *step, length=length)
+        return CurvatureMemory(self.box, self.size, pairs, length)
 
-    def add(self, s, y):
-        if self.rows is None:
-            self.rows = self.xp.zeros(
-                (2 * self.size + 1, s.shape[0]), dtype=s.dtype, device=s.device
-            )
-        slot = len(self.order) if len(self.order) < self.size else self.order.pop(0)
-        self.order.append(slot)
-        self.rows[slot], self.rows[self.size + slot] = s, y
+    def gram(self, point):
+        """The reduction that gives the Gram matrix of all pairs and the gradient."""
+        return total(_gram, self.pairs, *self.box.at(point))
 
-    def direction(self, g, free=None):
-        """H g restricted to ``free`` (default: all) and zero elsewhere; None when there
-        is no pair of positive curvature.
+    def knowing(self, products):
+        """With the Gram matrix asked for by `gram`."""
+        return CurvatureMemory(self.box, self.size, self.pairs, self.length, products)
+
+    def direction(self, point):
+        """H g on the free multipliers and zero elsewhere; None when there is no pair of
+        positive curvature.
         """
-        if not self.order:
+        if not self.length:
             return None
-        self.rows[-1] = g
-        used = [*self.order, *(self.size + slot for slot in self.order), 2 * self.size]
-        index = slice(None) if free is None else to_index(free)
-        rows = self.rows if free is None or len(index) == len(free) else self.rows[:, index]
-        gram = to_numpy(rows @ rows.T).astype(np.float64)[np.ix_(used, used)]
-        coefficients = two_loop(gram, len(self.order))
+        coefficients = two_loop(self.products, self.length)
         if coefficients is None:
             return None
-        weights = np.zeros(len(self.rows))
-        weights[used] = coefficients
-        result = self.xp.zeros_like(g)
-        result[index] = like(weights, g) @ rows
-        return result
+        return self.box.space.map(
+            _direction, self.pairs, *self.box.at(point), coefficients=coefficients
+        )
 
 
 def two_loop(gram, k):
@@ -189,6 +212,75 @@ def two_loop(gram, k):
     return q if gram[-1] @ q > 0 else None
 
 
-def _dot(xp, a, b):
-    """Inner product as a Python float."""
-    return float(xp.linalg.vecdot(a, b))
+# ---- what is mapped and summed over the blocks of multipliers
+
+
+def _largest(values):
+    return abs(values).max() if np.ndim(values) else abs(values)
+
+
+def _scaled(values, factor):
+    return values * factor
+
+
+def _dot(a, b):
+    return namespace(a).linalg.vecdot(a, b)
+
+
+def _slope(gradient, u, origin):
+    return _dot(gradient, u - origin)
+
+
+def _free(u, g, lower, upper):
+    """Where no bound is in the way of the gradient."""
+    return ~(((u <= lower) & (g <= 0)) | ((u >= upper) & (g >= 0)))
+
+
+def _steepest(u, g, lower, upper, unit, relative):
+    return namespace(u).where(_free(u, g, lower, upper), g, 0.0) * relative**2
+
+
+def _advanced(u, direction, lower, upper, t):
+    return namespace(u).clip(u + t * direction, lower, upper)
+
+
+def _pair(u, new_u, g, new_g, unit, relative):
+    return (new_u - u) / unit, (g - new_g) * relative
+
+
+def _extended(pairs, *step, length):
+    return (pairs + _pair(*step))[-2 * length :]
+
+
+def _gram(pairs, u, g, lower, upper, unit, relative):
+    """Products of s_1 .. s_k, y_1 .. y_k and the scaled gradient, over the free entries."""
+    rows, free = (*pairs[0::2], *pairs[1::2], g * relative), _free(u, g, lower, upper)
+    if is_torch(g):
+        stacked = namespace(g).stack(rows) * free
+        return stacked @ stacked.T
+    gram = np.zeros((len(rows), len(rows)))
+    for _, chunk in _chunks(rows, free):
+        gram += chunk @ chunk.T
+    return gram
+
+
+def _direction(pairs, u, g, lower, upper, unit, relative, coefficients):
+    """That combination of the rows of `_gram`, on the free entries, in units of u."""
+    rows, free = (*pairs[0::2], *pairs[1::2], g * relative), _free(u, g, lower, upper)
+    coefficients = like(coefficients, g)
+    if is_torch(g):
+        return (coefficients @ namespace(g).stack(rows)) * free * unit
+    result = np.zeros_like(g)
+    for index, chunk in _chunks(rows, free):
+        result[index] = coefficients @ chunk
+    result *= unit
+    return result
+
+
+def _chunks(rows, free):
+    """The free columns of ``rows``, stacked some thousands at a time, with their places."""
+    places = None if free.all() else np.flatnonzero(free)
+    for start in range(0, len(free) if places is None else len(places), CHUNK):
+        part = slice(start, start + CHUNK)
+        index = part if places is None else places[part]
+        yield index, np.stack([row[index] for row in rows])

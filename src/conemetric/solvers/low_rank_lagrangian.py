@@ -30,7 +30,7 @@ import numpy as np
 
 from ..arrays import like, to_numpy
 from .base import Iterate, Solver, relative_gap
-from .dual_quasi_newton import MAX_TRIALS, CurvatureMemory, two_loop
+from .dual_quasi_newton import MAX_TRIALS, two_loop
 
 GROWTH = 5.0  # of the penalty, when neither violation nor gap halved
 EXHAUSTED = 1e-11  # relative accuracy of a gradient that double precision cannot improve on
@@ -145,7 +145,7 @@ class LowRankLagrangian(Solver):
         return Y
 
 
-class SmoothedMemory(CurvatureMemory):
+class SmoothedMemory:
     """Curvature pairs in the inner product <a, b> = a'M b, where M^-1 is the smoother:
     g stands for the gradient, h for M^-1 g.
 
@@ -154,11 +154,23 @@ class SmoothedMemory(CurvatureMemory):
     products of steps with each other and with changes before them are not used.
     """
 
+    def __init__(self, size, xp):
+        self.size, self.xp = size, xp
+        self.clear()
+
+    def clear(self):
+        self.rows = None  # s_1 .. s_k, the changes of h, and h, one row each
+        self.order = []  # slots, oldest first
+
     def add(self, s, change, dual):
         """A step, the change of h along it and that of g."""
-        super().add(s, change)
-        if len(self.order) == 1:
+        if self.rows is None:
+            shape = (2 * self.size + 1, s.shape[0])
+            self.rows = self.xp.zeros(shape, dtype=s.dtype, device=s.device)
             self._gram = np.zeros((len(self.rows),) * 2)
+        slot = len(self.order) if len(self.order) < self.size else self.order.pop(0)
+        self.order.append(slot)
+        self.rows[slot], self.rows[self.size + slot] = s, change
         self._dual = dual
 
     def direction(self, h, g):

@@ -1,0 +1,118 @@
+"""Where vectors of one entry per constraint live: multipliers, margins, gradients.
+
+Solvers and problems never look into such a vector. They *map* a function over vectors,
+which gives another vector, or *sum* one over them, which gives numbers on the host; an
+operator says which space its vectors are of (`Operator.space`). Here a vector is one
+array, and both verbs just call. In `operators.blocks` it is spread over many memories,
+and a sum is a visit to all of them.
+
+A function that is mapped or summed is pure, defined at the top of a module (so that it
+can be sent elsewhere) and works on the arrays of one block. A number may stand in the
+place of a vector; what is the same for all blocks goes by keyword.
+"""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..arrays import is_torch, namespace
+
+
+@dataclass(frozen=True)
+class Total:
+    """A reduction still to be made: what ``function`` returns, joined over the blocks in
+    their order.
+    """
+
+    function: Callable
+    vectors: tuple
+    small: dict[str, Any] = field(default_factory=dict)
+    join: Callable = operator.add
+
+
+def total(function, *vectors, **small):
+    """The sum of ``function`` over the blocks, to be asked for together with others."""
+    return Total(function, vectors, small)
+
+
+def greatest(function, *vectors, **small):
+    """The largest value of ``function`` over the blocks, to be asked for with others."""
+    return Total(function, vectors, small, np.maximum)
+
+
+class Space:
+    """Two verbs, `map` and `sum`, and `totals` for several sums in one visit."""
+
+    def map(self, function, *vectors, **small):
+        """The vector of what ``function`` returns for each block.
+
+        It may be an array, or a tuple of arrays: then the result can be handed to later
+        calls as one vector, but not be taken apart.
+        """
+        raise NotImplementedError
+
+    def totals(self, *wanted: Total):
+        """The results of several reductions, as a list."""
+        raise NotImplementedError
+
+    def sum(self, function, *vectors, **small):
+        """The sum over the blocks of what ``function`` returns, on the host.
+
+        A scalar comes back as a float, a small array as a NumPy array, a tuple as a
+        tuple of those.
+        """
+        return self.totals(total(function, *vectors, **small))[0]
+
+    def max(self, function, *vectors, **small):
+        """The largest over the blocks of what ``function`` returns, likewise."""
+        return self.totals(greatest(function, *vectors, **small))[0]
+
+
+class ArraySpace(Space):
+    """Vectors that are NumPy arrays or PyTorch tensors, whole."""
+
+    def map(self, function, *vectors, **small):
+        return function(*vectors, **small)
+
+    def totals(self, *wanted):
+        return on_host([each.function(*each.vectors, **each.small) for each in wanted])
+
+
+ARRAYS = ArraySpace()
+
+
+def on_host(results):
+    """Scalars of a nested tuple or list as floats, arrays as NumPy arrays; from a device
+    in one transfer.
+    """
+    leaves: list = []
+    _collect(results, leaves)
+    tensors = [leaf for leaf in leaves if is_torch(leaf)]
+    if tensors:
+        xp = namespace(*tensors)
+        flat = xp.cat([tensor.reshape(-1).to(xp.float64) for tensor in tensors]).cpu().numpy()
+        ends = np.cumsum([tensor.numel() for tensor in tensors])
+        fetched = iter(
+            part.reshape(tensor.shape)
+            for part, tensor in zip(np.split(flat, ends[:-1]), tensors, strict=True)
+        )
+        leaves = [next(fetched) if is_torch(leaf) else leaf for leaf in leaves]
+    return _rebuild(results, iter(leaves))
+
+
+def _collect(results, leaves):
+    if isinstance(results, tuple | list):
+        for part in results:
+            _collect(part, leaves)
+    else:
+        leaves.append(results)
+
+
+def _rebuild(results, leaves):
+    if isinstance(results, tuple | list):
+        return type(results)(_rebuild(part, leaves) for part in results)
+    leaf = next(leaves)
+    return leaf if np.ndim(leaf) else float(leaf)
