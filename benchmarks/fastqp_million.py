@@ -15,9 +15,9 @@ import time
 import numpy as np
 
 from conemetric.estimators.frobmetric import scaled_C
-from conemetric.operators import from_triplets, kernels
+from conemetric.operators import from_triplets
 from conemetric.problems.relative_comparisons import ComparisonProgram
-from conemetric.solvers.dual_coordinate import RUN, DualCoordinate
+from conemetric.solvers.dual_coordinate import RUN, DualCoordinate, dual_sweep
 
 
 def data(n_points, n_features, n_triplets, rng):
@@ -51,7 +51,7 @@ def sweep_seconds(problem):
         for rows in problem.slices:
             starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
             args = (problem.inverse_diagonal, problem.C, np.inf, *state, lam[rows], active[rows])
-            kernels.dual_sweep(problem.block(rows), starts, length, *args)
+            dual_sweep(problem.block(rows), starts, length, *args)
         sweeps.append(time.perf_counter() - began)
         began = time.perf_counter()
         for rows in problem.slices:

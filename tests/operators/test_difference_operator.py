@@ -10,8 +10,9 @@ from instances import random_triplets, triplet_instance, triplet_matrices
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from conemetric import compiled
 from conemetric.arrays import to_numpy
-from conemetric.operators import MatrixOperator, from_pairs, from_triplets, kernels
+from conemetric.operators import MatrixOperator, from_pairs, from_triplets
 
 SEEDS = range(6)
 
@@ -144,7 +145,7 @@ def test_threads_give_the_same_bits(monkeypatch):
     rng = np.random.default_rng(0)
     X, T = rng.normal(size=(400, 33)), random_triplets(rng, 400, 2000)
     operator, L, u = from_triplets(X, T), rng.normal(size=(33, 20)), rng.normal(size=2000)
-    monkeypatch.setattr(kernels, "SMALL", 0)
+    monkeypatch.setattr(compiled, "SMALL", 0)
     results = []
     for threads in ("1", "3"):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)

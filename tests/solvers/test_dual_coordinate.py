@@ -10,11 +10,11 @@ from oracles import comparison_optimum
 from scipy.optimize import lsq_linear
 from sklearn.exceptions import ConvergenceWarning
 
-from conemetric.operators import from_triplets, kernels
+from conemetric.operators import from_triplets
 from conemetric.problems.relative_comparisons import ComparisonProgram
 from conemetric.solvers import dual_coordinate
-from conemetric.solvers.dual_coordinate import DualCoordinate
-from conemetric.solvers.semismooth_newton import SemismoothNewton
+from conemetric.solvers.dual_coordinate import DualCoordinate, dual_sweep
+from conemetric.solvers.semismooth_newton import SemismoothNewton, nonnegative_quadratic
 
 
 def make(X, T, A, C, **options):
@@ -150,7 +150,7 @@ def test_nonnegative_quadratic_against_bounded_least_squares(seed):
     H, q = F.T @ F, F.T @ b
     least = (2 * lsq_linear(F, b, (0, np.inf), method="bvls").cost) ** 0.5
     for w in (np.zeros(p), rng.uniform(size=p), rng.uniform(size=p) * (rng.uniform(size=p) > 0.5)):
-        kernels.nonnegative_quadratic(H, q, w)
+        nonnegative_quadratic(H, q, w)
         assert w.min() >= 0
         assert np.linalg.norm(F @ w - b) == pytest.approx(least, rel=1e-6, abs=1e-6)
 
@@ -163,7 +163,7 @@ def test_dual_sweep_against_plain_python():
     Z, L, C = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), 0.3
     order, lam, expected = rng.permutation(20), np.zeros(20), np.zeros(20)
     u, w = np.zeros(5), np.zeros(5)
-    kernels.dual_sweep(Z, order, 1, 1 / L, C, np.inf, u, w, lam, np.ones(20, dtype=bool))
+    dual_sweep(Z, order, 1, 1 / L, C, np.inf, u, w, lam, np.ones(20, dtype=bool))
     for i in order:
         t = np.maximum(-(Z.T @ expected), 0)
         gradient = Z[i] @ ((Z.T @ expected + t) / L) - 1

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..arrays import is_torch, like, namespace, to_numpy
-from ..operators.kernels import threaded
+from ..compiled import threaded
 from . import kernels
 
 BLOCK = 1 << 25  # distances held at a time during the neighbour search

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..operators.kernels import _jit
+from ..compiled import jit
 
 
-@_jit
+@jit
 def nearest_by_label(
     start, stop, approximate, first_row, X, y, same, scale, rounding, tie, spare, out
 ):
@@ -38,7 +38,7 @@ def nearest_by_label(
             out[r, slot] = exact_index[slot] if exact_index[slot] < n else -1
 
 
-@_jit
+@jit
 def _distance(X, i, j):
     total = 0.0
     for c in range(X.shape[1]):
@@ -47,7 +47,7 @@ def _distance(X, i, j):
     return np.sqrt(total)
 
 
-@_jit
+@jit
 def _offer(d, j, sorted_d, sorted_j, tie):
     """Insert (d, j) into lists sorted by (distance, index), dropping the last entry."""
     slot = len(sorted_d) - 1
@@ -61,6 +61,6 @@ def _offer(d, j, sorted_d, sorted_j, tie):
     sorted_j[slot] = j
 
 
-@_jit
+@jit
 def _before(d, j, other_d, other_j, tie):
     return d < other_d - tie or (d <= other_d + tie and j < other_j)

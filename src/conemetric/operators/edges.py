@@ -15,8 +15,9 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from ..arrays import like, namespace, zeros
-from . import kernels
+from ..compiled import threaded
 from .base import Operator
+from .numpy import pair_squared_distances
 
 BLOCK = 1 << 24  # scalars gathered at a time on a device
 
@@ -68,9 +69,7 @@ class EdgeOperator(Operator):
     def forward_factor(self, L):
         if self.xp is np:
             L, q = np.ascontiguousarray(L), np.empty(self.n_constraints, L.dtype)
-            kernels.threaded(
-                kernels.pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q
-            )
+            threaded(pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q)
             return q
         step = max(1, BLOCK // max(1, L.shape[1]))
         if self.n_constraints <= step:

@@ -11,7 +11,7 @@ formed.
 import numpy as np
 from scipy import sparse
 
-from . import kernels
+from ..compiled import jit, threaded
 from .base import Operator
 
 
@@ -54,9 +54,7 @@ class EntryOperator(Operator):
     def forward_factor(self, L):
         L = np.ascontiguousarray(L)
         out = np.empty(len(self._a))
-        kernels.threaded(
-            kernels.row_products, len(out), len(out) * L.shape[1], L, self._a, self._b, out
-        )
+        threaded(row_products, len(out), len(out) * L.shape[1], L, self._a, self._b, out)
         return self.signs * out[self._entry]
 
     def adjoint(self, u):
@@ -74,3 +72,21 @@ class EntryOperator(Operator):
 
     def empty_constraint_vector(self):
         return np.zeros(self.n_constraints)
+
+
+@jit
+def row_products(start, stop, L, a, b, out):
+    """out[p] = <L[a[p]], L[b[p]]> for p in start:stop."""
+    r = L.shape[1]
+    body = r - r % 4
+    for p in range(start, stop):
+        i, j = a[p], b[p]
+        s0 = s1 = s2 = s3 = L.dtype.type(0)
+        for c in range(0, body, 4):
+            s0 += L[i, c] * L[j, c]
+            s1 += L[i, c + 1] * L[j, c + 1]
+            s2 += L[i, c + 2] * L[j, c + 2]
+            s3 += L[i, c + 3] * L[j, c + 3]
+        for c in range(body, r):
+            s0 += L[i, c] * L[j, c]
+        out[p] = (s0 + s1) + (s2 + s3)

@@ -5,7 +5,7 @@ for the pairs.
 import numpy as np
 from scipy import sparse
 
-from . import kernels
+from ..compiled import jit, threaded
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
@@ -25,29 +25,27 @@ class NumpyOperator(DifferenceOperator):
         return self._B_transposed @ u
 
     def pair_forward(self, M):
-        return self._per_pair(kernels.pair_products, self.X, self.X @ M)
+        return self._per_pair(pair_products, self.X, self.X @ M)
 
     def pair_forward_factor(self, L):
         return self._pair_squared_distances(self.X @ L)
 
     def _pair_squared_distances(self, Y):
-        return self._per_pair(kernels.pair_squared_distances, Y)
+        return self._per_pair(pair_squared_distances, Y)
 
     def _per_pair(self, kernel, *arrays):
         q = np.empty(self.n_pairs, dtype=self.dtype)
-        kernels.threaded(
+        threaded(
             kernel, self.n_pairs, self.n_pairs * arrays[0].shape[1], *arrays, self.a, self.b, q
         )
         return q
 
     def pair_adjoint(self, w):
         degree = np.zeros(self.n_points, dtype=self.dtype)
-        kernels.degrees(self.a, self.b, w, degree)
+        degrees(self.a, self.b, w, degree)
         G = np.empty_like(self.X)
         work = self.n_pairs * self.n_features
-        kernels.threaded(
-            kernels.half_laplacian, self.n_points, work, self.X, w, degree, self._first, self.b, G
-        )
+        threaded(half_laplacian, self.n_points, work, self.X, w, degree, self._first, self.b, G)
         S = self.X.T @ G
         return S + S.T
 
@@ -60,9 +58,7 @@ class NumpyBilinear(BilinearOperator):
     def pair_scores(self, mapped):
         scores = np.empty(self.n_pairs, dtype=self.dtype)
         args = (mapped, self.documents, self.query, self.document, scores)
-        kernels.threaded(
-            kernels.pair_inner_products, self.n_pairs, self.n_pairs * self.n_features, *args
-        )
+        threaded(pair_inner_products, self.n_pairs, self.n_pairs * self.n_features, *args)
         return scores
 
     def distribute(self, u):
@@ -73,5 +69,107 @@ class NumpyBilinear(BilinearOperator):
         total = np.empty_like(self.queries)
         work = self.n_pairs * self.n_features
         args = (self.documents, w, self._first, self.document, total)
-        kernels.threaded(kernels.weighted_rows, len(total), work, *args)
+        threaded(weighted_rows, len(total), work, *args)
         return total
+
+
+@jit
+def pair_squared_distances(start, stop, Y, a, b, out):
+    """out[p] = ||Y[a[p]] - Y[b[p]]||^2 for p in start:stop."""
+    r = Y.shape[1]
+    body = r - r % 4
+    for p in range(start, stop):
+        i, j = a[p], b[p]
+        s0 = s1 = s2 = s3 = Y.dtype.type(0)
+        for c in range(0, body, 4):
+            t0 = Y[i, c] - Y[j, c]
+            t1 = Y[i, c + 1] - Y[j, c + 1]
+            t2 = Y[i, c + 2] - Y[j, c + 2]
+            t3 = Y[i, c + 3] - Y[j, c + 3]
+            s0 += t0 * t0
+            s1 += t1 * t1
+            s2 += t2 * t2
+            s3 += t3 * t3
+        for c in range(body, r):
+            t0 = Y[i, c] - Y[j, c]
+            s0 += t0 * t0
+        out[p] = (s0 + s1) + (s2 + s3)
+
+
+@jit
+def pair_products(start, stop, X, Y, a, b, out):
+    """out[p] = <X[a[p]] - X[b[p]], Y[a[p]] - Y[b[p]]> for p in start:stop."""
+    r = X.shape[1]
+    body = r - r % 4
+    for p in range(start, stop):
+        i, j = a[p], b[p]
+        s0 = s1 = s2 = s3 = X.dtype.type(0)
+        for c in range(0, body, 4):
+            s0 += (X[i, c] - X[j, c]) * (Y[i, c] - Y[j, c])
+            s1 += (X[i, c + 1] - X[j, c + 1]) * (Y[i, c + 1] - Y[j, c + 1])
+            s2 += (X[i, c + 2] - X[j, c + 2]) * (Y[i, c + 2] - Y[j, c + 2])
+            s3 += (X[i, c + 3] - X[j, c + 3]) * (Y[i, c + 3] - Y[j, c + 3])
+        for c in range(body, r):
+            s0 += (X[i, c] - X[j, c]) * (Y[i, c] - Y[j, c])
+        out[p] = (s0 + s1) + (s2 + s3)
+
+
+@jit
+def half_laplacian(start, stop, X, w, degree, first, b, out):
+    """out[i] = degree[i]/2 X[i] - sum over pairs p = (i, b[p]) of w[p] X[b[p]], for
+    rows i in start:stop.
+
+    Each unique pair is read once (from its first point); out' X plus its transpose is
+    X' Lap(w) X.
+    """
+    n_columns = X.shape[1]
+    for i in range(start, stop):
+        half = degree[i] * X.dtype.type(0.5)
+        for c in range(n_columns):
+            out[i, c] = half * X[i, c]
+        for p in range(first[i], first[i + 1]):
+            weight = w[p]
+            if weight != 0:
+                j = b[p]
+                for c in range(n_columns):
+                    out[i, c] -= weight * X[j, c]
+
+
+@jit
+def degrees(a, b, w, out):
+    """out[i] = sum of w over the pairs that touch point i."""
+    for p in range(len(w)):
+        out[a[p]] += w[p]
+        out[b[p]] += w[p]
+
+
+@jit
+def pair_inner_products(start, stop, Y, Z, a, b, out):
+    """out[p] = <Y[a[p]], Z[b[p]]> for p in start:stop."""
+    r = Y.shape[1]
+    body = r - r % 4
+    for p in range(start, stop):
+        i, j = a[p], b[p]
+        s0 = s1 = s2 = s3 = Y.dtype.type(0)
+        for c in range(0, body, 4):
+            s0 += Y[i, c] * Z[j, c]
+            s1 += Y[i, c + 1] * Z[j, c + 1]
+            s2 += Y[i, c + 2] * Z[j, c + 2]
+            s3 += Y[i, c + 3] * Z[j, c + 3]
+        for c in range(body, r):
+            s0 += Y[i, c] * Z[j, c]
+        out[p] = (s0 + s1) + (s2 + s3)
+
+
+@jit
+def weighted_rows(start, stop, Z, w, first, b, out):
+    """out[i] = sum over pairs p = (i, b[p]) of w[p] Z[b[p]], for rows i in start:stop."""
+    n_columns = Z.shape[1]
+    for i in range(start, stop):
+        out[i] = 0
+        for p in range(first[i], first[i + 1]):
+            weight = w[p]
+            if weight != 0:
+                j = b[p]
+                for c in range(n_columns):
+                    out[i, c] += weight * Z[j, c]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import arange, float64, is_torch, like, namespace, to_index
-from . import kernels
+from ..compiled import jit, threaded
 from .base import Operator
 
 DUPLICATE = 1e-10  # squared length, relative to the largest squared distance from the mean
@@ -365,8 +365,8 @@ def _worst_on_threads(squared, embedded, shift, classes, limit):
     column, value = np.zeros((n, 2), np.int64), np.empty((n, 2), squared.dtype)
     short = np.empty(n, np.int64)
     y_rows, y_columns = (np.zeros(0, np.int32),) * 2 if classes is None else classes
-    kernels.threaded(
-        kernels.worst_secants,
+    threaded(
+        worst_secants,
         n,
         squared.size,
         squared,
@@ -401,3 +401,33 @@ def _worst_on_device(squared, embedded, shift, classes, limit):
     smallest, largest = low.min(1), high.max(1)
     column = torch.stack([smallest.indices, largest.indices], 1)
     return column, torch.stack([1 - smallest.values, largest.values - 1], 1), short
+
+
+@jit
+def worst_secants(
+    start, stop, squared, embedded, shift, y_rows, y_columns, limit, column, value, short
+):
+    """Per row r of a tile of pairs: the columns of the smallest and the largest
+    embedded/squared, and their distance from 1.
+
+    Entry (r, c) counts when c + shift > r. Pairs with ``squared`` not above ``limit``
+    are counted in ``short[r]`` and passed over. With labels, the smallest is taken over
+    pairs of different labels and the largest over pairs of the same.
+    """
+    n_columns, plain = squared.shape[1], len(y_rows) == 0
+    one = squared.dtype.type(1)
+    for r in range(start, stop):
+        smallest = largest = one
+        at_smallest = at_largest = skipped = 0
+        for c in range(max(0, r + 1 - shift), n_columns):
+            if squared[r, c] > limit:
+                ratio = embedded[r, c] / squared[r, c]
+                if ratio < smallest and (plain or y_rows[r] != y_columns[c]):
+                    smallest, at_smallest = ratio, c
+                if ratio > largest and (plain or y_rows[r] == y_columns[c]):
+                    largest, at_largest = ratio, c
+            else:
+                skipped += 1
+        column[r, 0], column[r, 1] = at_smallest, at_largest
+        value[r, 0], value[r, 1] = one - smallest, largest - one
+        short[r] = skipped

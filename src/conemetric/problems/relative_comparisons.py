@@ -19,7 +19,7 @@ by adding max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, 
 
 import numpy as np
 
-from ..operators import kernels
+from ..compiled import jit, jit_sums, threaded
 from .base import Bounds, Problem
 
 BLOCK = 1 << 21  # entries of Z worked on at a time
@@ -80,9 +80,7 @@ class ComparisonProgram(Problem):
 
     def _fill(self, rows, out):
         n = rows.stop - rows.start
-        kernels.threaded(
-            kernels.comparison_rows, n, 8 * n * out.shape[1], rows.start, *self.rows[2:], out
-        )
+        threaded(comparison_rows, n, 8 * n * out.shape[1], rows.start, *self.rows[2:], out)
 
     def block(self, rows):
         """The rows of Z in one of ``slices``; a block that is not stored is valid until
@@ -98,13 +96,13 @@ class ComparisonProgram(Problem):
     def margins(self, w):
         """Zw, one value per triplet."""
         out = np.empty(self.operator.n_constraints)
-        kernels.rows_forward(self.rows, w, out)
+        rows_forward(self.rows, w, out)
         return out
 
     def combine(self, lam):
         """Z'lam, one value per weight."""
         out = np.zeros(self.operator.n_features)
-        kernels.rows_adjoint(self.rows, lam, out)
+        rows_adjoint(self.rows, lam, out)
         return out
 
     def cover(self, y, combined):
@@ -122,8 +120,71 @@ class ComparisonProgram(Problem):
         return float(total) - 0.5 * float(y @ (self.L @ y))
 
     def certify(self, primal_point, dual_point):
+        """Bounds by plain products: the kernels of `margins` and `combine` may reorder sums."""
         w = np.maximum(primal_point, 0.0)
         lam, y = np.clip(dual_point[0], 0.0, self.C), dual_point[1]
-        y = self.cover(y, self.combine(lam))
-        loss = np.maximum(1 - self.margins(w), 0.0).sum()
+        loss, combined = 0.0, np.zeros_like(w)
+        for rows in self.slices:
+            Z = self.block(rows)
+            loss += np.maximum(1 - Z @ w, 0.0).sum()
+            combined += lam[rows] @ Z
+        y = self.cover(y, combined)
         return Bounds(self.primal_value(w, loss), self.dual_value(lam.sum(), y))
+
+
+@jit
+def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
+    """out[r, c] = sum over the pairs p of row first + r of weight * (Y[a[p], c] -
+    Y[b[p], c])^2, for r in start:stop.
+    """
+    n_columns = Y.shape[1]
+    for r in range(start, stop):
+        out[r] = 0
+        for k in range(row_start[first + r], row_start[first + r + 1]):
+            i, j, sign = a[pair[k]], b[pair[k]], weight[k]
+            for c in range(n_columns):
+                t = Y[i, c] - Y[j, c]
+                out[r, c] += sign * t * t
+
+
+@jit
+def row_block(rows, start, stop):
+    """Rows start:stop of Z for ``rows`` = (Z, buffer, Y, a, b, row_start, pair,
+    weight): stored, or computed where Z is empty.
+    """
+    Z, buffer = rows[0], rows[1]
+    if len(Z) > 0:
+        return Z[start:stop]
+    comparison_rows(
+        0, stop - start, start, rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], buffer
+    )
+    return buffer[: stop - start]
+
+
+@jit_sums
+def rows_forward(rows, w, out):
+    """out = Z w."""
+    step, p = rows[1].shape
+    for start in range(0, len(out), step):
+        stop = min(start + step, len(out))
+        block = row_block(rows, start, stop)
+        for r in range(stop - start):
+            total = 0.0
+            for c in range(p):
+                total += block[r, c] * w[c]
+            out[start + r] = total
+
+
+@jit_sums
+def rows_adjoint(rows, lam, out):
+    """out += Z'lam."""
+    step, p = rows[1].shape
+    for start in range(0, len(lam), step):
+        stop = min(start + step, len(lam))
+        if len(rows[0]) == 0 and not lam[start:stop].any():
+            continue
+        block = row_block(rows, start, stop)
+        for r in range(stop - start):
+            if lam[start + r] != 0:
+                for c in range(p):
+                    out[c] += lam[start + r] * block[r, c]

@@ -26,7 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..operators import kernels
+from ..compiled import jit_sums
 from .base import Iterate, Solver, relative_gap
 from .semismooth_newton import SemismoothNewton
 
@@ -79,5 +79,43 @@ class DualCoordinate(Solver):
                 rows = problem.slices[number]
                 starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
                 args = (inverse, C, bound, combined, w, lam[rows], active[rows])
-                worst = max(worst, kernels.dual_sweep(problem.block(rows), starts, length, *args))
+                worst = max(worst, dual_sweep(problem.block(rows), starts, length, *args))
             bound = worst if worst > 0 else np.inf
+
+
+@jit_sums
+def dual_sweep(Z, starts, length, inverse, C, bound, u, w, lam, active):
+    """One coordinate maximisation of the dual per row of Z, with diagonal L (FastQP, algorithm 2).
+
+    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` =
+    Z'lam (over all rows) and ``w`` = max(u, 0) * ``inverse``, the weights that belong
+    to the best t, are kept up to date. Rows at a bound whose gradient points outwards
+    by more than ``bound`` leave ``active``. Returns the largest gradient that moved a
+    multiplier.
+    """
+    m, p = Z.shape
+    worst = 0.0
+    for start in starts:
+        for i in range(start, min(start + length, m)):
+            if not active[i]:
+                continue
+            margin = curvature = 0.0
+            for c in range(p):
+                margin += Z[i, c] * w[c]
+                curvature += Z[i, c] * Z[i, c] * inverse[c]
+            gradient, old = 1 - margin, lam[i]
+            if old <= 0 and gradient <= 0:
+                active[i] = gradient >= -bound
+                continue
+            if old >= C and gradient >= 0:
+                active[i] = gradient <= bound
+                continue
+            worst = max(worst, abs(gradient))
+            # a row of zeros has gradient 1 whatever w is: its multiplier belongs at C
+            new = min(max(old + gradient / curvature, 0.0), C) if curvature > 0 else C
+            lam[i] = new
+            move = new - old
+            for c in range(p):
+                u[c] += move * Z[i, c]
+                w[c] = max(u[c], 0.0) * inverse[c]
+    return worst

@@ -1,0 +1,88 @@
+"""The difference operator of triplets and pairs of rows of X, in the array library of X."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..arrays import is_torch, like, namespace
+from .base import DifferenceOperator
+
+
+def _backend(X):
+    if is_torch(X):
+        from .torch import TorchOperator
+
+        return TorchOperator
+    from .numpy import NumpyOperator
+
+    return NumpyOperator
+
+
+def _unique_pairs(X, first, second):
+    """Unordered unique pairs, sorted, and for each given pair its number among them."""
+    xp, n = namespace(X), X.shape[0]
+    first, second = like(first, X, xp.int64), like(second, X, xp.int64)
+    keys = xp.minimum(first, second) * n + xp.maximum(first, second)
+    keys, number = xp.unique(keys, return_inverse=True)
+    return like(keys // n, X, xp.int32), like(keys % n, X, xp.int32), like(number, X, xp.int32)
+
+
+def _centred(X):
+    return X - X.mean(0)
+
+
+def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
+    """Operator with one row per triplet (i, j, k): A(M) = d_ik' M d_ik - d_ij' M d_ij.
+
+    Parameters
+    ----------
+    X : array (n, D), float32 or float64
+    triplets : integer array (m, 3)
+        Row (i, j, k) says that x_i should be closer to x_j than to x_k.
+
+    Returns
+    -------
+    DifferenceOperator
+    """
+    xp, m = namespace(X), len(triplets)
+    triplets = like(triplets, X, xp.int64)
+    i, j, k = triplets[:, 0], triplets[:, 1], triplets[:, 2]
+    a, b, number = _unique_pairs(X, xp.concat([i, i]), xp.concat([k, j]))
+    pair = xp.stack([number[:m], number[m:]], 1).reshape(-1)
+    weight = xp.ones((m, 2), dtype=X.dtype, device=X.device)
+    weight[:, 1] = -1
+    row_start = xp.arange(0, 2 * m + 1, 2, dtype=xp.int64, device=X.device)
+    return _backend(X)(_centred(X), a, b, (row_start, pair, weight.reshape(-1)))
+
+
+def from_pairs(X: Any, pairs: Any, weights: Any = None) -> DifferenceOperator:
+    """Operator over pairs of rows of X, one constraint per pair or one per row of ``weights``.
+
+    Parameters
+    ----------
+    X : array (n, D), float32 or float64
+    pairs : integer array (P, 2)
+    weights : array (P,) or sparse matrix (m, P), default=None
+        A vector scales each pair (1 / ||d||^2 makes unit secants); a matrix makes
+        constraint r the sum of ``weights[r, p] * d_p' M d_p``. None means one each.
+
+    Returns
+    -------
+    DifferenceOperator
+    """
+    xp, n_pairs = namespace(X), len(pairs)
+    pairs = like(pairs, X, xp.int64)
+    a, b, number = _unique_pairs(X, pairs[:, 0], pairs[:, 1])
+    if sparse.issparse(weights):
+        B = sparse.csr_array(weights)
+        row_start, column, weight = (
+            like(B.indptr, X, xp.int64),
+            like(B.indices, X, xp.int64),
+            like(B.data, X),
+        )
+        number = number[column]
+    else:
+        row_start = xp.arange(n_pairs + 1, dtype=xp.int64, device=X.device)
+        weight = like(np.ones(n_pairs) if weights is None else weights, X)
+    return _backend(X)(_centred(X), a, b, (row_start, number, weight))
