@@ -12,6 +12,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from conemetric import load_metric
+from conemetric.cli.tables import _numbers_rows
 
 X, y = load_wine(return_X_y=True)
 
@@ -248,10 +249,58 @@ def test_data_that_cannot_be_learned_from(run, frame, tmp_path, change, words):
         (("--label", "kind", "--labels", "x.npy"), ("--label and --labels",)),
         (("--label", "kind", "--image", "big"), ("--image 'big'",)),
         (("--pairs", "missing.csv"), ("no file 'missing.csv'",)),
+        (("--label", "kind", "-k", "1000"), ("n_neighbors=1000 (-k)", "125 rows that vote")),
     ],
 )
 def test_bad_arguments(run, csv, tmp_path, arguments, words):
     assert refused(run("learn", csv, *arguments, "--out", tmp_path / "out"), *words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        # a field too many would shift the label of its row
+        (lambda lines: [*lines[:4], "1," + lines[4], *lines[5:]], ("line 5", "17 fields", "16")),
+        # one slip of the pen would drop the column
+        (
+            lambda lines: [*lines[:8], re.sub(r"^1", "l", lines[8])],
+            ("column 'f0' holds numbers but for 1 of 8", "'l4", "data row 8", "--ignore f0"),
+        ),
+    ],
+)
+def test_a_csv_with_a_slip_is_refused(run, csv, tmp_path, change, words):
+    lines = csv.read_text().splitlines()
+    csv.write_text("\n".join(change(lines)) + "\n")
+    assert refused(run("learn", csv, "--label", "kind", "--out", tmp_path / "out"), *words)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("row", range(1, 179)),
+        ("first", range(178, 0, -1)),
+        ("number", [3 * i + i % 2 for i in range(178)]),
+        ("customer_id", np.random.default_rng(0).permutation(10_000)[:178]),
+    ],
+)
+def test_row_numbers_are_not_learned_from(run, frame, tmp_path, name, values):
+    path = tmp_path / "numbered.csv"
+    frame.with_columns(pl.Series(name, list(values))).write_csv(path)
+    args = ("learn", path, "--label", "kind", "--out", tmp_path / "out", "--json")
+    result = run(*args)
+    assert result.json["features"] == 13
+    notes = " ".join(result.json["notes"])
+    assert f"numbers of the rows by the look of it: '{name}'; --keep {name}" in notes
+    assert "Columns used: 'f0', 'f1'" in notes and "'note'" in notes
+    kept = run(*args, "--keep", name)
+    assert kept.json["features"] == 14 and "by the look of it" not in " ".join(kept.json["notes"])
+
+
+def test_counts_and_measurements_are_no_row_numbers():
+    rng = np.random.default_rng(0)
+    for values in (rng.integers(0, 50, 178), rng.permutation(5000)[:178], np.arange(178) / 2):
+        assert not _numbers_rows(pl.Series("humid", values))
+    assert not _numbers_rows(pl.Series("year", range(2001, 2008)))  # too few to tell
 
 
 def test_a_wrong_image_size_in_the_report(run, csv, tmp_path):

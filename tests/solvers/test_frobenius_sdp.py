@@ -106,6 +106,23 @@ def test_bad_input_is_named(change, message):
         solve_frobenius_sdp(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"equality": "no"}, "equality='no' must be True or False"),
+        ({"equality": [2]}, "must be True or False"),
+        ({"C": np.eye(3) * 1j}, "C has dtype complex128"),
+        ({"A": [np.eye(3) * 1j]}, r"A\[0\] has dtype complex128"),
+        ({"b": [1j]}, "b has dtype complex128"),
+        ({"C": np.full((3, 3), "1")}, "C has dtype <U1; give real numbers"),
+    ],
+)
+def test_what_is_no_number_is_refused(change, message):
+    arguments = {"C": np.eye(3), "A": [np.eye(3)], "b": [1.0], "sigma": 1.0, **change}
+    with pytest.raises((TypeError, ValueError), match=message):
+        solve_frobenius_sdp(**arguments)
+
+
 def test_lists_do():
     lists = solve_frobenius_sdp(
         [[-1, 0], [0, -2]], [[[1, 0], [0, 1]]], [1], 1, equality=[1], start=[0]

@@ -20,6 +20,7 @@ from .tasks import (
     DropMissing,
     Id,
     Ignore,
+    Keep,
     Label,
     Labels,
     MaxRows,
@@ -46,6 +47,7 @@ def compare(
     triplets: Triplets = None,
     id_column: Id = None,
     ignore: Ignore = None,
+    keep: Keep = None,
     drop_missing: DropMissing = False,
     method: Annotated[
         list[str] | None, typer.Option(help="Only this method; may be repeated.")
@@ -69,7 +71,7 @@ def compare(
     with progress_bar() as progress:
         progress("reading")
         table, task, name = load_task(
-            data, label, labels, pairs, triplets, id_column, ignore or (), drop_missing
+            data, label, labels, pairs, triplets, id_column, ignore, keep, drop_missing
         )
         methods = [find(choice, task.kind) for choice in method] if method else available(task.kind)
         make_folder(out)

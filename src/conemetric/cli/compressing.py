@@ -22,6 +22,7 @@ from .tasks import (
     DropMissing,
     Id,
     Ignore,
+    Keep,
     Label,
     Labels,
     in_words,
@@ -43,6 +44,7 @@ def compress(
     labels: Labels = None,
     id_column: Id = None,
     ignore: Ignore = None,
+    keep: Keep = None,
     drop_missing: DropMissing = False,
     class_aware: Annotated[
         bool, typer.Option("--class-aware", help="Keep classes apart and close; needs labels.")
@@ -63,7 +65,7 @@ def compress(
     method = find("numax", "labels" if class_aware else "none")
     with progress_bar() as progress:
         progress("reading")
-        table, name = load_rows(data, label, labels, id_column, ignore or (), drop_missing)
+        table, name = load_rows(data, label, labels, id_column, ignore, keep, drop_missing)
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
         make_folder(out)

@@ -20,6 +20,7 @@ from .tasks import (
     DropMissing,
     Id,
     Ignore,
+    Keep,
     Label,
     Labels,
     MaxRows,
@@ -56,6 +57,7 @@ def learn(
     triplets: Triplets = None,
     id_column: Id = None,
     ignore: Ignore = None,
+    keep: Keep = None,
     drop_missing: DropMissing = False,
     method: Annotated[
         str | None,
@@ -93,7 +95,7 @@ def learn(
     with progress_bar() as progress:
         progress("reading")
         table, task, name = load_task(
-            data, label, labels, pairs, triplets, id_column, ignore or (), drop_missing
+            data, label, labels, pairs, triplets, id_column, ignore, keep, drop_missing
         )
         make_folder(out)
         options = Options(

@@ -2,7 +2,9 @@
 every fault named before work starts.
 """
 
+import csv
 import difflib
+import re
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +15,8 @@ import polars as pl
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
 MISSING = ["", "NA", "NaN", "nan", "null", "?"]
+FEWEST_NUMBERED = 10  # rows below which integers that rise may do so by chance
+ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|index|nr|no|key)$|^id[_ .-])|[a-z](Id|ID)$")
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,15 @@ class Table:
 
 
 def read_table(
-    path, *, label=None, labels_file=None, id_column=None, ignore=(), drop_missing=False, only=None
+    path,
+    *,
+    label=None,
+    labels_file=None,
+    id_column=None,
+    ignore=(),
+    keep=(),
+    drop_missing=False,
+    only=None,
 ) -> Table:
     """Read the rows of a file.
 
@@ -54,6 +66,8 @@ def read_table(
         Column that names the rows.
     ignore : sequence of str
         Columns to leave out.
+    keep : sequence of str
+        Columns to read although they look like row numbers.
     drop_missing : bool or None
         Drop rows with missing or infinite values instead of refusing them; None where
         the command cannot.
@@ -69,7 +83,7 @@ def read_table(
         table = _read_array(path, label, id_column)
     elif path.suffix.lower() in TABLES:
         try:
-            table = _read_frame(path, label, id_column, ignore, only)
+            table = _read_frame(path, label, id_column, ignore, keep, only)
         except pl.exceptions.PolarsError as error:
             raise ValueError(
                 f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}"
@@ -99,9 +113,8 @@ def scan(path):
         if path.suffix.lower() in (".parquet", ".pq"):
             frame = pl.scan_parquet(path)
         else:
-            separator = "\t" if path.suffix.lower() == ".tsv" else ","
             frame = pl.scan_csv(
-                path, separator=separator, infer_schema_length=10_000, null_values=MISSING
+                path, separator=_separator(path), infer_schema_length=10_000, null_values=MISSING
             )
         frame.collect_schema()
     except pl.exceptions.PolarsError as error:
@@ -173,13 +186,14 @@ def _floating(X):
     )
 
 
-def _read_frame(path, label, id_column, ignore, only):
-    frame = scan(path)
-    schema = frame.collect_schema()
+def _read_frame(path, label, id_column, ignore, keep, only):
+    lazy = scan(path)
+    schema = lazy.collect_schema()
     for name, option in (
         (label, "--label"),
         (id_column, "--id"),
         *((name, "--ignore") for name in ignore),
+        *((name, "--keep") for name in keep),
     ):
         if name is not None and name not in schema:
             close = difflib.get_close_matches(name, schema.names(), 1)
@@ -189,19 +203,96 @@ def _read_frame(path, label, id_column, ignore, only):
                 else f"the columns are {listed(schema.names())}."
             )
             raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
-    if frame.select(pl.len()).collect().item() == 0:
+    if lazy.select(pl.len()).collect().item() == 0:
         raise ValueError(f"'{path}' has no rows.")
-    columns = feature_columns(path, schema, only, (label, id_column, *ignore))
-    others = [name for name in schema.names() if name not in (label, id_column, *ignore, *columns)]
-    notes = (f"Left out, not numeric: {listed(others)}.",) if others and only is None else ()
-    side = frame.select(name for name in (label, id_column) if name is not None).collect(
-        engine="streaming"
-    )
-    X, names = column_matrix(frame.select(columns).collect(engine="streaming"), columns, path)
+    aside = [name for name in dict.fromkeys((label, id_column, *ignore)) if name is not None]
+    columns = feature_columns(path, schema, only, aside)
+    frame = _collect(lazy, path, None if _is_text(path) else [*columns, *aside])
+    notes = []
+    if only is None:
+        others = [name for name in schema.names() if name not in (*aside, *columns)]
+        if _is_text(path):
+            _refuse_slips(path, frame.select(others))
+        numbers = [name for name in columns if name not in keep and _numbers_rows(frame[name])]
+        columns = [name for name in columns if name not in numbers]
+        if others:
+            notes.append(f"Left out, not numeric: {listed(others)}.")
+        if numbers:
+            notes.append(
+                f"Left out, numbers of the rows by the look of it: {listed(numbers)}; --keep "
+                f"{numbers[0]} learns from it."
+            )
+        if not columns:
+            raise ValueError(f"'{path}' has no numeric column but row numbers, {listed(numbers)}.")
+    X, names = column_matrix(frame, columns, path)
     if only is not None and names != list(only):
         X = X[:, [names.index(name) for name in only]]
-    labels = None if label is None else _labels(side[label])
-    return Table(X, names, labels, None if id_column is None else side[id_column].to_numpy(), notes)
+    labels = None if label is None else _labels(frame[label])
+    ids = None if id_column is None else frame[id_column].to_numpy()
+    notes.append(f"Columns used: {listed(columns, 30)}.")
+    return Table(X, names, labels, ids, tuple(notes))
+
+
+def _is_text(path):
+    return path.suffix.lower() in (".csv", ".tsv")
+
+
+def _separator(path):
+    return "\t" if path.suffix.lower() == ".tsv" else ","
+
+
+def _collect(lazy, path, columns):
+    """The frame; of text always all columns, because only then is a row of too many
+    fields refused instead of cut.
+    """
+    try:
+        return (lazy if columns is None else lazy.select(columns)).collect(engine="streaming")
+    except pl.exceptions.ComputeError:
+        if _is_text(path):
+            _refuse_ragged(path)
+        raise
+
+
+def _refuse_ragged(path):
+    """Name the first row with more fields than the header."""
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        rows = csv.reader(file, delimiter=_separator(path))
+        header = next(rows)
+        for row in rows:
+            if len(row) > len(header):
+                raise ValueError(
+                    f"'{path}', line {rows.line_num}: {len(row)} fields in a table of "
+                    f"{len(header)} columns ({_separator(path).join(row)[:60]}); mend the line, "
+                    "or quote fields that hold the separator."
+                )
+
+
+def _refuse_slips(path, words):
+    """Refuse a column that would hold numbers but for a few entries."""
+    for column in words.iter_columns():
+        if column.dtype != pl.String:
+            continue
+        given = column.is_not_null()
+        slips = given & column.str.strip_chars().cast(pl.Float64, strict=False).is_null()
+        if 0 < slips.sum() < 0.5 * given.sum():
+            first = slips.arg_true()[0]
+            raise ValueError(
+                f"'{path}': column '{column.name}' holds numbers but for {slips.sum()} of "
+                f"{given.sum():,} entries (first: '{column[first]}' in data row {first + 1}); mend "
+                f"them, or leave the column out by --ignore {column.name}."
+            )
+
+
+def _numbers_rows(column):
+    """Whether a column only counts or names the rows: integers, all different, that are
+    a run without gaps, rise from row to row, or are called an id.
+    """
+    if not column.dtype.is_integer() or column.null_count() or len(column) < FEWEST_NUMBERED:
+        return False
+    if column.n_unique() < len(column):
+        return False
+    run = int(column.max()) - int(column.min()) == len(column) - 1
+    return run or column.is_sorted() or bool(ID_NAME.search(column.name))
 
 
 def feature_columns(path, schema, only=None, leave_out=()):

@@ -29,6 +29,10 @@ Labels = Annotated[
 ]
 Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows; unique.")]
 Ignore = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="Column to learn from although it looks like row numbers; may be repeated."),
+]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows with missing or infinite values.")
 ]
@@ -52,7 +56,7 @@ MaxRows = Annotated[
 ]
 
 
-def load_rows(data, label, labels, id_column, ignore, drop_missing):
+def load_rows(data, label, labels, id_column, ignore, keep, drop_missing):
     """The table of a file, or of a named data set, and a name for it."""
     if label and labels:
         raise ValueError("got --label and --labels; give one of them.")
@@ -60,11 +64,17 @@ def load_rows(data, label, labels, id_column, ignore, drop_missing):
         named = datasets.load(data or "digits")
         return Table(named.X, labels=_class_names(named)), named.name
     path = check_file(data)
-    names = {"label": label, "labels_file": labels, "id_column": id_column, "ignore": ignore}
+    names = {
+        "label": label,
+        "labels_file": labels,
+        "id_column": id_column,
+        "ignore": ignore or (),
+        "keep": keep or (),
+    }
     return read_table(path, drop_missing=drop_missing, **names), path.stem
 
 
-def load_task(data, label, labels, pairs, triplets, id_column, ignore, drop_missing):
+def load_task(data, label, labels, pairs, triplets, id_column, ignore, keep, drop_missing):
     """The table, the task it makes, and a name for it."""
     options = {"--label": label, "--labels": labels, "--pairs": pairs, "--triplets": triplets}
     given = [name for name, value in options.items() if value]
@@ -75,7 +85,7 @@ def load_task(data, label, labels, pairs, triplets, id_column, ignore, drop_miss
             "--drop-missing would change the row numbers that pairs and triplets use; name the "
             "rows by --id."
         )
-    table, name = load_rows(data, label, labels, id_column, ignore, drop_missing)
+    table, name = load_rows(data, label, labels, id_column, ignore, keep, drop_missing)
     if pairs is not None:
         indices, same = read_pairs(pairs, table)
         return table, Paired(table.X, indices, similar=same), name

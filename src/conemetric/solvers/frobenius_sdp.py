@@ -98,6 +98,8 @@ def solve_frobenius_sdp(
            [ 0.5,  1. ,  0.5],
            [-0.5,  0.5,  1. ]])
     """
+    _check_real(C, "C")
+    _check_real(b, "b")
     C = C if is_torch(C) else np.asarray(C.toarray() if sparse.issparse(C) else C, dtype=np.float64)
     if C.ndim != 2 or C.shape[0] != C.shape[1]:
         raise ValueError(f"C has shape {tuple(C.shape)}; give a square matrix.")
@@ -125,7 +127,7 @@ def solve_frobenius_sdp(
             f"start has shape {tuple(np.shape(start))}; give one multiplier for each of the {m} "
             "constraints in A."
         )
-    equality = np.zeros(m, dtype=bool) | np.asarray(to_numpy(equality), dtype=bool)
+    equality = np.zeros(m, dtype=bool) | _check_truth(equality)
     problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
     result = DualQuasiNewton(tol=tol, max_iter=max_iter).solve(
         problem, start=start, callback=callback
@@ -136,15 +138,26 @@ def solve_frobenius_sdp(
     )
 
 
+def _check_real(values, name):
+    array = values if sparse.issparse(values) else np.asarray(to_numpy(values))
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} has dtype {array.dtype}; give real numbers.")
+
+
+def _check_truth(equality):
+    values = np.asarray(to_numpy(equality))
+    if values.dtype != bool and not (values.dtype.kind in "iuf" and np.isin(values, (0, 1)).all()):
+        raise ValueError(f"equality={equality!r} must be True or False, or hold only those.")
+    return values.astype(bool)
+
+
 def _check_matrices(A, C):
     if not hasattr(A, "shape"):
-        A = [
-            matrix if hasattr(matrix, "shape") else np.asarray(matrix, dtype=np.float64)
-            for matrix in A
-        ]
+        A = [matrix if hasattr(matrix, "shape") else np.asarray(matrix) for matrix in A]
     if len(A) == 0:
         raise ValueError("A is empty; give at least one constraint matrix.")
     for i, matrix in enumerate(A):
+        _check_real(matrix, f"A[{i}]")
         if tuple(matrix.shape) != tuple(C.shape):
             raise ValueError(
                 f"A[{i}] has shape {tuple(matrix.shape)}, but C is {tuple(C.shape)}; make them "

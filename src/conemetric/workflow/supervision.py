@@ -127,7 +127,7 @@ class Labelled:
             )
         if len(self.classes) < 2:
             raise ValueError(
-                f"the labels have one class only, {self.classes[0]!r}, in {self.n_rows:,} rows; "
+                f"the labels have one class only, {self.classes.tolist()[0]!r}, in {self.n_rows:,} rows; "
                 "a metric is learned between classes: give at least two."
             )
         test = sample_by_class(self.y, round(options.test_size * self.n_rows), rng)
@@ -136,6 +136,11 @@ class Labelled:
             raise ValueError(
                 f"no class has two rows to learn from ({len(self.classes)} classes in "
                 f"{self.n_rows} rows)."
+            )
+        if options.n_neighbors > len(train):
+            raise ValueError(
+                f"n_neighbors={options.n_neighbors} (-k) is more than the {len(train)} rows that "
+                f"vote, of {self.n_rows}; lower it."
             )
         notes = []
         learn = train
