@@ -19,6 +19,7 @@ LAYERS = [
     "spectral",
     "problems",
     "solvers",
+    "semidefinite",
     "evaluation",
     "estimators",
     "datasets",

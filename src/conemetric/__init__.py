@@ -10,10 +10,12 @@ from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
 from .estimators.numax import DeltaPath, NuMax, delta_path
 from .estimators.relative_comparisons import RelativeComparisons
 from .persistence import LearnedMetric, load_metric, save_metric
-from .solvers.frobenius_sdp import FrobeniusSDPResult, solve_frobenius_sdp
+from .semidefinite import FrobeniusSDPResult, solve_frobenius_sdp
+from .solvers.base import Certificate, Status, watching
 
 __all__ = [
     "BoostMetric",
+    "Certificate",
     "DMLEig",
     "DeltaPath",
     "FrobMetric",
@@ -25,10 +27,12 @@ __all__ = [
     "MaximumVarianceUnfolding",
     "NuMax",
     "RelativeComparisons",
+    "Status",
     "delta_path",
     "frobmetric_path",
     "load_metric",
     "save_metric",
     "solve_frobenius_sdp",
+    "watching",
 ]
 __version__ = "0.1.0"

@@ -7,8 +7,8 @@ import pytest
 from instances import judged_instance
 from numpy.testing import assert_allclose, assert_array_equal
 
+from conemetric import compiled
 from conemetric.arrays import to_numpy
-from conemetric.operators import kernels
 from conemetric.operators.bilinear import from_comparisons
 
 
@@ -77,7 +77,7 @@ def test_blocks_and_threads_give_the_same_bits(asarray, monkeypatch):
         return to_numpy(operator.forward(W)), to_numpy(operator.adjoint(u))
 
     expected = both()
-    monkeypatch.setattr(kernels, "SMALL", 0)
+    monkeypatch.setattr(compiled, "SMALL", 0)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     if pytest.importorskip("torch"):
         monkeypatch.setattr("conemetric.operators.torch.BLOCK", 100)

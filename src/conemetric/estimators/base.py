@@ -1,118 +1,21 @@
-"""The scikit-learn surface every learned metric shares: validation on the way in, the
-Mahalanobis methods on the way out.
+"""The scikit-learn surface every learned metric shares: rows of X on the way in, the
+Mahalanobis methods on the way out. What a metric is learned from is in `supervised`.
 """
 
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from .. import constraints, spectral
-from ..arrays import is_torch, like, namespace, to_numpy
+from .. import spectral
+from ..arrays import is_torch, like, to_numpy
 from ..solvers.base import SolveResult
 
 
-class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of all estimators that learn d(x, x')^2 = (x - x')' M (x - x') with M =
-    components_' components_.
-
-    A subclass writes ``fit``, which reads as: validate, make constraints and operator,
-    solve, `_store`. X may be anything scikit-learn takes, or a PyTorch tensor; a tensor
-    stays on its device, and so do the fitted attributes.
-    """
-
-    components_: np.ndarray
-    _instead_of_labels = ", or constraints by keyword (triplets)"
-
-    # ---- on the way in
-
-    def _validate_X(self, X, reset=False, min_samples=1):
-        if is_torch(X):
-            X = _check_tensor(X, min_samples)
-            if reset:
-                self.n_features_in_ = X.shape[1]
-            elif X.shape[1] != self.n_features_in_:
-                name, expected = type(self).__name__, self.n_features_in_
-                raise ValueError(
-                    f"X has {X.shape[1]} features, but {name} is expecting {expected} features as "
-                    "input."
-                )
-            return X
-        return validate_data(
-            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=min_samples
-        )
-
-    def _validate_labels(self, X, y):
-        """X and encoded labels; errors name what is wrong before any work starts."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                f"give labels y{self._instead_of_labels}."
-            )
-        X, y = self._validate_X_and_y(X, y)
-        self._check_n_components(X)
-        return X, constraints.check_labels(y, self.n_targets)
-
-    def _validate_X_and_y(self, X, y):
-        """X, and y as a vector on the host with one label for each row."""
-        if not is_torch(X):
-            return validate_data(
-                self, X, to_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2
-            )
-        X, y = self._validate_X(X, reset=True, min_samples=2), column_or_1d(to_numpy(y), warn=True)
-        if len(y) != len(X):
-            raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
-        return X, y
-
-    def _validate_triplets(self, X, y, triplets):
-        """X and its triplets, from labels by the papers' rule or as the user gives them."""
-        if triplets is None:
-            X, y = self._validate_labels(X, y)
-            found = constraints.triplets_from_labels(X, y, self.n_targets, self.n_impostors)
-        else:
-            if y is not None:
-                raise ValueError("Got both y and triplets; give labels or triplets, not both.")
-            X = self._validate_X(X, reset=True, min_samples=3)
-            self._check_n_components(X)
-            found = like(constraints.check_triplets(triplets, len(X)), X, namespace(X).int64)
-        return X, found
-
-    def _validate_pairs(self, X, y, pairs, similar):
-        """X, its pairs and which are similar, from labels by the papers' rule or as the
-        user gives them.
-        """
-        if pairs is None:
-            if similar is not None:
-                raise ValueError("Got similar without pairs; give both, or labels y.")
-            X, y = self._validate_labels(X, y)
-            found, similar = constraints.pairs_from_labels(X, y, self.n_targets, self.n_impostors)
-        else:
-            if y is not None:
-                raise ValueError("Got both y and pairs; give labels or pairs, not both.")
-            if similar is None:
-                raise ValueError(
-                    "Got pairs without similar; say of each pair whether its points are alike."
-                )
-            X = self._validate_X(X, reset=True, min_samples=2)
-            self._check_n_components(X)
-            found = like(constraints.check_pairs(pairs, len(X)), X, namespace(X).int64)
-            mask = constraints.check_similar(similar, len(found))
-            if mask.all() or not mask.any():
-                raise ValueError(
-                    f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of "
-                    "both kinds."
-                )
-            similar = like(mask, X, namespace(X).bool)
-        return X, found, similar
-
-    def _check_n_components(self, X):
-        if self.n_components is not None and self.n_components > X.shape[1]:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the {X.shape[1]} features of X; "
-                "lower it, or use None to keep the rank of the learned metric."
-            )
+class CertifiedEstimator(BaseEstimator):
+    """What every estimator here does around a solve: show its progress, keep its proof."""
 
     def _progress(self):
         """The callback that prints one line per iteration when ``verbose`` asks for it."""
@@ -130,16 +33,68 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
         return report
 
-    # ---- on the way out
-
-    def _store(self, result: SolveResult, L):
-        """Keep the metric L L' and the certificate of ``result``."""
-        self._store_factor(L)
+    def _store_result(self, result: SolveResult):
+        """Keep the certificate and the history of ``result``."""
         self.certificate_ = result.certificate
         self.objective_ = result.certificate.primal
         self.n_iter_ = result.n_iter
         self.history_ = result.history
         return self
+
+
+class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
+    """Base of all estimators that learn d(x, x')^2 = (x - x')' M (x - x') with M =
+    components_' components_.
+
+    A subclass writes ``fit``, which reads as: validate, make constraints and operator,
+    solve, `_store`. X may be anything scikit-learn takes, or a PyTorch tensor; a tensor
+    stays on its device, and so do the fitted attributes.
+    """
+
+    components_: np.ndarray
+
+    # ---- on the way in
+
+    def _validate_X(self, X, reset=False, min_samples=1):
+        if is_torch(X):
+            X = check_tensor(X, min_samples)
+            if reset:
+                self.n_features_in_ = X.shape[1]
+            elif X.shape[1] != self.n_features_in_:
+                name, expected = type(self).__name__, self.n_features_in_
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {name} is expecting {expected} features as "
+                    "input."
+                )
+            return X
+        return validate_data(
+            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=min_samples
+        )
+
+    def _validate_X_and_y(self, X, y):
+        """X, and y as a vector on the host with one label for each row."""
+        if not is_torch(X):
+            return validate_data(
+                self, X, to_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2
+            )
+        X, y = self._validate_X(X, reset=True, min_samples=2), column_or_1d(to_numpy(y), warn=True)
+        if len(y) != len(X):
+            raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
+        return X, y
+
+    def _check_n_components(self, X):
+        if self.n_components is not None and self.n_components > X.shape[1]:
+            raise ValueError(
+                f"n_components={self.n_components} is more than the {X.shape[1]} features of X; "
+                "lower it, or use None to keep the rank of the learned metric."
+            )
+
+    # ---- on the way out
+
+    def _store(self, result: SolveResult, L):
+        """Keep the metric L L' and the certificate of ``result``."""
+        self._store_factor(L)
+        return self._store_result(result)
 
     def _store_factor(self, L):
         """Set ``components_`` to the rows of L' by falling eigenvalue, cut to ``n_components``."""
@@ -203,7 +158,7 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
         points = pairs.reshape(-1, self.n_features_in_)
         if is_torch(points):
-            points = _check_tensor(points, 0)
+            points = check_tensor(points, 0)
         else:
             points = check_array(
                 points, dtype=[np.float64, np.float32], ensure_min_samples=0, input_name="pairs"
@@ -240,10 +195,6 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return tags
 
 
-TRIPLET_PARAMETERS = {
-    "n_targets": [Interval(Integral, 1, None, closed="left")],
-    "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-}
 SOLVER_PARAMETERS = {
     "n_components": [Interval(Integral, 1, None, closed="left"), None],
     "tol": [Interval(Real, 0, None, closed="left")],
@@ -253,7 +204,7 @@ SOLVER_PARAMETERS = {
 }
 
 
-def _check_tensor(X, min_samples):
+def check_tensor(X, min_samples):
     import torch
 
     if X.layout != torch.strided or X.is_complex():

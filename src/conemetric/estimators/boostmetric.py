@@ -19,7 +19,8 @@ from ..problems.trace import TraceProgram
 from ..solvers.base import Certificate, SolveResult, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration, Ensemble
 from ..solvers.linear_column_generation import LinearColumnGeneration
-from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
+from .base import SOLVER_PARAMETERS
+from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
 
 PROGRAMS = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),
@@ -28,7 +29,7 @@ PROGRAMS = {
 }
 
 
-class BoostMetric(MahalanobisMetric):
+class BoostMetric(SupervisedMetric):
     """Mahalanobis metric boosted from rank-one learners, with exponential, logistic or
     hinge loss on triplets.
 

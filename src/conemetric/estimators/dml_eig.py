@@ -16,10 +16,11 @@ from ..problems.lmnn_eig import LMNNEigProgram
 from ..solvers.base import Certificate
 from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
-from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
+from .base import SOLVER_PARAMETERS
+from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
 
 
-class _EigenvalueMetric(MahalanobisMetric):
+class _EigenvalueMetric(SupervisedMetric):
     """What DMLEig and LMNNEig share: whitening by the similar pairs, the choice of
     solver, the way back.
     """

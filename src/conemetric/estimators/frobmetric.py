@@ -15,19 +15,20 @@ from ..operators import from_triplets
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
+from .base import SOLVER_PARAMETERS
+from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
 
 # chosen over 14 data sets from D = 4 to 384; see docs/benchmarks.md
 SCALE_FREE_C_PER_FEATURE = 30.0
 
 
-class FrobMetric(MahalanobisMetric):
+class FrobMetric(SupervisedMetric):
     """Mahalanobis metric that ranks each point's targets before its impostors,
     regularised by its Frobenius norm.
 
     Solves, over positive semidefinite M and triplets (i, j, k), ::
 
-        min 1/2 ||M||_F^2 + (C/m) sum max(0, 1 - (d_ik' M d_ik - d_ij' M d_ij))
+        min 1/2 ||M||_F^2 + (C/m) sum loss(d_ik' M d_ik - d_ij' M d_ij)
 
     in the dual, and returns a proof of how far from the optimum it stopped
     (``certificate_``).
@@ -38,6 +39,8 @@ class FrobMetric(MahalanobisMetric):
         Weight of the loss. "scale" makes the fit independent of the units of X: C = 30
         D / s^4, with D the number of features and s^2 the mean squared Euclidean
         distance of the impostor pairs.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        Of a margin rho: max(0, 1 - rho), half its square, or log(1 + exp(-rho)).
     n_targets : int, default=3
         Neighbours of its own class per point that make its triplets, when fitted from
         labels.
@@ -69,7 +72,7 @@ class FrobMetric(MahalanobisMetric):
     C_ : float
         The C that was used, in the units of X.
     multipliers_ : array (m,)
-        Dual solution, one multiplier per triplet, between 0 and C/m.
+        Dual solution, one multiplier per triplet (with the hinge between 0 and C/m).
     triplets_ : integer array (m, 3)
 
     References
@@ -92,6 +95,7 @@ class FrobMetric(MahalanobisMetric):
 
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
         **TRIPLET_PARAMETERS,
         **SOLVER_PARAMETERS,
         "warm_start": ["boolean"],
@@ -101,6 +105,7 @@ class FrobMetric(MahalanobisMetric):
         self,
         C="scale",
         *,
+        loss="hinge",
         n_targets=3,
         n_impostors="auto",
         n_components=None,
@@ -111,6 +116,7 @@ class FrobMetric(MahalanobisMetric):
         verbose=0,
     ):
         self.C = C
+        self.loss = loss
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.n_components = n_components
@@ -153,7 +159,9 @@ class FrobMetric(MahalanobisMetric):
                 "the units of X; rescale X, or give it in float64."
             )
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        result = solver.solve(FrobeniusProgram(operator, C), start=start, callback=self._progress())
+        result = solver.solve(
+            FrobeniusProgram(operator, C, self.loss), start=start, callback=self._progress()
+        )
         self.C_, self.multipliers_, self.triplets_ = C, result.dual_point, triplets
         return self._store(result, result.primal_point)
 
@@ -176,7 +184,7 @@ class FrobMetricCV(FrobMetric):
     cv : int or cross-validation splitter, default=5
     n_neighbors : int, default=3
         k of the k-NN classifier that scores a metric.
-    n_targets, n_impostors, n_components, tol, max_iter, random_state, verbose
+    loss, n_targets, n_impostors, n_components, tol, max_iter, random_state, verbose
         As in `FrobMetric`.
 
     Attributes
@@ -216,6 +224,7 @@ class FrobMetricCV(FrobMetric):
         *,
         cv=5,
         n_neighbors=3,
+        loss="hinge",
         n_targets=3,
         n_impostors="auto",
         n_components=None,
@@ -227,6 +236,7 @@ class FrobMetricCV(FrobMetric):
         self.Cs = Cs
         self.cv = cv
         self.n_neighbors = n_neighbors
+        self.loss = loss
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.n_components = n_components

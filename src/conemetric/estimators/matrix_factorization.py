@@ -6,17 +6,18 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..problems.mmmf import MMMFProgram
 from ..solvers.factored_descent import FactoredDescent
+from .base import CertifiedEstimator
 
 MAX_LEVELS = 50  # every level is one more constraint per observation
 
 
-class MaxMarginMatrixFactorization(BaseEstimator):
+class MaxMarginMatrixFactorization(CertifiedEstimator):
     """Low-rank completion of a matrix of +-1 or ordinal entries with large margins,
     certified to its global optimum.
 
@@ -120,14 +121,8 @@ class MaxMarginMatrixFactorization(BaseEstimator):
             problem, callback=self._progress()
         )
         self.row_factors_, self.column_factors_ = np.vsplit(result.primal_point, [shape[0]])
-        self.multipliers_, self.certificate_ = result.dual_point, result.certificate
-        self.objective_, self.n_iter_, self.history_ = (
-            result.certificate.primal,
-            result.n_iter,
-            result.history,
-        )
-        self.n_features_in_ = shape[1]
-        return self
+        self.multipliers_, self.n_features_in_ = result.dual_point, shape[1]
+        return self._store_result(result)
 
     def _check_levels(self, levels):
         if not 2 <= len(levels) <= MAX_LEVELS:
@@ -150,20 +145,6 @@ class MaxMarginMatrixFactorization(BaseEstimator):
                 f"{len(levels)} levels of Y."
             )
         return thresholds
-
-    def _progress(self):
-        if not self.verbose:
-            return None
-
-        def report(record):
-            print(
-                f"[{type(self).__name__}] {record['iteration']:4d}  primal "
-                f"{record['primal']:.6e}  dual {record['dual']:.6e}  "
-                f"gap {record['relative_gap']:.2e}  rank {record['rank']}  "
-                f"{record['seconds']:.1f} s"
-            )
-
-        return report
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "row_factors_")

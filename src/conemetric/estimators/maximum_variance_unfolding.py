@@ -8,7 +8,6 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.sparse.linalg import splu
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
@@ -25,14 +24,16 @@ from ..arrays import is_torch, like, to_numpy
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.maximum_variance_unfolding import UnfoldingProgram
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
-from .base import MahalanobisMetric, _check_tensor
+from .base import CertifiedEstimator, check_tensor
 
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 SOURCES = 64  # points from which geodesic distances are measured for sigma="auto"
 RIDGE = 1e-3  # of the reconstruction weights, relative, as in locally linear embedding
 
 
-class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MaximumVarianceUnfolding(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator
+):
     """Embedding of largest variance among those that keep the distances between neighbours.
 
     Solves, over positive semidefinite kernel matrices K of the points, ::
@@ -143,8 +144,6 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.random_state = random_state
         self.verbose = verbose
 
-    _progress = MahalanobisMetric._progress
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Unfold the rows of X.
@@ -190,7 +189,7 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _validate(self, X):
         n_needed = max(3, self.n_neighbors + 1)
         if is_torch(X):
-            X = _check_tensor(X, n_needed)
+            X = check_tensor(X, n_needed)
             self.n_features_in_ = X.shape[1]
         else:
             X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=3)
@@ -232,8 +231,8 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.embedding_ = like(factor[:, : self.n_components], X)
         self.eigenvalues_ = to_numpy((factor**2).sum(0))
         self.multipliers_ = result.dual_point
-        self.certificate_, self.objective_ = result.certificate, -result.certificate.primal
-        self.n_iter_, self.history_ = result.n_iter, result.history
+        self._store_result(result)
+        self.objective_ = -result.certificate.primal
         return self
 
     def fit_transform(self, X, y=None):
@@ -258,7 +257,7 @@ class MaximumVarianceUnfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         check_is_fitted(self)
         given = X
         if is_torch(X):
-            X = to_numpy(_check_tensor(X, 1))
+            X = to_numpy(check_tensor(X, 1))
             if X.shape[1] != self.n_features_in_:
                 raise ValueError(
                     f"X has {X.shape[1]} features, but {type(self).__name__} expects "

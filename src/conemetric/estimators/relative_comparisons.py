@@ -16,11 +16,12 @@ from ..arrays import like, to_numpy
 from ..operators import from_triplets
 from ..problems.relative_comparisons import ComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
-from .base import SOLVER_PARAMETERS, TRIPLET_PARAMETERS, MahalanobisMetric
+from .base import SOLVER_PARAMETERS
 from .frobmetric import scaled_C
+from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
 
 
-class RelativeComparisons(MahalanobisMetric):
+class RelativeComparisons(SupervisedMetric):
     """Metric M = A diag(w) A' with learned weights w >= 0, from triplets "i is closer
     to j than to k".
 

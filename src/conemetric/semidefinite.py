@@ -8,11 +8,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import Interval, validate_params
 
-from ..arrays import is_torch, to_numpy
-from ..operators import MatrixOperator, Operator
-from ..problems.semidefinite import SemidefiniteProgram
-from .base import Certificate
-from .dual_quasi_newton import DualQuasiNewton
+from .arrays import is_torch, to_numpy
+from .operators import MatrixOperator, Operator
+from .problems.semidefinite import SemidefiniteProgram
+from .solvers.base import Certificate
+from .solvers.dual_quasi_newton import DualQuasiNewton
 
 
 @dataclass(frozen=True)

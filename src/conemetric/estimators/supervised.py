@@ -1,0 +1,72 @@
+"""What a metric is learned from: labels, triplets or pairs, validated, as index arrays."""
+
+from numbers import Integral
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .. import constraints
+from ..arrays import like, namespace
+from .base import MahalanobisMetric
+
+TRIPLET_PARAMETERS = {
+    "n_targets": [Interval(Integral, 1, None, closed="left")],
+    "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+}
+
+
+class SupervisedMetric(MahalanobisMetric):
+    """Base of the estimators that learn from labels, or from constraints in their place."""
+
+    _instead_of_labels = ", or constraints by keyword (triplets)"
+
+    def _validate_labels(self, X, y):
+        """X and encoded labels; errors name what is wrong before any work starts."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                f"give labels y{self._instead_of_labels}."
+            )
+        X, y = self._validate_X_and_y(X, y)
+        self._check_n_components(X)
+        return X, constraints.check_labels(y, self.n_targets)
+
+    def _validate_triplets(self, X, y, triplets):
+        """X and its triplets, from labels by the papers' rule or as the user gives them."""
+        if triplets is None:
+            X, y = self._validate_labels(X, y)
+            found = constraints.triplets_from_labels(X, y, self.n_targets, self.n_impostors)
+        else:
+            if y is not None:
+                raise ValueError("Got both y and triplets; give labels or triplets, not both.")
+            X = self._validate_X(X, reset=True, min_samples=3)
+            self._check_n_components(X)
+            found = like(constraints.check_triplets(triplets, len(X)), X, namespace(X).int64)
+        return X, found
+
+    def _validate_pairs(self, X, y, pairs, similar):
+        """X, its pairs and which are similar, from labels by the papers' rule or as the
+        user gives them.
+        """
+        if pairs is None:
+            if similar is not None:
+                raise ValueError("Got similar without pairs; give both, or labels y.")
+            X, y = self._validate_labels(X, y)
+            found, similar = constraints.pairs_from_labels(X, y, self.n_targets, self.n_impostors)
+        else:
+            if y is not None:
+                raise ValueError("Got both y and pairs; give labels or pairs, not both.")
+            if similar is None:
+                raise ValueError(
+                    "Got pairs without similar; say of each pair whether its points are alike."
+                )
+            X = self._validate_X(X, reset=True, min_samples=2)
+            self._check_n_components(X)
+            found = like(constraints.check_pairs(pairs, len(X)), X, namespace(X).int64)
+            mask = constraints.check_similar(similar, len(found))
+            if mask.all() or not mask.any():
+                raise ValueError(
+                    f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of "
+                    "both kinds."
+                )
+            similar = like(mask, X, namespace(X).bool)
+        return X, found, similar
