@@ -13,10 +13,23 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import njit
 
-jit = njit(cache=True, nogil=True)
+
+def _compiler(**options):
+    """Numba's decorator, with a cache on disk where one can be written."""
+
+    def compiled(function):
+        try:
+            return njit(cache=True, nogil=True, **options)(function)
+        except RuntimeError:  # neither the package nor the home can be written
+            return njit(nogil=True, **options)(function)
+
+    return compiled
+
+
+jit = _compiler()
 # long sums may be reordered to vectorise; infinities and NaN keep their meaning. Never
 # for a certificate.
-jit_sums = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+jit_sums = _compiler(fastmath={"reassoc", "contract", "nsz"})
 SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
 _pool: ThreadPoolExecutor | None = None
 
@@ -25,7 +38,11 @@ def n_threads():
     """Threads to use: ``OMP_NUM_THREADS`` where set (joblib's workers set it), else the
     cores we may run on.
     """
-    return int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if first.isdecimal() and int(first) > 0:
+        return int(first)
+    # Linux tells which cores we may use; macOS and Windows only how many there are
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threaded(kernel, n_rows, work, *args):
@@ -50,4 +67,5 @@ def _forget_pool():
     _pool = None
 
 
-os.register_at_fork(after_in_child=_forget_pool)
+if hasattr(os, "register_at_fork"):  # Windows never forks
+    os.register_at_fork(after_in_child=_forget_pool)

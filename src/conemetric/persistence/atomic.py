@@ -19,7 +19,7 @@ def atomic_path(path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
-        with temporary.open("rb") as file:
+        with temporary.open("r+b") as file:  # Windows syncs only what is open for writing
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException as error:

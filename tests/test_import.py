@@ -1,0 +1,57 @@
+"""The library imports and learns on other systems, and where nothing can be written."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import conemetric
+from conemetric.compiled import n_threads
+
+SOURCE = Path(conemetric.__file__).parent
+FIT = """
+from sklearn.datasets import load_iris
+from conemetric import FrobMetric, compiled
+X, y = load_iris(return_X_y=True)
+assert FrobMetric().fit(X, y).certificate_.status == "converged"
+"""
+
+
+def run(code, **changes):
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE.parent), **changes}
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-2000:]
+
+
+@pytest.mark.parametrize("missing", ["register_at_fork", "sched_getaffinity"])
+def test_systems_without_it(missing):
+    """Windows cannot fork; macOS does not tell on which cores a process may run."""
+    others = "import os, numba, sklearn.datasets, sklearn.neighbors, sklearn.decomposition\n"
+    run(f"{others}del os.{missing}\n{FIT}", OMP_NUM_THREADS="")
+
+
+def test_nothing_can_be_written(tmp_path):
+    """Kernels are compiled in every process then; a file in the place of each cache
+    folder forbids it to the superuser, too.
+    """
+    copy = tmp_path / "site" / "conemetric"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in {path.parent for path in copy.rglob("*.py")}:
+        (folder / "__pycache__").touch()
+    home = tmp_path / "home"
+    home.touch()
+    places = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "NUMBA_CACHE_DIR": ""}
+    code = FIT + "assert type(compiled.jit(lambda x: x)._cache).__name__ == 'NullCache'"
+    run(code, PYTHONPATH=str(copy.parent), **places)
+    assert all(path.is_file() for path in copy.rglob("__pycache__"))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="Linux tells our cores")
+@pytest.mark.parametrize(("value", "expected"), [("3", 3), ("2,4", 2), ("", None), ("many", None)])
+def test_threads_are_those_asked_for_or_one_per_core(monkeypatch, value, expected):
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert n_threads() == (expected or len(os.sched_getaffinity(0)))
