@@ -25,6 +25,7 @@ LAYERS = [
     "datasets",
     "reproduce",
     "persistence",
+    "export",
     "workflow",
     "plotting",
     "report",

@@ -4,6 +4,13 @@ that hold them.
 
 from .atomic import atomic_path
 from .files import MetricFileError, load_metric, save_metric
-from .learned import LearnedMetric
+from .learned import LearnedMetric, certificate_values
 
-__all__ = ["LearnedMetric", "MetricFileError", "atomic_path", "load_metric", "save_metric"]
+__all__ = [
+    "LearnedMetric",
+    "MetricFileError",
+    "atomic_path",
+    "certificate_values",
+    "load_metric",
+    "save_metric",
+]

@@ -20,7 +20,7 @@ from safetensors.numpy import save as to_safetensors
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
 from .atomic import atomic_path
-from .learned import LearnedMetric, plain
+from .learned import LearnedMetric, certificate_values
 
 FORMAT = 1
 MAX_BYTES = 4 << 30  # of a file; 20,000 x 20,000 in float64 fits
@@ -73,15 +73,12 @@ def save_metric(path, estimator, *, feature_names=None, notes=None):
         name: np.ascontiguousarray(getattr(metric, name), np.float64)
         for name in ("components", "offset")
     }
-    certificate = metric.certificate
     header = json.dumps(
         {
             "format": FORMAT,
             "method": metric.method,
             "parameters": metric.parameters or {},
-            "certificate": None
-            if certificate is None
-            else {name: plain(value) for name, value in vars(certificate).items()},
+            "certificate": certificate_values(metric.certificate),
             "feature_names": metric.feature_names,
             "preprocessing": list(metric.preprocessing),
             "shape": list(metric.components.shape),

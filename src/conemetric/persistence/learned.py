@@ -212,6 +212,15 @@ def _in_words(step):
     return f"PCA({step.n_components_})" if isinstance(step, PCA) else type(step).__name__
 
 
+def certificate_values(certificate):
+    """A certificate as a dictionary that JSON can hold; None for none."""
+    return (
+        None
+        if certificate is None
+        else {name: plain(value) for name, value in vars(certificate).items()}
+    )
+
+
 def plain(value):
     """``value`` as JSON can hold it; arrays and other objects become a description."""
     if isinstance(value, np.generic):

@@ -1,0 +1,22 @@
+"""A learned metric in the formats of other systems: FAISS, ONNX, sentence-transformers,
+LlamaIndex and SQL.
+
+All of them hold the affine map z = components x + offset in float32, in whose image the
+Euclidean distance is the learned one. `conemetric.persistence` keeps the metric itself,
+in float64 and with all that is known about it.
+"""
+
+from .faiss import to_faiss
+from .llama_index import to_llama_index
+from .onnx import register_onnx_converters, to_onnx
+from .sentence_transformers import to_sentence_transformers
+from .sql import to_sql
+
+__all__ = [
+    "register_onnx_converters",
+    "to_faiss",
+    "to_llama_index",
+    "to_onnx",
+    "to_sentence_transformers",
+    "to_sql",
+]

@@ -1,0 +1,141 @@
+"""ONNX: the map as one ``Gemm``, and a converter for scikit-learn pipelines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..estimators.base import MahalanobisMetric
+from ..extras import require
+from ..persistence import LearnedMetric, atomic_path, certificate_values
+
+OPSET = 13
+IR_VERSION = 8  # read by every onnxruntime of the last years
+
+
+def to_onnx(metric, path: str | Path) -> None:
+    """Write the learned map as an ONNX model.
+
+    The model takes ``X``, float32 (n, n_features), and gives ``embedding``, float32
+    (n, rank). Its metadata hold the method, the certificate and the names of the
+    features, each as JSON under ``conemetric.`` and its name.
+
+    Parameters
+    ----------
+    metric : fitted estimator, Pipeline that ends in one, or LearnedMetric
+    path : str or path
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import onnxruntime
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import FrobMetric
+    >>> from conemetric.export import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = FrobMetric().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     to_onnx(metric, os.path.join(folder, "iris.onnx"))
+    ...     session = onnxruntime.InferenceSession(os.path.join(folder, "iris.onnx"))
+    >>> (Z,) = session.run(None, {"X": X.astype("float32")})
+    >>> bool(abs(Z - metric.transform(X)).max() < 1e-5)
+    True
+    """
+    onnx = require("onnx", "export")
+    from onnx import TensorProto, helper, numpy_helper
+
+    metric = LearnedMetric.from_estimator(metric)
+    rank, n_features = metric.components.shape
+    arrays = {"components": metric.components, "offset": metric.offset}
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["X", *arrays], ["embedding"], transB=1)],
+        "conemetric",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", n_features])],
+        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", rank])],
+        [
+            numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name)
+            for name, array in arrays.items()
+        ],
+    )
+    model = helper.make_model(
+        graph,
+        producer_name="conemetric",
+        ir_version=IR_VERSION,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+    )
+    facts = {
+        "method": metric.method,
+        "certificate": certificate_values(metric.certificate),
+        "feature_names": metric.feature_names,
+    }
+    helper.set_model_props(
+        model, {f"conemetric.{name}": json.dumps(fact) for name, fact in facts.items()}
+    )
+    onnx.checker.check_model(model)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(model.SerializeToString())
+
+
+def register_onnx_converters() -> None:
+    """Teach skl2onnx the estimators of this library, so that it converts pipelines that
+    contain them.
+
+    Examples
+    --------
+    >>> import skl2onnx
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from conemetric import FrobMetric
+    >>> from conemetric.export import register_onnx_converters
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pipeline = make_pipeline(FrobMetric(), KNeighborsClassifier(3)).fit(X, y)
+    >>> register_onnx_converters()
+    >>> model = skl2onnx.to_onnx(pipeline, X[:1].astype("float32"))
+    >>> [output.name for output in model.graph.output]
+    ['label', 'probabilities']
+    """
+    skl2onnx = require("skl2onnx", "export")
+    for kind in _subclasses(MahalanobisMetric):
+        skl2onnx.update_registered_converter(
+            kind, f"Conemetric{kind.__name__}", _output_shape, _convert
+        )
+
+
+def _subclasses(kind) -> set[Any]:
+    return {sub for direct in kind.__subclasses__() for sub in {direct, *_subclasses(direct)}}
+
+
+def _output_shape(operator):
+    kind = type(operator.inputs[0].type)
+    rank = len(operator.raw_operator.components_)
+    operator.outputs[0].type = kind([operator.inputs[0].get_first_dimension(), rank])
+
+
+def _convert(scope, operator, container):
+    """One Gemm in the precision of its input."""
+    from skl2onnx.common.data_types import DoubleTensorType
+    from skl2onnx.proto import onnx_proto
+
+    metric = LearnedMetric.from_estimator(operator.raw_operator)
+    double = isinstance(operator.inputs[0].type, DoubleTensorType)
+    tensor = onnx_proto.TensorProto
+    names = []
+    for name in ("components", "offset"):
+        array = getattr(metric, name)
+        names.append(scope.get_unique_variable_name(name))
+        container.add_initializer(
+            names[-1],
+            tensor.DOUBLE if double else tensor.FLOAT,
+            array.shape,
+            array.astype(np.float64 if double else np.float32).ravel(),
+        )
+    container.add_node(
+        "Gemm",
+        [operator.inputs[0].full_name, *names],
+        operator.outputs[0].full_name,
+        name=scope.get_unique_operator_name("Metric"),
+        op_version=OPSET,
+        transB=1,
+    )

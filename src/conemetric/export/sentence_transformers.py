@@ -1,0 +1,108 @@
+"""sentence-transformers: the map as one more module of a saved model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from ..persistence import LearnedMetric, atomic_path, certificate_values
+
+MARK = "conemetric.json"  # in the folder of a module that this library wrote
+
+
+def to_sentence_transformers(metric, folder: str | Path) -> None:
+    """Append the learned map to a saved sentence-transformers model.
+
+    The model then gives vectors whose Euclidean distance is the learned one, and
+    ``model.similarity`` is its negative. Learn the metric from what the model gave
+    before, ``model.encode(texts)``.
+
+    Parameters
+    ----------
+    metric : fitted estimator, Pipeline that ends in one, or LearnedMetric
+    folder : str or path
+        Where ``model.save(folder)`` put the model; changed in place.
+
+    Notes
+    -----
+    Writes a ``Dense`` module with the identity as its activation (that module's own
+    default is tanh), and its certificate beside it in ``conemetric.json``. Needs neither
+    PyTorch nor sentence-transformers.
+    """
+    metric = LearnedMetric.from_estimator(metric)
+    folder = Path(folder)
+    modules = _modules(folder)
+    rank, n_features = metric.components.shape
+    _check_width(folder, modules, n_features)
+    name = f"{len(modules)}_Dense"
+    place = folder / name
+    place.mkdir()
+    weights = {"linear.weight": metric.components, "linear.bias": metric.offset}
+    save_file(
+        {key: np.ascontiguousarray(array, np.float32) for key, array in weights.items()},
+        place / "model.safetensors",
+    )
+    config = {
+        "in_features": n_features,
+        "out_features": rank,
+        "bias": True,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
+    _write(place / "config.json", config)
+    _write(
+        place / MARK,
+        {"method": metric.method, "certificate": certificate_values(metric.certificate)},
+    )
+    settings = folder / "config_sentence_transformers.json"
+    known = json.loads(settings.read_text("utf-8")) if settings.exists() else {}
+    _write(settings, {**known, "similarity_fn_name": "euclidean"})
+    newer = any(module["type"].startswith("sentence_transformers.base.") for module in modules)
+    home = "base.modules.dense" if newer else "models"
+    entry = {
+        "idx": len(modules),
+        "name": str(len(modules)),
+        "path": name,
+        "type": f"sentence_transformers.{home}.Dense",
+    }
+    _write(folder / "modules.json", [*modules, entry])  # last: only now the model changes
+
+
+def _modules(folder: Path) -> list[dict[str, Any]]:
+    listing = folder / "modules.json"
+    if not listing.is_file():
+        raise FileNotFoundError(
+            f"'{folder}' has no modules.json; give the folder of a saved model, as "
+            "SentenceTransformer(...).save(folder) writes it."
+        )
+    modules = json.loads(listing.read_text("utf-8"))
+    if modules and (folder / modules[-1]["path"] / MARK).exists():
+        raise ValueError(
+            f"the model in '{folder}' ends in a learned metric already; save the model "
+            "without it to a new folder."
+        )
+    return modules
+
+
+def _check_width(folder: Path, modules: list[dict[str, Any]], n_features: int) -> None:
+    """Refuse a metric of other vectors than the model gives, as far as its files tell."""
+    for module in reversed(modules):
+        config = folder / module["path"] / "config.json"
+        values = json.loads(config.read_text("utf-8")) if config.exists() else {}
+        pooled = values.get("embedding_dimension", values.get("word_embedding_dimension"))
+        width = values.get("out_features", pooled)
+        if width is None:
+            continue
+        # pooling in several modes puts their vectors side by side
+        if n_features != width if "out_features" in values else n_features % width:
+            raise ValueError(
+                f"the model in '{folder}' gives vectors of {width} numbers, and the metric was "
+                f"learned from {n_features}; learn it from what model.encode gives."
+            )
+        return
+
+
+def _write(path: Path, values: Any) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(values, indent=2), encoding="utf-8")

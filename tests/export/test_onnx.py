@@ -1,0 +1,71 @@
+"""ONNX models give the learned map, in onnxruntime."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from conemetric import BoostMetric, FrobMetric, RelativeComparisons
+from conemetric.export import register_onnx_converters, to_onnx
+
+X, y = load_wine(return_X_y=True)
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+
+def test_a_session_of_its_own_gives_the_learned_map(case, tmp_path, fresh):
+    to_onnx(case.metric, tmp_path / "metric.onnx")
+    np.save(tmp_path / "X.npy", case.X)
+    mapped, facts = fresh(f"""
+import json, numpy as np, onnxruntime
+session = onnxruntime.InferenceSession({str(tmp_path / "metric.onnx")!r})
+(mapped,) = session.run(None, {{"X": np.load({str(tmp_path / "X.npy")!r})}})
+print(json.dumps([mapped.tolist(), session.get_modelmeta().custom_metadata_map]))
+""")
+    assert (np.abs(mapped - case.Z) <= case.slack).all()
+    certificate = json.loads(facts["conemetric.certificate"])
+    assert certificate["primal"] == case.learned.certificate.primal
+    assert certificate["status"] == case.learned.certificate.status
+    assert json.loads(facts["conemetric.method"]) == case.learned.method
+
+
+def test_skl2onnx_converts_a_pipeline_with_a_metric_in_it(dtype, tmp_path):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    register_onnx_converters()
+    pipeline = make_pipeline(
+        StandardScaler(), FrobMetric(n_components=5), KNeighborsClassifier(3)
+    ).fit(X, y)
+    model = skl2onnx.to_onnx(pipeline, X[:1].astype(dtype), options={"zipmap": False})
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (name,) = (given.name for given in session.get_inputs())
+    labels, shares = session.run(None, {name: X.astype(dtype)})
+    wanted = pipeline.predict_proba(X)
+    assert np.abs(shares - wanted).max(axis=1).mean() < 0.02  # ties may fall either way
+    assert (labels == wanted.argmax(axis=1)).mean() > 0.98
+
+
+@pytest.mark.parametrize("estimator", [BoostMetric(max_iter=20, tol=1.0), RelativeComparisons()])
+def test_skl2onnx_converts_every_linear_metric(estimator, dtype):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    register_onnx_converters()
+    estimator.fit(X, y)
+    model = skl2onnx.to_onnx(estimator, X[:1].astype(dtype))
+    (mapped,) = onnxruntime.InferenceSession(model.SerializeToString()).run(
+        None, {"X": X.astype(dtype)}
+    )
+    wanted = estimator.transform(X)
+    assert mapped.dtype == dtype
+    scale = np.abs(X) @ np.abs(estimator.components_.T)
+    assert (np.abs(mapped - wanted) <= 20 * np.finfo(dtype).eps * scale).all()
+
+
+def test_a_metric_that_is_not_linear_is_refused(tmp_path):
+    metric = RelativeComparisons(basis=rbf_kernel).fit(X, y)
+    with pytest.raises(ValueError, match="kernel"):
+        to_onnx(metric, tmp_path / "metric.onnx")
+    assert not list(tmp_path.iterdir())
