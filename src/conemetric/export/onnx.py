@@ -94,7 +94,7 @@ def register_onnx_converters() -> None:
     >>> register_onnx_converters()
     >>> model = skl2onnx.to_onnx(pipeline, X[:1].astype("float32"))
     >>> [output.name for output in model.graph.output]
-    ['label', 'probabilities']
+    ['output_label', 'output_probability']
     """
     skl2onnx = require("skl2onnx", "export")
     for kind in _subclasses(MahalanobisMetric):
