@@ -23,8 +23,8 @@ def test_gradient_and_gap_of_a_subproblem():
     center = rng.normal(size=(problem.operator.n_features, 2))
     step = problem.proximal(center, 0.7)
     u, direction, h = (
-        rng.uniform(0.2, 0.8, len(step.linear)),
-        rng.normal(size=len(step.linear)),
+        rng.uniform(0.2, 0.8, step.operator.n_constraints),
+        rng.normal(size=step.operator.n_constraints),
         1e-6,
     )
     slope = (step.evaluate(u + h * direction).dual - step.evaluate(u - h * direction).dual) / (
@@ -33,9 +33,9 @@ def test_gradient_and_gap_of_a_subproblem():
     assert slope == pytest.approx(step.evaluate(u).gradient @ direction, rel=1e-5)
     for _ in range(20):
         L, v = rng.normal(size=center.shape), rng.uniform(size=len(u))
-        primal, _ = step.primal_value(problem.operator.forward_factor(L), np.sum((L.T @ L) ** 2), L)
+        primal, _ = step.primal_at(L, problem.operator.forward_factor(L))
         distance = np.sum((L @ L.T - center @ center.T) ** 2) / (2 * 0.7)
-        expected = problem.objective(L, problem.operator.forward_factor(L)) + distance
+        expected = problem.bounds(L, u).primal + distance
         assert primal == pytest.approx(expected, rel=1e-10)
         assert step.evaluate(v).dual <= primal
 
@@ -58,4 +58,5 @@ def test_what_single_precision_cannot_reach_is_reported():
 def test_multipliers_that_are_all_zero_still_bound_the_optimum():
     problem = program(loss_weight=np.inf)
     u = problem.operator.empty_constraint_vector()
-    assert problem.lower_bound(u) == problem.lower_bound(u + 1)
+    L = np.eye(problem.operator.n_features)
+    assert problem.bounds(L, u).dual == problem.bounds(L, u + 1).dual > 0

@@ -50,6 +50,16 @@ class Operator(ABC):
         return ARRAYS
 
     @property
+    def pieces(self):
+        """The operator of each block, to be mapped and summed over like a vector."""
+        return self
+
+    @property
+    def reference(self):
+        """An empty array in the library, dtype and on the device of D x D matrices."""
+        return self.empty_constraint_vector()[:0]
+
+    @property
     def eps(self) -> float:
         """Rounding of one operation in this operator's precision."""
         return float(self.xp.finfo(self.dtype).eps)

@@ -11,7 +11,6 @@ can be sent elsewhere) and works on the arrays of one block. A number may stand 
 place of a vector; what is the same for all blocks goes by keyword.
 """
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,32 +20,42 @@ import numpy as np
 from ..arrays import is_torch, namespace
 
 
+def add(a, b):
+    """The sum of two results, part by part where they are tuples."""
+    return tuple(map(add, a, b)) if isinstance(a, tuple) else a + b
+
+
+def larger(a, b):
+    """The larger of two results, likewise."""
+    return tuple(map(larger, a, b)) if isinstance(a, tuple) else np.maximum(a, b)
+
+
 @dataclass(frozen=True)
 class Total:
-    """A reduction still to be made: what ``function`` returns, joined over the blocks in
-    their order.
+    """A reduction still to be made: what ``function`` returns for each block, joined by
+    ``join`` in the order of the blocks.
     """
 
     function: Callable
     vectors: tuple
     small: dict[str, Any] = field(default_factory=dict)
-    join: Callable = operator.add
+    join: Callable = add
 
 
-def total(function, *vectors, **small):
+def total(function, /, *vectors, **small):
     """The sum of ``function`` over the blocks, to be asked for together with others."""
     return Total(function, vectors, small)
 
 
-def greatest(function, *vectors, **small):
+def greatest(function, /, *vectors, **small):
     """The largest value of ``function`` over the blocks, to be asked for with others."""
-    return Total(function, vectors, small, np.maximum)
+    return Total(function, vectors, small, larger)
 
 
 class Space:
     """Two verbs, `map` and `sum`, and `totals` for several sums in one visit."""
 
-    def map(self, function, *vectors, **small):
+    def map(self, function, /, *vectors, **small):
         """The vector of what ``function`` returns for each block.
 
         It may be an array, or a tuple of arrays: then the result can be handed to later
@@ -58,7 +67,7 @@ class Space:
         """The results of several reductions, as a list."""
         raise NotImplementedError
 
-    def sum(self, function, *vectors, **small):
+    def sum(self, function, /, *vectors, **small):
         """The sum over the blocks of what ``function`` returns, on the host.
 
         A scalar comes back as a float, a small array as a NumPy array, a tuple as a
@@ -66,7 +75,7 @@ class Space:
         """
         return self.totals(total(function, *vectors, **small))[0]
 
-    def max(self, function, *vectors, **small):
+    def max(self, function, /, *vectors, **small):
         """The largest over the blocks of what ``function`` returns, likewise."""
         return self.totals(greatest(function, *vectors, **small))[0]
 
@@ -74,7 +83,7 @@ class Space:
 class ArraySpace(Space):
     """Vectors that are NumPy arrays or PyTorch tensors, whole."""
 
-    def map(self, function, *vectors, **small):
+    def map(self, function, /, *vectors, **small):
         return function(*vectors, **small)
 
     def totals(self, *wanted):

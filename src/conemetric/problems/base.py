@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 from .. import spectral
 from ..arrays import float64, is_float, namespace
 from ..operators.base import Operator
-from ..operators.space import Total
+from ..operators.space import Total, total
 
 
 class Bounds(NamedTuple):
@@ -56,7 +56,7 @@ class SpectralDual(ABC):
     """
 
     operator: Any
-    linear: Any  # vector, one entry per constraint
+    linear: Any  # one entry per constraint, or a number
     lower: Any
     upper: Any
     sign = 1.0
@@ -74,8 +74,9 @@ class SpectralDual(ABC):
     def project(self, u):
         return self.operator.space.map(_clip, u, self.lower, self.upper)
 
-    def gain(self, u) -> float:
-        return float(float64(self.linear * u).sum())
+    def gain(self, u) -> Total:
+        """The gain, a reduction to be made."""
+        return total(_product, self.linear, u)
 
     def gain_slope(self, u):
         """Gradient of the gain."""
@@ -92,8 +93,9 @@ class SpectralDual(ABC):
     def curvature(self, direction, u) -> float:
         """An upper bound on the dual's curvature at u along ``direction``."""
         bend = self.gain_bend(u)
-        spectral = self.sigma * float((float64(self.operator.adjoint(direction)) ** 2).sum())
-        return spectral + (0.0 if bend is None else float(float64(bend * direction**2).sum()))
+        wanted = [] if bend is None else [total(_bent, bend, direction)]
+        adjoint, bent = self.operator.adjoint_and(direction, *wanted)
+        return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(bent)
 
     def refutation(self, point):
         """Why the program has no feasible point, where the multipliers at ``point``
@@ -102,10 +104,19 @@ class SpectralDual(ABC):
         return None
 
     @abstractmethod
-    def primal_value(self, margins, squared_norm, factor):
-        """(objective, relative violation) of X = L L' with L = ``factor``, A(X) =
-        ``margins``, ||X||_F^2 = ``squared_norm``.
+    def primal_terms(self, margins) -> Total:
+        """What `primal_value` needs of A(X) = ``margins``, a reduction to be made."""
+
+    @abstractmethod
+    def primal_value(self, terms, squared_norm, factor):
+        """(objective, relative violation) of X = L L' with L = ``factor``, ||X||_F^2 =
+        ``squared_norm`` and these ``terms`` of the margins.
         """
+
+    def primal_at(self, factor, margins):
+        """(objective, relative violation) of X = L L' with L = ``factor``, A(X) = ``margins``."""
+        (terms,) = self.operator.space.totals(self.primal_terms(margins))
+        return self.primal_value(terms, float(((factor.T @ factor) ** 2).sum()), factor)
 
 
 class SpectralProgram(SpectralDual, Problem):
@@ -114,10 +125,10 @@ class SpectralProgram(SpectralDual, Problem):
     def certify(self, primal_point, dual_point):
         exact = self.exact
         L, u = float64(primal_point), exact.project(float64(dual_point))
-        primal, violation = exact.primal_value(
-            exact.operator.forward_factor(L), float(((L.T @ L) ** 2).sum()), L
-        )
-        return Bounds(primal, exact.evaluate(u).dual, violation)
+        terms = exact.primal_terms(exact.operator.forward_factor(L))
+        point = exact.evaluate(u, None, terms)
+        primal, violation = exact.primal_value(point.also[0], float(((L.T @ L) ** 2).sum()), L)
+        return Bounds(primal, point.dual, violation)
 
 
 @dataclass(frozen=True)
@@ -133,12 +144,18 @@ class Evaluation:
 
     @cached_property
     def _first(self):
-        """A*(u), and what else was wanted on the way."""
-        return self.problem.operator.adjoint_and(self.u, *self.wanted)
+        """A*(u), the gain, and what else was wanted on the way."""
+        p = self.problem
+        adjoint, (gain, *also) = p.operator.adjoint_and(self.u, p.gain(self.u), *self.wanted)
+        return adjoint, gain, also
 
     @property
     def also(self):
         """The results of the sums that were wanted."""
+        return self._first[2]
+
+    @property
+    def gain(self):
         return self._first[1]
 
     @cached_property
@@ -156,7 +173,7 @@ class Evaluation:
     @cached_property
     def dual(self):
         p = self.problem
-        return p.constant + p.gain(self.u) - 0.5 * p.sigma * self.part.squared_norm
+        return p.constant + self.gain - 0.5 * p.sigma * self.part.squared_norm
 
     @cached_property
     def factor(self):
@@ -170,18 +187,39 @@ class Evaluation:
 
     @cached_property
     def gradient(self):
-        return self.problem.gain_slope(self.u) - self.problem.sign * self.margins
+        p = self.problem
+        return p.operator.space.map(_gradient, p.gain_slope(self.u), self.margins, sign=p.sign)
 
     @cached_property
     def primal(self):
         """(objective, violation) of X(u)."""
+        if "_terms" not in self.__dict__:
+            self.measure()
         squared_norm = self.problem.sigma**2 * self.part.squared_norm
-        return self.problem.primal_value(self.margins, squared_norm, self.factor)
+        return self.problem.primal_value(self._terms, squared_norm, self.factor)
 
     def measure(self, *wanted: Total):
-        """The results of these sums."""
-        return self.problem.operator.space.totals(*wanted)
+        """The results of these reductions, in one visit with what `primal` needs."""
+        p = self.problem
+        terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *wanted)
+        self.__dict__["_terms"] = terms
+        return results
+
+
+# ---- what is mapped and summed over the blocks of multipliers
 
 
 def _clip(u, lower, upper):
     return namespace(u).clip(u, lower, upper)
+
+
+def _product(a, b):
+    return (a * b).sum(dtype=namespace(b).float64)
+
+
+def _bent(bend, direction):
+    return (bend * direction**2).sum(dtype=namespace(direction).float64)
+
+
+def _gradient(slope, margins, sign):
+    return slope - sign * margins

@@ -36,11 +36,19 @@ class DMLEigProgram(EigenvalueProgram):
         """1 / length: the shorter a pair, the larger its multiplier (halfway to rows of
         unit norm, the best by measurement).
         """
-        return self.operator.combine(self.operator.pair_lengths) ** -0.5
+        operator = self.operator
+        identity = operator.xp.eye(
+            operator.n_features, dtype=operator.dtype, device=operator.reference.device
+        )
+        return operator.space.map(_inverse_root, operator.forward_factor(identity))
 
     def bounds(self, L, u):
-        cost, lower = self.objective(L, self.operator.forward_factor(L)), self.lower_bound(u)
+        cost, lower, _ = super().bounds(L, u)
         return Bounds(-1 / cost if cost > 0 else 0.0, -1 / lower if lower > 0 else 0.0)
 
     def game_bounds(self, value, bound):
         return -value, -bound
+
+
+def _inverse_root(squared_lengths):
+    return squared_lengths**-0.5

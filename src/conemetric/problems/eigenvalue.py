@@ -22,6 +22,7 @@ from functools import cached_property
 from .. import spectral
 from ..arrays import float64, namespace, zeros
 from ..operators import from_pairs
+from ..operators.space import Total, greatest, total
 from .base import Bounds, Problem, SpectralDual
 
 
@@ -62,15 +63,14 @@ class EigenvalueProgram(Problem):
     dtype : dtype, default=None
         Precision to solve in; None keeps float64.
     target : array (m,), default=None
-        b; None means ones.
+        b; None means one each.
     """
 
     def __init__(self, operator, trace_weight, loss_weight, dtype=None, target=None):
         self.exact_operator = operator
         self.operator = operator if dtype is None else operator.astype(dtype)
         self.trace_weight, self.loss_weight = float(trace_weight), float(loss_weight)
-        ones = self.operator.empty_constraint_vector() + 1
-        self.target = ones if target is None else target * ones
+        self.target = 1.0 if target is None else self.operator.constraint_vector(target)
 
     @property
     def hard(self):
@@ -79,31 +79,44 @@ class EigenvalueProgram(Problem):
 
     # ---- the program
 
-    def objective(self, L, margins):
-        """P(L L'), given A(L L'); where constraints are enforced, of the multiple of L
-        L' that just meets them.
+    def terms(self, margins) -> Total:
+        """What `objective` needs of A(L L') = ``margins``, a reduction to be made."""
+        if self.hard:
+            return greatest(_negative_least, margins)
+        return total(_missing, margins, self.target)
+
+    def objective(self, L, terms):
+        """P(L L'), given the `terms` of its margins; where constraints are enforced, of the
+        multiple of L L' that just meets them.
         """
         trace = self.trace_weight * float((float64(L) ** 2).sum())
         if self.hard:
-            least = float(margins.min())
-            return trace / least if least > 0 else math.inf
-        missing = self.operator.xp.clip(self.target - margins, 0, None)
-        return trace + self.loss_weight * float(float64(missing).sum())
-
-    def lower_bound(self, u):
-        """D of u scaled to feasibility (of equal multipliers where u is zero)."""
-        u = self.operator.xp.clip(u, 0, None)
-        u = u if float(u.max()) > 0 else u + 1
-        largest = spectral.largest_eigenvalue(self.operator.adjoint(u))
-        scale = min(
-            self.loss_weight / float(u.max()),
-            self.trace_weight / largest if largest > 0 else math.inf,
-        )
-        return scale * float(float64(self.target * u).sum())
+            return trace / -terms if terms < 0 else math.inf
+        return trace + self.loss_weight * terms
 
     def bounds(self, L, u):
-        """Bounds on the program from a factor L of S and multipliers u."""
-        return Bounds(self.objective(L, self.operator.forward_factor(L)), self.lower_bound(u))
+        """Bounds on the program from a factor L of S and multipliers u: P(L L'), and D of
+        u scaled to feasibility (of equal multipliers where u is zero).
+        """
+        operator = self.operator
+        wanted = self.terms(operator.forward_factor(L))
+        u = operator.space.map(_nonnegative, u)
+        adjoint, (terms, *of_u) = operator.adjoint_and(u, wanted, *self._of_multipliers(u))
+        if not of_u[0] > 0:
+            u = operator.empty_constraint_vector() + 1
+            adjoint, of_u = operator.adjoint_and(u, *self._of_multipliers(u))
+        most, gain = of_u
+        return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
+
+    def _of_multipliers(self, u):
+        return greatest(_most, u), total(_gain, u, self.target)
+
+    def _scale(self, adjoint, most):
+        """What makes multipliers feasible whose A*(u) is ``adjoint`` and largest ``most``."""
+        largest = spectral.largest_eigenvalue(adjoint)
+        return min(
+            self.loss_weight / most, self.trace_weight / largest if largest > 0 else math.inf
+        )
 
     @cached_property
     def exact(self):
@@ -120,13 +133,13 @@ class EigenvalueProgram(Problem):
         """Feasible multipliers; the zero matrix, as its factor; and a first sigma in
         the units of the program.
         """
-        largest = spectral.largest_eigenvalue(self.operator.adjoint(self.unit))
-        scale = min(
-            self.loss_weight / float(self.unit.max()),
-            self.trace_weight / largest if largest > 0 else math.inf,
+        operator, unit = self.operator, self.unit
+        adjoint, (most, sum_) = operator.adjoint_and(
+            unit, greatest(_most, unit), total(_gain, unit, 1.0)
         )
-        u = scale * self.unit
-        return u, zeros((self.operator.n_features, 0), u), float(u.sum()) / self.trace_weight**2
+        scale = self._scale(adjoint, most)
+        center = zeros((operator.n_features, 0), operator.reference)
+        return scale * unit, center, scale * sum_ / self.trace_weight**2
 
     @cached_property
     def unit(self):
@@ -172,13 +185,38 @@ class ProximalDual(SpectralDual):
         self.unit, self.offset = program.unit, program.offset(center, sigma)
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
-    def primal_value(self, margins, squared_norm, factor):
+    def primal_terms(self, margins):
+        return self.program.terms(margins)
+
+    def primal_value(self, terms, squared_norm, factor):
         scale = 1.0
         if self.program.hard:
-            least = float(margins.min())
-            scale = 1 / least if least > 0 else math.inf
+            scale = -1 / terms if terms < 0 else math.inf
         overlap = float((float64(self.center.T @ factor) ** 2).sum())
         distance = self.constant + (scale**2 * squared_norm - 2 * scale * overlap) / (
             2 * self.sigma
         )
-        return self.program.objective(factor, margins) + distance, 0.0
+        return self.program.objective(factor, terms) + distance, 0.0
+
+
+# ---- what is mapped and summed over the blocks of multipliers
+
+
+def _nonnegative(u):
+    return u.clip(0)
+
+
+def _most(u):
+    return u.max()
+
+
+def _gain(u, target):
+    return (target * u).sum(dtype=namespace(u).float64)
+
+
+def _negative_least(margins):
+    return -margins.min()
+
+
+def _missing(margins, target):
+    return (target - margins).clip(0).sum(dtype=namespace(margins).float64)

@@ -17,8 +17,9 @@ from functools import cached_property
 from typing import Any
 
 from ..arrays import float64, like
+from ..operators.space import total
 from .base import Evaluation, SpectralProgram
-from .losses import LOSSES, Loss, total
+from .losses import LOSSES, Loss, weighted_sum
 
 
 class FrobeniusProgram(SpectralProgram):
@@ -57,16 +58,15 @@ class FrobeniusProgram(SpectralProgram):
     ):
         self.operator, self.C = operator, float(C)
         self.loss = LOSSES[loss] if isinstance(loss, str) else loss
-        empty = operator.empty_constraint_vector()
         # c: one number, or one per constraint
         self.unit = self.C / operator.n_constraints
         if weights is not None:
-            weights = like(weights, empty)
-            self.unit = weights * (self.C / float(float64(weights).sum()))
-        low, high = self.loss.domain(empty.dtype, operator.xp)
+            weights = operator.constraint_vector(weights)
+            self.unit = weights * (self.C / operator.space.sum(weighted_sum, weights))
+        low, high = self.loss.domain(operator.dtype, operator.xp)
         self.lower, self.upper = low * self.unit, high * self.unit
-        self.prior = self.offset = None if prior is None else like(prior, empty)
-        self.linear = empty + 1
+        self.prior = self.offset = None if prior is None else like(prior, operator.reference)
+        self.linear = 1.0
 
     def start(self):
         """Without a prior the best multiple of the all-equal multipliers; else the
@@ -75,31 +75,41 @@ class FrobeniusProgram(SpectralProgram):
         if self.prior is not None:
             v = self.loss.multiplier(self.operator.forward(self.prior))
             return self.project(self.operator.xp.clip(v, None, 1.0) * self.unit)
-        u = self.linear * self.unit
+        u = self.operator.empty_constraint_vector() + self.unit
         squared_norm = self.evaluate(u).part.squared_norm
         if squared_norm > 0:
             u = u * self.loss.best_multiple(self.C, squared_norm)
         return self.project(u)
 
+    def _scaled(self, function, margins):
+        return self.operator.space.map(_scaled, margins, self.unit, function=function)
+
+    def _relative(self, function, u):
+        """``function`` of v = u / c."""
+        return self.operator.space.map(_relative, u, self.unit, function=function)
+
     def gain(self, u):
         if self.loss.linear:
             return super().gain(u)
-        return total(self.loss.gain(u / self.unit), self.unit)
+        return total(_gain, u, self.unit, loss=self.loss)
 
     def gain_slope(self, u):
-        return self.linear if self.loss.linear else self.loss.slope(u / self.unit)
+        return self.linear if self.loss.linear else self._relative(self.loss.slope, u)
 
     def gain_bend(self, u):
-        return None if self.loss.linear else self.loss.bend(u / self.unit) / self.unit
+        return None if self.loss.linear else self._relative(self.loss.bend, u) / self.unit
 
     def evaluate(self, u, rank_guess=None, *wanted):
         kind = Evaluation if self.prior is None else PriorEvaluation
         return kind(self, u, rank_guess, wanted)
 
-    def primal_value(self, margins, squared_norm, factor):
+    def primal_terms(self, margins):
+        return total(_loss, margins, self.unit, loss=self.loss)
+
+    def primal_value(self, terms, squared_norm, factor):
         if self.prior is not None:
             squared_norm = float((float64(factor @ factor.T - self.prior) ** 2).sum())
-        return 0.5 * squared_norm + total(self.loss.value(margins), self.unit), 0.0
+        return 0.5 * squared_norm + terms, 0.0
 
 
 class PriorEvaluation(Evaluation):
@@ -112,4 +122,23 @@ class PriorEvaluation(Evaluation):
         if spare is None:
             spare = float((float64(self.part.matrix() - (p.offset + self.combined)) ** 2).sum())
         shared = float((S * (S + 2 * float64(p.offset))).sum())
-        return p.gain(self.u) + 0.5 * (spare - shared)
+        return self.gain + 0.5 * (spare - shared)
+
+
+# ---- what is mapped and summed over the blocks of multipliers
+
+
+def _scaled(margins, unit, function):
+    return function(margins) * unit
+
+
+def _relative(u, unit, function):
+    return function(u / unit)
+
+
+def _gain(u, unit, loss):
+    return weighted_sum(loss.gain(u / unit), unit)
+
+
+def _loss(margins, unit, loss):
+    return weighted_sum(loss.value(margins), unit)

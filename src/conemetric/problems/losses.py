@@ -15,6 +15,7 @@ with equality where v = -l'(rho), that is where rho = g'(v).
     exponential     l = exp(-rho)                g = v - v log v                     0 <= v
 """
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..arrays import float64, namespace
+from ..operators.space import ARRAYS, Space, Total
 
 
 class Loss(ABC):
@@ -51,17 +53,26 @@ class Loss(ABC):
     def bend(self, v: Any) -> Any:
         """-g''(v) >= 0, elementwise."""
 
-    def evaluate(self, margins: Any) -> tuple[float, Any, float]:
-        """(sum of l, u, u'margins) with u = v(margins)."""
-        u = self.multiplier(margins)
-        loss, captured = _floats(_sum(self.value(margins)), _sum(u * margins))
-        return loss, u, captured
+    def value_and_multiplier(self, margins: Any) -> tuple[Any, Any]:
+        """l and v, elementwise."""
+        return self.value(margins), self.multiplier(margins)
 
-    def along(self, margins: Any, change: Any, t: float) -> tuple[float, float]:
+    def slope_and_bend(self, margins: Any, change: Any, t: float) -> tuple[Any, Any]:
         """First and second derivative of the sum of l at ``margins + t change`` by t."""
         v = self.multiplier(margins + t * change)
-        first, second = _floats((v * change).sum(), (change * change / self.bend(v)).sum())
-        return -first, second
+        return -(v * change).sum(), (change * change / self.bend(v)).sum()
+
+    def evaluate(self, margins: Any, space: Space = ARRAYS) -> tuple[float, Any, float]:
+        """(sum of l, u, u'margins) with u = v(margins)."""
+        pair = space.map(self.value_and_multiplier, margins)
+        loss, captured = space.sum(_loss_and_captured, pair, margins)
+        return loss, space.map(_second, pair), captured
+
+    def along(
+        self, margins: Any, change: Any, t: float, space: Space = ARRAYS
+    ) -> tuple[float, float]:
+        """First and second derivative of the sum of l at ``margins + t change`` by t."""
+        return space.sum(self.slope_and_bend, margins, change, t=t)
 
     def domain(self, dtype: Any, xp: Any = np) -> tuple[float, float]:
         """Ends of the domain of v; a rounding inside it where the slope there is infinite."""
@@ -134,17 +145,14 @@ class Logistic(Loss):
         xp = namespace(margins)
         return 1 / (1 + xp.exp(xp.clip(margins, None, 80.0)))
 
-    def evaluate(self, margins):
+    def value_and_multiplier(self, margins):
         loss = self.value(margins)
-        u = namespace(margins).exp(-margins - loss)
-        total_loss, captured = _floats(_sum(loss), _sum(u * margins))
-        return total_loss, u, captured
+        return loss, namespace(margins).exp(-margins - loss)
 
-    def along(self, margins, change, t):
+    def slope_and_bend(self, margins, change, t):
         v = self.multiplier(margins + t * change)
         weighted = v * change
-        first, second = _floats(weighted.sum(), ((1 - v) * weighted) @ change)
-        return -first, second
+        return -weighted.sum(), ((1 - v) * weighted) @ change
 
     def gain(self, v):
         return _entropy(v) + _entropy(1 - v)
@@ -180,31 +188,63 @@ class Exponential(Loss):
 class LogSumExp:
     """log sum_r exp(-rho_r): not a sum of losses, but as good for boosting."""
 
-    def evaluate(self, margins):
-        xp = namespace(margins)
-        shift = -margins.min()
-        u = xp.exp(-margins - shift)
-        total = _sum(u)
-        u /= total
-        shift, total, captured = _floats(float64(shift), total, _sum(u * margins))
-        return shift + np.log(total), u, captured
+    def evaluate(self, margins, space=ARRAYS):
+        powers = space.map(_powers, margins)
+        wanted = Total(_sums_of_powers, (powers, margins), join=_join_scaled)
+        ((shift, total, captured),) = space.totals(wanted)
+        u = space.map(_normalised, powers, shift=shift, total=total)
+        return shift + np.log(total), u, captured / total
 
-    def along(self, margins, change, t):
-        exponent = -margins - t * change
-        u = namespace(margins).exp(exponent - exponent.max())
-        weighted = u * change
-        total, first, second = _floats(u.sum(), weighted.sum(), weighted @ change)
+    def along(self, margins, change, t, space=ARRAYS):
+        wanted = Total(_moments, (margins, change), {"t": t}, _join_scaled)
+        ((_, total, first, second),) = space.totals(wanted)
         mean = first / total
         return -mean, second / total - mean**2
 
 
+def _loss_and_captured(pair, margins):
+    loss, u = pair
+    return _sum(loss), _sum(u * margins)
+
+
+def _second(pair):
+    return pair[1]
+
+
+def _powers(margins):
+    """exp(-rho - shift), and the shift that makes the largest of them one."""
+    shift = -margins.min()
+    return namespace(margins).exp(-margins - shift), shift
+
+
+def _sums_of_powers(powers, margins):
+    power, shift = powers
+    return float64(shift), _sum(power), _sum(power * margins)
+
+
+def _normalised(powers, shift, total):
+    power, own = powers
+    return power / (total * math.exp(shift - float(own)))
+
+
+def _moments(margins, change, t):
+    exponent = -margins - t * change
+    shift = exponent.max()
+    power = namespace(margins).exp(exponent - shift)
+    weighted = power * change
+    return shift, power.sum(), weighted.sum(), weighted @ change
+
+
+def _join_scaled(a, b):
+    """The sum of (shift, sums in units of exp(shift)) of two blocks."""
+    shift = max(a[0], b[0])
+    scale_a, scale_b = math.exp(a[0] - shift), math.exp(b[0] - shift)
+    sums = (scale_a * x + scale_b * y for x, y in zip(a[1:], b[1:], strict=True))
+    return shift, *sums
+
+
 def _sum(values):
     return values.sum(dtype=namespace(values).float64)
-
-
-def _floats(*scalars):
-    """Device scalars as Python floats, in one transfer."""
-    return namespace(*scalars).stack(scalars).tolist()
 
 
 def _entropy(v):
@@ -221,8 +261,8 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def total(values: Any, weights: Any = 1.0) -> float:
+def weighted_sum(values: Any, weights: Any = 1.0) -> Any:
     """Sum of ``weights * values``, in float64; ``weights`` is one number or one per value."""
     if isinstance(weights, float):
-        return weights * float(float64(values).sum())
-    return float(float64(weights * values).sum())
+        return weights * _sum(values)
+    return _sum(weights * values)

@@ -23,6 +23,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from .. import spectral
 from ..arrays import float64, like
+from ..operators.space import greatest
 from .base import Bounds, Evaluation, SpectralProgram
 
 SPARE = 10  # eigenpairs computed beyond the rank expected
@@ -98,19 +99,18 @@ class UnfoldingProgram(SpectralProgram):
     def evaluate(self, u, rank_guess=None, *wanted):
         return UnfoldingEvaluation(self, u, rank_guess, wanted)
 
-    def primal_value(self, margins, squared_norm, factor):
-        residual = margins - self.b
-        residual = abs(residual) if self.equality else self.operator.xp.clip(residual, 0, None)
+    def primal_terms(self, margins):
+        return greatest(_residual, margins, self.b, equality=self.equality)
+
+    def primal_value(self, terms, squared_norm, factor):
         trace = float((float64(factor) ** 2).sum())
-        return squared_norm / (2 * self.sigma) - trace, float(residual.max()) / self.size
+        return squared_norm / (2 * self.sigma) - trace, terms / self.size
 
     def certify(self, primal_point, dual_point):
         exact = self.exact
         Y, u = float64(primal_point), exact.project(float64(dual_point))
         Y = Y - Y.mean(0) if self.operator.ignores_constants else Y
-        primal, violation = exact.primal_value(
-            exact.operator.forward_factor(Y), float(((Y.T @ Y) ** 2).sum()), Y
-        )
+        primal, violation = exact.primal_at(Y, exact.operator.forward_factor(Y))
         values = self.operator.xp.linalg.eigvalsh(exact.offset - exact.operator.adjoint(u))
         positive = float((values[values > 0] ** 2).sum())
         return Bounds(primal, exact.dual_value(u, positive, float(values.max())), violation)
@@ -136,7 +136,7 @@ class UnfoldingEvaluation(Evaluation):
         p, n = self.problem, self.problem.operator.n_features
         k = n if self.rank_guess is None else self.rank_guess + SPARE
         if n <= spectral.PARTIAL_FROM or k > n // 10:
-            return spectral.psd_split(p.offset - p.operator.adjoint(self.u)), True
+            return spectral.psd_split(p.offset + self.combined), True
         values, vectors = p.leading_eigenpairs(self.u, k)
         keep = int((values > 0).sum())
         return spectral.PSDPart(values[:keep], vectors[:, :keep]), keep < k
@@ -153,3 +153,8 @@ class UnfoldingEvaluation(Evaluation):
         return self.problem.dual_value(
             self.u, part.squared_norm, float(part.values[0]) if part.rank else 0.0
         )
+
+
+def _residual(margins, b, equality):
+    residual = margins - b
+    return (abs(residual) if equality else residual.clip(0)).max()

@@ -12,7 +12,8 @@ one-sided for inequalities.
 from functools import cached_property
 
 from .. import spectral
-from ..arrays import float64, like
+from ..arrays import float64, like, namespace
+from ..operators.space import greatest
 from .base import SpectralProgram
 
 OUT_OF_REACH = 1e8  # a feasible point would have to be this many times larger than the data suggest
@@ -43,12 +44,12 @@ class SemidefiniteProgram(SpectralProgram):
         self.upper = zero + xp.inf
         self.size = float(abs(self.b).max()) or 1.0
 
-    def primal_value(self, margins, squared_norm, factor):
-        xp = self.operator.xp
+    def primal_terms(self, margins):
+        return greatest(_residual, margins, self.b, self.equality)
+
+    def primal_value(self, terms, squared_norm, factor):
         linear = float(float64((self.C @ factor) * factor).sum())
-        residual = margins - self.b
-        residual = xp.where(self.equality, abs(residual), xp.clip(residual, 0, None))
-        return linear + squared_norm / (2 * self.sigma), float(residual.max()) / self.size
+        return linear + squared_norm / (2 * self.sigma), terms / self.size
 
     def refutation(self, point):
         """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for
@@ -57,7 +58,7 @@ class SemidefiniteProgram(SpectralProgram):
         Reported once that bound is `OUT_OF_REACH` times the natural size of X; e
         follows from A*(u) = -C - K(u).
         """
-        forced = -float(float64(self.b * point.u).sum())
+        forced = point.gain
         slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
         size = max(self._size_of_X, self.sigma * point.part.trace)
         if not forced > OUT_OF_REACH * slack * size:
@@ -76,3 +77,8 @@ class SemidefiniteProgram(SpectralProgram):
         return (
             self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else float("inf")
         )
+
+
+def _residual(margins, b, equality):
+    residual = margins - b
+    return namespace(margins).where(equality, abs(residual), residual.clip(0)).max()

@@ -28,7 +28,8 @@ import numpy as np
 from scipy import optimize
 
 from .. import spectral
-from ..arrays import float64, like, to_numpy
+from ..arrays import float64, like, namespace
+from ..operators.space import greatest, total
 from .base import Bounds, Problem
 
 # no weight may move a margin further: where a program has no minimum, steps end here
@@ -53,13 +54,13 @@ class TraceProgram(Problem):
         """(loss, u, u'margins) at given margins, without overflow at any scale; loss and
         u'margins are floats.
         """
-        return self.loss.evaluate(margins)
+        return self.loss.evaluate(margins, self.operator.space)
 
     def slope(self, margins, change, weight):
         """First and second derivative of the loss at ``margins + t change`` with respect
         to t, at t = ``weight``.
         """
-        return self.loss.along(margins, change, weight)
+        return self.loss.along(margins, change, weight, self.operator.space)
 
     def bounds(self, loss, captured, trace, leading):
         """`Bounds` at a point with this loss, captured = u'A(M), trace = Tr M and
@@ -79,32 +80,59 @@ class TraceProgram(Problem):
 
     def restricted(self, H, weights, tol):
         """Weights that minimise the program over M = sum_j w_j z_j z_j', w >= 0, given
-        the margins H[j] of each z_j z_j'.
+        the margins H[j] of each z_j z_j', one row each.
 
         L-BFGS-B from ``weights``, until no weight wants to move by a slope above
         ``tol``. Only the weights cross to the host.
         """
-        unit = to_numpy((H * H).mean(1)).astype(np.float64) ** -0.5
-        largest = MARGIN_LIMIT / (
-            to_numpy(abs(H).max(1) if self.operator.xp is np else H.abs().amax(1)) * unit
-        )
+        operator, space = self.operator, self.operator.space
+        squares, most = space.totals(total(_row_squares, H), greatest(_row_largest, H))
+        unit = (squares / operator.n_constraints) ** -0.5
+        largest = MARGIN_LIMIT / (most * unit)
+
+        def evaluate(w):
+            loss, u, _ = self.evaluate(space.map(combined_rows, H, weights=w))
+            slopes, sum_ = space.sum(_row_products, H, u)
+            return loss, slopes, sum_
 
         start = np.minimum(weights / unit, largest)
-        size = float(
-            self.evaluate(like(start * unit, H) @ H)[1].sum()
-        )  # curvature scales with it, and L-BFGS-B's first step is 1
+        # curvature scales with the sum of u, and L-BFGS-B's first step is 1
+        size = evaluate(start * unit)[2]
 
         def program(x):
             w = x * unit
-            loss, u, _ = self.evaluate(like(w, H) @ H)
-            return (loss + self.v * w.sum()) / size, (self.v - to_numpy(H @ u)) * unit / size
+            loss, slopes, _ = evaluate(w)
+            return (loss + self.v * w.sum()) / size, (self.v - slopes) * unit / size
 
-        eps = float(self.operator.xp.finfo(H.dtype).eps)
-        options = {"maxcor": 30, "ftol": eps, "gtol": tol * unit.min() / size, "maxiter": 100}
+        options = {
+            "maxcor": 30,
+            "ftol": operator.eps,
+            "gtol": tol * unit.min() / size,
+            "maxiter": 100,
+        }
         bounds = optimize.Bounds(0.0, largest)
-        return (
-            optimize.minimize(
-                program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
-            ).x
-            * unit
+        found = optimize.minimize(
+            program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
         )
+        return found.x * unit
+
+
+# ---- what is mapped and summed over the blocks of margins
+
+
+def combined_rows(H, weights):
+    """sum_j w_j H[j]."""
+    return like(weights, H) @ H
+
+
+def _row_squares(H):
+    return (H * H).sum(1, dtype=namespace(H).float64)
+
+
+def _row_largest(H):
+    return abs(H).max(1) if isinstance(H, np.ndarray) else H.abs().amax(1)
+
+
+def _row_products(H, u):
+    """H u, and the sum of u."""
+    return H @ u, u.sum()

@@ -26,8 +26,8 @@ from typing import ClassVar
 import numpy as np
 
 from .. import spectral
-from ..arrays import like, zeros
-from ..problems.trace import MARGIN_LIMIT
+from ..arrays import like, namespace, zeros
+from ..problems.trace import MARGIN_LIMIT, combined_rows
 from .base import Iterate, Solver
 
 SLOPE_TOL = 1e-4  # a weight is found when the slope has fallen to this part of the first
@@ -92,7 +92,7 @@ class ColumnGeneration(Solver):
                 h, rows = operator.forward_factor(z[:, None]), None
                 weight, evaluations = self._weight(problem, margins, h)
                 ensemble.extend(z, weight)
-                margins += weight * h
+                margins = operator.space.map(_moved, margins, h, weight=weight)
             else:
                 rows = LearnerMargins(operator, ensemble) if rows is None else rows
                 if bounds.violation > 0:
@@ -108,9 +108,8 @@ class ColumnGeneration(Solver):
             first, second = problem.slope(margins, h, weight)
             return problem.v + first, second
 
-        return positive_root(
-            slope, MARGIN_LIMIT / float(abs(h).max()), bisect=self.root == "bisection"
-        )
+        limit = MARGIN_LIMIT / problem.operator.space.max(_largest, h)
+        return positive_root(slope, limit, bisect=self.root == "bisection")
 
 
 def positive_root(slope, limit, tol=SLOPE_TOL, bisect=False):
@@ -166,7 +165,7 @@ class Ensemble:
     """
 
     def __init__(self, operator):
-        self._buffer = zeros((operator.n_features, 16), operator.empty_constraint_vector())
+        self._buffer = zeros((operator.n_features, 16), operator.reference)
         self._n_learners = 0
         self._stages = []
         self.use([], [])
@@ -221,8 +220,7 @@ class LearnerMargins:
     def __init__(self, operator, ensemble):
         self.operator, self.ensemble = operator, ensemble
         self.limit = max(2 * operator.n_features, 32)
-        self._rows = zeros((16, operator.n_constraints), operator.empty_constraint_vector())
-        self.numbers, self.weights = [], []
+        self._rows, self.numbers, self.weights = None, [], []
         L = ensemble.factor()
         if len(ensemble.weights) < self.limit:
             for number, weight, column in zip(ensemble.numbers, ensemble.weights, L.T, strict=True):
@@ -232,19 +230,18 @@ class LearnerMargins:
 
     def _load_eigenvectors(self, L):
         """Start anew from the eigenvectors of L L'."""
-        self.numbers, self.weights = [], []
+        self._rows, self.numbers, self.weights = None, [], []
         for column in spectral.canonical_factor(L).T:
             weight = float((column * column).sum())
             z = column / weight**0.5
             self._append(self.ensemble.learn(z), weight, z)
 
     def _append(self, number, weight, z):
-        count, room = len(self.numbers), len(self._rows)
-        if count == room:
-            larger = zeros((2 * room, self._rows.shape[1]), self._rows)
-            larger[:room] = self._rows
-            self._rows = larger
-        self._rows[count] = self.operator.forward_factor(z[:, None])
+        row, space = self.operator.forward_factor(z[:, None]), self.operator.space
+        if self._rows is None:
+            self._rows = space.map(_one_row, row)
+        else:
+            self._rows = space.map(_with_row, self._rows, row)
         self.numbers.append(number)
         self.weights.append(weight)
 
@@ -258,10 +255,34 @@ class LearnerMargins:
         """Re-optimise all weights, drop the learners left without, and return the
         margins of the metric.
         """
-        rows = self._rows[: len(self.numbers)]
-        weights = problem.restricted(rows, np.array(self.weights), tol)
+        space = self.operator.space
+        weights = problem.restricted(self._rows, np.array(self.weights), tol)
         used = np.flatnonzero(weights)
-        self._rows[: len(used)] = rows[like(used, rows, self.operator.xp.int64)]
+        if len(used) < len(weights):
+            self._rows = space.map(_chosen_rows, self._rows, used=used)
         self.numbers, self.weights = [self.numbers[j] for j in used], weights[used].tolist()
         self.ensemble.use(self.numbers, self.weights)
-        return like(weights[used], rows) @ self._rows[: len(used)]
+        return space.map(combined_rows, self._rows, weights=weights[used])
+
+
+# ---- what is mapped and summed over the blocks of margins
+
+
+def _moved(margins, h, weight):
+    return margins + weight * h
+
+
+def _largest(values):
+    return abs(values).max()
+
+
+def _one_row(row):
+    return row[None]
+
+
+def _with_row(rows, row):
+    return namespace(rows).concat([rows, row[None]])
+
+
+def _chosen_rows(rows, used):
+    return rows[like(used, rows, namespace(rows).int64)]

@@ -6,7 +6,7 @@ Ying & Li (2012), tables 1 and 2.
     f(S, xi) <= f* <= max(lambda_max(A*(u)) / w, max u / c)    for every u in the simplex: the certificate of the unsmoothed game
 
 Step t moves by 2/(t+1) towards the best vertex against u: v v'/w with v the leading
-eigenvector of A*(u), or one entry of xi. Only that eigenvector is computed
+eigenvector of A*(u), or the entry of xi whose u is largest. Only that eigenvector is computed
 (warm-started Lanczos where D is large), and the margins are carried along, one rank-one
 forward per step.
 
@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .. import spectral
+from ..operators.space import Total, greatest
+from ..problems.losses import LogSumExp
 from .base import Iterate, Solver
 
 
@@ -41,43 +43,76 @@ class FrankWolfe(Solver):
     remedy: ClassVar[str] = "use the proximal-point solver, raise max_iter or loosen tol"
 
     def _steps(self, problem, start):
-        operator, xp = problem.operator, problem.operator.xp
+        operator, space, xp = problem.operator, problem.operator.space, problem.operator.xp
         w, c, m, D = (
             problem.trace_weight,
             problem.loss_weight,
             operator.n_constraints,
             operator.n_features,
         )
-        zero = operator.empty_constraint_vector()
         # the start weighs so little that only the first vertex counts (the step of t =
         # 1 is a whole one)
-        L = xp.eye(D, dtype=zero.dtype, device=zero.device) / (w * D) ** 0.5
-        xi = zero
+        L = xp.eye(D, dtype=operator.dtype, device=operator.reference.device) / (w * D) ** 0.5
+        xi = operator.empty_constraint_vector()
         margins = operator.forward_factor(L)
-        u, v = zero + 1 / m, None
+        u, v = xi + 1 / m, None
         mu, t = self.mu, 0
         while True:
-            largest, v = spectral.leading_eigenpair(operator.adjoint(u), v)
-            slack = int(xp.argmax(u))
-            bound = max(largest / w, float(u[slack]) / c)
+            adjoint, ((most, n_most), least) = operator.adjoint_and(
+                u, Total(_most, (u,), join=_join_most), greatest(_negative_least, xi, margins)
+            )
+            largest, v = spectral.leading_eigenpair(adjoint, v)
+            bound = max(largest / w, most / c)
             mu = mu or self.tol * bound / (4 * math.log(max(m, 2)))
-            value = float((xi + margins).min())
+            value = -least
             primal, dual = problem.game_bounds(value, bound)
             yield Iterate(primal, dual, L / value**0.5 if value > 0 and math.isfinite(c) else L, u)
             t += 1
             step = 2 / (t + 1)
-            L, xi, margins = (1 - step) ** 0.5 * L, (1 - step) * xi, (1 - step) * margins
-            if largest / w >= float(u[slack]) / c:
+            L = (1 - step) ** 0.5 * L
+            if largest / w >= most / c:
                 atom = (v / w**0.5)[:, None]
-                margins = margins + step * operator.forward_factor(atom)
+                xi = space.map(_shrunk, xi, step=step)
+                margins = space.map(_towards, margins, operator.forward_factor(atom), step=step)
                 L = xp.concat([L, step**0.5 * atom], 1)
                 if L.shape[1] > 2 * D:
                     L = spectral.canonical_factor(L)
-            else:
-                xi[slack] += step / c
-            u = _softmax(xp, -(xi + margins) / mu)
+            else:  # shared where several constraints weigh most
+                xi = space.map(_slackened, xi, u, step=step, most=most, slack=1 / (c * n_most))
+                margins = space.map(_shrunk, margins, step=step)
+            _, u, _ = LogSumExp().evaluate(space.map(_scaled_sum, xi, margins, mu=mu), space)
 
 
-def _softmax(xp, values):
-    weights = xp.exp(values - values.max())
-    return weights / weights.sum()
+# ---- what is mapped and summed over the blocks of multipliers
+
+
+def _most(u):
+    """The largest entry, and how many there are of it."""
+    most = u.max()
+    return most, (u == most).sum()
+
+
+def _join_most(a, b):
+    if a[0] == b[0]:
+        return a[0], a[1] + b[1]
+    return max(a, b)
+
+
+def _negative_least(xi, margins):
+    return -(xi + margins).min()
+
+
+def _shrunk(values, step):
+    return (1 - step) * values
+
+
+def _towards(margins, others, step):
+    return (1 - step) * margins + step * others
+
+
+def _slackened(xi, u, step, most, slack):
+    return (1 - step) * xi + step * slack * (u == most)
+
+
+def _scaled_sum(xi, margins, mu):
+    return (xi + margins) / mu

@@ -55,7 +55,7 @@ class LowRankLagrangian(Solver):
         "bounded",
         "cost_product",
         "evaluate",
-        "primal_value",
+        "primal_at",
         "project",
         "sigma",
         "start_factor",
@@ -77,7 +77,7 @@ class LowRankLagrangian(Solver):
             margins = forward(Y)
             u = problem.project(u + mu * (margins - b))
             point = problem.evaluate(u, Y.shape[1])
-            primal, violation = problem.primal_value(margins, float(((Y.T @ Y) ** 2).sum()), Y)
+            primal, violation = problem.primal_at(Y, margins)
             extra = {
                 "rank": Y.shape[1],
                 "evaluations": evaluations,
