@@ -9,10 +9,14 @@ all (point, target, impostor).
 import warnings
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from .arrays import arange, namespace, to_numpy
+from .arrays import arange, like, namespace, to_numpy
 from .neighbours import neighbours_by_label
+
+NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
+FEWEST_IMPOSTORS = 3
 
 
 def check_labels(y, n_targets):
@@ -72,6 +76,48 @@ def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
     return triplets[(triplets >= 0).all(1)]
 
 
+def is_continuous(y) -> bool:
+    """Whether y holds numbers to be near or far from each other, rather than labels."""
+    return type_of_target(np.ravel(to_numpy(y))) == "continuous"
+
+
+def triplets_from_values(X, y, n_targets=3, n_impostors=3):
+    """Triplets from numbers y instead of labels: near in y should be near in the metric.
+
+    Among the `NEAR` (n_targets + n_impostors) rows of X nearest to each point, those
+    nearest to it in y are its targets and those farthest in y its impostors; its
+    triplets are all (point, target, impostor) whose target is nearer in y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints import triplets_from_values
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> triplets_from_values(X, np.array([0.0, 5.0, 0.5]), n_targets=1, n_impostors=1)
+    array([[0, 2, 1],
+           [1, 2, 0],
+           [2, 0, 1]])
+    """
+    n_impostors = FEWEST_IMPOSTORS if n_impostors == "auto" else n_impostors
+    host, y = to_numpy(X), np.ravel(to_numpy(y)).astype(np.float64)
+    if not np.isfinite(y).all():
+        raise ValueError("y contains NaN or infinity; drop those rows.")
+    if y.min() == y.max():
+        raise ValueError(f"y has the one value {y[0]}; there is nothing to learn from it.")
+    n_near = min(len(y) - 1, NEAR * (n_targets + n_impostors))
+    near = NearestNeighbors(n_neighbors=n_near).fit(host).kneighbors(return_distance=False)
+    difference = abs(y[near] - y[:, None])
+    order = np.argsort(difference, axis=1, kind="stable")
+    i = np.arange(len(y))[:, None, None]
+    j = np.take_along_axis(near, order[:, :n_targets], 1)[:, :, None]
+    k = np.take_along_axis(near, order[:, ::-1][:, :n_impostors], 1)[:, None, :]
+    i, j, k = np.broadcast_arrays(i, j, k)
+    told = abs(y[j] - y[i]) < abs(y[k] - y[i])
+    if not told.any():
+        raise ValueError("y is the same for all neighbouring rows of X; no triplet can be made.")
+    return like(np.stack([i[told], j[told], k[told]], 1), X, namespace(X).int64)
+
+
 def pairs_from_labels(X, y, n_targets=3, n_impostors=3):
     """Each point with its targets (similar) and its impostors (not), as ordered pairs
     (m, 2) and a mask (m,).
@@ -94,7 +140,7 @@ def _ordered_pairs(neighbours):
 
 
 def check_triplets(triplets, n_points):
-    """Validate user triplets and return them as an integer array (m, 3).
+    """Validate user triplets (or quadruplets) and return them as an integer array.
 
     Raises
     ------
@@ -102,6 +148,8 @@ def check_triplets(triplets, n_points):
         When the shape is wrong, the set is empty, an index is out of range, or a
         triplet names a point twice.
     """
+    if np.ndim(triplets) == 2 and np.shape(triplets)[1] == 4:
+        return _check_quadruplets(triplets, n_points)
     triplets = _check_indices(triplets, "triplets", 3, n_points)
     i, j, k = triplets.T
     for first, second, names in ((i, j, "i == j"), (i, k, "i == k"), (j, k, "j == k")):
@@ -113,6 +161,16 @@ def check_triplets(triplets, n_points):
             "name three different rows of X in each",
         )
     return triplets
+
+
+def _check_quadruplets(quadruplets, n_points):
+    quadruplets = _check_indices(quadruplets, "triplets", 4, n_points)
+    for columns, names in (((0, 1), "i == j"), ((2, 3), "k == l")):
+        same = quadruplets[:, columns[0]] == quadruplets[:, columns[1]]
+        _refuse_rows(
+            same, quadruplets, "quadruplets", f"have {names}", "compare two pairs of different rows"
+        )
+    return quadruplets
 
 
 def check_pairs(pairs, n_points):
@@ -129,11 +187,14 @@ def check_similar(similar, n_pairs, name="similar"):
         raise ValueError(
             f"{name} has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
         )
-    if similar.dtype != bool and not np.isin(similar, (0, 1)).all():
+    if similar.dtype != bool and not (
+        np.isin(similar, (0, 1)).all() or np.isin(similar, (-1, 1)).all()
+    ):
         raise ValueError(
-            f"{name} must be boolean or hold only 0 and 1; got {np.unique(similar)[:5]}."
+            f"{name} must be boolean, or hold only 0 and 1, or only -1 and 1; got "
+            f"{np.unique(similar)[:5]}."
         )
-    return similar.astype(bool)
+    return similar > 0
 
 
 def _check_indices(indices, name, width, n_points):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from .. import spectral
 from ..arrays import is_torch, like, to_numpy
 from ..solvers.base import SolveResult
+from .tuples import TupleMethods, look_up
 
 
 class CertifiedEstimator(BaseEstimator):
@@ -42,7 +43,9 @@ class CertifiedEstimator(BaseEstimator):
         return self
 
 
-class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
+class MahalanobisMetric(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, TupleMethods, CertifiedEstimator
+):
     """Base of all estimators that learn d(x, x')^2 = (x - x')' M (x - x') with M =
     components_' components_.
 
@@ -124,6 +127,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
             ``X @ components_.T``.
         """
         check_is_fitted(self)
+        if np.ndim(X) == 1:
+            X = look_up(X, self.preprocessor)
         X = self._features(self._validate_X(X))
         return X @ like(self.components_, X).T
 
@@ -143,13 +148,14 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
 
         Parameters
         ----------
-        pairs : array-like (n_pairs, 2, n_features_in_)
+        pairs : array-like (n_pairs, 2, n_features_in_), or (n_pairs, 2) with a preprocessor
 
         Returns
         -------
         array (n_pairs,)
         """
         check_is_fitted(self)
+        pairs = look_up(pairs, self.preprocessor)
         pairs = pairs if is_torch(pairs) else np.asarray(pairs)
         if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
             raise ValueError(
@@ -182,7 +188,8 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
         components, features = to_numpy(self.components_).copy(), self._features
 
         def metric(u, v, squared=False):
-            mapped = components @ (features(np.asarray(u)[None]) - features(np.asarray(v)[None]))[0]
+            first, second = (features(_row(point, "uv"[i])) for i, point in enumerate((u, v)))
+            mapped = components @ (first - second)[0]
             value = float(mapped @ mapped)
             return value if squared else value**0.5
 
@@ -193,6 +200,14 @@ class MahalanobisMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _row(point, name):
+    """A point, given as a vector or as one row, as one row."""
+    row = np.asarray(point)
+    if row.ndim != 1 and not (row.ndim == 2 and len(row) == 1):
+        raise ValueError(f"{name} has shape {row.shape}; give one point, as a vector.")
+    return row.reshape(1, -1)
 
 
 SOLVER_PARAMETERS = {

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import spectral
 from ..arrays import like, namespace, to_numpy
-from ..constraints import triplets_from_labels
+from ..constraints import is_continuous, triplets_from_labels
 from ..operators import from_triplets
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
@@ -65,6 +65,8 @@ class BoostMetric(SupervisedMetric):
         Neighbours per point that make its triplets, when fitted from labels.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
+    preprocessor : array-like (n, n_features) or callable, default=None
+        Where points come from when tuples number them; see `fit`.
     tol : float, default=1e-3
         Largest certified relative gap, and largest relative excess of lambda_max(A*(u))
         over v, at which to stop.
@@ -132,6 +134,7 @@ class BoostMetric(SupervisedMetric):
         n_targets=3,
         n_impostors=3,
         n_components=None,
+        preprocessor=None,
         tol=1e-3,
         n_iter_no_change=None,
         validation_fraction=0.1,
@@ -146,6 +149,7 @@ class BoostMetric(SupervisedMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.n_components = n_components
+        self.preprocessor = preprocessor
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
         self.validation_fraction = validation_fraction
@@ -158,12 +162,15 @@ class BoostMetric(SupervisedMetric):
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features)
+        X : array-like or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
+            Rows; or triplets of points (a, b, c), a closer to b than to c; or
+            quadruplets (a, b, c, d), a closer to b than c to d. With a
+            ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
         y : array-like (n,), default=None
-            Class labels.
-        triplets : integer array-like (m, 3), default=None
+            Class labels; or real numbers, near in which is to be near in the metric.
+        triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y: row (i, j, k) says that row i of X is closer to row j than to
-            row k.
+            row k; row (i, j, k, l), than row k to row l.
 
         Returns
         -------
@@ -175,7 +182,15 @@ class BoostMetric(SupervisedMetric):
                 "with triplets."
             )
         X, triplets = self._validate_triplets(X, y, triplets)
-        labels = None if y is None else np.unique(np.ravel(to_numpy(y)), return_inverse=True)[1]
+        if self.n_passes > 1 and (y is None or is_continuous(y)):
+            raise ValueError(
+                f"n_passes={self.n_passes} finds new triplets from labels; give labels."
+            )
+        labels = (
+            None
+            if y is None or is_continuous(y)
+            else np.unique(np.ravel(to_numpy(y)), return_inverse=True)[1]
+        )
         held = self._held_out(labels, triplets, len(X))
         Z, L, self._passes, results = X, None, [], []
         while len(results) < self.n_passes:

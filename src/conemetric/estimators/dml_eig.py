@@ -78,6 +78,8 @@ class DMLEig(_EigenvalueMetric):
         dimensions: a 3-NN error of 7.1 and 3.1 % with 3 and 30).
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
+    preprocessor : array-like (n, n_features) or callable, default=None
+        Where points come from when tuples number them; see `fit`.
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
     max_iter : int, default=1000
@@ -103,6 +105,9 @@ class DMLEig(_EigenvalueMetric):
     pairs_, similar_ : integer array (m, 2), boolean array (m,)
     similar_scatter_ : array (n_features, n_features)
         X_S with its ridge.
+    threshold_ : float
+        When fitted to pairs of points: the distance up to which `predict` calls a pair
+        alike, the best on these pairs.
 
     References
     ----------
@@ -131,6 +136,7 @@ class DMLEig(_EigenvalueMetric):
         n_targets=3,
         n_impostors=3,
         n_components=None,
+        preprocessor=None,
         tol=1e-3,
         max_iter=1000,
         random_state=None,
@@ -142,6 +148,7 @@ class DMLEig(_EigenvalueMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.n_components = n_components
+        self.preprocessor = preprocessor
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
@@ -153,8 +160,10 @@ class DMLEig(_EigenvalueMetric):
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features)
-        y : array-like (n,), default=None
+        X : array-like or tensor (n, n_features) or (m, 2, n_features)
+            Rows; or pairs of points, with y +1 for those alike and -1 for the others.
+            With a ``preprocessor``, integers (m, 2) that number the points.
+        y : array-like (n,) or (m,), default=None
             Class labels.
         pairs : integer array-like (m, 2), default=None
             Instead of y: pairs of rows of X.
@@ -165,6 +174,7 @@ class DMLEig(_EigenvalueMetric):
         -------
         self
         """
+        given, y_given = X, y
         X, pairs, similar = self._validate_pairs(X, y, pairs, similar)
         whitened, R = whiten(X, pairs[similar], self.ridge)
         original, operator = from_pairs(X, pairs[~similar]), from_pairs(whitened, pairs[~similar])
@@ -192,6 +202,8 @@ class DMLEig(_EigenvalueMetric):
         L = result.primal_point
         self._store_whitened(result, L / (L * L).sum() ** 0.5, R, X.dtype)
         self.objective_ = -self.certificate_.primal
+        if self._n_in_tuple is not None:
+            self.calibrate_threshold(given, y_given)
         return self
 
 
@@ -210,7 +222,7 @@ class LMNNEig(_EigenvalueMetric):
     ----------
     gamma : float, default=0.5
         Weight of the pull between 0 and 1; one minus it weighs the push.
-    solver, mu, ridge, n_targets, n_impostors, n_components, tol, max_iter,
+    solver, mu, ridge, n_targets, n_impostors, n_components, preprocessor, tol, max_iter,
     random_state, verbose
         As in `DMLEig`.
 
@@ -257,6 +269,7 @@ class LMNNEig(_EigenvalueMetric):
         n_targets=3,
         n_impostors=3,
         n_components=None,
+        preprocessor=None,
         tol=1e-3,
         max_iter=1000,
         random_state=None,
@@ -269,6 +282,7 @@ class LMNNEig(_EigenvalueMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.n_components = n_components
+        self.preprocessor = preprocessor
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
@@ -280,12 +294,15 @@ class LMNNEig(_EigenvalueMetric):
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features)
+        X : array-like or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
+            Rows; or triplets of points (a, b, c), a closer to b than to c; or
+            quadruplets (a, b, c, d), a closer to b than c to d. With a
+            ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
         y : array-like (n,), default=None
-            Class labels.
-        triplets : integer array-like (m, 3), default=None
+            Class labels; or real numbers, near in which is to be near in the metric.
+        triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y: row (i, j, k) says that row i of X is closer to row j than to
-            row k.
+            row k; row (i, j, k, l), than row k to row l.
 
         Returns
         -------

@@ -17,6 +17,7 @@ from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import SOLVER_PARAMETERS
 from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
+from .tuples import n_in_tuple
 
 # chosen over 14 data sets from D = 4 to 384; see docs/benchmarks.md
 SCALE_FREE_C_PER_FEATURE = 30.0
@@ -52,6 +53,8 @@ class FrobMetric(SupervisedMetric):
     n_components : int, default=None
         Keep only this many leading directions of the learned metric (its best
         approximation of that rank). None keeps all.
+    preprocessor : array-like (n, n_features) or callable, default=None
+        Where points come from when tuples number them; see `fit`.
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
     max_iter : int, default=1000
@@ -109,6 +112,7 @@ class FrobMetric(SupervisedMetric):
         n_targets=3,
         n_impostors="auto",
         n_components=None,
+        preprocessor=None,
         tol=1e-3,
         max_iter=1000,
         warm_start=False,
@@ -120,6 +124,7 @@ class FrobMetric(SupervisedMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.n_components = n_components
+        self.preprocessor = preprocessor
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -132,12 +137,15 @@ class FrobMetric(SupervisedMetric):
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features)
+        X : array-like or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
+            Rows; or triplets of points (a, b, c), a closer to b than to c; or
+            quadruplets (a, b, c, d), a closer to b than c to d. With a
+            ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
         y : array-like (n,), default=None
-            Class labels.
-        triplets : integer array-like (m, 3), default=None
+            Class labels; or real numbers, near in which is to be near in the metric.
+        triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y: row (i, j, k) says that row i of X is closer to row j than to
-            row k.
+            row k; row (i, j, k, l), than row k to row l.
 
         Returns
         -------
@@ -184,7 +192,7 @@ class FrobMetricCV(FrobMetric):
     cv : int or cross-validation splitter, default=5
     n_neighbors : int, default=3
         k of the k-NN classifier that scores a metric.
-    loss, n_targets, n_impostors, n_components, tol, max_iter, random_state, verbose
+    loss, n_targets, n_impostors, n_components, preprocessor, tol, max_iter, random_state, verbose
         As in `FrobMetric`.
 
     Attributes
@@ -228,6 +236,7 @@ class FrobMetricCV(FrobMetric):
         n_targets=3,
         n_impostors="auto",
         n_components=None,
+        preprocessor=None,
         tol=1e-3,
         max_iter=1000,
         random_state=None,
@@ -240,6 +249,7 @@ class FrobMetricCV(FrobMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.n_components = n_components
+        self.preprocessor = preprocessor
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
@@ -259,6 +269,11 @@ class FrobMetricCV(FrobMetric):
         -------
         self
         """
+        if n_in_tuple(X, self.preprocessor) is not None:
+            raise ValueError(
+                "FrobMetricCV chooses C by classification; for tuples use "
+                "GridSearchCV(FrobMetric(), {'C': ...})."
+            )
         X, triplets = self._validate_triplets(X, y, None)
         y = np.ravel(to_numpy(y))
         operator = from_triplets(X, triplets)

@@ -47,6 +47,8 @@ class RelativeComparisons(SupervisedMetric):
         Neighbours per point that make its triplets, when fitted from labels.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
+    preprocessor : array-like (n, n_features) or callable, default=None
+        Where points come from when tuples number them; see `fit`.
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
     max_iter : int, default=1000
@@ -120,6 +122,7 @@ class RelativeComparisons(SupervisedMetric):
         n_targets=3,
         n_impostors=3,
         n_components=None,
+        preprocessor=None,
         tol=1e-3,
         max_iter=1000,
         random_state=None,
@@ -130,6 +133,7 @@ class RelativeComparisons(SupervisedMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.n_components = n_components
+        self.preprocessor = preprocessor
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
@@ -141,12 +145,15 @@ class RelativeComparisons(SupervisedMetric):
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features)
+        X : array-like or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
+            Rows; or triplets of points (a, b, c), a closer to b than to c; or
+            quadruplets (a, b, c, d), a closer to b than c to d. With a
+            ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
         y : array-like (n,), default=None
-            Class labels.
-        triplets : integer array-like (m, 3), default=None
+            Class labels; or real numbers, near in which is to be near in the metric.
+        triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y: row (i, j, k) says that row i of X is closer to row j than to
-            row k.
+            row k; row (i, j, k, l), than row k to row l.
 
         Returns
         -------

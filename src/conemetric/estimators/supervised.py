@@ -7,8 +7,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .. import constraints
 from ..arrays import like, namespace
 from .base import MahalanobisMetric
+from .tuples import NAMES, look_up, n_in_tuple, unfold
 
 TRIPLET_PARAMETERS = {
+    "preprocessor": ["array-like", callable, None],
     "n_targets": [Interval(Integral, 1, None, closed="left")],
     "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
 }
@@ -18,6 +20,19 @@ class SupervisedMetric(MahalanobisMetric):
     """Base of the estimators that learn from labels, or from constraints in their place."""
 
     _instead_of_labels = ", or constraints by keyword (triplets)"
+
+    def _unfold(self, X, widths):
+        """(points, tuples of their row numbers), or (rows, None) where X holds no tuples."""
+        self._n_in_tuple = n_in_tuple(X, self.preprocessor)
+        if self._n_in_tuple is None:
+            return look_up(X, self.preprocessor), None
+        if self._n_in_tuple not in widths:
+            wanted = " or ".join(f"{NAMES[k]} (m, {k}, n_features)" for k in widths)
+            raise ValueError(
+                f"X holds {self._n_in_tuple} points in each of its tuples; "
+                f"{type(self).__name__} learns from {wanted}, or from rows."
+            )
+        return unfold(X, self.preprocessor)
 
     def _validate_labels(self, X, y):
         """X and encoded labels; errors name what is wrong before any work starts."""
@@ -32,7 +47,18 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _validate_triplets(self, X, y, triplets):
         """X and its triplets, from labels by the papers' rule or as the user gives them."""
+        X, given = self._unfold(X, (3, 4))
+        if given is not None:
+            if triplets is not None:
+                raise ValueError("Got tuples and triplets; give X as rows with triplets.")
+            X = self._validate_X(X, reset=True)
+            self._check_n_components(X)
+            return X, like(given, X, namespace(X).int64)
         if triplets is None:
+            if y is not None and constraints.is_continuous(y):
+                X, y = self._validate_X_and_y(X, y)
+                self._check_n_components(X)
+                return X, constraints.triplets_from_values(X, y, self.n_targets, self.n_impostors)
             X, y = self._validate_labels(X, y)
             found = constraints.triplets_from_labels(X, y, self.n_targets, self.n_impostors)
         else:
@@ -47,6 +73,13 @@ class SupervisedMetric(MahalanobisMetric):
         """X, its pairs and which are similar, from labels by the papers' rule or as the
         user gives them.
         """
+        X, given = self._unfold(X, (2,))
+        if given is not None:
+            if pairs is not None or similar is not None:
+                raise ValueError("Got tuples and pairs; give X as rows with pairs and similar.")
+            if y is None:
+                raise ValueError("Pairs of points need y: +1 for those alike, -1 for the others.")
+            y, pairs, similar = None, given, y
         if pairs is None:
             if similar is not None:
                 raise ValueError("Got similar without pairs; give both, or labels y.")

@@ -35,11 +35,14 @@ def _centred(X):
 def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
     """Operator with one row per triplet (i, j, k): A(M) = d_ik' M d_ik - d_ij' M d_ij.
 
+    Of a quadruplet (i, j, k, l) it is d_kl' M d_kl - d_ij' M d_ij.
+
     Parameters
     ----------
     X : array (n, D), float32 or float64
-    triplets : integer array (m, 3)
-        Row (i, j, k) says that x_i should be closer to x_j than to x_k.
+    triplets : integer array (m, 3) or (m, 4)
+        Row (i, j, k) says that x_i should be closer to x_j than to x_k, row (i, j, k,
+        l) than x_k to x_l.
 
     Returns
     -------
@@ -47,8 +50,9 @@ def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
     """
     xp, m = namespace(X), len(triplets)
     triplets = like(triplets, X, xp.int64)
-    i, j, k = triplets[:, 0], triplets[:, 1], triplets[:, 2]
-    a, b, number = _unique_pairs(X, xp.concat([i, i]), xp.concat([k, j]))
+    i, j, l = triplets[:, 0], triplets[:, 1], triplets[:, -1]
+    k = i if triplets.shape[1] == 3 else triplets[:, 2]
+    a, b, number = _unique_pairs(X, xp.concat([k, i]), xp.concat([l, j]))
     pair = xp.stack([number[:m], number[m:]], 1).reshape(-1)
     weight = xp.ones((m, 2), dtype=X.dtype, device=X.device)
     weight[:, 1] = -1

@@ -1,0 +1,325 @@
+"""Tuples of points, in the style of metric-learn: the same optimum as from row numbers,
+predictions, thresholds, scores, cross-validation.
+"""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import f1_score, fbeta_score, make_scorer, roc_auc_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_val_predict,
+    cross_val_score,
+    train_test_split,
+)
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import shuffle
+
+from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, RelativeComparisons
+from conemetric.arrays import to_numpy
+from conemetric.constraints import check_similar, triplets_from_values
+from conemetric.estimators.tuples import unfold
+
+X, y = load_iris(return_X_y=True)
+TRIPLET_METRICS = [
+    FrobMetric(),
+    BoostMetric(v=0.1, loss="logistic"),
+    LMNNEig(),
+    RelativeComparisons(),
+]
+METRICS = [*TRIPLET_METRICS, DMLEig()]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def some_triplets(seed=0, n=60):
+    rng = np.random.default_rng(seed)
+    i = rng.integers(0, len(X), n)
+    j = np.array([rng.choice(np.flatnonzero((y == y[a]) & (np.arange(len(X)) != a))) for a in i])
+    k = np.array([rng.choice(np.flatnonzero(y != y[a])) for a in i])
+    return np.stack([i, j, k], 1)
+
+
+def some_pairs(seed=0, n=80):
+    rng = np.random.default_rng(seed)
+    pairs = np.array([rng.choice(len(X), 2, replace=False) for _ in range(n)])
+    return pairs, np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
+
+
+def tuples_of(metric):
+    """(numbers, y or None) that the metric learns from."""
+    return some_pairs() if isinstance(metric, DMLEig) else (some_triplets(), None)
+
+
+def ids(metric):
+    return type(metric).__name__
+
+
+@pytest.mark.parametrize("metric", TRIPLET_METRICS, ids=ids)
+def test_points_numbers_and_quadruplets_give_the_same_optimum(metric):
+    T = some_triplets()
+    by_number = clone(metric).fit(X, triplets=T)
+    slack = 2e-3 * abs(by_number.objective_)
+    for learned in (
+        clone(metric).fit(X[T]),
+        clone(metric).set_params(preprocessor=X).fit(T),
+        clone(metric).set_params(preprocessor=lambda numbers: X[numbers]).fit(T),
+        clone(metric).fit(X[T[:, [0, 1, 0, 2]]]),
+        clone(metric).fit(X, triplets=T[:, [0, 1, 0, 2]]),
+    ):
+        assert learned.certificate_.meets(metric.tol)
+        assert learned.objective_ == pytest.approx(by_number.objective_, abs=slack)
+
+
+def test_pairs_by_points_numbers_and_signs():
+    pairs, sign = some_pairs()
+    by_number = DMLEig().fit(X, pairs=pairs, similar=sign == 1)
+    for learned in (
+        DMLEig().fit(X[pairs], sign),
+        DMLEig(preprocessor=X).fit(pairs, sign),
+        DMLEig().fit(X, pairs=pairs, similar=sign),
+    ):
+        assert learned.objective_ == pytest.approx(by_number.objective_, rel=2e-3)
+
+
+def test_tensors_stay_tensors(asarray, dtype):
+    T = some_triplets()
+    learned = FrobMetric().fit(asarray(X.astype(dtype))[asarray(T)])
+    assert type(learned.components_) is type(asarray(np.zeros(1)))
+    assert learned.score(asarray(X.astype(dtype))[asarray(T)]) > 0.9
+
+
+def test_quadruplets_of_four_different_points_are_certified():
+    rng = np.random.default_rng(0)
+    Q = np.array([rng.choice(len(X), 4, replace=False) for _ in range(50)])
+    swap = np.linalg.norm(X[Q[:, 0]] - X[Q[:, 1]], axis=1) > np.linalg.norm(
+        X[Q[:, 2]] - X[Q[:, 3]], axis=1
+    )
+    Q[swap] = Q[swap][:, [2, 3, 0, 1]]
+    learned = FrobMetric().fit(X[Q])
+    assert learned.certificate_.meets(1e-3)
+    distance = np.stack([learned.pair_distance(X[Q[:, c]]) for c in ([0, 1], [2, 3])])
+    assert_array_equal(learned.predict(X[Q]) == 1, distance[0] < distance[1])
+
+
+def test_unfold_keeps_every_point_once():
+    T = some_triplets()
+    rows, numbers = unfold(X[T])
+    assert len(rows) == len(np.unique(X[np.unique(T)], axis=0))
+    assert_array_equal(rows[numbers], X[T])
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=ids)
+@pytest.mark.parametrize("with_preprocessor", [False, True])
+def test_predictions_are_signs_of_the_decision(metric, with_preprocessor):
+    numbers, sign = tuples_of(metric)
+    metric = clone(metric).set_params(preprocessor=X if with_preprocessor else None)
+    given = numbers if with_preprocessor else X[numbers]
+    with pytest.raises(NotFittedError):
+        metric.predict(given)
+    with pytest.raises(NotFittedError):
+        metric.decision_function(given)
+    metric.fit(given, sign)
+    decision, predicted = metric.decision_function(given), metric.predict(given)
+    assert set(np.unique(predicted)) <= {-1, 1}
+    assert decision[predicted == 1].min() >= decision[predicted == -1].max(initial=-np.inf)
+    expected = np.mean(predicted == 1) if sign is None else roc_auc_score(sign, to_numpy(decision))
+    assert metric.score(given, sign) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=ids)
+def test_cross_validation_and_search_need_no_scorer(metric):
+    numbers, sign = tuples_of(metric)
+    given = X[numbers]
+    scores = cross_val_score(metric, given, sign, cv=3)
+    assert np.isfinite(scores).all()
+    assert np.isfinite(cross_val_predict(metric, given, sign, cv=3)).all()
+    search = GridSearchCV(metric, {"tol": [1e-2, 1e-3]}, cv=3).fit(given, sign)
+    assert 0 <= search.best_score_ <= 1
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "f1", "precision", "roc_auc"])
+def test_scikit_learn_scorers_work_on_pairs(scoring):
+    pairs, sign = some_pairs()
+    assert np.isfinite(cross_val_score(DMLEig(), X[pairs], sign, cv=3, scoring=scoring)).all()
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=ids)
+def test_lists_are_as_good_as_arrays(metric):
+    numbers, sign = tuples_of(metric)
+    given, sign = X[numbers].tolist(), None if sign is None else sign.tolist()
+    metric = clone(metric).fit(given, sign)
+    assert metric.transform(X.tolist()).shape[0] == len(X)
+    assert len(metric.predict(given)) == len(given)
+    metric.pair_distance(X[numbers[:, :2]].tolist())
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=ids)
+def test_fitting_leaves_parameters_alone(metric):
+    numbers, sign = tuples_of(metric)
+    metric = clone(metric)
+    before = metric.get_params()
+    assert metric.fit(X[numbers], sign) is metric
+    assert metric.get_params() == before
+    first = metric.components_
+    assert_allclose(clone(metric).fit(X[numbers], sign).components_, first)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=ids)
+def test_the_metric_is_one(metric):
+    """Symmetric, nonnegative, zero on the diagonal, triangle inequality; as pair_distance."""
+    numbers, sign = tuples_of(metric)
+    learned = clone(metric).fit(X[numbers], sign)
+    d = learned.get_metric()
+    rng = np.random.default_rng(0)
+    for a, b, c in X[rng.integers(0, len(X), (20, 3))]:
+        assert d(a, a) == 0
+        assert d(a, b) >= 0
+        assert d(a, b) == pytest.approx(d(b, a))
+        assert d(a, c) <= d(a, b) + d(b, c) + 1e-12
+        assert d(a, b, squared=True) == pytest.approx(d(a, b) ** 2)
+        assert d(a[None], b[None]) == d(a, b)
+        assert d(a, b) == pytest.approx(learned.pair_distance([[a, b]])[0], abs=1e-12)
+    KNeighborsClassifier(metric=d).fit(X, y).predict(X[:3])
+    before = d(X[0], X[60])
+    learned.fit(X[numbers[:20]] * 2, None if sign is None else sign[:20])
+    assert d(X[0], X[60]) == before  # independent of its learner
+    for bad in (X[:2], X[None, :2], 3.0):
+        with pytest.raises(ValueError, match="one point"):
+            d(bad, X[0])
+
+
+def test_a_metric_of_rows_speaks_of_tuples_once_it_has_a_threshold():
+    metric = FrobMetric().fit(X, y)
+    assert not hasattr(metric, "predict")
+    pairs, sign = some_pairs()
+    metric.calibrate_threshold(X[pairs], sign)
+    assert np.mean(metric.predict(X[pairs]) == sign) > 0.8
+    assert metric.set_threshold(0.0).threshold_ == 0
+    assert set(metric.predict(X[pairs])) == {-1}
+    assert_array_equal(metric.set_threshold(np.inf).predict(X[pairs]), 1)
+    for wrong in ("no", None, [1.0, 2.0], object()):
+        with pytest.raises(ValueError, match="must be a real number"):
+            metric.set_threshold(wrong)
+
+
+def test_score_of_rows_is_leave_one_out():
+    metric = FrobMetric().fit(X, y)
+    Z = metric.transform(X)
+    D = np.linalg.norm(Z[:, None] - Z, axis=2)
+    np.fill_diagonal(D, np.inf)
+    assert metric.score(X, y) == pytest.approx(np.mean(y[D.argmin(1)] == y), abs=0.01)
+
+
+def rates(sign, predicted):
+    return np.mean(predicted[sign == 1] == 1), np.mean(predicted[sign == -1] == -1)
+
+
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_calibration_finds_the_best_threshold(seed, duplicates):
+    pairs, sign = some_pairs(seed)
+    sign = shuffle(sign, random_state=seed) if seed == 2 else sign
+    if duplicates:
+        pairs, sign = np.vstack([pairs, pairs]), np.append(sign, -sign)
+    learned = FrobMetric().fit(X, y)
+    distance = learned.pair_distance(X[pairs])
+    tried = [-1.0, *np.unique(distance), distance.max() + 1]
+    every = [np.where(distance <= t, 1, -1) for t in tried]
+
+    def found(**how):
+        return learned.calibrate_threshold(X[pairs], sign, **how).predict(X[pairs])
+
+    assert np.mean(found() == sign) == pytest.approx(max(np.mean(p == sign) for p in every))
+    for beta in (0.5, 1.0, 2.0):
+        best = max(fbeta_score(sign, p, beta=beta, zero_division=0) for p in every)
+        reached = fbeta_score(sign, found(strategy="f_beta", beta=beta), beta=beta)
+        assert reached == pytest.approx(best)
+    assert_array_equal(found(strategy="f_beta"), found(strategy="f_beta", beta=1))
+    for min_rate in (0.0, 0.3, 0.9, 1.0):
+        best = max(rates(sign, p)[0] for p in every if rates(sign, p)[1] >= min_rate)
+        true_positive, true_negative = rates(sign, found(strategy="max_tpr", min_rate=min_rate))
+        assert true_positive == pytest.approx(best)
+        assert true_negative >= min_rate
+        best = max(rates(sign, p)[1] for p in every if rates(sign, p)[0] >= min_rate)
+        true_positive, true_negative = rates(sign, found(strategy="max_tnr", min_rate=min_rate))
+        assert true_negative == pytest.approx(best)
+        assert true_positive >= min_rate
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"strategy": "weird"}, ValueError),
+        ({"strategy": "max_tpr"}, TypeError),
+        ({"strategy": "max_tnr", "min_rate": "high"}, TypeError),
+        ({"strategy": "max_tnr", "min_rate": 2.0}, ValueError),
+        ({"strategy": "max_tpr", "min_rate": -0.1}, ValueError),
+        ({"strategy": "f_beta", "beta": "one"}, TypeError),
+        ({"strategy": "f_beta", "beta": -1.0}, ValueError),
+    ],
+)
+def test_calibration_names_what_is_wrong(how, error):
+    pairs, sign = some_pairs()
+    with pytest.raises(error):
+        FrobMetric().fit(X, y).calibrate_threshold(X[pairs], sign, **how)
+
+
+def test_a_fit_to_pairs_calibrates_on_them():
+    pairs, sign = some_pairs()
+    train, test, sign_train, sign_test = train_test_split(X[pairs], sign, random_state=0)
+    metric = DMLEig().fit(train, sign_train)
+    best = metric.threshold_
+    assert metric.calibrate_threshold(train, sign_train).threshold_ == best
+    assert f1_score(sign_test, metric.predict(test)) > 0.5
+    scorer = make_scorer(fbeta_score, beta=2)
+    assert np.isfinite(cross_val_score(DMLEig(), X[pairs], sign, scoring=scorer, cv=3)).all()
+
+
+@pytest.mark.parametrize("metric", TRIPLET_METRICS, ids=ids)
+def test_numbers_as_targets_make_certified_triplets(metric):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(80, 4)) * [1, 1, 5, 5]
+    value = Z[:, 0] + 0.01 * rng.normal(size=80)
+    learned = clone(metric).fit(Z, value)
+    i, j, k = learned.triplets_.T
+    assert np.all(abs(value[i] - value[j]) < abs(value[i] - value[k]))
+    assert learned.certificate_.meets(metric.tol)
+    M = learned.get_mahalanobis_matrix()
+    assert M[0, 0] * 1 > max(M[2, 2], M[3, 3]) * 5  # what the value depends on counts most
+
+
+def test_targets_that_say_nothing_are_refused():
+    with pytest.raises(ValueError, match="one value"):
+        triplets_from_values(X, np.full(len(X), 0.5))
+    with pytest.raises(ValueError, match="NaN"):
+        triplets_from_values(X, np.r_[np.nan, X[1:, 0]])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: FrobMetric().fit(X[some_pairs()[0]]), "holds 2 points"),
+        (lambda: DMLEig().fit(X[some_triplets()], np.ones(60)), "holds 3 points"),
+        (lambda: DMLEig().fit(X[some_pairs()[0]]), "need y"),
+        (lambda: DMLEig().fit(X[some_pairs()[0]], np.full(80, 2)), "only -1 and 1"),
+        (lambda: FrobMetric().fit(X[some_triplets()], triplets=some_triplets()), "as rows"),
+        (lambda: FrobMetric(preprocessor=X).fit(some_triplets() + 100), "the preprocessor has"),
+        (lambda: FrobMetricCV().fit(X[some_triplets()]), "GridSearchCV"),
+        (lambda: FrobMetric().fit(X[some_triplets()]).predict(X), "2, 3 or 4 points"),
+        (lambda: FrobMetric().fit(X, triplets=[[0, 0, 1, 2]]), "i == j"),
+        (lambda: FrobMetric().fit(X, y).score(X), "labels"),
+        (lambda: BoostMetric(n_passes=2).fit(X, X[:, 0] + 0.001), "n_passes"),
+    ],
+)
+def test_wrong_tuples_are_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_similar_as_signs():
+    assert_array_equal(check_similar([1, -1, 1], 3), [True, False, True])
+    with pytest.raises(ValueError, match="only -1 and 1"):
+        check_similar([1, -1, 0], 3)
