@@ -127,9 +127,7 @@ class MahalanobisMetric(
             ``X @ components_.T``.
         """
         check_is_fitted(self)
-        if np.ndim(X) == 1:
-            X = look_up(X, self.preprocessor)
-        X = self._features(self._validate_X(X))
+        X = self._features(self._validate_X(look_up(X, self.preprocessor)))
         return X @ like(self.components_, X).T
 
     def _features(self, X):

@@ -24,7 +24,7 @@ STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 
 def n_in_tuple(X: Any, preprocessor: Any = None) -> int | None:
     """How many points each tuple of X has; None where X holds single points."""
-    shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X)
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if len(shape) == 3:
         return shape[1]
     if len(shape) == 2 and preprocessor is not None and to_numpy(X).dtype.kind in "iu":
