@@ -64,7 +64,7 @@ def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
            [3, 2, 1]])
     """
     xp, n = namespace(X), X.shape[0]
-    targets, impostors = neighbours_by_label(X, y, n_targets, n_impostors)
+    targets, impostors, _ = neighbours_by_label(X, y, n_targets, n_impostors)
     shape = (n, targets.shape[1], impostors.shape[1])
     points = xp.broadcast_to(arange(n, X)[:, None, None], shape)
     columns = (
@@ -125,7 +125,7 @@ def pairs_from_labels(X, y, n_targets=3, n_impostors=3):
     xp = namespace(X)
     lists = [
         _ordered_pairs(neighbours)
-        for neighbours in neighbours_by_label(X, y, n_targets, n_impostors)
+        for neighbours in neighbours_by_label(X, y, n_targets, n_impostors)[:2]
     ]
     similar = xp.zeros(len(lists[0]) + len(lists[1]), dtype=xp.bool, device=X.device)
     similar[: len(lists[0])] = True

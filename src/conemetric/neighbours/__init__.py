@@ -1,5 +1,10 @@
-"""Who is near whom: the nearest points of the same and of other labels."""
+"""Who is near whom: one question, and those who answer it.
 
-from .exact import neighbours_by_label
+`question` states it: for each query its nearest references, of the same label and of
+others. It is answered exactly on the host (`exact`) and on a device (`device`).
+"""
 
-__all__ = ["neighbours_by_label"]
+from .question import Labelled, Nearest, Question
+from .search import Neighbours, answer, neighbours_by_label
+
+__all__ = ["Labelled", "Nearest", "Neighbours", "Question", "answer", "neighbours_by_label"]

@@ -108,7 +108,7 @@ class ScaleFreeC:
         self.kappas = kappas
 
     def __call__(self, X, y):
-        _, impostors = neighbours_by_label(X, y, 1, 3)
+        impostors = neighbours_by_label(X, y, 1, 3).impostors
         difference = X[:, None] - X[impostors]
         mean_square = (difference * difference).sum(2).mean()
         return [{"C": float(kappa / mean_square**2)} for kappa in self.kappas]

@@ -1,0 +1,78 @@
+"""Both exact searches against brute force in float64, on plain and degenerate inputs."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from conemetric.arrays import to_numpy
+from conemetric.neighbours import Labelled, Question, exact, host
+
+from . import oracle
+
+
+def on_host(question, monkeypatch):
+    monkeypatch.setattr(exact, "TILE", 32)  # several tiles
+    monkeypatch.setattr(host, "BLOCK", 2000)
+    return exact.search(question)
+
+
+def on_device(question, monkeypatch):
+    """The code for devices, on the GPU where there is one and else on the CPU."""
+    torch = pytest.importorskip("torch")
+    from conemetric.neighbours import device
+
+    monkeypatch.setattr(device, "BLOCK", 2000)
+    monkeypatch.setattr(device, "GATHERED", 2000)
+    monkeypatch.setattr(device, "CHUNK", 4)
+    monkeypatch.setattr(device, "SPARE", 3)
+    place = "cuda" if torch.cuda.is_available() else "cpu"
+    moved = [Labelled(torch.as_tensor(X, device=place), y) for X, y in question[:2]]
+    if question.references is question.queries:
+        moved[1] = moved[0]
+    return device.search(Question(*moved, *question[2:]))
+
+
+SEARCHES = [on_host, on_device]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("kind", oracle.KINDS)
+@pytest.mark.parametrize("seed", range(10))
+def test_points_among_themselves(search, kind, seed, dtype, monkeypatch):
+    X, y = oracle.labelled(kind, seed, dtype)
+    points, own = Labelled(X, y), np.arange(len(X))
+    found = search(Question(points, points, 3, 5, own), monkeypatch)
+    for same, numbers, distances in (
+        (True, found.same, found.same_distances),
+        (False, found.other, found.other_distances),
+    ):
+        numbers, distances = to_numpy(numbers), to_numpy(distances)
+        expected = oracle.neighbours(X, y, X, y, numbers.shape[1], same, own)
+        assert_array_equal(numbers, expected)
+        gaps = X[:, None].astype(np.float64) - X[expected].astype(np.float64)
+        lengths = np.where(expected >= 0, np.sqrt((gaps**2).sum(2)), np.inf)
+        assert_allclose(distances, lengths, rtol=1e-14)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("kind", ["plain", "grid", "offset", "classes of two"])
+def test_queries_against_references(search, kind, dtype, monkeypatch):
+    X, y = oracle.labelled(kind, 0, dtype)
+    queries, references = Labelled(X[:40], y[:40]), Labelled(X[20:], y[20:])
+    own = np.where(np.arange(40) >= 20, np.arange(40) - 20, -1)
+    found = search(Question(queries, references, 4, 2, own), monkeypatch)
+    for same, numbers in ((True, found.same), (False, found.other)):
+        expected = oracle.neighbours(*queries, *references, to_numpy(numbers).shape[1], same, own)
+        assert_array_equal(to_numpy(numbers), expected)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_either_kind_alone(search, monkeypatch):
+    X, y = oracle.labelled("plain", 0, np.float64)
+    points, own = Labelled(X, y), np.arange(len(X))
+    both = search(Question(points, points, 3, 2, own), monkeypatch)
+    targets = search(Question(points, points, 3, 0, own), monkeypatch)
+    impostors = search(Question(points, points, 0, 2, own), monkeypatch)
+    assert_array_equal(to_numpy(targets.same), to_numpy(both.same))
+    assert_array_equal(to_numpy(impostors.other), to_numpy(both.other))
+    assert targets.other.shape == impostors.same.shape == (90, 0)
