@@ -9,7 +9,7 @@ from .estimators.matrix_factorization import MaxMarginMatrixFactorization
 from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
 from .estimators.numax import DeltaPath, NuMax, delta_path
 from .estimators.relative_comparisons import RelativeComparisons
-from .persistence import LearnedMetric, load_metric, save_metric
+from .persistence import LearnedMetric, blend, load_metric, save_metric
 from .semidefinite import FrobeniusSDPResult, solve_frobenius_sdp
 from .solvers.base import Certificate, Status, watching
 
@@ -28,6 +28,7 @@ __all__ = [
     "NuMax",
     "RelativeComparisons",
     "Status",
+    "blend",
     "delta_path",
     "frobmetric_path",
     "load_metric",

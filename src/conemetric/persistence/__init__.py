@@ -3,6 +3,7 @@ that hold them.
 """
 
 from .atomic import atomic_path
+from .blending import blend
 from .files import MetricFileError, load_metric, save_metric
 from .learned import LearnedMetric, certificate_values
 
@@ -10,6 +11,7 @@ __all__ = [
     "LearnedMetric",
     "MetricFileError",
     "atomic_path",
+    "blend",
     "certificate_values",
     "load_metric",
     "save_metric",

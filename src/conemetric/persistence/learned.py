@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
@@ -11,6 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import like, to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..solvers.base import Status
+
+# learned elsewhere, kept as ours are
+ELSEWHERE = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
 
 
 class LearnedMetric(MahalanobisMetric):
@@ -81,6 +86,8 @@ class LearnedMetric(MahalanobisMetric):
         Parameters
         ----------
         estimator : fitted estimator of this library, or Pipeline that ends in one
+            scikit-learn's `NeighborhoodComponentsAnalysis` and
+            `LinearDiscriminantAnalysis` are taken too; they have no certificate.
         feature_names : sequence of str, default=None
             Names of the columns; taken from the estimator where it saw a data frame.
         notes : dict, default=None
@@ -98,7 +105,7 @@ class LearnedMetric(MahalanobisMetric):
         )
         steps = [step for step in steps if step not in (None, "passthrough")]
         learned = steps[-1]
-        if not isinstance(learned, MahalanobisMetric):
+        if not isinstance(learned, (MahalanobisMetric, *ELSEWHERE)):
             raise TypeError(
                 f"The last step is {type(learned).__name__}, which is not a metric of conemetric."
             )
@@ -115,7 +122,7 @@ class LearnedMetric(MahalanobisMetric):
             parameters={
                 name: plain(value) for name, value in learned.get_params(deep=False).items()
             },
-            certificate=learned.certificate_,
+            certificate=getattr(learned, "certificate_", None),
             feature_names=None if feature_names is None else [str(name) for name in feature_names],
             preprocessing=[_in_words(step) for step in steps[:-1]],
             notes=notes,
@@ -201,6 +208,10 @@ def _affine(step):
         step.get_mahalanobis_matrix()  # refuses a metric that is not linear in x
         A = to_numpy(step.components_).astype(np.float64)
         return A, np.zeros(len(A))
+    if isinstance(step, ELSEWHERE):
+        corners = np.concatenate([np.zeros((1, step.n_features_in_)), np.eye(step.n_features_in_)])
+        offset, *columns = step.transform(corners)
+        return (np.array(columns) - offset).T, offset
     raise TypeError(
         f"{type(step).__name__} cannot be folded into a metric file; before a metric use "
         "StandardScaler or PCA, "
