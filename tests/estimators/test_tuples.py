@@ -265,6 +265,8 @@ def test_calibration_names_what_is_wrong(how, error):
     pairs, sign = some_pairs()
     with pytest.raises(error):
         FrobMetric().fit(X, y).calibrate_threshold(X[pairs], sign, **how)
+    with pytest.raises(error):
+        DMLEig().fit(X[pairs], sign, calibration_params=how)
 
 
 def test_a_fit_to_pairs_calibrates_on_them():
@@ -273,6 +275,8 @@ def test_a_fit_to_pairs_calibrates_on_them():
     metric = DMLEig().fit(train, sign_train)
     best = metric.threshold_
     assert metric.calibrate_threshold(train, sign_train).threshold_ == best
+    strict = {"strategy": "max_tnr", "min_rate": 1.0}
+    assert DMLEig().fit(train, sign_train, calibration_params=strict).threshold_ >= best
     assert f1_score(sign_test, metric.predict(test)) > 0.5
     scorer = make_scorer(fbeta_score, beta=2)
     assert np.isfinite(cross_val_score(DMLEig(), X[pairs], sign, scoring=scorer, cv=3)).all()

@@ -18,6 +18,7 @@ from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS
 from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
+from .tuples import check_calibration
 
 
 class _EigenvalueMetric(SupervisedMetric):
@@ -155,7 +156,7 @@ class DMLEig(_EigenvalueMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, pairs=None, similar=None):
+    def fit(self, X, y=None, *, pairs=None, similar=None, calibration_params=None):
         """Learn the metric from labels or from pairs.
 
         Parameters
@@ -169,12 +170,16 @@ class DMLEig(_EigenvalueMetric):
             Instead of y: pairs of rows of X.
         similar : boolean array-like (m,), default=None
             Which of the pairs are similar; the others are dissimilar.
+        calibration_params : dict, default=None
+            How to choose ``threshold_`` when X holds pairs of points: arguments of
+            `calibrate_threshold`.
 
         Returns
         -------
         self
         """
         given, y_given = X, y
+        check_calibration(**(calibration_params or {}))
         X, pairs, similar = self._validate_pairs(X, y, pairs, similar)
         whitened, R = whiten(X, pairs[similar], self.ridge)
         original, operator = from_pairs(X, pairs[~similar]), from_pairs(whitened, pairs[~similar])
@@ -203,7 +208,7 @@ class DMLEig(_EigenvalueMetric):
         self._store_whitened(result, L / (L * L).sum() ** 0.5, R, X.dtype)
         self.objective_ = -self.certificate_.primal
         if self._n_in_tuple is not None:
-            self.calibrate_threshold(given, y_given)
+            self.calibrate_threshold(given, y_given, **(calibration_params or {}))
         return self
 
 

@@ -256,7 +256,7 @@ class TupleMethods(BaseEstimator):
         array([ 1,  1, -1, -1])
         """
         check_is_fitted(self)
-        _check_calibration(strategy, min_rate, beta)
+        check_calibration(strategy, min_rate, beta)
         distance = -to_numpy(self._decide(pairs)).astype(np.float64)
         self.threshold_ = _threshold(distance, _signs(y, len(distance)), strategy, min_rate, beta)
         return self
@@ -272,7 +272,8 @@ def _signs(y, n):
     return y.astype(np.int64)
 
 
-def _check_calibration(strategy, min_rate, beta):
+def check_calibration(strategy="accuracy", min_rate=None, beta=1.0):
+    """Refuse parameters that `TupleMethods.calibrate_threshold` cannot use."""
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy={strategy!r} must be one of {', '.join(STRATEGIES)}.")
     if strategy in ("max_tpr", "max_tnr"):
