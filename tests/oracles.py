@@ -143,3 +143,19 @@ def dml_eig_optimum(X, pairs, similar, scatter):
     problem = cp.Problem(cp.Minimize(cp.trace(scatter @ M)), [margins / size >= 1])
     problem.solve(solver=cp.CLARABEL)
     return size / problem.value
+
+
+def bilinear_optimum(Q, D, comparisons, C, prior, loss="hinge", weights=None):
+    """The optimum by an interior-point method, in units (A(W) of size one, objective / C)
+    that keep its numbers near one.
+    """
+    i, j, k = comparisons.T
+    A = np.einsum("mi,mj->mij", Q[i], D[j] - D[k]).reshape(len(comparisons), -1)
+    weights = np.ones(len(A)) if weights is None else weights
+    s = 1 / (np.linalg.norm(A, axis=1).max() or 1.0)
+    V = cp.Variable(A.shape[1])  # W = s V
+    mean_loss = weights @ LOSSES[loss](s * A @ V) / weights.sum()
+    objective = 0.5 * s**2 / C * cp.sum_squares(V - prior.ravel() / s) + mean_loss
+    problem = cp.Problem(cp.Minimize(objective))
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return C * problem.value

@@ -107,6 +107,21 @@ def test_optimum_with_prior_and_weights(seed, loss):
     assert certificate.dual <= optimum + slack <= certificate.primal + 2 * slack
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_optimum_with_prior_in_every_library_and_precision(seed, asarray, dtype):
+    X, T, C, prior, weights = varied_instance(seed)
+    X = X.astype(dtype)
+    optimum = frobenius_optimum(X.astype(float), T, C, "hinge", prior, weights)
+    prior = None if prior is None else asarray(prior)
+    problem = FrobeniusProgram(from_triplets(asarray(X), T), C, "hinge", prior, weights)
+    tol = 1e-5 if dtype == np.float64 else 1e-3
+    result = DualQuasiNewton(tol=tol, max_iter=20000).solve(problem)
+    slack = (1e-7 if dtype == np.float64 else 1e-5) * abs(optimum)
+    assert result.certificate.meets(tol)
+    assert result.certificate.dual <= optimum + slack <= result.certificate.primal + 2 * slack
+    assert to_numpy(result.primal_point).dtype == dtype
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_point_certifies_any_loss(seed, loss, asarray, dtype):

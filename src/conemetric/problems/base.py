@@ -180,6 +180,15 @@ class Evaluation:
         """L with X(u) = L L'."""
         return self.problem.sigma**0.5 * self.part.factor
 
+    @property
+    def primal_point(self):
+        """X(u) as the program's certificate takes it."""
+        return self.factor
+
+    @property
+    def rank(self):
+        return self.part.rank
+
     @cached_property
     def margins(self):
         """A(X(u))."""
@@ -193,10 +202,15 @@ class Evaluation:
     @cached_property
     def primal(self):
         """(objective, violation) of X(u)."""
+        squared_norm = self.problem.sigma**2 * self.part.squared_norm
+        return self.problem.primal_value(self.terms, squared_norm, self.factor)
+
+    @property
+    def terms(self):
+        """What the primal objective needs of the margins."""
         if "_terms" not in self.__dict__:
             self.measure()
-        squared_norm = self.problem.sigma**2 * self.part.squared_norm
-        return self.problem.primal_value(self._terms, squared_norm, self.factor)
+        return self.__dict__["_terms"]
 
     def measure(self, *wanted: Total):
         """The results of these reductions, in one visit with what `primal` needs."""

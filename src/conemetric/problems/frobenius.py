@@ -8,7 +8,8 @@ with c_r = C w_r / sum(w) and l, g a loss and its gain (`problems.losses`). For 
 without prior and weights: D(u) = 1'u - 1/2 ||[A*(u)]_+||_F^2 on 0 <= u <= C/m.
 
 Where M0 is large against what is learned, both values are differences of large numbers.
-So P is evaluated from M - M0, and D from S = A*(u) and K_- = [M0 + S]_+ - (M0 + S):
+So P is evaluated from M - M0, and D from S = A*(u) and K_- = [M0 + S]_+ - (M0 + S)
+where S is the smaller:
 
     1/2 ||M0||^2 - 1/2 ||[M0 + S]_+||^2 = 1/2 ||K_-||^2 - 1/2 ||S||^2 - <M0, S>
 """
@@ -118,6 +119,9 @@ class PriorEvaluation(Evaluation):
     @cached_property
     def dual(self):
         p, S = self.problem, float64(self.combined)
+        squares = float((float64(p.offset) ** 2).sum()), self.part.squared_norm
+        if float((S**2).sum()) > sum(squares):
+            return self.gain + 0.5 * (squares[0] - squares[1])
         spare = self.part.rest
         if spare is None:
             spare = float((float64(self.part.matrix() - (p.offset + self.combined)) ** 2).sum())

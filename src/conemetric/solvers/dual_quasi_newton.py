@@ -57,8 +57,8 @@ class DualQuasiNewton(Solver):
         evaluations = 1
         while True:
             primal, violation = point.primal
-            extra = {"rank": point.part.rank, "evaluations": evaluations}
-            iterate = Iterate(primal, point.dual, point.factor, point.u, violation, extra)
+            extra = {"rank": point.rank, "evaluations": evaluations}
+            iterate = Iterate(primal, point.dual, point.primal_point, point.u, violation, extra)
             reason = problem.refutation(point)
             if reason:
                 raise Infeasible(reason, iterate)
@@ -98,7 +98,7 @@ class DualQuasiNewton(Solver):
         t, best, kept = 1.0, None, memory
         for tried in range(1, MAX_TRIALS + 1):
             u = space.map(_advanced, point.u, direction, problem.lower, problem.upper, t=t)
-            trial = problem.evaluate(u, point.part.rank, total(_slope, point.gradient, u, point.u))
+            trial = problem.evaluate(u, point.rank, total(_slope, point.gradient, u, point.u))
             rise, (slope,) = trial.dual - point.dual, trial.also
             if best is not None and not rise > best.dual - point.dual:
                 break

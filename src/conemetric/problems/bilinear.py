@@ -1,0 +1,73 @@
+"""Loss of bilinear scores plus Frobenius norm about a prior: a map of the queries alone, no cone.
+
+    P(W) = 1/2 ||W - W0||_F^2 + sum_r c_r l(A(W)_r),          A(W)_r = q_r' W (b_r - w_r)
+    D(u) = sum_r c_r g(u_r / c_r) - 1/2 ||A*(u)||_F^2 - <W0, A*(u)>,   u_r / c_r in the domain of g
+    W(u) = W0 + A*(u)        grad D(u)_r = g'(u_r / c_r) - A(W(u))_r
+
+The dual of `problems.frobenius` with the positive part replaced by the identity: W need
+be neither symmetric nor positive. c_r = C w_r / sum(w), l and g as in `problems.losses`.
+"""
+
+from functools import cached_property
+
+from ..arrays import float64
+from .base import Bounds, Evaluation
+from .frobenius import FrobeniusProgram
+
+
+class BilinearProgram(FrobeniusProgram):
+    """See the module docstring; parameters as for `FrobeniusProgram`, with a prior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.operators.bilinear import from_comparisons
+    >>> from conemetric.problems.bilinear import BilinearProgram
+    >>> Q, D = np.array([[2.0]]), np.array([[0.0], [1.0]])
+    >>> operator = from_comparisons(Q, D, np.array([[0, 1, 0]]))  # A(W) = 2 W
+    >>> program = BilinearProgram(operator, C=1.0, prior=np.array([[0.25]]))
+    >>> program.certify(np.array([[0.5]]), np.array([0.125]))
+    Bounds(primal=0.03125, dual=0.03125, violation=0.0)
+    """
+
+    def evaluate(self, u, rank_guess=None, *wanted):
+        return BilinearEvaluation(self, u, rank_guess, wanted)
+
+    def primal_value(self, terms, squared_norm, W):
+        return 0.5 * float((float64(W - self.prior) ** 2).sum()) + terms, 0.0
+
+    def certify(self, primal_point, dual_point):
+        exact, W = self.exact, float64(primal_point)
+        u, terms = exact.project(float64(dual_point)), exact.primal_terms(exact.operator.forward(W))
+        point = exact.evaluate(u, None, terms)
+        return Bounds(exact.primal_value(point.also[0], None, W)[0], point.dual)
+
+
+class BilinearEvaluation(Evaluation):
+    """As `Evaluation`; the primal point is W(u) itself."""
+
+    @cached_property
+    def primal_point(self):
+        return self.problem.prior + self.combined
+
+    @property
+    def rank(self):
+        return len(self.combined)
+
+    @cached_property
+    def margins(self):
+        return self.problem.operator.forward(self.primal_point)
+
+    @cached_property
+    def _squared_change(self):
+        """||W(u) - W0||_F^2."""
+        return float((float64(self.combined) ** 2).sum())
+
+    @cached_property
+    def dual(self):
+        shared = float((float64(self.combined) * float64(self.problem.prior)).sum())
+        return self.gain - 0.5 * self._squared_change - shared
+
+    @cached_property
+    def primal(self):
+        return 0.5 * self._squared_change + self.terms, 0.0
