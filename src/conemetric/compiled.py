@@ -8,10 +8,13 @@ fast-math, so that they vectorise while infinities and NaN keep their meaning.
 
 import itertools
 import os
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import njit
+from numba.core import event
 
 
 def _compiler(**options):
@@ -32,6 +35,37 @@ jit = _compiler()
 jit_sums = _compiler(fastmath={"reassoc", "contract", "nsz"})
 SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
 _pool: ThreadPoolExecutor | None = None
+
+
+class _Compiling(event.Listener):
+    """Seconds that Numba spent compiling kernels, or fetching them from its cache."""
+
+    def __init__(self):
+        self.seconds, self.depth, self.began = 0.0, 0, 0.0
+        self.lock = threading.Lock()  # several threads may ask for a kernel at once
+
+    def on_start(self, event):
+        with self.lock:
+            if self.depth == 0:
+                self.began = time.perf_counter()
+            self.depth += 1
+
+    def on_end(self, event):
+        with self.lock:
+            self.depth -= 1
+            if self.depth == 0:
+                self.seconds += time.perf_counter() - self.began
+
+
+_compiling = _Compiling()
+event.register("numba:compiler_lock", _compiling)
+
+
+def stopwatch() -> float:
+    """Seconds from some moment on, standing still while Numba compiles: what a fit takes
+    is not what its first call in a new environment takes.
+    """
+    return time.perf_counter() - _compiling.seconds
 
 
 def n_threads():

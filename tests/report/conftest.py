@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits, load_iris
 
 from conemetric.report import write_report
 from conemetric.workflow import Options, learn
-from conemetric.workflow.supervision import Labelled, Ranked
+from conemetric.workflow.supervision import Labelled, Paired, Ranked
 
 X, y = load_iris(return_X_y=True)
 
@@ -20,6 +20,15 @@ def triplet_study():
     return learn(
         Ranked(X, triplets[(y[i] == y[j]) & (y[i] != y[k])]),
         Options(method="frob", scale="standard"),
+    )
+
+
+def pair_study():
+    pairs = np.random.default_rng(0).integers(150, size=(300, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    return learn(
+        Paired(X, pairs, similar=y[pairs[:, 0]] == y[pairs[:, 1]]),
+        Options(method="dml-eig", parameters={"tol": 1e-2}),
     )
 
 
@@ -36,6 +45,7 @@ def studies():
             Labelled(X, names[y]), Options(method="frob", n_pca=3), feature_names=list('<>&"')
         ),
         "triplets": triplet_study(),
+        "pairs": pair_study(),
     }
 
 
@@ -52,6 +62,7 @@ def pages(studies, tmp_path_factory):
         ids=np.array([f"<u>{r}" for r in range(150)]),
     )
     write_report(paths["triplets"], studies["triplets"], name="triplets")
+    write_report(paths["pairs"], studies["pairs"], name="pairs")
     return paths
 
 

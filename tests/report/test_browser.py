@@ -132,11 +132,8 @@ def test_without_javascript_the_pictures_are_there(browser, pages):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(pages["images"].as_uri())
-        pictures = browser.find_elements("css selector", "img.static")
+        pictures = browser.find_elements("css selector", "svg.static")
         assert len(pictures) == 3
-        assert all(
-            picture.is_displayed() and int(picture.get_property("naturalWidth")) > 300
-            for picture in pictures
-        )
+        assert all(picture.is_displayed() and picture.size["width"] > 300 for picture in pictures)
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

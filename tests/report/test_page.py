@@ -2,13 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from conemetric.report import content, write_report
-from conemetric.report.page import headline
+from conemetric.report.page import cards, headline, protocol
+from conemetric.workflow.supervision import Judgement
 
 
 class Reader(HTMLParser):
@@ -88,6 +90,37 @@ def test_the_suggested_dimension_is_within_one_standard_error(studies):
 def test_the_headline_does_not_overclaim(studies):
     text = headline(studies["names"])
     assert "could be chance" in text and f"{studies['names'].after.rate:.2%}" in text
+
+
+def test_the_page_says_how_it_was_judged(studies):
+    images, pairs = studies["images"], studies["pairs"]
+    assert headline(images).startswith("The 3-nearest-neighbour error")
+    assert "30% of the rows held out" in protocol(images)
+    assert f"{len(images.task.train)} training rows" in protocol(images)
+    assert "pairs taken for the wrong kind" in headline(pairs)
+    assert "threshold" in protocol(pairs) and "nearest" not in headline(pairs) + protocol(pairs)
+
+
+def test_pairs_are_not_called_rows_or_classes(pages):
+    text = pages["pairs"].read_text(encoding="utf-8").split('<script type="application/json"')[0]
+    for words in ("held-out rows", "click a class", "training rows"):
+        assert words not in text.split("if-confusion")[0]
+    assert "Rows of the pairs" in text and "training pairs" in text
+
+
+@pytest.mark.parametrize(("sign", "kind"), [(-1, "better"), (1, "worse"), (0, "")])
+def test_the_error_after_is_coloured_by_what_came_of_it(studies, sign, kind):
+    study = studies["images"]
+    wrong = {"before": np.arange(10) < 5, "after": np.arange(10) < 5 + sign}
+    judged = {name: Judgement(mask) for name, mask in wrong.items()}
+    text = cards(replace(study, **judged), content.dimensions(study))
+    assert f'<div class="card {kind}"><h3>Error after</h3>' in text
+
+
+def test_the_page_tells_data_and_columns(pages, studies):
+    text = pages["names"].read_text(encoding="utf-8")
+    assert f"150 rows, id {studies['names'].metric.notes['data_id']}" in text
+    assert "Columns used (4)" in text and "&lt;, &gt;, &amp;, &quot;" in text
 
 
 def test_images_must_fit(studies, tmp_path):

@@ -5,7 +5,6 @@ Everything fitted (preprocessing, metric, neighbours) sees the training part onl
 metric is not refitted on training and validation together, as in the papers.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_consistent_length
 
 from ..arrays import to_numpy
+from ..compiled import stopwatch
 from ..solvers.base import all_or_nothing
 
 
@@ -268,10 +268,10 @@ def evaluate(
         metric, seconds = None, 0.0
         if estimator is not None:
             metric = clone(estimator).set_params(**parameters)
-            began = time.perf_counter()
+            began = stopwatch()
             with all_or_nothing():
                 metric.fit(train if place is None else place(train), y_train)
-            seconds = time.perf_counter() - began
+            seconds = stopwatch() - began
         candidates = [(dict(parameters), metric)]
         if stages and hasattr(metric, "staged_metrics"):
             candidates = [

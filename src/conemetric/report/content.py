@@ -12,7 +12,7 @@ from ..evaluation.knn import knn_predict
 from ..evaluation.verification import distance_score
 from ..workflow.supervision import sample_by_class
 
-SHOWN = 600  # rows drawn in the two-dimensional views
+SHOWN = 400  # rows drawn in the two-dimensional views
 JUDGED = 2000  # rows the suggested dimension is judged on
 MOST_CLASSES = 30  # in a confusion table
 
@@ -55,8 +55,16 @@ def _neighbour_map(Z, seed):
     Z = Z if Z.shape[1] > 1 else np.column_stack([Z, np.zeros(len(Z))])
     # equal rows upset the search for a bandwidth
     Z = Z + 1e-9 * np.random.default_rng(seed).standard_normal(Z.shape)
+    # from principal axes, mild exaggeration and 300 iterations give as good a map of so few
+    # rows as the defaults, in a third of their time
     return TSNE(
-        2, perplexity=min(30, len(Z) // 4), max_iter=500, random_state=seed, init="pca"
+        2,
+        perplexity=min(20, len(Z) // 4),
+        early_exaggeration=4,
+        max_iter=300,
+        angle=0.7,
+        random_state=seed,
+        init="pca",
     ).fit_transform(Z)
 
 

@@ -16,7 +16,7 @@ def views_figure(views, details):
     named views is drawn.
     """
     names, group = np.unique(views.groups, return_inverse=True)
-    palette = qualitative.T10 if len(names) <= 10 else qualitative.Alphabet
+    colours = np.array(colours_of(views.groups))
     figure = make_subplots(
         1, 2, subplot_titles=("Before: Euclidean", "After: learned"), horizontal_spacing=0.04
     )
@@ -35,7 +35,7 @@ def views_figure(views, details):
                     customdata=rows.tolist(),
                     text=[details[r] for r in rows],
                     hovertemplate="%{text}<extra></extra>",
-                    marker={"size": 7, "color": palette[g % len(palette)], "opacity": 0.85},
+                    marker={"size": 7, "color": colours[rows[0]], "opacity": 0.85},
                 ),
                 1,
                 column,
@@ -46,6 +46,13 @@ def views_figure(views, details):
         dragmode="select", legend={"itemsizing": "constant", "orientation": "h", "y": -0.03}
     )
     return figure
+
+
+def colours_of(groups):
+    """A colour for each row, by its group."""
+    names, group = np.unique(groups, return_inverse=True)
+    palette = qualitative.T10 if len(names) <= 10 else qualitative.Alphabet
+    return [palette[g % len(palette)] for g in group]
 
 
 def confusion_figure(confusion):

@@ -45,18 +45,24 @@
     return layout;
   }
 
+  // counts in the colour of the page: over half-transparent cells plotly guesses wrong
+  function inked(traces) {
+    for (const trace of traces) if (trace.texttemplate) trace.textfont = { color: colour("--ink") };
+    return traces;
+  }
+
   const drawn = new Map();
 
   async function draw(key) {
     const place = document.getElementById(`plot-${key}`);
     if (!place || !figures[key] || drawn.has(key)) return;
     drawn.set(key, place);
-    await Plotly.newPlot(place, figures[key].data, layoutOf(key), configOf(key));
+    await Plotly.newPlot(place, inked(figures[key].data), layoutOf(key), configOf(key));
     if (key === "views") connectViews(place);
   }
 
   function redraw() {
-    for (const [key, place] of drawn) Plotly.react(place, place.data, layoutOf(key), configOf(key));
+    for (const [key, place] of drawn) Plotly.react(place, inked(place.data), layoutOf(key), configOf(key));
   }
   dark.addEventListener("change", redraw);
   narrow.addEventListener("change", redraw);

@@ -10,11 +10,11 @@ from importlib.resources import files
 
 import numpy as np
 
-from .. import __version__, plotting
+from .. import __version__
 from ..extras import require
 from ..persistence import atomic_path
 from ..workflow.supervision import p_value
-from . import content
+from . import content, drawings
 
 TILES_PER_LINE = 30  # thumbnails in a line of the sheet
 
@@ -74,13 +74,22 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
         if values:
             drawn[name_] = draw(values)
     static = {
-        "views": plotting.MetricComparisonDisplay(
-            *views.coordinates["Principal axes"], views.groups
+        "views": drawings.scatters(
+            views.coordinates["Principal axes"],
+            ("Euclidean", "learned"),
+            figures.colours_of(views.groups),
         ),
-        "spectrum": plotting.SpectrumDisplay(dimensions.eigenvalues),
+        "spectrum": drawings.bars(
+            dimensions.eigenvalues, "Eigenvalues of the learned metric", figures.AFTER
+        ),
     }
     if "convergence" in drawn:
-        static["convergence"] = plotting.ConvergenceDisplay(content.history(study))
+        history = content.history(study)
+        static["convergence"] = drawings.lines(
+            (history["primal"], history["dual"]),
+            "Objective of the metric and proven lower bound, by iteration",
+            (figures.AFTER, figures.BEFORE),
+        )
     data = {
         "views": {
             key: [np.round(flat, 4).tolist() for flat in pair]
@@ -93,6 +102,8 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
     fields = {
         "name": html.escape(name),
         "headline": headline(study),
+        "protocol": protocol(study),
+        **wording(study.task.kind),
         "cards": cards(study, dimensions),
         "facts": facts(study),
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in study.notes)
@@ -102,10 +113,7 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
         ),
         "sheet": "" if image_shape is None else contact_sheet(study, views, image_shape),
         "version": __version__,
-        **{
-            f"static_{key}": picture(static[key]) if key in static else ""
-            for key in ("views", "spectrum", "convergence")
-        },
+        **{f"static_{key}": static.get(key, "") for key in ("views", "spectrum", "convergence")},
         "kinds": " ".join(
             [
                 f"no-{key}"
@@ -186,20 +194,10 @@ def contact_sheet(study, views, shape):
         .transpose(0, 2, 1, 3)
         .reshape(lines * shape[0], -1)
     )
+    grey = 255 * (sheet - sheet.min()) / (np.ptp(sheet) or 1.0)
     buffer = io.BytesIO()
-    require("matplotlib.image", "cli").imsave(buffer, sheet, cmap="gray", format="png")
+    require("PIL.Image", "cli").fromarray(grey.astype(np.uint8)).save(buffer, "PNG")
     return data_uri(buffer)
-
-
-def picture(display):
-    """A display as an inline image, for readers without JavaScript."""
-    Figure = require("matplotlib.figure", "cli").Figure
-    pair = not isinstance(display, plotting.SpectrumDisplay)
-    figure = Figure(figsize=(9, 4) if pair else (6, 3.6), layout="constrained")
-    display.plot(figure.subplots(1, 2) if pair else figure.subplots())
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=90)
-    return f'<img class="static" alt="" src="{data_uri(buffer)}">'
 
 
 def data_uri(buffer):
@@ -209,19 +207,61 @@ def data_uri(buffer):
 # ---- words
 
 
+def wording(kind):
+    """What the page calls things, by the kind of supervision."""
+    return {
+        "shown": {
+            "labels": "The same held-out rows, before and after",
+            "pairs": "Rows of the pairs, before and after",
+            "triplets": "Rows of the triplets, before and after",
+        }[kind],
+        "click_class": "; click a class to hide it" if kind == "labels" else "",
+        "tried_on": {
+            "labels": "the error on a part of the training rows",
+            "pairs": "the share of training pairs taken for the wrong kind",
+            "triplets": "the share of training triplets in the wrong order",
+        }[kind],
+        "margin_of": "triplets of held-out rows" if kind == "labels" else "held-out triplets",
+    }
+
+
 def headline(study):
     """What came of it, in one sentence that does not overclaim."""
     before, after, p = study.before.rate, study.after.rate, p_value(study.before, study.after)
     what = {
-        "labels": "nearest-neighbour error",
-        "pairs": "verification error",
-        "triplets": "share of triplets violated",
+        "labels": f"{study.options.n_neighbors}-nearest-neighbour error",
+        "pairs": "share of pairs taken for the wrong kind",
+        "triplets": "share of triplets in the wrong order",
     }[study.task.kind]
-    verb = "fell" if after < before else "rose" if after > before else "stayed the same,"
-    change = f"The {what} {verb} from {before:.2%} to {after:.2%}"
-    counts = f"{int(study.before.wrong.sum()):,} mistakes before, {int(study.after.wrong.sum()):,} after, on {study.after.n:,}"
+    verb = "fell from" if after < before else "rose from" if after > before else "stayed at"
+    rates = f"{before:.2%}" if after == before else f"{before:.2%} to {after:.2%}"
+    counts = (
+        f"{int(study.before.wrong.sum()):,} mistakes before, {int(study.after.wrong.sum()):,} "
+        f"after, on {study.after.n:,} held-out {study.task.items}"
+    )
     doubt = "a change this small could be chance" if p > 0.05 else "more than chance would do"
-    return f"{change}: {counts} held-out {study.task.items} ({doubt}, p = {p:.2g})."
+    return f"The {what} {verb} {rates}: {counts} ({doubt}, p = {p:.2g})."
+
+
+def protocol(study):
+    """How it was judged, in a sentence."""
+    task, k = study.task, study.options.n_neighbors
+    share = f"{study.options.test_size:.0%} of the {task.items} held out"
+    how = {
+        "labels": f"class by class; each is given the class of most of its {k} nearest among "
+        f"{len(task.train):,} training rows",
+        "pairs": "at random; a pair is called the same where its distance is below one "
+        "threshold, set on the training pairs",
+        "triplets": "at random; a triplet is in order where its first row is nearer to the "
+        "second than to the third",
+    }[task.kind]
+    return f"Judged once, seed {study.options.seed}: {share} {how}."
+
+
+def verdict(study):
+    """Which way the error went, for its colour."""
+    change = study.after.rate - study.before.rate
+    return "better" if change < 0 else "worse" if change > 0 else ""
 
 
 def cards(study, dimensions):
@@ -232,13 +272,13 @@ def cards(study, dimensions):
             "Error before",
             f"{study.before.rate:.2%}",
             f"Euclidean; 95 % interval {low0:.1%} to {high0:.1%}",
-            "before",
+            "",
         ),
         (
             "Error after",
             f"{study.after.rate:.2%}",
             f"{study.metric.method}; 95 % interval {low1:.1%} to {high1:.1%}",
-            "after",
+            verdict(study),
         ),
         (
             "Proven gap",
@@ -268,7 +308,11 @@ def cards(study, dimensions):
 def facts(study):
     """Certificate, parameters and timings as one definition table."""
     certificate = study.metric.certificate
+    names = study.metric.feature_names
+    columns = ", ".join(names) if names is not None else "all, by position"
     rows = [
+        ("Data", f"{study.task.n_rows:,} rows, id {study.metric.notes['data_id']}"),
+        (f"Columns used ({study.metric.n_features_in_:,})", columns),
         ("Method", study.metric.method),
         (
             "Parameters",

@@ -10,7 +10,6 @@ here, once. It keeps the best primal and the best dual point seen, stops when
 points it kept in float64, outside the algorithm.
 """
 
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..compiled import stopwatch
 from ..problems.base import Bounds, Problem
 
 
@@ -265,7 +265,7 @@ class _Best:
         self.dual = -np.inf
         self.primal_point = self.dual_point = None
         self._records: list[dict[str, float]] = []
-        self._began = time.perf_counter()
+        self._began = stopwatch()
 
     def take(self, iterate):
         self.n_iter += 1
@@ -279,7 +279,7 @@ class _Best:
             )
         record = {
             "iteration": self.n_iter,
-            "seconds": time.perf_counter() - self._began,
+            "seconds": stopwatch() - self._began,
             "primal": iterate.primal,
             "dual": iterate.dual,
             "relative_gap": relative_gap(self.primal, self.dual),

@@ -1,6 +1,5 @@
 """Learn one metric on one data set and measure what it gained on rows it has not seen."""
 
-import time
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,9 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from ..compiled import stopwatch
 from ..persistence import LearnedMetric
 from ..solvers.base import all_or_nothing, watching
 from .methods import available, find
+from .supervision import data_id
 
 SMALL = 2000  # rows that scaling is judged on
 TRIAL = 1000  # rows that "auto" tries each method on
@@ -127,6 +128,7 @@ def learn(
     clock = _Clock(progress or (lambda stage, record: None))
     notes: list[str] = []
     rng = np.random.default_rng(options.seed)
+    identity = data_id(task)
     task = task.split(options, rng)
     notes += task.notes
     with clock("scaling"):
@@ -145,7 +147,7 @@ def learn(
     metric = LearnedMetric.from_estimator(
         make_pipeline(*(step for _, step in prepare.steps), estimator),
         feature_names=feature_names,
-        notes=_summary(task, options),
+        notes={"data_id": identity, **_summary(task, options)},
     )
     if on_metric is not None:
         on_metric(metric)
@@ -217,7 +219,7 @@ def _choose(task, options, clock, notes):
     results = {}
     for method in candidates:
         with clock(f"trying {method.name}"), all_or_nothing():
-            began = time.perf_counter()
+            began = stopwatch()
             estimator = _fit(
                 method,
                 trial,
@@ -225,7 +227,7 @@ def _choose(task, options, clock, notes):
                 clock,
                 [],
             )
-            results[method] = (trial.judge(estimator, options).rate, time.perf_counter() - began)
+            results[method] = (trial.judge(estimator, options).rate, stopwatch() - began)
     least = min(rate for rate, _ in results.values())
     slack = (max(least * (1 - least), 1 / trial.n_test) / trial.n_test) ** 0.5
     chosen = next(method for method in candidates if results[method][0] <= least + slack)
@@ -264,7 +266,7 @@ class _Clock:
         self.progress(self.stage, record)
 
     def __enter__(self):
-        self.began = time.perf_counter()
+        self.began = stopwatch()
 
     def __exit__(self, *_):
-        self.seconds[self.stage] = time.perf_counter() - self.began
+        self.seconds[self.stage] = stopwatch() - self.began

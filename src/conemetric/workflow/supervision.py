@@ -2,6 +2,7 @@
 triplets; how each is split, fitted and judged.
 """
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -65,6 +66,27 @@ def p_value(before, after):
     return float(binomtest(mended, mended + spoilt).pvalue) if mended + spoilt else 1.0
 
 
+def data_id(task) -> str:
+    """Twelve hexadecimal digits that change with any number of a task's rows, or of what
+    says which of them are alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.workflow.supervision import Labelled, data_id
+    >>> X, y = np.eye(3), np.array([0, 1, 1])
+    >>> data_id(Labelled(X, y)) == data_id(Labelled(X, y)) != data_id(Labelled(-X, y))
+    True
+    """
+    digest = hashlib.sha256()
+    for name in ("X", *task.says):
+        values = np.ascontiguousarray(getattr(task, name))
+        values = values.astype(str) if values.dtype.kind == "O" else values
+        digest.update(f"{values.dtype.str}{values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()[:12]
+
+
 @dataclass(frozen=True)
 class Labelled:
     """Rows with class labels, judged by k-NN on held-out rows.
@@ -85,6 +107,7 @@ class Labelled:
 
     kind: ClassVar[str] = "labels"
     items: ClassVar[str] = "rows"
+    says: ClassVar[tuple[str, ...]] = ("y",)  # what says which rows are alike
 
     X: Any
     y: np.ndarray
@@ -222,6 +245,7 @@ class _Constrained:
 
     items: ClassVar[str]
     kind: ClassVar[str]
+    says: ClassVar[tuple[str, ...]]
 
     X: Any
     indices: np.ndarray
@@ -289,6 +313,7 @@ class Paired(_Constrained):
 
     kind = "pairs"
     items = "pairs"
+    says = ("indices", "similar")
 
     similar: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
@@ -317,6 +342,7 @@ class Ranked(_Constrained):
 
     kind = "triplets"
     items = "triplets"
+    says = ("indices",)
 
     def __post_init__(self):
         check_triplets(self.indices, len(self.X))

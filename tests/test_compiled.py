@@ -1,0 +1,31 @@
+"""How loops are compiled, and what time that counts as."""
+
+from types import SimpleNamespace
+
+import numpy as np
+from numba.core import event
+
+from conemetric import compiled
+
+
+def test_the_stopwatch_stands_still_while_numba_compiles(monkeypatch):
+    now = iter(range(1000, 2000))
+    monkeypatch.setattr(compiled, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    began = compiled.stopwatch()  # at 1000
+    nested = "numba:compiler_lock"  # a kernel that calls another, from 1001
+    with event.trigger_event(nested), event.trigger_event(nested):
+        next(now)
+        next(now)
+    # to 1004
+    assert compiled.stopwatch() - began == 1005 - 1000 - 3
+
+
+def test_the_stopwatch_hears_of_a_real_compilation():
+    before = compiled._compiling.seconds
+
+    @compiled.jit
+    def first(values):
+        return values[0]
+
+    assert first(np.arange(3)) == 0
+    assert compiled._compiling.seconds > before
