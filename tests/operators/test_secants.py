@@ -101,41 +101,6 @@ def test_near_duplicates_are_counted_and_have_no_secant(asarray):
     assert (listed.n_pairs, listed.n_near_duplicates) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("n", "scales", "expected"),
-    [
-        (20, [1, 1, 1, 1], 4),
-        (20, [1, 1, 0, 0], 2),
-        (20, [1, 1e-6, 0, 1e-6], 3),  # too small for a Gram matrix to tell from nothing
-        (4, [1, 1, 1, 1, 1, 1], 3),
-    ],
-)
-def test_row_space_holds_every_secant_and_no_more(n, scales, expected, asarray, dtype, eps):
-    rng = np.random.default_rng(0)
-    rotation = (
-        np.linalg.qr(rng.normal(size=(len(scales), len(scales))))[0]
-        if dtype == np.float64
-        else np.eye(len(scales))
-    )
-    X = ((rng.normal(size=(n, len(scales))) * scales) @ rotation).astype(dtype)
-    secants = AllSecants(asarray(X))
-    Q = to_numpy(secants.row_space)
-    V = to_numpy(secants.operator(secants.sample(10**6, rng)).V)
-    assert Q.dtype == np.float64
-    assert Q.shape == (len(scales), expected)
-    assert_allclose(Q.T @ Q, np.eye(expected), atol=1e-12)
-    assert_allclose(V @ Q @ Q.T, V, atol=eps)
-
-
-def test_within_a_basis_the_operator_is_that_of_the_lifted_matrix(data, eps):
-    X, _, L = data
-    secants = AllSecants(X)
-    A = secants.operator(secants.sample(40, np.random.default_rng(1)))
-    basis = np.linalg.qr(np.random.default_rng(2).normal(size=(5, 3)))[0]
-    lifted = to_numpy(A.forward_factor(_like(L, basis.astype(to_numpy(L).dtype) @ to_numpy(L)[:3])))
-    assert_allclose(to_numpy(A.within(basis).forward_factor(L[:3])), lifted, atol=eps)
-
-
 def test_listed_scan_matches_the_pairs(asarray):
     rng = np.random.default_rng(0)
     X, L, pairs, similar = (

@@ -10,7 +10,7 @@ from conemetric import DMLEig
 from conemetric.arrays import to_numpy
 from conemetric.operators import from_pairs
 from conemetric.problems.dml_eig import DMLEigProgram
-from conemetric.problems.eigenvalue import whiten
+from conemetric.problems.eigenvalue import similar_scatter, whiten
 from conemetric.solvers.proximal_point import ProximalPoint
 
 KINDS = ("plain", "duplicates", "wide", "repeated", "close")
@@ -46,7 +46,8 @@ def pair_instance(seed):
 def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     X, pairs, similar, ridge = pair_instance(seed)
     metric = DMLEig(tol=1e-5, ridge=ridge).fit(X, pairs=pairs, similar=similar)
-    optimum = dml_eig_optimum(X, pairs, similar, metric.similar_scatter_)
+    scatter = similar_scatter(X, pairs[similar], ridge)
+    optimum = dml_eig_optimum(X, pairs, similar, scatter)
     slack = 1e-6 * optimum
     assert metric.objective_ == pytest.approx(optimum, rel=1.1e-5)
     assert metric.certificate_.relative_gap <= 1e-5
@@ -54,7 +55,7 @@ def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     assert np.all(-metric.history_["primal"] <= optimum + slack)
     assert np.all(-metric.history_["dual"] >= optimum - slack)
     M, d = metric.get_mahalanobis_matrix(), X[pairs[:, 0]] - X[pairs[:, 1]]
-    assert np.trace(metric.similar_scatter_ @ M) == pytest.approx(1, rel=1e-6)
+    assert np.trace(scatter @ M) == pytest.approx(1, rel=1e-6)
     assert np.einsum("ri,ij,rj->r", d, M, d)[~similar].min() == pytest.approx(
         metric.objective_, rel=1e-6
     )
@@ -65,10 +66,11 @@ def test_any_points_certify(seed, asarray, dtype):
     X, pairs, similar, ridge = pair_instance(seed)
     X = X.astype(dtype)
     rng = np.random.default_rng(seed)
-    whitened, R = whiten(asarray(X), pairs[similar], ridge)
-    optimum = dml_eig_optimum(X.astype(float), pairs, similar, to_numpy(R @ R.T))
-    problem = DMLEigProgram(from_pairs(whitened, pairs[~similar]), asarray(X).dtype)
-    L = asarray(rng.normal(size=(X.shape[1], 3)).astype(dtype))
+    scatter = similar_scatter(X, pairs[similar], ridge)
+    optimum = dml_eig_optimum(X.astype(float), pairs, similar, scatter)
+    operator = from_pairs(whiten(asarray(X), pairs[similar], ridge).points, pairs[~similar])
+    problem = DMLEigProgram(operator, asarray(X).dtype)
+    L = asarray(rng.normal(size=(operator.n_features, 3)).astype(dtype))
     u = asarray(rng.uniform(size=(~similar).sum()).astype(dtype))
     bounds = problem.certify(L, u)
     assert -bounds.primal <= optimum * (1 + 1e-6) <= -bounds.dual * (1 + 2e-6)
@@ -79,8 +81,8 @@ def test_optimality_conditions():
     leading eigenspace of sum u_r X_r.
     """
     X, pairs, similar, ridge = pair_instance(1)
-    whitened, _ = whiten(X, pairs[similar], ridge)
-    problem = DMLEigProgram(from_pairs(whitened, pairs[~similar]))
+    whitened = whiten(X, pairs[similar], ridge)
+    problem = DMLEigProgram(from_pairs(whitened.points, pairs[~similar]))
     result = ProximalPoint(tol=1e-8).solve(problem)
     margins = problem.operator.forward_factor(result.primal_point)
     u = result.dual_point / result.dual_point.sum()
@@ -99,3 +101,18 @@ def test_units_of_the_features_do_not_matter():
         for scaled in (X, X * units)
     ]
     assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [6, 9, 30])
+def test_whitened_scatter_is_the_identity_and_the_way_back_keeps_distances(n, asarray, dtype):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 9)).astype(dtype) * 10.0 ** rng.integers(-2, 3, 9)
+    X[:, 4] = 1.0
+    pairs = np.array([rng.choice(n, 2, replace=False) for _ in range(20)])
+    whitened = whiten(asarray(X.astype(dtype)), pairs, 1e-3)
+    r = whitened.points.shape[1]
+    B = to_numpy(whitened.lift(asarray(np.eye(r))))
+    scatter = similar_scatter(X.astype(dtype), pairs, 1e-3)
+    np.testing.assert_allclose(B.T @ scatter @ B, np.eye(r), atol=1e-9)
+    points, mapped = to_numpy(whitened.points), X.astype(dtype).astype(float) @ B
+    np.testing.assert_allclose(points - points[0], mapped - mapped[0], atol=1e-6)

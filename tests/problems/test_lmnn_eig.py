@@ -8,9 +8,8 @@ from instances import triplet_instance, triplet_matrices
 from oracles import lmnn_eig_optimum
 
 from conemetric import LMNNEig
-from conemetric.arrays import to_numpy
 from conemetric.operators import from_triplets
-from conemetric.problems.eigenvalue import whiten
+from conemetric.problems.eigenvalue import similar_scatter, whiten
 from conemetric.problems.lmnn_eig import LMNNEigProgram
 
 
@@ -24,7 +23,8 @@ def instance(seed):
 def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     X, T, gamma, ridge = instance(seed)
     metric = LMNNEig(gamma, tol=1e-5, ridge=ridge).fit(X, triplets=T)
-    optimum = lmnn_eig_optimum(X, T, gamma, metric.similar_scatter_)
+    scatter = similar_scatter(X, np.unique(T[:, :2], axis=0), ridge)
+    optimum = lmnn_eig_optimum(X, T, gamma, scatter)
     slack = 1e-6 * optimum
     assert metric.objective_ == pytest.approx(optimum, rel=1.1e-5)
     assert metric.certificate_.relative_gap <= 1e-5
@@ -32,9 +32,7 @@ def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     assert np.all(metric.history_["primal"] >= optimum - slack)
     M = metric.get_mahalanobis_matrix()
     margins = np.einsum("rij,ij->r", triplet_matrices(X, T), M)
-    value = (1 - gamma) * np.clip(1 - margins, 0, None).sum() + gamma * np.trace(
-        metric.similar_scatter_ @ M
-    )
+    value = (1 - gamma) * np.clip(1 - margins, 0, None).sum() + gamma * np.trace(scatter @ M)
     assert value == pytest.approx(metric.objective_, rel=1e-6)
 
 
@@ -43,10 +41,11 @@ def test_any_points_certify(seed, asarray, dtype):
     X, T, gamma, ridge = instance(seed)
     X = X.astype(dtype)
     rng = np.random.default_rng(seed)
-    whitened, R = whiten(asarray(X), np.unique(T[:, :2], axis=0), ridge)
-    optimum = lmnn_eig_optimum(X.astype(float), T, gamma, to_numpy(R @ R.T))
-    problem = LMNNEigProgram(from_triplets(whitened, T), gamma, asarray(X).dtype)
-    L = asarray((0.3 * rng.normal(size=(X.shape[1], 3))).astype(dtype))
+    similar = np.unique(T[:, :2], axis=0)
+    optimum = lmnn_eig_optimum(X.astype(float), T, gamma, similar_scatter(X, similar, ridge))
+    operator = from_triplets(whiten(asarray(X), similar, ridge).points, T)
+    problem = LMNNEigProgram(operator, gamma, asarray(X).dtype)
+    L = asarray((0.3 * rng.normal(size=(operator.n_features, 3))).astype(dtype))
     u = asarray(rng.normal(size=len(T)).astype(dtype))  # negative entries count as zero
     bounds = problem.certify(L, u)
     assert bounds.dual <= optimum * (1 + 1e-6) <= bounds.primal * (1 + 2e-6)

@@ -60,27 +60,6 @@ def test_reaches_the_conic_optimum_with_a_valid_certificate(seed):
     assert values[whole.has_upper].max(initial=-np.inf) <= 1 + delta + 1e-4 * delta
 
 
-@pytest.mark.parametrize("kind", ["wide", "collinear"])
-def test_works_in_as_many_dimensions_as_the_points_span(kind, asarray, dtype):
-    X, _, delta = instance(2 * KINDS.index(kind))
-    X = X.astype(dtype)
-    rank, seen = (len(X) - 1 if kind == "wide" else X.shape[1] - 1), []
-
-    class Watched(ADMM):
-        def _steps(self, problem, start):
-            seen.append(problem.operator.n_features)
-            return super()._steps(problem, start)
-
-    problem = SecantIsometryProgram(AllSecants(asarray(X)), delta)
-    result = SecantGeneration(inner=Watched(), first=20, add=10).solve(problem)
-    assert set(seen) == {rank}
-    reference = SecantIsometryProgram(AllSecants(X.astype(np.float64)), delta)
-    whole = reference.restrict(every_pair(reference.secants))
-    assert_allclose(result.certificate.primal, near_isometry_optimum(whole), rtol=1.5e-3)
-    values = whole.operator.forward_factor(to_numpy(result.primal_point))
-    assert abs(values - 1).max() <= delta * (1 + 1e-3) + 200 * np.finfo(dtype).eps
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_plain_admm_agrees_with_and_without_conjugate_gradients(seed, asarray):
     X, y, delta = instance(seed)

@@ -10,9 +10,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .. import spectral
-from ..arrays import like, namespace, to_numpy
+from ..arrays import float64, like, namespace, to_numpy
 from ..constraints import is_continuous, triplets_from_labels
 from ..operators import from_triplets
+from ..operators.span import Coordinates, in_span, lift
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
@@ -192,26 +193,33 @@ class BoostMetric(SupervisedMetric):
             else np.unique(np.ravel(to_numpy(y)), return_inverse=True)[1]
         )
         held = self._held_out(labels, triplets, len(X))
-        Z, L, self._passes, results = X, None, [], []
+        space, self._passes, results = self._space(X), [], []
         while len(results) < self.n_passes:
             if results:
                 last, triplets = (
                     triplets,
-                    triplets_from_labels(Z, labels, self.n_targets, self.n_impostors),
+                    triplets_from_labels(space.points, labels, self.n_targets, self.n_impostors),
                 )
                 if _same(last, triplets):
                     break
-            result, ensemble, n_stages = self._boost(Z, labels, triplets, held)
-            self._passes.append((L, ensemble, n_stages))
+            result, ensemble, n_stages = self._boost(space.points, labels, triplets, held)
+            self._passes.append((space.maps, ensemble, n_stages))
             results.append(result)
             factor = spectral.canonical_factor(result.primal_point)
-            L = factor if L is None else L @ factor
-            Z = X @ L
+            L = space.lift(factor)
+            space = Coordinates(space.points @ factor, (float64(L),))
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             if stopped or (len(results) > 1 and _settled(results, self.tol)):
                 break
         self.triplets_, self.n_passes_ = triplets, len(results)
         return self._store(_joined(results), L)
+
+    def _space(self, X):
+        """Where the first pass boosts: the span of the rows, and for the hinge loss,
+        whose trace is fixed, one direction beside it for the trace that is better unused.
+        """
+        span = in_span(X)
+        return span.with_spare() if self.loss == "hinge" else span
 
     def _boost(self, Z, labels, triplets, held):
         """One pass: (result, ensemble, number of its stages that count)."""
@@ -294,10 +302,9 @@ class BoostMetric(SupervisedMetric):
         [(1, 4), (2, 4), (3, 4)]
         """
         check_is_fitted(self)
-        for L, ensemble, n_stages in self._passes:
+        for maps, ensemble, n_stages in self._passes:
             for stage in range(1, n_stages + 1):
-                factor = ensemble.factor(stage)
-                yield (factor if L is None else L @ factor).T
+                yield lift(maps, ensemble.factor(stage)).T
 
 
 class EarlyStopping:

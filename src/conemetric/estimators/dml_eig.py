@@ -7,11 +7,11 @@ from numbers import Real
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..arrays import float64, like, namespace, to_index
+from ..arrays import like, namespace, to_index
 from ..operators import from_pairs, from_triplets
 from ..problems.base import Bounds
 from ..problems.dml_eig import DMLEigProgram
-from ..problems.eigenvalue import whiten
+from ..problems.eigenvalue import similar_scatter, whiten
 from ..problems.lmnn_eig import LMNNEigProgram
 from ..solvers.base import Certificate
 from ..solvers.frank_wolfe import FrankWolfe
@@ -42,11 +42,13 @@ class _EigenvalueMetric(SupervisedMetric):
             )
         return solver.solve(problem, callback=self._progress())
 
-    def _store_whitened(self, result, L, R, dtype):
-        """Keep M = R^-T S R^-1 of S = L L', and the scatter R R' that measures it."""
-        xp = namespace(R)
-        self.similar_scatter_ = R @ R.T
-        return self._store(result, like(xp.linalg.solve(R.T, float64(L)), R, dtype))
+    def _whiten(self, X, similar_pairs):
+        """The points where the scatter of the similar pairs is the identity; keeps it
+        where it is no larger than X.
+        """
+        wide = X.shape[1] > X.shape[0]
+        self.similar_scatter_ = None if wide else similar_scatter(X, similar_pairs, self.ridge)
+        return whiten(X, similar_pairs, self.ridge)
 
 
 class DMLEig(_EigenvalueMetric):
@@ -104,8 +106,9 @@ class DMLEig(_EigenvalueMetric):
     multipliers_ : array (m,)
         Dual solution, one multiplier per dissimilar pair, up to scale.
     pairs_, similar_ : integer array (m, 2), boolean array (m,)
-    similar_scatter_ : array (n_features, n_features)
-        X_S with its ridge.
+    similar_scatter_ : array (n_features, n_features) or None
+        X_S with its ridge; None where X has more features than rows, so that nothing of
+        that size is ever formed.
     threshold_ : float
         When fitted to pairs of points: the distance up to which `predict` calls a pair
         alike, the best on these pairs.
@@ -181,15 +184,17 @@ class DMLEig(_EigenvalueMetric):
         given, y_given = X, y
         check_calibration(**(calibration_params or {}))
         X, pairs, similar = self._validate_pairs(X, y, pairs, similar)
-        whitened, R = whiten(X, pairs[similar], self.ridge)
-        original, operator = from_pairs(X, pairs[~similar]), from_pairs(whitened, pairs[~similar])
+        original = from_pairs(X, pairs[~similar])
         apart = original.combine(original.pair_lengths) > 0
+        del original  # a copy of X
         if not bool(apart.any()):
             raise ValueError(
                 f"all {len(apart)} dissimilar pairs join coinciding points, so no metric can "
                 "separate them; "
                 "give dissimilar pairs of different rows of X."
             )
+        whitened = self._whiten(X, pairs[similar])
+        operator = from_pairs(whitened.points, pairs[~similar])
         if bool(apart.all()):
             result = self._solve(DMLEigProgram(operator, X.dtype))
         else:
@@ -205,7 +210,7 @@ class DMLEig(_EigenvalueMetric):
             result = replace(result, dual_point=like(~apart, X), certificate=zero)
         self.pairs_, self.similar_, self.multipliers_ = pairs, similar, result.dual_point
         L = result.primal_point
-        self._store_whitened(result, L / (L * L).sum() ** 0.5, R, X.dtype)
+        self._store(result, like(whitened.lift(L / (L * L).sum() ** 0.5), X))
         self.objective_ = -self.certificate_.primal
         if self._n_in_tuple is not None:
             self.calibrate_threshold(given, y_given, **(calibration_params or {}))
@@ -242,8 +247,8 @@ class LMNNEig(_EigenvalueMetric):
     multipliers_ : array (m,)
         Dual solution, one multiplier per triplet, up to scale.
     triplets_ : integer array (m, 3)
-    similar_scatter_ : array (n_features, n_features)
-        X_S with its ridge.
+    similar_scatter_ : array (n_features, n_features) or None
+        As in `DMLEig`.
 
     References
     ----------
@@ -316,8 +321,8 @@ class LMNNEig(_EigenvalueMetric):
         X, triplets = self._validate_triplets(X, y, triplets)
         keys = namespace(X).unique(triplets[:, 0] * len(X) + triplets[:, 1])
         similar = namespace(X).stack([keys // len(X), keys % len(X)], 1)
-        whitened, R = whiten(X, similar, self.ridge)
-        problem = LMNNEigProgram(from_triplets(whitened, triplets), self.gamma, X.dtype)
+        whitened = self._whiten(X, similar)
+        problem = LMNNEigProgram(from_triplets(whitened.points, triplets), self.gamma, X.dtype)
         result = self._solve(problem)
         self.triplets_, self.multipliers_ = triplets, result.dual_point
-        return self._store_whitened(result, result.primal_point, R, X.dtype)
+        return self._store(result, like(whitened.lift(result.primal_point), X))

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..arrays import to_numpy
 from ..evaluation.knn import knn_error
 from ..operators import from_triplets
+from ..operators.span import in_span
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
@@ -152,13 +153,14 @@ class FrobMetric(SupervisedMetric):
         self
         """
         X, triplets = self._validate_triplets(X, y, triplets)
-        operator = from_triplets(X, triplets)
-        C = scaled_C(operator) if self.C == "scale" else float(self.C)
+        span = in_span(X)
+        operator = from_triplets(span.points, triplets)
+        C = scaled_C(operator, X.shape[1]) if self.C == "scale" else float(self.C)
         return self._fit_operator(
-            operator, triplets, C, self._previous_multipliers(len(triplets), C)
+            span, operator, triplets, C, self._previous_multipliers(len(triplets), C)
         )
 
-    def _fit_operator(self, operator, triplets, C, start):
+    def _fit_operator(self, span, operator, triplets, C, start):
         number = operator.xp.finfo(operator.dtype)
         if not float(number.tiny) < C / len(triplets) < float(number.max * number.eps):
             raise ValueError(
@@ -171,7 +173,7 @@ class FrobMetric(SupervisedMetric):
             FrobeniusProgram(operator, C, self.loss), start=start, callback=self._progress()
         )
         self.C_, self.multipliers_, self.triplets_ = C, result.dual_point, triplets
-        return self._store(result, result.primal_point)
+        return self._store(result, span.lift(result.primal_point))
 
     def _previous_multipliers(self, n_triplets, C):
         """Multipliers of the last fit, carried over to the new C; None without ``warm_start``."""
@@ -276,12 +278,13 @@ class FrobMetricCV(FrobMetric):
             )
         X, triplets = self._validate_triplets(X, y, None)
         y = np.ravel(to_numpy(y))
-        operator = from_triplets(X, triplets)
+        span = in_span(X)
+        operator = from_triplets(span.points, triplets)
         self.Cs_ = self._grid(operator)
         with all_or_nothing():
             self.scores_ = np.array([self._fold_scores(X, y, *fold) for fold in self._folds(X, y)])
         best = int(self.scores_.mean(axis=0).argmax())
-        return self._fit_operator(operator, triplets, self.Cs_[best], None)
+        return self._fit_operator(span, operator, triplets, self.Cs_[best], None)
 
     def _grid(self, operator):
         if isinstance(self.Cs, Integral):
@@ -345,12 +348,13 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
     Cs, first = _ascending(Cs), FrobMetric(**parameters)
     first._validate_params()
     X, triplets = first._validate_triplets(X, y, triplets)
-    operator = from_triplets(X, triplets)
+    span = in_span(X)
+    operator = from_triplets(span.points, triplets)
     path, start = [], None
     for C in Cs.tolist():
         metric = copy(first).set_params(C=C)
         start = None if start is None else start * (C / path[-1].C_)
-        path.append(metric._fit_operator(operator, triplets, C, start))
+        path.append(metric._fit_operator(span, operator, triplets, C, start))
         start = path[-1].multipliers_
         if path[-1].certificate_.status is Status.INTERRUPTED:
             break
@@ -364,11 +368,11 @@ def _ascending(Cs):
     return values
 
 
-def scaled_C(operator):
+def scaled_C(operator, n_features):
     """The C that makes the program independent of the units of X:
     `SCALE_FREE_C_PER_FEATURE` D / s^4.
     """
-    return SCALE_FREE_C_PER_FEATURE * operator.n_features / mean_impostor_distance(operator) ** 2
+    return SCALE_FREE_C_PER_FEATURE * n_features / mean_impostor_distance(operator) ** 2
 
 
 def mean_impostor_distance(operator):

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..arrays import is_torch, to_numpy
 from ..constraints import check_pairs, check_similar
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants
+from ..operators.span import in_span
 from ..problems.near_isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status, all_or_nothing
 from ..solvers.secant_generation import SecantGeneration
@@ -143,21 +144,24 @@ class NuMax(MahalanobisMetric):
         -------
         self
         """
-        secants = self._secants(X, y, pairs, similar)
+        span, secants = self._secants(X, y, pairs, similar)
         if self.n_components is None:
-            return self._keep(secants, *self._solve(secants, self.delta))
-        return self._keep(secants, *self._smallest_delta(secants))
+            return self._keep(span, *self._solve(secants, self.delta))
+        return self._keep(span, *self._smallest_delta(secants))
 
     def _secants(self, X, y, pairs, similar):
-        """The complete set of secants, validated."""
+        """The points in the span of their differences, where the embedding of least
+        trace lives, and the complete set of their secants; validated.
+        """
         X, classes = self._validate(X, y, pairs is None)
         self._check_n_components(X)
+        span = in_span(X, at_most=1.0)
         if pairs is None:
             if similar is not None:
                 raise ValueError(
                     "Got similar without pairs; give the pairs it belongs to, or labels y."
                 )
-            secants = AllSecants(X, classes)
+            secants = AllSecants(span.points, classes)
         else:
             pairs, similar = _check_pairs(
                 pairs,
@@ -166,14 +170,14 @@ class NuMax(MahalanobisMetric):
                 self.class_aware,
                 to_numpy(classes) if y is not None else None,
             )
-            secants = ListedSecants(X, pairs, similar)
+            secants = ListedSecants(span.points, pairs, similar)
         if secants.empty:
             raise ValueError(
                 "X has no two distinct points among the pairs to keep, so there is no distance "
                 "to preserve; "
                 "give at least two rows that differ."
             )
-        return secants
+        return span, secants
 
     def _validate(self, X, y, required):
         """X, and labels encoded as integers when they are used."""
@@ -262,7 +266,7 @@ class NuMax(MahalanobisMetric):
         certificate = Certificate.from_bounds(bounds, Status.STALLED)
         return problem, replace(result, primal_point=factor, certificate=certificate)
 
-    def _keep(self, secants, problem, result):
+    def _keep(self, span, problem, result):
         """Set the fitted attributes."""
         self.delta_, self.n_near_duplicates_ = problem.delta, problem.n_near_duplicates
         if self.n_near_duplicates_:
@@ -274,8 +278,9 @@ class NuMax(MahalanobisMetric):
                 stacklevel=4,
             )
         keys, self.multipliers_ = result.dual_point
+        secants = problem.secants
         self.active_pairs_ = secants.xp.stack(secants.ends(keys), 1)
-        return self._store(result, result.primal_point)
+        return self._store(result, span.lift(result.primal_point))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -357,7 +362,7 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
         raise ValueError(f"deltas must lie strictly between 0 and 1; got {deltas.tolist()}.")
     estimator = NuMax(**parameters)
     estimator._validate_params()
-    secants = estimator._secants(X, y, pairs, similar)
+    span, secants = estimator._secants(X, y, pairs, similar)
     start, certificates, components = None, [], []
     for delta in deltas:
         try:
@@ -369,7 +374,7 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
             deltas = deltas[: len(components)]
             break
         start, result = _point(solution), solution[1]
-        estimator._store(result, result.primal_point)
+        estimator._store(result, span.lift(result.primal_point))
         certificates.append(result.certificate)
         components.append(estimator.components_)
     return DeltaPath(

@@ -226,7 +226,7 @@ class RelativeComparisons(SupervisedMetric):
         """
         if self.basis is not None:
             operator = from_triplets(spectral.factor(gram) if callable(self.basis) else X, triplets)
-        return scaled_C(operator) / len(triplets)
+        return scaled_C(operator, operator.n_features) / len(triplets)
 
     def _features(self, X):
         if self.kernel_points_ is None:

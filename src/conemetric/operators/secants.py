@@ -28,9 +28,6 @@ DUPLICATE = 1e-10  # squared length, relative to the largest squared distance fr
 NOISY = 1e-5  # the same limit for scans in float32
 CPU_TILE, GPU_TILE = (2048, 4096), (8192, 8192)  # rows x columns of pairs held at a time
 LISTED_BLOCK = 1 << 24  # scalars gathered at a time when listed pairs are read
-# a Gram matrix whose smallest eigenvalue is this part of the largest is far from
-# singular
-SURELY_POSITIVE = 1e-10
 
 
 class SecantOperator(Operator):
@@ -95,12 +92,6 @@ class SecantOperator(Operator):
     def subset(self, index):
         return SecantOperator(self.V[index])
 
-    def within(self, basis):
-        """A on matrices basis M basis', as an operator on M; ``basis`` (D x r) has
-        orthonormal columns.
-        """
-        return SecantOperator(self.V @ like(basis, self.V))
-
     def astype(self, dtype):
         return SecantOperator(like(self.V, self.V, dtype))
 
@@ -150,27 +141,6 @@ class Secants(ABC):
     def empty(self):
         """Whether there is no secant, because the points of every pair coincide."""
         return self.n_pairs == 0 or not self.square > 0
-
-    @cached_property
-    def row_space(self):
-        """Orthonormal basis Q (D x r, float64) of the span of the centred rows of X,
-        which every secant lies in.
-
-        A minimum-trace program over the secants has its optimum there: Q Q'P Q Q' has
-        the v'Pv of P on every secant and no larger a trace. Only directions with
-        singular values at rounding level are left out. The Gram matrix may tell that
-        there are none; it cannot tell them from directions 1e-8 as large as the
-        largest, in which near pairs may differ.
-        """
-        xp, X = self.xp, float64(self.X)
-        X = X - X.mean(0)  # single precision has left a mean
-        if self.n_points > self.n_features:
-            gram = xp.linalg.eigvalsh(X.T @ X)
-            if gram[0] > SURELY_POSITIVE * gram[-1]:
-                return xp.eye(self.n_features, dtype=X.dtype, device=X.device)
-            X = xp.linalg.qr(X, mode="r")[1] if is_torch(X) else np.linalg.qr(X, mode="r")
-        _, singular, rows = xp.linalg.svd(X, full_matrices=False)
-        return rows[singular > len(singular) * xp.finfo(X.dtype).eps * singular[0]].T
 
     @abstractmethod
     def sample(self, size, rng):

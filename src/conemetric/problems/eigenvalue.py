@@ -23,32 +23,52 @@ from .. import spectral
 from ..arrays import float64, namespace, zeros
 from ..operators import from_pairs
 from ..operators.space import Total, greatest, total
+from ..operators.span import Coordinates, centred_in_span
 from .base import Bounds, Problem, SpectralDual
 
 
 def whiten(X, similar_pairs, ridge):
     """X in coordinates where the scatter of the similar pairs is the identity, in float64.
 
-    The scatter is X_S = sum of d d' over the pairs, plus ``ridge`` times the diagonal
-    that as many pairs of random rows would give it: a ridge relative to the spectrum
-    that does not depend on the units of any feature.
+    The scatter is X_S = sum of d d' over the pairs, plus a ridge (`ridge_diagonal`). In
+    features divided by the square root of the ridge it is the identity that is added,
+    so that <X_S, M> is least, at given distances, in the span of the rows there
+    (`operators.span`). The scatter is whitened in that span, and is never D x D when
+    there are fewer rows than features.
 
     Returns
     -------
-    whitened : array (n, D)
-        Rows R^-1 x.
-    R : array (D, D)
-        Lower triangular, R R' = X_S + ridge.
+    Coordinates
     """
     xp = namespace(X)
-    X = float64(X)
-    X = X - X.mean(0)
-    operator = from_pairs(X, similar_pairs)
-    spread = (X * X).mean(0)
-    spread = xp.where(spread > 0, spread, xp.ones_like(spread))
+    scale = ridge_diagonal(X, len(similar_pairs), ridge) ** 0.5
+    Z = X - X.mean(0, dtype=xp.float64)
+    Z /= scale
+    span = centred_in_span(Z)
+    operator = from_pairs(span.points, similar_pairs)
     scatter = operator.adjoint(operator.empty_constraint_vector() + 1)
-    R = xp.linalg.cholesky(scatter + 2 * ridge * len(similar_pairs) * xp.diag(spread))
-    return xp.linalg.solve(R, X.T).T, R
+    identity = xp.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
+    R = xp.linalg.cholesky(scatter + identity)
+    maps = (*span.maps, xp.linalg.solve(R.T, identity))
+    maps[0][:] /= scale[:, None]
+    return Coordinates(xp.linalg.solve(R, span.points.T).T, maps)
+
+
+def ridge_diagonal(X, n_pairs, ridge):
+    """``ridge`` times the diagonal that the scatter of ``n_pairs`` pairs of random rows
+    would have: relative to the spectrum, whatever the units of any feature.
+    """
+    xp = namespace(X)
+    Z = X - X.mean(0, dtype=xp.float64)
+    spread = xp.einsum("ij,ij->j", Z, Z) / len(Z)
+    return 2 * ridge * n_pairs * xp.where(spread > 0, spread, xp.ones_like(spread))
+
+
+def similar_scatter(X, similar_pairs, ridge):
+    """X_S with its ridge, D x D, in float64."""
+    operator = from_pairs(float64(X), similar_pairs)
+    scatter = operator.adjoint(operator.empty_constraint_vector() + 1)
+    return scatter + namespace(X).diag(ridge_diagonal(X, len(similar_pairs), ridge))
 
 
 class EigenvalueProgram(Problem):

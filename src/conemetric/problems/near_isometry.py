@@ -53,12 +53,6 @@ class NearIsometryProgram(Problem):
         """Distance of A(P) = ``values`` to the nearer bound, negative outside."""
         return self.operator.xp.minimum(values - self.lower, self.upper - values)
 
-    def within(self, basis):
-        """The program over P = basis M basis', as one over M; ``basis`` has orthonormal
-        columns, so Tr P = Tr M.
-        """
-        return NearIsometryProgram(self.operator.within(basis), self.lower, self.upper, self.delta)
-
     def bound(self, y):
         """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 where
         that is negative.

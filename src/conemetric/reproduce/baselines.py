@@ -23,7 +23,7 @@ class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    components_ : array (n_features, n_features)
+    components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``.
 
     Examples
@@ -43,8 +43,8 @@ class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
         """Learn from labels, or from pairs and which of them are similar."""
         if pairs is None:
             pairs, similar = constraints.pairs_from_labels(X, y, self.n_targets)
-        _, R = whiten(np.asarray(X), np.asarray(pairs)[similar], self.ridge)
-        self.components_ = np.linalg.inv(R)
+        whitened = whiten(np.asarray(X), np.asarray(pairs)[similar], self.ridge)
+        self.components_ = whitened.lift(np.eye(whitened.points.shape[1])).T
         return self
 
     def transform(self, X):

@@ -6,8 +6,7 @@ round
 
     1. solves the program over the active secants by ADMM, from the P and the
        multipliers it has, only as far as the violations last seen elsewhere deserve
-       (their size times `INNER`), and in as many dimensions as the points span
-       (`Secants.row_space`: the optimum has no others);
+       (their size times `INNER`);
     2. scans: of every row of every tile of pairs, the worst secant at either bound
        (`operators.secants`), tile by tile until it has twice the offenders it needs,
        and goes on from there in the next round;
@@ -76,8 +75,7 @@ class SecantGeneration(Solver):
     def _steps(self, problem, start):
         secants, xp, delta, tol = problem.secants, problem.secants.xp, problem.delta, self.tol
         rng = np.random.default_rng(self.seed)
-        basis = like(secants.row_space, secants.X)
-        keys, point = self._begin(secants, start, basis, rng)
+        keys, point = self._begin(secants, start, rng)
         points = like(rng.permutation(secants.n_points), secants.X, xp.int64)
         precision, tile = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64, 0
         inner, worst, goal, margin, steps, best = self.inner, 1.0, 0.5 * tol, 0.5 * tol, 0, 0.0
@@ -85,12 +83,12 @@ class SecantGeneration(Solver):
         # a violation of delta costs the objective about this part of itself
         unit = max(1.0, delta / (1 - delta))
         while True:
-            active = problem.restrict(keys, margin=margin).within(basis)
+            active = problem.restrict(keys, margin=margin)
             share = INNER * worst if worst > tol else 0.0
             allowed = max(share, goal)
             solution, taken = _solve_active(inner, active, point, allowed, max(unit * share, goal))
             inner, steps = replace(inner, beta=solution.extra["beta"]), steps + taken
-            factor, y = basis @ solution.primal_point, solution.dual_point
+            factor, y = solution.primal_point, solution.dual_point
             weight = float(abs(y).sum())
             # the same multipliers, on the bounds without margin
             dual = solution.dual - margin * delta * weight
@@ -125,23 +123,22 @@ class SecantGeneration(Solver):
                     return
                 stuck = error
             goal = goal / 2 if found and allowed == goal else goal
-            inside = basis.T @ factor
-            stay = active.slack(active.operator.forward_factor(inside)) <= self.keep * delta
+            stay = active.slack(active.operator.forward_factor(factor)) <= self.keep * delta
             stay |= abs(y) > NEGLIGIBLE * abs(y).max()
             # dropping without progress could go in circles
             stay |= len(keys) <= self.first or dual <= (1 + tol) * best
             keep, best = to_index(stay), max(best, dual)
             keys, y = xp.concat([keys[keep], fresh]), xp.concat([y[keep], zeros(len(fresh), y)])
-            point = inside, y
+            point = factor, y
             margin = (
                 min(0.5 * tol, 0.25 * tol * solution.primal / (delta * weight))
                 if weight > 0
                 else margin
             )
 
-    def _begin(self, secants, start, basis, rng):
-        """Keys to begin with, and the point of the start given in the basis, its
-        multipliers spread over them.
+    def _begin(self, secants, start, rng):
+        """Keys to begin with, and the point of the start given, its multipliers
+        spread over them.
         """
         keys = secants.sample(self.first, rng)
         if start is None:
@@ -150,7 +147,7 @@ class SecantGeneration(Solver):
         keys = secants.xp.unique(secants.xp.concat([keys, multipliers.keys]))
         y = zeros(len(keys), secants.X)
         y[secants.xp.searchsorted(keys, multipliers.keys)] = like(multipliers.values, y)
-        return keys, (basis.T @ like(factor, y), y)
+        return keys, (like(factor, y), y)
 
     def _offenders(self, scan, secants, keys, factor, delta, limit, rng):
         """Keys to add: violated by more than tol, not active yet, confirmed by

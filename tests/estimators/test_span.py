@@ -1,0 +1,177 @@
+"""Fits in the span of the rows, judged by the same programs over all features."""
+
+import numpy as np
+import pytest
+from instances import random_triplets
+from numpy.testing import assert_allclose
+
+from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
+from conemetric.arrays import to_numpy
+from conemetric.operators import from_pairs, from_triplets
+from conemetric.operators.secants import AllSecants
+from conemetric.problems.dml_eig import DMLEigProgram
+from conemetric.problems.eigenvalue import similar_scatter
+from conemetric.problems.frobenius import FrobeniusProgram
+from conemetric.problems.lmnn_eig import LMNNEigProgram
+from conemetric.problems.losses import Logistic, LogSumExp
+from conemetric.problems.near_isometry import Multipliers, SecantIsometryProgram
+from conemetric.problems.soft_margin import SoftMarginProgram
+from conemetric.problems.trace import TraceProgram
+from conemetric.solvers.column_generation import ColumnGeneration
+from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+from conemetric.solvers.linear_column_generation import LinearColumnGeneration
+from conemetric.solvers.proximal_point import ProximalPoint
+from conemetric.solvers.secant_generation import SecantGeneration
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*pairs of rows coincide"
+)
+RIDGE = 1e-3  # of a singular scatter: its inverse amplifies rounding
+
+
+def instance(seed):
+    """X with duplicates, constant and collinear features, D from n/2 to 10 n; triplets."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(8, 16))
+    D = int(n * [0.5, 1, 1.5, 4, 10][seed % 5])
+    X = rng.normal(size=(n, D)) * rng.uniform(0.3, 2.0, D) + 5
+    X[:, D // 2] = 1.0
+    X[:, -1] = 2 * X[:, 0]
+    if seed % 2:
+        X[:, 1 : D // 2] = X[:, :1] * rng.normal(size=D // 2 - 1)
+    X[1] = X[2]
+    return X, random_triplets(rng, n, 3 * n)
+
+
+def whitened(X, similar):
+    R = np.linalg.cholesky(similar_scatter(to_numpy(X).astype(float), similar, RIDGE))
+    return np.linalg.solve(R, to_numpy(X).astype(float).T).T, R
+
+
+# Each returns the fitted metric, its program over all features, the factor and the
+# multipliers there, and the solver that solves it directly.
+
+
+def frobenius(X, T):
+    metric = FrobMetric(C=5.0).fit(X, triplets=T)
+    return metric, FrobeniusProgram(from_triplets(X, T), 5.0), None, DualQuasiNewton()
+
+
+def lmnn_eig(X, T):
+    metric = LMNNEig(ridge=RIDGE).fit(X, triplets=T)
+    Z, R = whitened(X, np.unique(T[:, :2], axis=0))
+    return metric, LMNNEigProgram(from_triplets(Z, T), 0.5), R.T, ProximalPoint()
+
+
+def dml_eig(X, T):
+    similar, other = T[:, :2], T[:, [0, 2]]
+    other = other[to_numpy((X[other[:, 0]] != X[other[:, 1]]).any(1))]
+    pairs = np.vstack([similar, other])
+    metric = DMLEig(ridge=RIDGE).fit(X, pairs=pairs, similar=np.arange(len(pairs)) < len(similar))
+    Z, R = whitened(X, similar)
+    return metric, DMLEigProgram(from_pairs(Z, other)), R.T, ProximalPoint()
+
+
+def boosted(loss, penalty):
+    def fit(X, T):
+        metric = BoostMetric(v=10.0, loss=loss, solver="corrective").fit(X, triplets=T)
+        return (
+            metric,
+            TraceProgram(from_triplets(X, T), 10.0, penalty),
+            None,
+            ColumnGeneration(corrective=True),
+        )
+
+    return fit
+
+
+def boosted_hinge(X, T):
+    metric = BoostMetric(v=0.1, loss="hinge", max_iter=60).fit(X, triplets=T)
+    return (
+        metric,
+        SoftMarginProgram(from_triplets(X, T), 0.1),
+        None,
+        LinearColumnGeneration(max_iter=60),
+    )
+
+
+def near_isometry(X, T):
+    metric = NuMax(delta=0.3).fit(X)
+    return metric, SecantIsometryProgram(AllSecants(X), 0.3), None, SecantGeneration()
+
+
+FITS = {
+    "frobmetric": frobenius,
+    "lmnn_eig": lmnn_eig,
+    "dml_eig": dml_eig,
+    "exponential": boosted("exponential", LogSumExp()),
+    "logistic": boosted("logistic", Logistic()),
+    "hinge": boosted_hinge,
+    "numax": near_isometry,
+}
+
+
+def multipliers(metric, n):
+    if isinstance(metric, NuMax):
+        pairs = metric.active_pairs_
+        return Multipliers(pairs[:, 0] * n + pairs[:, 1], metric.multipliers_)
+    return getattr(metric, "multipliers_", None)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", FITS)
+def test_the_certificate_holds_in_all_features(name, seed):
+    X, T = instance(seed)
+    metric, program, transpose, _ = FITS[name](X, T)
+    L = metric.components_.T
+    if name == "hinge":  # its multipliers are not kept
+        L = L / np.linalg.norm(L)
+        assert program.value(program.operator.forward_factor(L)) == pytest.approx(
+            metric.objective_, rel=1e-8
+        )
+        return
+    L = L if transpose is None else transpose @ L
+    bounds = program.certify(L, multipliers(metric, len(X)))
+    assert bounds.primal == pytest.approx(metric.certificate_.primal, rel=1e-8)
+    assert bounds.dual == pytest.approx(metric.certificate_.dual, rel=1e-8)
+    assert bounds.violation == pytest.approx(metric.certificate_.violation, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", FITS)
+def test_the_optimum_is_that_over_all_features(name, seed):
+    X, T = instance(seed)
+    metric, program, _, solver = FITS[name](X, T)
+    direct = solver.solve(program).certificate
+    # intervals that hold the same optimum overlap
+    slack = 1e-9 * abs(direct.primal) + 1e-12
+    assert metric.certificate_.dual <= direct.primal + slack
+    assert direct.dual <= metric.certificate_.primal + slack
+
+
+@pytest.mark.parametrize("name", ["frobmetric", "dml_eig", "lmnn_eig", "logistic", "numax"])
+def test_every_library_and_precision(name, asarray, dtype):
+    X, T = instance(4)
+    metric = FITS[name](X, T)[0]
+    here = FITS[name](asarray(X.astype(dtype)), T)[0]
+    assert to_numpy(here.components_).dtype == dtype
+    assert here.objective_ == pytest.approx(metric.objective_, rel=2e-3)
+
+
+def test_stages_are_metrics_of_the_features():
+    X, T = instance(4)
+    for loss in ("logistic", "hinge"):
+        metric = BoostMetric(v=0.1, loss=loss, max_iter=4).fit(X, triplets=T)
+        *_, last = metric.staged_metrics()
+        assert_allclose(last.T @ last, metric.get_mahalanobis_matrix(), atol=1e-9)
+
+
+def test_the_hinge_loss_uses_no_trace_that_harms():
+    """Each triplet with its opposite: no metric has a positive margin, so the best has
+    its trace where points do not differ.
+    """
+    X, T = instance(4)
+    T = np.vstack([T, T[:, [0, 2, 1]]])
+    metric = BoostMetric(v=1.0, loss="hinge", tol=1e-6).fit(X, triplets=T)
+    assert metric.objective_ == pytest.approx(0, abs=1e-9)
+    assert np.linalg.norm(metric.components_) == pytest.approx(1)
