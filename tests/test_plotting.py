@@ -57,7 +57,12 @@ def test_every_metric_can_be_shown(kind):
     )
 
 
-def test_minus_one_does_not_mean_the_same():
+def test_minus_one_means_different():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="same must be boolean"):
-        VerificationDisplay.from_estimator(FrobMetric().fit(X, y), X, [[0, 1], [0, 60]], [1, -1])
+    metric, pairs = FrobMetric().fit(X, y), [[0, 1], [0, 60]]
+    signs, flags = (
+        VerificationDisplay.from_estimator(metric, X, pairs, same) for same in ([1, -1], [1, 0])
+    )
+    for name, curve in flags.curves.items():
+        for ours, theirs in zip(signs.curves[name], curve, strict=True):
+            np.testing.assert_array_equal(ours, theirs)

@@ -401,7 +401,7 @@ def _from_openml(name, spec):
         arrays["n_train"] = np.array(spec.n_train)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial.npz")
-    np.savez_compressed(partial, **arrays)
+    np.savez_compressed(partial, **arrays)  # type: ignore[arg-type]
     checksum.write_text(_sha256(partial))
     partial.replace(path)
     return arrays

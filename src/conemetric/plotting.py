@@ -64,7 +64,8 @@ class MetricComparisonDisplay(_Display):
             for Z in (to_numpy(X), to_numpy(metric.transform(X)))
         ]
         flat = [Z if Z.shape[1] == 2 else np.column_stack([Z, np.zeros(len(Z))]) for Z in flat]
-        return cls(*flat, labels=y).plot(ax)
+        before, after = flat
+        return cls(before, after, labels=y).plot(ax)
 
     def plot(self, ax=None):
         """Draw; ``ax`` is a pair of axes."""

@@ -171,7 +171,8 @@ def factor(M, rtol=None):
     Eigenvalues below ``rtol`` times the largest (default: D times the machine
     precision) count as zero. The entry of largest magnitude in each column is positive.
     """
-    return _signed_factor(*eigh(M), rtol)
+    values, vectors = eigh(M)
+    return _signed_factor(values, vectors, rtol)
 
 
 def canonical_factor(L, rtol=None):

@@ -192,7 +192,7 @@ def test_too_few_rounds_warn_and_still_certify(monkeypatch):
             {"pairs": [[0, 1]], "similar": [True, False]},
             "one value for each",
         ),
-        ({"class_aware": True}, {"pairs": [[0, 1], [0, 2]], "similar": [1, -1]}, "only 0 and 1"),
+        ({"class_aware": True}, {"pairs": [[0, 1], [0, 2]], "similar": [1, 2]}, "only 0 and 1"),
         ({"class_aware": True}, {"pairs": [[0, 1]], "similar": ["no"]}, "only 0 and 1"),
         (
             {"class_aware": True},

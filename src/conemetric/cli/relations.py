@@ -33,7 +33,8 @@ def read_constraints(path, width, table):
                     f"'{path}': column '{name}' has {frame[name].null_count():,} missing row "
                     "numbers; fill them in."
                 )
-            low, high = frame[name].min(), frame[name].max()
+            numbers = frame[name].to_numpy()
+            low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
             if len(frame) and not 0 <= low <= high < len(table.X):
                 wrong = low if low < 0 else high
                 raise ValueError(

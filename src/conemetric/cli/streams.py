@@ -1,6 +1,7 @@
 """Rows through a metric in bounded memory: batches in, batches out, whatever the file formats."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -106,7 +107,7 @@ def _write_npy(path, first, batches):
     rank = len(coordinates)
     n = 0
     with path.open("wb") as file:
-        header = {"descr": None, "fortran_order": False, "shape": (10**15, rank)}
+        header: dict[str, Any] = {"descr": None, "fortran_order": False, "shape": (10**15, rank)}
         dtype = first[coordinates[-1]].to_numpy().dtype
         header["descr"] = np.lib.format.dtype_to_descr(dtype)
         np.lib.format.write_array_header_1_0(file, header)

@@ -1,5 +1,6 @@
 """BoostMetric: a metric boosted from rank-one learners, Shen et al. (2012)."""
 
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 
@@ -17,13 +18,13 @@ from ..operators.span import Coordinates, in_span, lift
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
-from ..solvers.base import Certificate, SolveResult, Status, relative_gap
+from ..solvers.base import Certificate, Solver, SolveResult, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration, Ensemble
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .base import SOLVER_PARAMETERS
 from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
 
-PROGRAMS = {
+PROGRAMS: dict[str, Callable] = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),
     "logistic": partial(TraceProgram, loss=Logistic()),
     "hinge": SoftMarginProgram,
@@ -193,7 +194,8 @@ class BoostMetric(SupervisedMetric):
             else np.unique(np.ravel(to_numpy(y)), return_inverse=True)[1]
         )
         held = self._held_out(labels, triplets, len(X))
-        space, self._passes, results = self._space(X), [], []
+        space, self._passes = self._space(X), []
+        results: list[SolveResult] = []
         while len(results) < self.n_passes:
             if results:
                 last, triplets = (
@@ -227,7 +229,7 @@ class BoostMetric(SupervisedMetric):
         operator = from_triplets(Z, train)
         problem = PROGRAMS[self.loss](operator, self.v)
         if self.loss == "hinge":
-            solver = LinearColumnGeneration(tol=self.tol, max_iter=self.max_iter)
+            solver: Solver = LinearColumnGeneration(tol=self.tol, max_iter=self.max_iter)
         else:
             solver = ColumnGeneration(
                 tol=self.tol, max_iter=self.max_iter, corrective=self.solver == "corrective"

@@ -13,7 +13,7 @@ from ..problems.base import Bounds
 from ..problems.dml_eig import DMLEigProgram
 from ..problems.eigenvalue import similar_scatter, whiten
 from ..problems.lmnn_eig import LMNNEigProgram
-from ..solvers.base import Certificate
+from ..solvers.base import Certificate, Solver
 from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS
@@ -35,7 +35,7 @@ class _EigenvalueMetric(SupervisedMetric):
     }
 
     def _solve(self, problem):
-        solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
+        solver: Solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
         if self.solver == "frank-wolfe":
             solver = FrankWolfe(
                 tol=self.tol, max_iter=self.max_iter, mu=None if self.mu == "auto" else self.mu

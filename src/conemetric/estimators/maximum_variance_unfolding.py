@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import spectral
 from ..arrays import is_torch, like, to_numpy
+from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.maximum_variance_unfolding import UnfoldingProgram
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
@@ -178,7 +179,7 @@ class MaximumVarianceUnfolding(
         # where a basis makes coincident points one, edges of no length say nothing more
         self.edges_, lengths = self.edges_[lengths > 0], lengths[lengths > 0]
         reference = X.new_zeros(1).double() if is_torch(X) else np.zeros(1)
-        operator = EdgeOperator(self.edges_, len(X), reference)
+        operator: Operator = EdgeOperator(self.edges_, len(X), reference)
         if basis is not None:
             basis = like(basis, reference)
             operator = ReducedEdges(operator, basis)

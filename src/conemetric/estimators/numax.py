@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import is_torch, to_numpy
 from ..constraints import check_pairs, check_similar
-from ..operators.secants import DUPLICATE, AllSecants, ListedSecants
+from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
 from ..problems.near_isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status, all_or_nothing
@@ -161,7 +161,7 @@ class NuMax(MahalanobisMetric):
                 raise ValueError(
                     "Got similar without pairs; give the pairs it belongs to, or labels y."
                 )
-            secants = AllSecants(span.points, classes)
+            secants: Secants = AllSecants(span.points, classes)
         else:
             pairs, similar = _check_pairs(
                 pairs,
@@ -363,7 +363,8 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
     estimator = NuMax(**parameters)
     estimator._validate_params()
     span, secants = estimator._secants(X, y, pairs, similar)
-    start, certificates, components = None, [], []
+    start, certificates = None, []
+    components: list = []
     for delta in deltas:
         try:
             with all_or_nothing():

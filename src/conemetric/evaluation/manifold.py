@@ -177,9 +177,8 @@ def local_spread(X, embedding, n_neighbors=6):
     deviation, extreme = s[patch].std(axis=1), np.ptp(s[patch], axis=1)
     consistence = abs(np.einsum("ic,ijc->ij", p, p[neighbour])).mean(axis=1)
     ratio = deviation / np.maximum(consistence, np.finfo(float).tiny)
-    return LocalSpread(
-        *(float(value.mean()) for value in (deviation, extreme, consistence, ratio)), p, s
-    )
+    means = [float(value.mean()) for value in (deviation, extreme, consistence, ratio)]
+    return LocalSpread(means[0], means[1], means[2], means[3], p, s)
 
 
 def _check(X, embedding, min_samples):

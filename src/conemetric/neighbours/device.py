@@ -196,8 +196,8 @@ class DeviceSearch:
             parts = [self._search_again(half, same, limit, count) for half, limit in halves]
             return tuple(torch.cat(part) for part in zip(*parts, strict=True))
         row, column = pairs[pairs[:, 0].argsort(stable=True)].T
-        parts = zip(row.split(self._most_gathered), column.split(self._most_gathered), strict=True)
-        distances = torch.cat([self._measure(rows[i], j) for i, j in parts])
+        held = zip(row.split(self._most_gathered), column.split(self._most_gathered), strict=True)
+        distances = torch.cat([self._measure(rows[i], j) for i, j in held])
         # one row of a table for each query, as wide as the longest
         size = torch.bincount(row, minlength=len(rows))
         slot = torch.arange(len(row), device=self.device) - (size.cumsum(0) - size)[row]

@@ -157,7 +157,8 @@ def _digest(header, arrays):
         shape = array.shape if isinstance(array, np.ndarray) else array.get_shape()
         step = max(1, BLOCK // max(1, math.prod(shape[1:])))
         for start in range(0, shape[0], step):
-            digest.update(np.ascontiguousarray(array[start : min(start + step, shape[0])]))
+            rows = np.ascontiguousarray(array[start : min(start + step, shape[0])])
+            digest.update(rows.data)
     return digest.hexdigest()
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from .. import spectral
 from ..arrays import float64, is_float, namespace
@@ -137,9 +137,10 @@ class Evaluation:
     first asked for.
     """
 
-    problem: SpectralDual
+    problem: Any  # a SpectralDual
     u: Any
     rank_guess: int | None = None
+    _terms: ClassVar[Any]  # set in the instance by `measure`
     wanted: tuple[Total, ...] = ()
 
     @cached_property

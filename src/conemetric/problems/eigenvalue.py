@@ -140,7 +140,7 @@ class EigenvalueProgram(Problem):
 
     @cached_property
     def exact(self):
-        program = Problem.exact.func(self)
+        program = super().exact
         program.operator = self.exact_operator  # not the one rounded to the precision solved in
         return program
 

@@ -14,7 +14,7 @@ from .definition import Experiment, ours, published_table
 def labelled_triplets(y, m, seed):
     """m random triplets (i, j, k) with y_i = y_j, i != j and y_i != y_k."""
     rng = np.random.default_rng(seed)
-    found = []
+    found: list[tuple[int, int, int]] = []
     while len(found) < m:
         i, j, k = rng.integers(0, len(y), 3)
         if i != j and y[i] == y[j] and y[i] != y[k]:

@@ -58,7 +58,7 @@ class KnnTable(Experiment):
         prepare = preprocessing(**self.prepare.get(column, {})) if row.prepared else None
         grid = self.grids.get((column, method), row.grid)
         place = on_device if row.is_ours else None
-        protocol = dict(
+        protocol: dict[str, Any] = dict(
             grid=grid,
             stages=self.stages,
             prepare=prepare,

@@ -70,9 +70,9 @@ class NeighboursLost(Experiment):
     def measure(self, column, method, run):
         M, _, k = column.partition(":")[2].partition(" dimensions, k = ")
         embedding, seconds = learned(_searched, method, int(M), run)
-        return record(
-            100 * (1 - neighbour_recall(embedding, *_usps(run), int(k))), embedding, seconds
-        )
+        X, queries = _usps(run)
+        lost = 1 - neighbour_recall(embedding, X, queries, int(k))
+        return record(100 * lost, embedding, seconds)
 
 
 NUMAX_FIGURE9 = NeighboursLost(

@@ -242,7 +242,7 @@ def _summary(experiment, records, skipped):
         values = np.array([record["value"] for record in group])
         mean, std = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
         published = experiment.published.get((column, method))
-        theirs = (None, None) if published is None else published
+        their_mean, their_std = (None, None) if published is None else published
         tolerance = _tolerance(published, std, group)
         verdict = (
             ""
@@ -250,7 +250,9 @@ def _summary(experiment, records, skipped):
             else _verdict(mean - published.mean, tolerance, experiment.lower_is_better)
         )
         seconds = float(np.mean([record["seconds"] for record in group]))
-        rows.append(Row(column, method, len(values), mean, std, seconds, *theirs, verdict))
+        rows.append(
+            Row(column, method, len(values), mean, std, seconds, their_mean, their_std, verdict)
+        )
     return Table(experiment, rows, skipped, records)
 
 

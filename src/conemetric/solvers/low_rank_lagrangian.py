@@ -24,7 +24,7 @@ tol.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -159,7 +159,7 @@ class SmoothedMemory:
         self.clear()
 
     def clear(self):
-        self.rows = None  # s_1 .. s_k, the changes of h, and h, one row each
+        self.rows: Any = None  # s_1 .. s_k, the changes of h, and h, one row each
         self.order = []  # slots, oldest first
 
     def add(self, s, change, dual):

@@ -183,10 +183,21 @@ class Labelled:
 
     def prepared(self, prepare):
         used = np.union1d(self.train, self.test)
-        at = lambda rows: np.searchsorted(used, rows)  # noqa: E731
+
+        def at(rows) -> np.ndarray:
+            return np.searchsorted(used, rows)
+
         X = prepare.transform(self.X[used])
-        parts = {"train": at(self.train), "learn": at(self.learn), "test": at(self.test)}
-        return replace(self, X=X, y=self.y[used], raw=self.X, used=used, **parts)
+        return replace(
+            self,
+            X=X,
+            y=self.y[used],
+            raw=self.X,
+            used=used,
+            train=at(self.train),
+            learn=at(self.learn),
+            test=at(self.test),
+        )
 
     def fit(self, estimator):
         estimator.fit(self.X[self.learn], self.y[self.learn])
