@@ -145,7 +145,7 @@ def _least_rank(X):
     """
     xp = namespace(X)
     mean, step = _mean(X), max(1, BLOCK // X.shape[1])
-    gram = 0.0
+    gram: Any = 0.0
     for start in range(0, len(X), step):
         rows = X[start : start + step] - mean
         gram = gram + rows.T @ rows
