@@ -244,8 +244,9 @@ class BoostMetric(SupervisedMetric):
         bounds = problem.certify(best, result.dual_point)
         status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED
         certificate = Certificate.from_bounds(bounds, status)
+        history = {**result.history, "validation_error": np.array(watch.errors)}
         return (
-            SolveResult(best, result.dual_point, certificate, result.n_iter, result.history),
+            SolveResult(best, result.dual_point, certificate, result.n_iter, history),
             ensemble,
             watch.best_stage,
         )
@@ -322,15 +323,17 @@ class EarlyStopping:
             report,
         )
         self.best_stage, self.lowest = 0, np.inf
+        self.errors: list[float] = []
 
     def __call__(self, record):
         margins = self.operator.forward_factor(self.ensemble.factor())
-        record["validation_error"] = error = float((margins <= 0).sum()) / len(margins)
+        error = float((margins <= 0).sum()) / len(margins)
+        self.errors.append(error)
         stage = self.ensemble.n_stages
         if error < self.lowest:
             self.best_stage, self.lowest = stage, error
         if self.report is not None:
-            self.report(record)
+            self.report({**record, "validation_error": error})
         return stage - self.best_stage >= self.patience
 
 

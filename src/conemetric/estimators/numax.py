@@ -268,7 +268,8 @@ class NuMax(MahalanobisMetric):
 
     def _keep(self, span, problem, result):
         """Set the fitted attributes."""
-        self.delta_, self.n_near_duplicates_ = problem.delta, problem.n_near_duplicates
+        self.delta_ = problem.delta
+        self.n_near_duplicates_ = int(result.history["near_duplicates"].max())
         if self.n_near_duplicates_:
             warnings.warn(
                 f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most "

@@ -85,14 +85,7 @@ class SecantIsometryProgram(Problem):
     ----------
     secants : Secants
     delta : float
-
-    Attributes
-    ----------
-    n_near_duplicates : int
-        Pairs that have no secant, as `certify` last counted them.
     """
-
-    n_near_duplicates = 0
 
     def __init__(self, secants, delta):
         self.secants, self.delta = secants, float(delta)
@@ -112,6 +105,5 @@ class SecantIsometryProgram(Problem):
         """Bounds from a scan of every secant in float64 and from multipliers on any of them."""
         xp, L = self.secants.xp, float64(primal_point)
         scan = self.secants.scan(L, self.delta, dtype=xp.float64)
-        self.n_near_duplicates = scan.n_near_duplicates
         dual = self.restrict(dual_point.keys, xp.float64).bound(float64(dual_point.values))
         return Bounds(float((L * L).sum()), dual, scan.worst)

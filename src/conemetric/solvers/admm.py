@@ -70,7 +70,18 @@ class ADMM(Solver):
     eta: float = 1.618
     balance: bool = True
     max_direct: int | None = None
-    requires: ClassVar[tuple[str, ...]] = ("operator", "lower", "upper", "excess", "bound")
+    requires: ClassVar[tuple[str, ...]] = (
+        "lower",
+        "upper",
+        "excess",
+        "bound",
+        "operator.V",
+        "operator.gram",
+        "operator.n_symmetric",
+        "operator.symmetric_gram",
+        "operator.symmetric_forward",
+        "operator.symmetric_adjoint",
+    )
 
     def _steps(self, problem, start):
         A, xp, beta, rho = problem.operator, problem.operator.xp, self.beta, self.rho

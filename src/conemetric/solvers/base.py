@@ -158,14 +158,18 @@ def all_or_nothing():
 
 @dataclass(frozen=True)
 class Solver(ABC):
-    """Base of all solvers; ``requires`` names what the algorithm uses of its problem,
-    checked before the first iteration.
+    """Base of all solvers.
+
+    ``requires`` names what the algorithm uses of its problem ("operator.gram": of the
+    problem's operator) and ``takes_start`` says whether it can begin from a given point;
+    both are checked before the first iteration.
     """
 
     tol: float = 1e-3
     max_iter: int = 1000
 
     requires: ClassVar[tuple[str, ...]] = ()
+    takes_start: ClassVar[bool] = True
     remedy: ClassVar[str] = "raise max_iter or loosen tol"
 
     @abstractmethod
@@ -190,12 +194,14 @@ class Solver(ABC):
         ConvergenceWarning
             When the certified gap is above ``tol``, with gap, tolerance and remedy.
         """
-        missing = [name for name in self.requires if not hasattr(problem, name)]
+        missing = [name for name in self.requires if not _has(problem, name)]
         if missing:
             raise TypeError(
                 f"{type(self).__name__} needs {', '.join(missing)} of its problem; "
                 f"{type(problem).__name__} has none."
             )
+        if start is not None and not self.takes_start:
+            raise TypeError(f"{type(self).__name__} begins where its problem says; give no start.")
         callbacks = [watch for watch in (callback, _watcher.get()) if watch is not None]
         best = _Best(self.tol)
         status, reason = Status.STALLED, ""
@@ -254,6 +260,15 @@ class Solver(ABC):
                 stacklevel=4,
             )
         return certificate
+
+
+def _has(problem, name):
+    """Whether ``problem`` has the attribute ``name``, which may be one of an attribute."""
+    for part in name.split("."):
+        if not hasattr(problem, part):
+            return False
+        problem = getattr(problem, part)
+    return True
 
 
 class _Best:

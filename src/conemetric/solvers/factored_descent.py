@@ -42,6 +42,7 @@ DEAD = 1e-6  # columns below this part of the largest (squared) are dropped
 class FactoredDescent(Solver):
     """See the module docstring; NumPy only."""
 
+    takes_start: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = (
         "operator",
         "bounds",

@@ -26,6 +26,8 @@ from ..operators.space import Total, greatest
 from ..problems.losses import LogSumExp
 from .base import Iterate, Solver
 
+LEAST = 1e-8  # tol below which the smoothing no longer follows it
+
 
 @dataclass(frozen=True)
 class FrankWolfe(Solver):
@@ -39,6 +41,7 @@ class FrankWolfe(Solver):
     """
 
     mu: float | None = None
+    takes_start: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = ("operator", "trace_weight", "loss_weight", "game_bounds")
     remedy: ClassVar[str] = "use the proximal-point solver, raise max_iter or loosen tol"
 
@@ -63,7 +66,7 @@ class FrankWolfe(Solver):
             )
             largest, v = spectral.leading_eigenpair(adjoint, v)
             bound = max(largest / w, most / c)
-            mu = mu or self.tol * bound / (4 * math.log(max(m, 2)))
+            mu = mu or max(self.tol, LEAST) * bound / (4 * math.log(max(m, 2)))
             value = -least
             primal, dual = problem.game_bounds(value, bound)
             yield Iterate(primal, dual, L / value**0.5 if value > 0 and math.isfinite(c) else L, u)

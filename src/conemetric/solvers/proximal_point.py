@@ -38,6 +38,7 @@ MAX_FAILED = 20  # subproblems in a row left unsolved before giving up
 class ProximalPoint(Solver):
     """See the module docstring."""
 
+    takes_start: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = ("proximal", "bounds", "start")
 
     def _steps(self, problem, start):
