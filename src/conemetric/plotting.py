@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from . import spectral
 from .arrays import to_numpy
 from .constraints import check_similar
 from .evaluation.verification import distance_score
@@ -119,8 +120,7 @@ class SpectrumDisplay(_Display):
     @classmethod
     def from_estimator(cls, metric, *, ax=None):
         """Take the eigenvalues of M from the rows of ``components_``."""
-        components = to_numpy(metric.components_)
-        return cls(np.sort(np.linalg.svd(components, compute_uv=False) ** 2)[::-1]).plot(ax)
+        return cls(spectral.eigenvalues_of(to_numpy(metric.components_))).plot(ax)
 
     def plot(self, ax=None):
         """Draw on ``ax``."""

@@ -165,6 +165,11 @@ def _leading_torch(S, k, start):
     return torch.lobpcg(S, X=block, niter=500, tol=float(torch.finfo(S.dtype).eps) ** 0.75)
 
 
+def eigenvalues_of(components):
+    """Eigenvalues of the metric C'C with C = ``components``, falling; as many as rows of C."""
+    return namespace(components).linalg.svdvals(components) ** 2
+
+
 def factor(M, rtol=None):
     """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, signs fixed.
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from sklearn.neighbors import NearestNeighbors
 
+from .. import spectral
 from ..evaluation.verification import best_threshold, cross_validate, distance_score
 from ..persistence import atomic_path, load_metric
 from .app import Debug, Json, Seed, progress_bar, state
@@ -210,7 +211,7 @@ def inspect(
     """What is in a metric file; every check of loading is made."""
     learned = load_metric(metric)
     certificate = learned.certificate
-    eigenvalues = np.linalg.svd(learned.components, compute_uv=False) ** 2
+    eigenvalues = spectral.eigenvalues_of(learned.components)
     values = {
         "file": str(metric),
         "method": learned.method,

@@ -11,8 +11,9 @@ formed.
 import numpy as np
 from scipy import sparse
 
-from ..compiled import jit, threaded
+from ..compiled import threaded
 from .base import Operator
+from .numpy import pair_inner_products
 
 
 class EntryOperator(Operator):
@@ -54,7 +55,7 @@ class EntryOperator(Operator):
     def forward_factor(self, L):
         L = np.ascontiguousarray(L)
         out = np.empty(len(self._a))
-        threaded(row_products, len(out), len(out) * L.shape[1], L, self._a, self._b, out)
+        threaded(pair_inner_products, len(out), L.shape[1] * len(out), L, L, self._a, self._b, out)
         return self.signs * out[self._entry]
 
     def adjoint(self, u):
@@ -72,21 +73,3 @@ class EntryOperator(Operator):
 
     def empty_constraint_vector(self):
         return np.zeros(self.n_constraints)
-
-
-@jit
-def row_products(start, stop, L, a, b, out):
-    """out[p] = <L[a[p]], L[b[p]]> for p in start:stop."""
-    r = L.shape[1]
-    body = r - r % 4
-    for p in range(start, stop):
-        i, j = a[p], b[p]
-        s0 = s1 = s2 = s3 = L.dtype.type(0)
-        for c in range(0, body, 4):
-            s0 += L[i, c] * L[j, c]
-            s1 += L[i, c + 1] * L[j, c + 1]
-            s2 += L[i, c + 2] * L[j, c + 2]
-            s3 += L[i, c + 3] * L[j, c + 3]
-        for c in range(body, r):
-            s0 += L[i, c] * L[j, c]
-        out[p] = (s0 + s1) + (s2 + s3)

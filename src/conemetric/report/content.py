@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
+from .. import spectral
 from ..constraints import triplets_from_labels
 from ..evaluation.knn import knn_predict
 from ..evaluation.verification import distance_score
@@ -112,7 +113,7 @@ class Dimensions:
 
 def dimensions(study) -> Dimensions:
     components = study.estimator.components_
-    eigenvalues = (components**2).sum(axis=1)
+    eigenvalues = spectral.eigenvalues_of(components)
     task = study.task
     tried = np.unique(
         np.append(
