@@ -10,6 +10,7 @@ from conemetric.constraints import (
     check_pairs,
     check_similar,
     check_triplets,
+    find_rows,
     pairs_from_labels,
     triplets_from_labels,
 )
@@ -58,3 +59,15 @@ def test_pairs_are_validated():
 
 def test_labels_may_be_strings():
     assert_array_equal(check_labels(np.array(["b", "a", "b", "a"]), 1), [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("width", [1, 3, 4])
+def test_rows_are_found_among_others(width, asarray):
+    rng = np.random.default_rng(width)
+    rows, among = rng.integers(0, 4, size=(40, width)), rng.integers(0, 4, size=(25, width))
+    found = to_numpy(find_rows(asarray(rows), asarray(among)))
+    listed = [tuple(row) for row in among.tolist()]
+    for row, place in zip(rows.tolist(), found.tolist(), strict=True):
+        assert place == (listed.index(tuple(row)) if tuple(row) in listed else -1)
+    large = asarray(among * 2**29)  # no product of row numbers overflows
+    assert (to_numpy(find_rows(large[3:], large)) >= 0).all()

@@ -173,6 +173,31 @@ def _check_quadruplets(quadruplets, n_points):
     return quadruplets
 
 
+def find_rows(rows, among):
+    """Where each row of ``rows`` stands in ``among``, two integer arrays of as many
+    columns; -1 where it does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints import find_rows
+    >>> find_rows(np.array([[5, 6], [1, 2], [1, 9]]), np.array([[1, 2], [3, 4], [5, 6]]))
+    array([ 2,  0, -1])
+    """
+    xp = namespace(rows, among)
+    if rows.shape == among.shape and bool((rows == among).all()):
+        return arange(len(rows), rows)
+    both = xp.concat([among, rows])
+    code = both[:, 0] * 0
+    for column in both.T:  # a number for each different row
+        code = xp.unique(code * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    there, wanted = code[: len(among)], code[len(among) :]
+    order = xp.argsort(there, stable=True)
+    place = xp.searchsorted(there[order], wanted)
+    place = order[xp.clip(place, 0, len(among) - 1)]
+    return xp.where(there[place] == wanted, place, -1)
+
+
 def check_pairs(pairs, n_points):
     """Validate user pairs and return them as an integer array (m, 2)."""
     pairs = _check_indices(pairs, "pairs", 2, n_points)

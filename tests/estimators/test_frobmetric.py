@@ -142,6 +142,91 @@ def test_warm_start_saves_iterations(iris):
     assert metric.n_iter_ < FrobMetric(C=metric.C_, tol=1e-5).fit(X, y).n_iter_
 
 
+@pytest.mark.parametrize("labelled", [False, True])
+def test_warm_start_takes_more_triplets_than_before(iris, asarray, labelled):
+    """Judgements or rows are added; the optimum is that of all of them, reached sooner."""
+    X, y = iris
+    T = FrobMetric().fit(X, y).triplets_
+    few = {"y": y[:120]} if labelled else {"triplets": T[::2]}
+    more = {"y": y} if labelled else {"triplets": T}
+    metric = FrobMetric(C=1.0, tol=1e-5, warm_start=True)
+    metric.fit(asarray(X[:120] if labelled else X), **few)
+    metric.fit(asarray(X), **more)
+    cold = FrobMetric(C=1.0, tol=1e-5).fit(asarray(X), **more)
+    assert metric.objective_ == pytest.approx(cold.objective_, rel=2e-5)
+    assert len(metric.multipliers_) == len(cold.multipliers_)
+    if not labelled:
+        assert metric.history_["dual"][0] > cold.history_["dual"][0]
+
+
+def test_identity_prior_has_no_units(iris):
+    X, y = iris
+    M = FrobMetric(prior="identity").fit(X, y).get_mahalanobis_matrix()
+    for scale in (1e-4, 1e4):
+        scaled = FrobMetric(prior="identity").fit(scale * X, y).get_mahalanobis_matrix()
+        assert_allclose(scale**2 * scaled, M, atol=1e-6 * abs(M).max())
+
+
+def test_path_begins_at_the_prior(iris, asarray):
+    """As C goes to zero the metric becomes the prior; the more C, the less of it."""
+    X, y = iris
+    path = frobmetric_path(asarray(X), y, Cs=[1e-9, 1e-2, 1e2], prior="identity")
+    M = [to_numpy(metric.get_mahalanobis_matrix()) for metric in path]
+    identity = np.eye(4) * M[0][0, 0]
+    assert_allclose(M[0], identity, atol=1e-6 * M[0][0, 0])
+    away = [np.linalg.norm(matrix - identity) for matrix in M]
+    assert away[0] < away[1] < away[2]
+
+
+def test_a_learned_metric_is_updated(iris, asarray, dtype):
+    """What it satisfies already leaves it as it is; new triplets move it, and the proof
+    is about the program with that prior.
+    """
+    X, y = iris[0].astype(dtype), iris[1]
+    first = FrobMetric().fit(asarray(X), y)
+    margins = _margins(first, X, to_numpy(first.triplets_))
+    kept = first.triplets_[np.flatnonzero(margins >= 1.01)]
+    same = FrobMetric(prior=first).fit(asarray(X), triplets=kept)
+    M = to_numpy(first.get_mahalanobis_matrix())
+    assert_allclose(to_numpy(same.get_mahalanobis_matrix()), M, atol=1e-5 * abs(M).max())
+    assert same.certificate_.status == "converged"
+    broken = first.triplets_[np.flatnonzero(margins < 0.9)]
+    assert len(broken) > 0
+    moved = FrobMetric(prior=M, C=10.0).fit(asarray(X), triplets=broken)
+    assert moved.certificate_.relative_gap <= moved.tol
+    after = _margins(moved, X, to_numpy(broken))
+    assert np.clip(1 - after, 0, None).sum() < np.clip(1 - margins[margins < 0.9], 0, None).sum()
+
+
+def _margins(metric, X, triplets):
+    Z = X @ to_numpy(metric.components_).T
+    i, j, k = triplets.T
+    return ((Z[i] - Z[k]) ** 2).sum(1) - ((Z[i] - Z[j]) ** 2).sum(1)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (np.eye(3), r"shape \(3, 3\); for 4 features"),
+        (np.triu(np.ones((4, 4))), "not symmetric"),
+        (np.full((4, 4), np.nan), "finite"),
+        (-np.eye(4), "eigenvalue -1"),
+        ("whitening", "'prior' parameter"),
+    ],
+)
+def test_a_prior_that_is_no_metric_is_named(iris, prior, message):
+    with pytest.raises(ValueError, match=message):
+        FrobMetric(prior=prior).fit(*iris)
+
+
+def test_a_zero_prior_is_none(iris):
+    X, y = iris
+    plain, zero = (
+        FrobMetric(tol=1e-6, prior=prior).fit(X, y) for prior in (None, np.zeros((4, 4)))
+    )
+    assert plain.objective_ == pytest.approx(zero.objective_, rel=2e-6)
+
+
 def test_path_agrees_with_single_fits(iris):
     X, y = iris
     for metric in frobmetric_path(X, y, Cs=[1.0, 0.01, 0.1], tol=1e-6):

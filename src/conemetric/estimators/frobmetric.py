@@ -9,14 +9,16 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..arrays import to_numpy
+from ..arrays import like, namespace, to_numpy
+from ..constraints import find_rows
 from ..evaluation.knn import knn_error
 from ..operators import from_triplets
-from ..operators.span import in_span
+from ..operators.span import Coordinates, in_span
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import SOLVER_PARAMETERS
+from .prior import PRIOR_PARAMETERS, prior_matrix
 from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
 from .tuples import n_in_tuple
 
@@ -30,9 +32,9 @@ class FrobMetric(SupervisedMetric):
 
     Solves, over positive semidefinite M and triplets (i, j, k), ::
 
-        min 1/2 ||M||_F^2 + (C/m) sum loss(d_ik' M d_ik - d_ij' M d_ij)
+        min 1/2 ||M - M0||_F^2 + (C/m) sum loss(d_ik' M d_ik - d_ij' M d_ij)
 
-    in the dual, and returns a proof of how far from the optimum it stopped
+    with M0 = 0 unless a ``prior`` is given, in the dual, and returns a proof of how far from the optimum it stopped
     (``certificate_``).
 
     Parameters
@@ -41,6 +43,10 @@ class FrobMetric(SupervisedMetric):
         Weight of the loss. "scale" makes the fit independent of the units of X: C = 30
         D / s^4, with D the number of features and s^2 the mean squared Euclidean
         distance of the impostor pairs.
+    prior : None, "identity", array-like (n_features, n_features) or fitted metric, default=None
+        M0, the metric to stay near: the smaller C, the nearer. "identity" is the plain
+        distance, M0 = I / s^2 with s^2 as above. A metric learned before, or its
+        matrix, is updated by what it is fitted to now.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         Of a margin rho: max(0, 1 - rho), half its square, or log(1 + exp(-rho)).
     n_targets : int, default=3
@@ -60,7 +66,7 @@ class FrobMetric(SupervisedMetric):
         Largest certified relative gap at which to stop.
     max_iter : int, default=1000
     warm_start : bool, default=False
-        Start from the multipliers of the previous fit, when it had as many triplets.
+        Start from the multipliers of the previous fit, for the triplets it had too.
     random_state : int, RandomState or None
         For symmetry with the other estimators; the fit is deterministic.
     verbose : int, default=0
@@ -87,7 +93,8 @@ class FrobMetric(SupervisedMetric):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>>     >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
     >>> from conemetric import FrobMetric
     >>> X, y = load_iris(return_X_y=True)
     >>> metric = FrobMetric().fit(X, y)
@@ -99,6 +106,7 @@ class FrobMetric(SupervisedMetric):
 
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        **PRIOR_PARAMETERS,
         "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
         **TRIPLET_PARAMETERS,
         **SOLVER_PARAMETERS,
@@ -109,6 +117,7 @@ class FrobMetric(SupervisedMetric):
         self,
         C="scale",
         *,
+        prior=None,
         loss="hinge",
         n_targets=3,
         n_impostors="auto",
@@ -121,6 +130,7 @@ class FrobMetric(SupervisedMetric):
         verbose=0,
     ):
         self.C = C
+        self.prior = prior
         self.loss = loss
         self.n_targets = n_targets
         self.n_impostors = n_impostors
@@ -153,11 +163,11 @@ class FrobMetric(SupervisedMetric):
         self
         """
         X, triplets = self._validate_triplets(X, y, triplets)
-        span = in_span(X)
+        span = self._coordinates(X)
         operator = from_triplets(span.points, triplets)
         C = scaled_C(operator, X.shape[1]) if self.C == "scale" else float(self.C)
         return self._fit_operator(
-            span, operator, triplets, C, self._previous_multipliers(len(triplets), C)
+            span, operator, triplets, C, self._previous_multipliers(triplets, C)
         )
 
     def _fit_operator(self, span, operator, triplets, C, start):
@@ -168,19 +178,31 @@ class FrobMetric(SupervisedMetric):
                 "C goes with the fourth power of "
                 "the units of X; rescale X, or give it in float64."
             )
+        program = FrobeniusProgram(operator, C, self.loss, self._prior(operator))
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        result = solver.solve(
-            FrobeniusProgram(operator, C, self.loss), start=start, callback=self._progress()
-        )
+        result = solver.solve(program, start=start, callback=self._progress())
         self.C_, self.multipliers_, self.triplets_ = C, result.dual_point, triplets
         return self._store(result, span.lift(result.primal_point))
 
-    def _previous_multipliers(self, n_triplets, C):
-        """Multipliers of the last fit, carried over to the new C; None without ``warm_start``."""
+    def _coordinates(self, X):
+        """Without a prior the optimum lies in the span of the rows; a prior reaches beyond it."""
+        return in_span(X) if self.prior is None else Coordinates(X)
+
+    def _prior(self, operator):
+        size = mean_impostor_distance(operator) if isinstance(self.prior, str) else 1.0
+        return prior_matrix(self.prior, operator.reference, operator.n_features, size)
+
+    def _previous_multipliers(self, triplets, C):
+        """Multipliers of the last fit, carried over to the new C and the new triplets (0
+        for those it did not have); None without ``warm_start``.
+        """
         last = getattr(self, "multipliers_", None)
-        if not self.warm_start or last is None or len(last) != n_triplets:
+        if not self.warm_start or last is None or self.triplets_.shape[1] != triplets.shape[1]:
             return None
-        return last * (C / self.C_)
+        place = find_rows(triplets, like(self.triplets_, triplets))
+        largest = C / self.C_ * len(self.triplets_) / len(triplets)
+        last = like(last, triplets, last.dtype)
+        return namespace(triplets).where(place >= 0, last[place] * largest, 0.0)
 
 
 class FrobMetricCV(FrobMetric):
@@ -194,7 +216,8 @@ class FrobMetricCV(FrobMetric):
     cv : int or cross-validation splitter, default=5
     n_neighbors : int, default=3
         k of the k-NN classifier that scores a metric.
-    loss, n_targets, n_impostors, n_components, preprocessor, tol, max_iter, random_state, verbose
+    prior, loss, n_targets, n_impostors, n_components, preprocessor, tol, max_iter, random_state, \
+verbose
         As in `FrobMetric`.
 
     Attributes
@@ -234,6 +257,7 @@ class FrobMetricCV(FrobMetric):
         *,
         cv=5,
         n_neighbors=3,
+        prior=None,
         loss="hinge",
         n_targets=3,
         n_impostors="auto",
@@ -247,6 +271,7 @@ class FrobMetricCV(FrobMetric):
         self.Cs = Cs
         self.cv = cv
         self.n_neighbors = n_neighbors
+        self.prior = prior
         self.loss = loss
         self.n_targets = n_targets
         self.n_impostors = n_impostors
@@ -278,7 +303,7 @@ class FrobMetricCV(FrobMetric):
             )
         X, triplets = self._validate_triplets(X, y, None)
         y = np.ravel(to_numpy(y))
-        span = in_span(X)
+        span = self._coordinates(X)
         operator = from_triplets(span.points, triplets)
         self.Cs_ = self._grid(operator)
         with all_or_nothing():
@@ -348,7 +373,7 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
     Cs, first = _ascending(Cs), FrobMetric(**parameters)
     first._validate_params()
     X, triplets = first._validate_triplets(X, y, triplets)
-    span = in_span(X)
+    span = first._coordinates(X)
     operator = from_triplets(span.points, triplets)
     path, start = [], None
     for C in Cs.tolist():

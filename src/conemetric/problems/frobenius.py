@@ -67,6 +67,7 @@ class FrobeniusProgram(SpectralProgram):
         low, high = self.loss.domain(operator.dtype, operator.xp)
         self.lower, self.upper = low * self.unit, high * self.unit
         self.prior = self.offset = None if prior is None else like(prior, operator.reference)
+        self.rounding = operator.n_features * operator.eps
         self.linear = 1.0
 
     def start(self):
@@ -109,8 +110,15 @@ class FrobeniusProgram(SpectralProgram):
 
     def primal_value(self, terms, squared_norm, factor):
         if self.prior is not None:
-            squared_norm = float((float64(factor @ factor.T - self.prior) ** 2).sum())
+            squared_norm = self._squared_distance(factor @ factor.T)
         return 0.5 * squared_norm + terms, 0.0
+
+    def _squared_distance(self, M):
+        """||M - M0||_F^2; zero where it is the rounding of M0, so that a prior that
+        needs no change is proven to be the optimum.
+        """
+        distance, size = (float((float64(X) ** 2).sum()) for X in (M - self.prior, self.prior))
+        return distance if distance > self.rounding**2 * size else 0.0
 
 
 class PriorEvaluation(Evaluation):
