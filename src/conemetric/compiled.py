@@ -35,6 +35,16 @@ jit = _compiler()
 jit_sums = _compiler(fastmath={"reassoc", "contract", "nsz"})
 SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
 _pool: ThreadPoolExecutor | None = None
+_thread = threading.local()
+
+
+def alone(function, *args):
+    """Call ``function`` in this thread only: loops in it are not spread over the cores."""
+    _thread.alone = True
+    try:
+        return function(*args)
+    finally:
+        _thread.alone = False
 
 
 class _Compiling(event.Listener):
@@ -69,9 +79,11 @@ def stopwatch() -> float:
 
 
 def n_threads():
-    """Threads to use: ``OMP_NUM_THREADS`` where set (joblib's workers set it), else the
-    cores we may run on.
+    """Threads to use: one within `alone`; ``OMP_NUM_THREADS`` where set (joblib's workers
+    set it), else the cores we may run on.
     """
+    if getattr(_thread, "alone", False):
+        return 1
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if first.isdecimal() and int(first) > 0:
         return int(first)

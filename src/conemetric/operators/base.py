@@ -146,6 +146,15 @@ class DifferenceOperator(Operator):
         return self.X.dtype
 
     @property
+    def nbytes(self):
+        """Bytes of all its arrays."""
+        held = [part for each in vars(self).values() for part in (each, *_parts(each))]
+        return sum(getattr(each, "nbytes", 0) for each in held)
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.nbytes
+
+    @property
     def n_pairs(self):
         return self.a.shape[0]
 
@@ -195,3 +204,8 @@ class DifferenceOperator(Operator):
             if self.xp.__name__ == "numpy"
             else self.xp.repeat_interleave(values, times)
         )
+
+
+def _parts(value):
+    """The arrays of a sparse matrix."""
+    return (value.data, value.indices, value.indptr) if hasattr(value, "indptr") else ()

@@ -13,6 +13,7 @@ place of a vector; what is the same for all blocks goes by keyword.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,12 @@ def greatest(function, /, *vectors, **small):
     return Total(function, vectors, small, larger)
 
 
+class Vector:
+    """A vector that is not one array. It can be added and scaled."""
+
+    __slots__ = ()
+
+
 class Space:
     """Two verbs, `map` and `sum`, and `totals` for several sums in one visit."""
 
@@ -79,6 +86,18 @@ class Space:
         """The largest over the blocks of what ``function`` returns, likewise."""
         return self.totals(greatest(function, *vectors, **small))[0]
 
+    settles = False  # whether a solver should `settle` now and then
+
+    def settle(self, **state):
+        """The same state, vectors and small values by name, without the history that led
+        to it: saved, where a place for it was given, and read again.
+        """
+        return state
+
+    def resume(self):
+        """The state that an earlier process settled, to go on from; or None."""
+        return None
+
 
 class ArraySpace(Space):
     """Vectors that are NumPy arrays or PyTorch tensors, whole."""
@@ -94,8 +113,8 @@ ARRAYS = ArraySpace()
 
 
 def on_host(results):
-    """Scalars of a nested tuple or list as floats, arrays as NumPy arrays; from a device
-    in one transfer.
+    """Scalars of a nested tuple or list as floats, arrays as NumPy arrays (from a device
+    in one transfer), anything else as it is.
     """
     leaves: list = []
     _collect(results, leaves)
@@ -113,7 +132,7 @@ def on_host(results):
 
 
 def _collect(results, leaves):
-    if isinstance(results, tuple | list):
+    if type(results) in (tuple, list):
         for part in results:
             _collect(part, leaves)
     else:
@@ -121,7 +140,10 @@ def _collect(results, leaves):
 
 
 def _rebuild(results, leaves):
-    if isinstance(results, tuple | list):
+    if type(results) in (tuple, list):
         return type(results)(_rebuild(part, leaves) for part in results)
     leaf = next(leaves)
-    return leaf if np.ndim(leaf) else float(leaf)
+    scalar = isinstance(leaf, Number | np.generic) or (
+        isinstance(leaf, np.ndarray) and not leaf.ndim
+    )
+    return float(leaf) if scalar else leaf

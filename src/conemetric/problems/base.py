@@ -213,6 +213,14 @@ class Evaluation:
             self.measure()
         return self.__dict__["_terms"]
 
+    def moved(self, u):
+        """The same point with ``u`` for its multipliers, which are equal but held elsewhere."""
+        point = copy(self)
+        object.__setattr__(point, "u", u)
+        for vector in ("margins", "gradient"):
+            point.__dict__.pop(vector, None)
+        return point
+
     def measure(self, *wanted: Total):
         """The results of these reductions, in one visit with what `primal` needs."""
         p = self.problem

@@ -25,6 +25,9 @@ from sklearn.exceptions import ConvergenceWarning
 from ..compiled import stopwatch
 from ..problems.base import Bounds, Problem
 
+# iterations after which multipliers in blocks are settled (`operators.space`)
+SETTLE_EVERY = 20
+
 
 class Status(StrEnum):
     """Why a solve ended."""

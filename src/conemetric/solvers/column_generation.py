@@ -20,7 +20,9 @@ Stops when lambda_max(A*(u)) - v <= tol v and the Frank-Wolfe gap v Tr M - u'A(M
 infinity; both numbers are in the history, as ``violation`` and ``frank_wolfe_gap``.
 """
 
+import copy
 from dataclasses import dataclass
+from itertools import count
 from typing import ClassVar
 
 import numpy as np
@@ -28,7 +30,7 @@ import numpy as np
 from .. import spectral
 from ..arrays import like, namespace, zeros
 from ..problems.trace import MARGIN_LIMIT, combined_rows
-from .base import Iterate, Solver
+from .base import SETTLE_EVERY, Iterate, Solver
 
 SLOPE_TOL = 1e-4  # a weight is found when the slope has fallen to this part of the first
 INNER_TOL = 0.1  # corrective weights are found to this part of lambda_max - v
@@ -65,9 +67,15 @@ class ColumnGeneration(Solver):
     def _steps(self, problem, start):
         operator, v = problem.operator, problem.v
         ensemble = Ensemble(operator) if start is None else start
+        resumed = operator.space.resume()
+        if resumed is not None:
+            ensemble.restore(resumed["ensemble"])
         margins = operator.forward_factor(ensemble.factor())
         rows, z, lowest, evaluations, corrected = None, None, np.inf, 0, False
-        while True:
+        for number in count():
+            if number and operator.space.settles and number % SETTLE_EVERY == 0:
+                operator.space.settle(ensemble=ensemble)
+                margins, rows = operator.forward_factor(ensemble.factor()), None
             loss, u, captured = problem.evaluate(margins)
             leading, z = spectral.leading_eigenpair(operator.adjoint(u), start=z)
             bounds = problem.bounds(loss, captured, ensemble.trace, leading)
@@ -169,6 +177,10 @@ class Ensemble:
         self._n_learners = 0
         self._stages = []
         self.use([], [])
+
+    def restore(self, other):
+        """Become equal to another."""
+        self.__dict__.update(copy.deepcopy(other.__dict__))
 
     @property
     def trace(self):

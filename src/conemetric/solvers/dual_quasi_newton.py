@@ -18,13 +18,14 @@ Stops when (P - D) / max(|P|, |D|) <= tol.
 """
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..arrays import is_torch, like, namespace
 from ..operators.space import Space, total
-from .base import Infeasible, Iterate, Solver
+from .base import SETTLE_EVERY, Infeasible, Iterate, Solver
 
 ARMIJO = 1e-4
 MAX_TRIALS = 40  # halvings or doublings of one step
@@ -35,9 +36,13 @@ CHUNK = 1 << 14  # multipliers whose curvature pairs are read at a time: they fi
 class DualQuasiNewton(Solver):
     """Projected L-BFGS; ``memory`` is the number of curvature pairs kept, ``start`` the
     multipliers to begin from.
+
+    Multipliers in blocks are settled every ``settle_every`` iterations (None: never): the
+    curvature pairs are forgotten then, so that the multipliers alone are the state.
     """
 
     memory: int = 10
+    settle_every: int | None = SETTLE_EVERY
     requires: ClassVar[tuple[str, ...]] = (
         "evaluate",
         "project",
@@ -50,12 +55,10 @@ class DualQuasiNewton(Solver):
     def _steps(self, problem, start):
         box = Box.of(problem)
         space = box.space
-        given = None if start is None else problem.operator.constraint_vector(start)
-        u = problem.start() if start is None else problem.project(given)
-        point = problem.evaluate(u)
+        point = problem.evaluate(self._first(problem, start))
         memory = CurvatureMemory(box, self.memory)
         evaluations = 1
-        while True:
+        for number in count():
             primal, violation = point.primal
             extra = {"rank": point.rank, "evaluations": evaluations}
             iterate = Iterate(primal, point.dual, point.primal_point, point.u, violation, extra)
@@ -63,6 +66,9 @@ class DualQuasiNewton(Solver):
             if reason:
                 raise Infeasible(reason, iterate)
             yield iterate
+            if number and space.settles and self.settle_every and number % self.settle_every == 0:
+                point = point.moved(space.settle(u=point.u)["u"])
+                memory = CurvatureMemory(box, self.memory)
             direction = memory.direction(point)
             steepest = direction is None
             accepted = None
@@ -82,6 +88,14 @@ class DualQuasiNewton(Solver):
                     return
                 steepest = True
             point = accepted
+
+    def _first(self, problem, start):
+        resumed = problem.operator.space.resume() if self.settle_every else None
+        if resumed is not None:
+            return resumed["u"]
+        if start is None:
+            return problem.start()
+        return problem.project(problem.operator.constraint_vector(start))
 
     def _search(self, problem, point, direction, memory):
         """(a point of the projected arc u + t d that rises enough, the memory with the

@@ -24,7 +24,7 @@ from typing import ClassVar
 from .. import spectral
 from ..operators.space import Total, greatest
 from ..problems.losses import LogSumExp
-from .base import Iterate, Solver
+from .base import SETTLE_EVERY, Iterate, Solver
 
 LEAST = 1e-8  # tol below which the smoothing no longer follows it
 
@@ -56,11 +56,16 @@ class FrankWolfe(Solver):
         # the start weighs so little that only the first vertex counts (the step of t =
         # 1 is a whole one)
         L = xp.eye(D, dtype=operator.dtype, device=operator.reference.device) / (w * D) ** 0.5
-        xi = operator.empty_constraint_vector()
+        xi, mu, t, v = operator.empty_constraint_vector(), self.mu, 0, None
+        resumed = space.resume()
+        if resumed is not None:
+            L, xi, mu, t = (resumed[name] for name in ("L", "xi", "mu", "t"))
         margins = operator.forward_factor(L)
-        u, v = xi + 1 / m, None
-        mu, t = self.mu, 0
         while True:
+            u = xi + 1 / m
+            if t > 0:
+                scaled = space.map(_scaled_sum, xi, margins, mu=mu)
+                _, u, _ = LogSumExp().evaluate(scaled, space)
             adjoint, ((most, n_most), least) = operator.adjoint_and(
                 u, Total(_most, (u,), join=_join_most), greatest(_negative_least, xi, margins)
             )
@@ -83,7 +88,9 @@ class FrankWolfe(Solver):
             else:  # shared where several constraints weigh most
                 xi = space.map(_slackened, xi, u, step=step, most=most, slack=1 / (c * n_most))
                 margins = space.map(_shrunk, margins, step=step)
-            _, u, _ = LogSumExp().evaluate(space.map(_scaled_sum, xi, margins, mu=mu), space)
+            if space.settles and t % SETTLE_EVERY == 0:
+                xi = space.settle(xi=xi, L=L, mu=mu, t=t)["xi"]
+                margins = operator.forward_factor(L)
 
 
 # ---- what is mapped and summed over the blocks of multipliers

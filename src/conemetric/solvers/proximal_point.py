@@ -20,7 +20,7 @@ and one evaluation of the bounds.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import DualQuasiNewton
@@ -34,6 +34,18 @@ SHARE = 0.5  # a subproblem is solved when its gap is this part of the program's
 MAX_FAILED = 20  # subproblems in a row left unsolved before giving up
 
 
+class State(NamedTuple):
+    """Between two subproblems: multipliers, a factor of the centre, sigma, how many
+    subproblems there were and how many were left unsolved last.
+    """
+
+    u: Any
+    center: Any
+    sigma: float
+    subproblems: int = 0
+    failed: int = 0
+
+
 @dataclass(frozen=True)
 class ProximalPoint(Solver):
     """See the module docstring."""
@@ -42,12 +54,14 @@ class ProximalPoint(Solver):
     requires: ClassVar[tuple[str, ...]] = ("proximal", "bounds", "start")
 
     def _steps(self, problem, start):
-        u, center, sigma = problem.start()
-        subproblems = failed = 0
-        while failed < MAX_FAILED:
-            for steps, point in enumerate(
-                DualQuasiNewton()._steps(problem.proximal(center, sigma), u)
-            ):
+        space = problem.operator.space
+        resumed = space.resume()
+        state = State(*problem.start()) if resumed is None else State(**resumed)
+        while state.failed < MAX_FAILED:
+            state = State(**space.settle(**state._asdict()))
+            u, center, sigma, subproblems, failed = state
+            inner = DualQuasiNewton(settle_every=None)
+            for steps, point in enumerate(inner._steps(problem.proximal(center, sigma), u)):
                 if steps % CHECK == 0:
                     bounds = problem.bounds(point.primal_point, point.dual_point)
                     yield self._iterate(bounds, point, subproblems, sigma)
@@ -64,6 +78,7 @@ class ProximalPoint(Solver):
             else:
                 failed += 1
                 sigma /= GROWTH
+            state = State(u, center, sigma, subproblems, failed)
 
     def _solved(self, bounds, point):
         """Whether the gap of the subproblem at ``point`` is small against that of the program."""
