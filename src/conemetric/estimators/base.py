@@ -2,6 +2,7 @@
 Mahalanobis methods on the way out. What a metric is learned from is in `supervised`.
 """
 
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,7 +11,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .. import spectral
-from ..arrays import is_torch, like, to_numpy
+from ..arrays import float64, is_torch, like, to_numpy
+from ..operators.span import Coordinates
+from ..problems.base import Problem
 from ..solvers.base import SolveResult
 from .tuples import TupleMethods, look_up
 
@@ -94,17 +97,48 @@ class MahalanobisMetric(
 
     # ---- on the way out
 
-    def _store(self, result: SolveResult, L):
-        """Keep the metric L L' and the certificate of ``result``."""
-        self._store_factor(L)
-        return self._store_result(result)
+    _fixed_trace = False  # whether the program fixes Tr M, so that a cut metric is scaled up to it
 
-    def _store_factor(self, L):
-        """Set ``components_`` to the rows of L' by falling eigenvalue, cut to ``n_components``."""
-        L = spectral.canonical_factor(L)[:, : self.n_components]
+    def _keep(self, X, space: Coordinates):
+        """What to give to `Solver.solve` so that the certificate is about the metric as
+        it is stored.
+
+        Parameters
+        ----------
+        X : array
+            In whose precision and on whose device the metric is stored.
+        space : Coordinates
+            Of the program.
+        """
+
+        def keep(L):
+            # rounding lives in the coordinates of the program: the rank is settled there
+            L = spectral.canonical_factor(L)
+            if self._fixed_trace:
+                L = L / (L * L).sum() ** 0.5
+            if not space.maps:
+                return like(L, X), like(L, X)
+            factor = like(spectral.canonical_factor(space.lift(float64(L)), rtol=0.0), X)
+            return factor, space.lower(float64(factor))
+
+        return keep
+
+    def _store(self, problem: Problem, result: SolveResult):
+        """Set ``components_`` to the metric that ``result`` has certified, its rows by
+        falling eigenvalue; cut to ``n_components`` it is certified again.
+        """
+        L, n, certificate = result.kept, self.n_components, result.certificate
+        if n is not None and L.shape[1] > n:
+            L, point = L[:, :n], result.primal_point[:, :n]
+            if self._fixed_trace:
+                trace = float((float64(point) ** 2).sum())
+                L, point = L * trace**-0.5, point * trace**-0.5
+            primal = problem.certify(point, result.dual_point).primal
+            certificate = certificate.truncated(primal, self.tol)
         if L.shape[1] == 0:  # the zero metric still needs a column to transform into
             L = like(np.zeros((L.shape[0], 1)), L)
         self.components_ = L.T if is_torch(L) else np.ascontiguousarray(L.T)
+        return self._store_result(replace(result, certificate=certificate))
 
     def __sklearn_is_fitted__(self):
         # validation sets attributes before a fit that fails or is interrupted

@@ -1,6 +1,7 @@
 """BoostMetric: a metric boosted from rank-one learners, Shen et al. (2012)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 
@@ -10,7 +11,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .. import spectral
 from ..arrays import float64, like, namespace, to_numpy
 from ..constraints import is_continuous, triplets_from_labels
 from ..operators import from_triplets
@@ -18,7 +18,7 @@ from ..operators.span import Coordinates, in_span, lift
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
-from ..solvers.base import Certificate, Solver, SolveResult, Status, relative_gap
+from ..solvers.base import Certificate, Solver, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration, Ensemble
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .base import SOLVER_PARAMETERS
@@ -204,17 +204,20 @@ class BoostMetric(SupervisedMetric):
                 )
                 if _same(last, triplets):
                     break
-            result, ensemble, n_stages = self._boost(space.points, labels, triplets, held)
+            problem, result, ensemble, n_stages = self._boost(X, space, labels, triplets, held)
             self._passes.append((space.maps, ensemble, n_stages))
             results.append(result)
-            factor = spectral.canonical_factor(result.primal_point)
-            L = space.lift(factor)
-            space = Coordinates(space.points @ factor, (float64(L),))
+            L = result.kept
+            space = Coordinates(space.points @ like(result.primal_point, X), (float64(L),))
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             if stopped or (len(results) > 1 and _settled(results, self.tol)):
                 break
         self.triplets_, self.n_passes_ = triplets, len(results)
-        return self._store(_joined(results), L)
+        return self._store(problem, _joined(results))
+
+    @property
+    def _fixed_trace(self):
+        return self.loss == "hinge"
 
     def _space(self, X):
         """Where the first pass boosts: the span of the rows, and for the hinge loss,
@@ -223,8 +226,9 @@ class BoostMetric(SupervisedMetric):
         span = in_span(X)
         return span.with_spare() if self.loss == "hinge" else span
 
-    def _boost(self, Z, labels, triplets, held):
-        """One pass: (result, ensemble, number of its stages that count)."""
+    def _boost(self, X, space, labels, triplets, held):
+        """One pass: (problem, result, ensemble, number of its stages that count)."""
+        Z, keep = space.points, self._keep(X, space)
         train, validation = self._split(Z, labels, triplets, held)
         operator = from_triplets(Z, train)
         problem = PROGRAMS[self.loss](operator, self.v)
@@ -236,20 +240,19 @@ class BoostMetric(SupervisedMetric):
             )
         ensemble, report = Ensemble(operator), self._progress()
         if validation is None:
-            result = solver.solve(problem, start=ensemble, callback=report)
-            return result, ensemble, ensemble.n_stages
+            result = solver.solve(problem, start=ensemble, callback=report, keep=keep)
+            return problem, result, ensemble, ensemble.n_stages
         watch = EarlyStopping(from_triplets(Z, validation), ensemble, self.n_iter_no_change, report)
         result = solver.solve(problem, start=ensemble, callback=watch)
-        best = ensemble.factor(watch.best_stage)
-        bounds = problem.certify(best, result.dual_point)
+        kept, point = keep(ensemble.factor(watch.best_stage))
         status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED
+        bounds = problem.certify(point, result.dual_point)
         certificate = Certificate.from_bounds(bounds, status)
         history = {**result.history, "validation_error": np.array(watch.errors)}
-        return (
-            SolveResult(best, result.dual_point, certificate, result.n_iter, history),
-            ensemble,
-            watch.best_stage,
+        result = replace(
+            result, primal_point=point, kept=kept, certificate=certificate, history=history
         )
+        return problem, result, ensemble, watch.best_stage
 
     def _held_out(self, labels, triplets, n_points):
         """Mask of the points held out for early stopping: of every class its part, or
@@ -359,4 +362,4 @@ def _joined(results):
         name: np.concatenate([result.history[name] for result in results]) for name in last.history
     }
     n_iter = sum(result.n_iter for result in results)
-    return SolveResult(last.primal_point, last.dual_point, last.certificate, n_iter, history)
+    return replace(last, n_iter=n_iter, history=history)

@@ -34,13 +34,14 @@ class _EigenvalueMetric(SupervisedMetric):
         **SOLVER_PARAMETERS,
     }
 
-    def _solve(self, problem):
+    def _solve(self, problem, X, whitened):
         solver: Solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
         if self.solver == "frank-wolfe":
             solver = FrankWolfe(
                 tol=self.tol, max_iter=self.max_iter, mu=None if self.mu == "auto" else self.mu
             )
-        return solver.solve(problem, callback=self._progress())
+        keep = self._keep(X, whitened)
+        return solver.solve(problem, callback=self._progress(), keep=keep)
 
     def _whiten(self, X, similar_pairs):
         """The points where the scatter of the similar pairs is the identity; keeps it
@@ -130,6 +131,7 @@ class DMLEig(_EigenvalueMetric):
     """
 
     _instead_of_labels = ", or constraints by keyword (pairs and similar)"
+    _fixed_trace = True
 
     def __init__(
         self,
@@ -195,8 +197,9 @@ class DMLEig(_EigenvalueMetric):
             )
         whitened = self._whiten(X, pairs[similar])
         operator = from_pairs(whitened.points, pairs[~similar])
+        problem = DMLEigProgram(operator, X.dtype)
         if bool(apart.all()):
-            result = self._solve(DMLEigProgram(operator, X.dtype))
+            result = self._solve(problem, X, whitened)
         else:
             warnings.warn(
                 f"{int((~apart).sum())} of the {len(apart)} dissimilar pairs join coinciding "
@@ -205,12 +208,12 @@ class DMLEig(_EigenvalueMetric):
                 "duplicates from X to certify it.",
                 stacklevel=2,
             )
-            result = self._solve(DMLEigProgram(operator.subset(to_index(apart)), X.dtype))
+            rest = DMLEigProgram(operator.subset(to_index(apart)), X.dtype)
+            result = self._solve(rest, X, whitened)
             zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
             result = replace(result, dual_point=like(~apart, X), certificate=zero)
         self.pairs_, self.similar_, self.multipliers_ = pairs, similar, result.dual_point
-        L = result.primal_point
-        self._store(result, like(whitened.lift(L / (L * L).sum() ** 0.5), X))
+        self._store(problem, result)
         self.objective_ = -self.certificate_.primal
         if self._n_in_tuple is not None:
             self.calibrate_threshold(given, y_given, **(calibration_params or {}))
@@ -323,6 +326,6 @@ class LMNNEig(_EigenvalueMetric):
         similar = namespace(X).stack([keys // len(X), keys % len(X)], 1)
         whitened = self._whiten(X, similar)
         problem = LMNNEigProgram(from_triplets(whitened.points, triplets), self.gamma, X.dtype)
-        result = self._solve(problem)
+        result = self._solve(problem, X, whitened)
         self.triplets_, self.multipliers_ = triplets, result.dual_point
-        return self._store(result, like(whitened.lift(result.primal_point), X))
+        return self._store(problem, result)

@@ -180,9 +180,10 @@ class FrobMetric(SupervisedMetric):
             )
         program = FrobeniusProgram(operator, C, self.loss, self._prior(operator))
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        result = solver.solve(program, start=start, callback=self._progress())
+        keep = self._keep(operator.X, span)
+        result = solver.solve(program, start=start, callback=self._progress(), keep=keep)
         self.C_, self.multipliers_, self.triplets_ = C, result.dual_point, triplets
-        return self._store(result, span.lift(result.primal_point))
+        return self._store(program, result)
 
     def _coordinates(self, X):
         """Without a prior the optimum lies in the span of the rows; a prior reaches beyond it."""

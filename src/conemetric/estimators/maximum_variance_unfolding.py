@@ -185,7 +185,13 @@ class MaximumVarianceUnfolding(
             operator = ReducedEdges(operator, basis)
         problem = UnfoldingProgram(operator, lengths**2, self.sigma_, self.constraint == "equal")
         solver = LowRankLagrangian(tol=self.tol, max_iter=self.max_iter)
-        return self._store(X, solver.solve(problem, callback=self._progress()), basis)
+
+        def keep(L):
+            factor = L if basis is None else basis @ L
+            factor = spectral.canonical_factor(factor - factor.mean(0))
+            return factor, factor if basis is None else basis.T @ factor
+
+        return self._store(X, solver.solve(problem, callback=self._progress(), keep=keep))
 
     def _validate(self, X):
         n_needed = max(3, self.n_neighbors + 1)
@@ -220,9 +226,8 @@ class MaximumVarianceUnfolding(
                 )
         return X
 
-    def _store(self, X, result, basis):
-        factor = result.primal_point if basis is None else basis @ result.primal_point
-        factor = spectral.canonical_factor(factor - factor.mean(0))
+    def _store(self, X, result):
+        factor = result.kept
         # a kernel of lower rank: the further coordinates are zero
         if factor.shape[1] < self.n_components:
             missing = like(np.zeros((len(factor), self.n_components - factor.shape[1])), factor)

@@ -146,8 +146,8 @@ class NuMax(MahalanobisMetric):
         """
         span, secants = self._secants(X, y, pairs, similar)
         if self.n_components is None:
-            return self._keep(span, *self._solve(secants, self.delta))
-        return self._keep(span, *self._smallest_delta(secants))
+            return self._finish(*self._solve(span, secants, self.delta))
+        return self._finish(*self._smallest_delta(span, secants))
 
     def _secants(self, X, y, pairs, similar):
         """The points in the span of their differences, where the embedding of least
@@ -198,7 +198,7 @@ class NuMax(MahalanobisMetric):
             )
         return X, codes
 
-    def _solve(self, secants, delta, start=None):
+    def _solve(self, span, secants, delta, start=None):
         """The problem and its solution at one delta."""
         batch = BATCH_ON_GPU if is_torch(secants.X) and secants.X.is_cuda else BATCH_ON_CPU
         seed = (
@@ -208,9 +208,12 @@ class NuMax(MahalanobisMetric):
             tol=self.tol, max_iter=self.max_iter, first=batch, add=batch, seed=seed
         )
         problem = SecantIsometryProgram(secants, delta)
-        return problem, solver.solve(problem, start=start, callback=self._progress())
+        result = solver.solve(
+            problem, start=start, callback=self._progress(), keep=self._keep(secants.X, span)
+        )
+        return problem, result
 
-    def _smallest_delta(self, secants):
+    def _smallest_delta(self, span, secants):
         """Bisection over delta with warm starts: the solution at the smallest delta of
         rank ``n_components`` or less.
         """
@@ -220,10 +223,12 @@ class NuMax(MahalanobisMetric):
             try:
                 # the rank of an interrupted solution says nothing about its delta
                 with all_or_nothing():
-                    trial = self._solve(secants, middle, None if best is None else _point(best))
+                    trial = self._solve(
+                        span, secants, middle, None if best is None else _point(best)
+                    )
                     # the other end, slow to solve, is of interest now
                     if best is None and _rank(trial) > self.n_components:
-                        best = self._solve(secants, high, _point(trial))
+                        best = self._solve(span, secants, high, _point(trial))
             except KeyboardInterrupt:
                 if best is None:
                     raise
@@ -264,9 +269,10 @@ class NuMax(MahalanobisMetric):
             stacklevel=5,
         )
         certificate = Certificate.from_bounds(bounds, Status.STALLED)
-        return problem, replace(result, primal_point=factor, certificate=certificate)
+        kept = result.kept[:, : self.n_components]
+        return problem, replace(result, primal_point=factor, kept=kept, certificate=certificate)
 
-    def _keep(self, span, problem, result):
+    def _finish(self, problem, result):
         """Set the fitted attributes."""
         self.delta_ = problem.delta
         self.n_near_duplicates_ = int(result.history["near_duplicates"].max())
@@ -281,7 +287,7 @@ class NuMax(MahalanobisMetric):
         keys, self.multipliers_ = result.dual_point
         secants = problem.secants
         self.active_pairs_ = secants.xp.stack(secants.ends(keys), 1)
-        return self._store(result, span.lift(result.primal_point))
+        return self._store(problem, result)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -369,14 +375,14 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
     for delta in deltas:
         try:
             with all_or_nothing():
-                solution = estimator._solve(secants, float(delta), start)
+                solution = estimator._solve(span, secants, float(delta), start)
         except KeyboardInterrupt:
             if not components:
                 raise
             deltas = deltas[: len(components)]
             break
         start, result = _point(solution), solution[1]
-        estimator._store(result, span.lift(result.primal_point))
+        estimator._store(*solution)
         certificates.append(result.certificate)
         components.append(estimator.components_)
     return DeltaPath(

@@ -12,9 +12,9 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import spectral
-from ..arrays import like, to_numpy
+from ..arrays import like, namespace, to_numpy
 from ..operators import from_triplets
-from ..problems.relative_comparisons import ComparisonProgram
+from ..problems.relative_comparisons import MeasuredComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
 from .base import SOLVER_PARAMETERS
 from .frobmetric import scaled_C
@@ -164,24 +164,30 @@ class RelativeComparisons(SupervisedMetric):
         A, mapped, gram = self._map(host)
         operator = from_triplets(mapped, chosen)
         C = self._scaled_C(operator, host, gram, chosen) if self.C == "scale" else self.C
-        problem = ComparisonProgram(
-            operator, C, gram, memory=get_config()["working_memory"] * 2**20
+        # M is measured by its factor: over the features, or over the kernel's rows
+        over = operator if A is None else from_triplets(host, chosen)
+        memory = get_config()["working_memory"] * 2**20
+        problem = MeasuredComparisonProgram(
+            over, gram if callable(self.basis) else None, operator, C, gram, memory
         )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        result = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed).solve(
-            problem, callback=self._progress()
-        )
-        w = result.primal_point
-        self.C_, self.triplets_ = problem.C, triplets
-        self.feature_weights_, self.multipliers_ = like(w, X), like(result.dual_point[0], X)
+        solver = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed)
         self.basis_, self.kernel_points_ = None if A is None else like(A, X), None
-        kept = w > 0 if w.any() else np.arange(len(w)) == 0
-        if callable(self.basis):
-            self.kernel_points_ = X[like(np.flatnonzero(kept), triplets)]
-            A = np.eye(kept.sum())
-        else:
-            A = (np.eye(len(w)) if A is None else A)[:, kept]
-        return self._store(result, like(A * np.sqrt(w[kept]), X))
+
+        def keep(w):
+            kept = w > 0 if w.any() else np.arange(len(w)) == 0
+            columns = (np.eye(len(w)) if A is None else A)[:, kept]
+            L = spectral.canonical_factor(like(columns * np.sqrt(w[kept]), X))
+            self.feature_weights_ = like(w, X)
+            if callable(self.basis):
+                self.kernel_points_ = X[like(np.flatnonzero(kept), triplets)]
+                return L[like(kept, X, namespace(X).bool)], to_numpy(L)
+            return L, to_numpy(L)
+
+        result = solver.solve(problem, callback=self._progress(), keep=keep)
+        self.C_, self.triplets_ = problem.C, triplets
+        self.multipliers_ = like(result.dual_point[0], X)
+        return self._store(problem, result)
 
     def _map(self, X):
         """The matrix A where there is one, the mapped points A'x (rows), and A'A (None

@@ -49,6 +49,13 @@ class Coordinates:
         """B L, in the precision of L."""
         return lift(self.maps, L)
 
+    def lower(self, F):
+        """The L whose `lift` is F, a factor within the reach of the maps, in float64."""
+        for matrix in self.maps:
+            basis, R = namespace(matrix).linalg.qr(matrix)
+            F = namespace(matrix).linalg.solve(R, basis.T @ float64(F))
+        return F
+
     def with_spare(self):
         """One coordinate more, in which no points differ: a direction of the features
         outside the span. The same where the span is everything.

@@ -122,14 +122,42 @@ class ComparisonProgram(Problem):
     def certify(self, primal_point, dual_point):
         """Bounds by plain products: the kernels of `margins` and `combine` may reorder sums."""
         w = np.maximum(primal_point, 0.0)
+        loss = sum(np.maximum(1 - self.block(rows) @ w, 0.0).sum() for rows in self.slices)
+        return Bounds(self.primal_value(w, loss), self.lower_bound(dual_point))
+
+    def lower_bound(self, dual_point):
+        """D at a dual point made feasible, by plain products."""
         lam, y = np.clip(dual_point[0], 0.0, self.C), dual_point[1]
-        loss, combined = 0.0, np.zeros_like(w)
-        for rows in self.slices:
-            Z = self.block(rows)
-            loss += np.maximum(1 - Z @ w, 0.0).sum()
-            combined += lam[rows] @ Z
-        y = self.cover(y, combined)
-        return Bounds(self.primal_value(w, loss), self.dual_value(lam.sum(), y))
+        combined = sum(lam[rows] @ self.block(rows) for rows in self.slices)
+        return self.dual_value(lam.sum(), self.cover(y, combined))
+
+
+class MeasuredComparisonProgram(ComparisonProgram):
+    """The same program, certified at a metric L L' over the features it is stored for.
+
+    P is 1/2 ||M||_F^2 plus a loss of the margins, whatever M is: so it can be told of a
+    metric that rounding or a cut has moved away from every A diag(w) A', too.
+
+    Parameters
+    ----------
+    over : Operator on NumPy float64
+        Over those features, one row per triplet.
+    features_gram : array or None
+        Inner products of the features' directions; None where they are orthonormal.
+    *args
+        Of `ComparisonProgram`.
+    """
+
+    def __init__(self, over, features_gram, *args):
+        super().__init__(*args)
+        self.over, self.features_gram = over, features_gram
+
+    def certify(self, primal_point, dual_point):
+        L = np.asarray(primal_point, dtype=np.float64)
+        inner = L.T @ (L if self.features_gram is None else self.features_gram @ L)
+        loss = float(np.maximum(1 - self.over.forward_factor(L), 0.0).sum())
+        primal = 0.5 * float((inner**2).sum()) + self.C * loss
+        return Bounds(primal, self.lower_bound(dual_point))
 
 
 @jit

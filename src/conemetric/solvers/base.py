@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -35,6 +35,7 @@ class Status(StrEnum):
     CONVERGED = "converged"
     MAX_ITER = "max_iter"
     STALLED = "stalled"  # the algorithm can make no further progress in this precision
+    TRUNCATED = "truncated"  # solved, then cut to fewer directions as asked
     INTERRUPTED = "interrupted"  # Ctrl-C
     STOPPED = "stopped"  # the callback asked for it
     INFEASIBLE = "infeasible"
@@ -85,6 +86,16 @@ class Certificate:
         """Whether gap and violation are within ``tol``."""
         return abs(self.relative_gap) <= tol and self.violation <= tol
 
+    def truncated(self, primal, tol):
+        """The certificate of what a cut left, a point of value ``primal``: the bound
+        holds as before, and the gap now includes what the cut costs.
+        """
+        status = self.status
+        cut = Certificate.from_bounds(Bounds(primal, self.dual, self.violation), status)
+        if status is Status.CONVERGED and not cut.meets(tol):
+            cut = replace(cut, status=Status.TRUNCATED)
+        return cut
+
 
 @dataclass(frozen=True)
 class Iterate:
@@ -114,6 +125,8 @@ class Infeasible(Exception):
 class SolveResult:
     """Best points found, their certificate, and the history of scalars (one array per
     name, one entry per iteration).
+
+    ``kept`` is what the caller asked to keep of the primal point; see `Solver.solve`.
     """
 
     primal_point: Any
@@ -121,6 +134,7 @@ class SolveResult:
     certificate: Certificate
     n_iter: int
     history: dict[str, np.ndarray]
+    kept: Any = None
 
     @property
     def status(self):
@@ -181,7 +195,13 @@ class Solver(ABC):
         progress is possible.
         """
 
-    def solve(self, problem: Problem, start=None, callback: Callback | None = None) -> SolveResult:
+    def solve(
+        self,
+        problem: Problem,
+        start=None,
+        callback: Callback | None = None,
+        keep: Callable | None = None,
+    ) -> SolveResult:
         """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
 
         Parameters
@@ -191,6 +211,11 @@ class Solver(ABC):
         callback : callable, default=None
             Called after each iteration with a dict of scalars; a true return value
             stops the solve.
+        keep : callable, default=None
+            What the caller will store of the best primal point (rotated, its rank
+            settled, rounded), as ``(kept, point)`` with ``point`` the same in the terms
+            of the program. The certificate is about that point, which takes the place
+            of the other. None stores the point as it is.
 
         Warns
         -----
@@ -227,13 +252,10 @@ class Solver(ABC):
         except Infeasible as proof:
             best.take(proof.iterate)
             status, reason = Status.INFEASIBLE, str(proof)
-        certificate = Certificate.from_bounds(
-            problem.certify(best.primal_point, best.dual_point), status
-        )
-        certificate = self._judge(certificate, best, reason)
-        return SolveResult(
-            best.primal_point, best.dual_point, certificate, best.n_iter, best.history()
-        )
+        kept, point = (None, best.primal_point) if keep is None else keep(best.primal_point)
+        bounds = problem.certify(point, best.dual_point)
+        certificate = self._judge(Certificate.from_bounds(bounds, status), best, reason)
+        return SolveResult(point, best.dual_point, certificate, best.n_iter, best.history(), kept)
 
     def _judge(self, certificate, best, reason):
         """Settle the status by the float64 certificate alone, and warn unless it meets ``tol``."""
@@ -241,7 +263,7 @@ class Solver(ABC):
         if status in (Status.CONVERGED, Status.STALLED, Status.MAX_ITER):
             kept = Status.STALLED if status is Status.CONVERGED else status
             status = Status.CONVERGED if certificate.meets(self.tol) else kept
-            certificate = Certificate(**{**vars(certificate), "status": status})
+            certificate = replace(certificate, status=status)
         if status is not Status.CONVERGED and not (
             status is Status.STOPPED and certificate.meets(self.tol)
         ):
