@@ -97,7 +97,10 @@ class MahalanobisMetric(
 
     # ---- on the way out
 
-    _fixed_trace = False  # whether the program fixes Tr M, so that a cut metric is scaled up to it
+    @property
+    def _fixed_trace(self) -> bool:
+        """Whether the program fixes a trace, so that a cut metric is scaled up to it."""
+        return False
 
     def _keep(self, X, space: Coordinates):
         """What to give to `Solver.solve` so that the certificate is about the metric as

@@ -18,7 +18,7 @@ from ..operators.span import Coordinates, in_span, lift
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
-from ..solvers.base import Certificate, Solver, Status, relative_gap
+from ..solvers.base import Certificate, Solver, SolveResult, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration, Ensemble
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .base import SOLVER_PARAMETERS
@@ -216,7 +216,7 @@ class BoostMetric(SupervisedMetric):
         return self._store(problem, _joined(results))
 
     @property
-    def _fixed_trace(self):
+    def _fixed_trace(self) -> bool:
         return self.loss == "hinge"
 
     def _space(self, X):

@@ -131,7 +131,6 @@ class DMLEig(_EigenvalueMetric):
     """
 
     _instead_of_labels = ", or constraints by keyword (pairs and similar)"
-    _fixed_trace = True
 
     def __init__(
         self,
@@ -159,6 +158,10 @@ class DMLEig(_EigenvalueMetric):
         self.max_iter = max_iter
         self.random_state = random_state
         self.verbose = verbose
+
+    @property
+    def _fixed_trace(self) -> bool:
+        return True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, pairs=None, similar=None, calibration_params=None):
