@@ -17,12 +17,14 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from conemetric import FrobMetric, LearnedMetric, RelativeComparisons, load_metric, save_metric
+from conemetric.arrays import to_numpy
 from conemetric.persistence import MetricFileError, atomic_path
 from conemetric.persistence.files import _digest
 from conemetric.persistence.learned import plain
@@ -66,6 +68,61 @@ def test_preprocessing_is_folded(steps):
     np.testing.assert_allclose(
         LearnedMetric.from_estimator(pipeline).transform(X), pipeline.transform(X), atol=1e-10
     )
+
+
+def test_missing_values_are_filled_as_in_training(tmp_path, asarray):
+    holes = X.copy()
+    holes[::7, 1] = np.nan
+    steps = SimpleImputer(strategy="median"), StandardScaler(), FrobMetric()
+    pipeline = make_pipeline(*steps).fit(holes, y)
+    save_metric(tmp_path / "metric.safetensors", pipeline)
+    metric = load_metric(tmp_path / "metric.safetensors")
+    assert metric.preprocessing == ["SimpleImputer(median)", "StandardScaler"]
+    mapped = to_numpy(metric.transform(asarray(holes)))
+    np.testing.assert_allclose(mapped, pipeline.transform(holes), atol=1e-10)
+    assert metric.truncated(1).transform(holes).shape == (150, 1)
+
+
+@pytest.mark.parametrize(
+    "imputer",
+    [SimpleImputer(missing_values=-1), SimpleImputer(add_indicator=True)],
+    ids=["another value", "indicators"],
+)
+def test_an_imputer_that_does_more_is_refused(imputer):
+    holes = X.copy()
+    holes[::7, 1] = imputer.missing_values
+    with pytest.raises(TypeError, match="cannot be kept with a metric"):
+        LearnedMetric.from_estimator(make_pipeline(imputer, FrobMetric()).fit(holes, y))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_words_of_a_frame_become_features(tmp_path, library):
+    frames = pytest.importorskip(library)
+    colour = np.array(["red", "blue", "green"])[np.arange(150) % 3]
+    numbers = np.column_stack([X[:, 0], colour == "blue", colour == "red", X[:, 1]]).astype(float)
+    metric = LearnedMetric.from_estimator(
+        make_pipeline(SimpleImputer(), FrobMetric()).fit(numbers, y),
+        feature_names=["a", "colour=blue", "colour=red", "b"],
+        categories={"colour": ["blue", "red"]},
+    )
+    save_metric(tmp_path / "metric.safetensors", metric)
+    metric = load_metric(tmp_path / "metric.safetensors")
+    assert metric.columns == ["a", "colour", "b"]
+    words = [None, *colour[1:].tolist()]  # missing: neither blue nor red
+    numbers[0, [1, 2]] = 0
+    frame = frames.DataFrame({"a": X[:, 0], "colour": words, "b": X[:, 1]})
+    np.testing.assert_allclose(metric.transform(frame), metric.transform(numbers))
+    with pytest.raises(ValueError, match=r"no column 'colour'; select metric\.columns"):
+        metric.transform(frames.DataFrame({"a": X[:, 0], "b": X[:, 1]}))
+
+
+def test_a_file_of_the_first_format_is_read(file, fitted):
+    def first(header):
+        del header["categories"]
+        return {**header, "format": 1}
+
+    forged(file, first)
+    np.testing.assert_allclose(load_metric(file).transform(X), fitted.transform(X), atol=1e-10)
 
 
 def test_what_cannot_be_folded_is_refused():
@@ -189,7 +246,11 @@ def put(**values):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put(format=2), "format 2 is newer"),
+        (put(format=3), "format 3 is newer"),
+        (put(categories={"a": [1]}), "categories are not lists"),
+        (put(categories={"a": ["red"]}, feature_names=None), "categories are not lists"),
+        (put(categories=[]), "categories are not lists"),
+        (put(categories={"a": ["red"]}), "categories differ"),
         (put(format="1"), "no format number"),
         (put(extra=1), "the keys are"),
         (put(shape=[3, 10**9]), "the arrays are"),

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from sklearn.impute import SimpleImputer
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -32,6 +33,17 @@ print(json.dumps([mapped.tolist(), session.get_modelmeta().custom_metadata_map])
     assert certificate["primal"] == case.learned.certificate.primal
     assert certificate["status"] == case.learned.certificate.status
     assert json.loads(facts["conemetric.method"]) == case.learned.method
+
+
+def test_missing_values_are_filled_as_in_training(tmp_path):
+    holes = X.copy()
+    holes[::5, 2] = np.nan
+    pipeline = make_pipeline(SimpleImputer(), StandardScaler(), FrobMetric()).fit(holes, y)
+    to_onnx(pipeline, tmp_path / "metric.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "metric.onnx")
+    (mapped,) = session.run(None, {"X": holes.astype(np.float32)})
+    wanted = pipeline.transform(holes)
+    np.testing.assert_allclose(mapped, wanted, atol=1e-4 * np.abs(wanted).max())
 
 
 def test_skl2onnx_converts_a_pipeline_with_a_metric_in_it(dtype, tmp_path):

@@ -48,8 +48,17 @@ def to_onnx(metric, path: str | Path) -> None:
     metric = LearnedMetric.from_estimator(metric)
     rank, n_features = metric.components.shape
     arrays = {"components": metric.components, "offset": metric.offset}
+    nodes = [helper.make_node("Gemm", ["X", *arrays], ["embedding"], transB=1)]
+    if metric.fill is not None:  # where X is missing, its stand-in
+        arrays["fill"] = metric.fill
+        nodes[0].input[0] = "complete"
+        nodes = [
+            helper.make_node("IsNaN", ["X"], ["missing"]),
+            helper.make_node("Where", ["missing", "fill", "X"], ["complete"]),
+            *nodes,
+        ]
     graph = helper.make_graph(
-        [helper.make_node("Gemm", ["X", *arrays], ["embedding"], transB=1)],
+        nodes,
         "conemetric",
         [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", n_features])],
         [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", rank])],

@@ -86,6 +86,8 @@ def blend(metrics: Sequence[Any], weights=None, *, X=None) -> LearnedMetric:
             for place, (method, weight) in enumerate(zip(methods, weights, strict=True), 1)
         },
         feature_names=names,
+        fill=learned[0].fill,
+        categories=learned[0].categories,
     )
 
 
@@ -108,6 +110,15 @@ def _common_features(learned):
     if len(sizes) > 1:
         raise ValueError(
             f"the metrics have {sorted(sizes)} features; blend metrics of the same features."
+        )
+    if any(
+        metric.categories != learned[0].categories
+        or not np.array_equal(metric.fill, learned[0].fill)  # None equals None
+        for metric in learned
+    ):
+        raise ValueError(
+            "the metrics treat words or missing values differently; blend metrics of the same "
+            "preprocessing."
         )
     named = [metric.feature_names for metric in learned if metric.feature_names is not None]
     if any(list(names) != list(named[0]) for names in named):

@@ -2,8 +2,9 @@
 is ever executed.
 
 The file holds one affine map, x -> components x + offset, with scaler and PCA folded
-in, so that whoever loads it needs neither the estimator nor the preprocessing. The
-header says where it came from: method, parameters, certificate, feature names. A
+in, what stands for missing values, and the words that columns of words were expanded to,
+so that whoever loads it needs neither the estimator nor the preprocessing. The header
+says where it came from: method, parameters, certificate, feature names. A
 checksum over header and arrays turns every flipped bit into an error, and files appear
 under their name only once complete.
 """
@@ -20,9 +21,9 @@ from safetensors.numpy import save as to_safetensors
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
 from .atomic import atomic_path
-from .learned import LearnedMetric, certificate_values
+from .learned import LearnedMetric, certificate_values, columns_of, expanded
 
-FORMAT = 1
+FORMAT = 2
 MAX_BYTES = 4 << 30  # of a file; 20,000 x 20,000 in float64 fits
 MAX_HEADER = 32 << 20
 BLOCK = 1 << 20  # numbers read at a time for the checksum
@@ -34,6 +35,7 @@ KEYS = {
     "certificate",
     "feature_names",
     "preprocessing",
+    "categories",
     "shape",
     "notes",
 }
@@ -71,7 +73,8 @@ def save_metric(path, estimator, *, feature_names=None, notes=None):
     metric = LearnedMetric.from_estimator(estimator, feature_names=feature_names, notes=notes)
     arrays = {
         name: np.ascontiguousarray(getattr(metric, name), np.float64)
-        for name in ("components", "offset")
+        for name in ("components", "offset", "fill")
+        if getattr(metric, name) is not None
     }
     header = json.dumps(
         {
@@ -81,6 +84,7 @@ def save_metric(path, estimator, *, feature_names=None, notes=None):
             "certificate": certificate_values(metric.certificate),
             "feature_names": metric.feature_names,
             "preprocessing": list(metric.preprocessing),
+            "categories": metric.categories,
             "shape": list(metric.components.shape),
             "notes": metric.notes or {},
         },
@@ -134,12 +138,18 @@ def load_metric(path):
     _check_values(arrays, path)
     certificate = header["certificate"]
     return LearnedMetric(
-        arrays["components"],
-        arrays["offset"],
+        **arrays,
         certificate=None if certificate is None else _certificate(certificate, path),
         **{
             name: header[name]
-            for name in ("method", "parameters", "feature_names", "preprocessing", "notes")
+            for name in (
+                "method",
+                "parameters",
+                "feature_names",
+                "preprocessing",
+                "categories",
+                "notes",
+            )
         },
     )
 
@@ -197,16 +207,18 @@ def _check(header, shapes, path):
         version <= FORMAT,
         f"format {version} is newer than the {FORMAT} this version reads; upgrade conemetric",
     )
+    if version == 1:  # before words and missing values were kept
+        header.setdefault("categories", None)
     require(set(header) == KEYS, f"the keys are {sorted(map(str, header))[:12]}")
     shape = header["shape"]
     good = (
         isinstance(shape, list) and len(shape) == 2 and all(isinstance(size, int) for size in shape)
     )
     require(good and 1 <= shape[0] <= shape[1], f"shape is {str(shape)[:80]}")
-    require(
-        shapes == {"components": tuple(shape), "offset": (shape[0],)},
-        f"the arrays are {str(shapes)[:200]}, shape is {shape}",
-    )
+    expected = {"components": tuple(shape), "offset": (shape[0],)}
+    if "fill" in shapes:
+        expected["fill"] = (shape[1],)
+    require(shapes == expected, f"the arrays are {str(shapes)[:200]}, shape is {shape}")
     names = header["feature_names"]
     if names is not None:
         require(
@@ -214,6 +226,18 @@ def _check(header, shapes, path):
             "feature_names are not strings",
         )
         require(len(names) == shape[1], f"{len(names)} feature names for {shape[1]} features")
+    categories = header["categories"]
+    if categories is not None:
+        good = isinstance(categories, dict) and all(
+            isinstance(values, list) and all(isinstance(value, str) for value in values)
+            for values in categories.values()
+        )
+        require(good and names is not None, "categories are not lists of words of named columns")
+        columns = columns_of(names, categories)
+        require(
+            set(categories) <= set(columns) and expanded(columns, categories) == names,
+            "categories differ from feature_names",
+        )
     steps = header["preprocessing"]
     require(
         isinstance(steps, list) and all(isinstance(step, str) for step in steps),

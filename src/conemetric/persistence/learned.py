@@ -1,16 +1,17 @@
-"""A learned metric as one affine map, with scaler and PCA folded in."""
+"""A learned metric as one affine map, with its preprocessing."""
 
 import math
 
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.impute import SimpleImputer
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import like, to_numpy
+from ..arrays import is_torch, like, namespace, to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..solvers.base import Status
 
@@ -40,6 +41,12 @@ class LearnedMetric(MahalanobisMetric):
     feature_names : sequence of str, default=None
     preprocessing : sequence of str, default=()
         The steps folded into the map, in words.
+    fill : array (n_features,), default=None
+        What stands for a missing value (NaN) of each feature; None where rows must be
+        complete.
+    categories : dict of str to list of str, default=None
+        Columns of words, and the values that are features of their own, named
+        ``column=value`` in ``feature_names``: 1 where the column has that value, else 0.
     notes : dict, default=None
         Anything else worth keeping, as JSON values.
 
@@ -66,6 +73,8 @@ class LearnedMetric(MahalanobisMetric):
         certificate=None,
         feature_names=None,
         preprocessing=(),
+        fill=None,
+        categories=None,
         notes=None,
     ):
         self.components = self.components_ = components
@@ -75,13 +84,15 @@ class LearnedMetric(MahalanobisMetric):
         self.certificate = self.certificate_ = certificate
         self.feature_names = feature_names
         self.preprocessing = preprocessing
+        self.fill = fill
+        self.categories = categories
         self.notes = notes
         self.n_features_in_ = components.shape[1]
 
     @classmethod
-    def from_estimator(cls, estimator, *, feature_names=None, notes=None):
+    def from_estimator(cls, estimator, *, feature_names=None, categories=None, notes=None):
         """Fold a fitted estimator, or a pipeline of `StandardScaler`, `PCA` and an
-        estimator, into one affine map.
+        estimator, into one affine map; a `SimpleImputer` may come first.
 
         Parameters
         ----------
@@ -90,6 +101,8 @@ class LearnedMetric(MahalanobisMetric):
             `LinearDiscriminantAnalysis` are taken too; they have no certificate.
         feature_names : sequence of str, default=None
             Names of the columns; taken from the estimator where it saw a data frame.
+        categories : dict of str to list of str, default=None
+            Columns of words behind features named ``column=value``.
         notes : dict, default=None
 
         Returns
@@ -111,6 +124,8 @@ class LearnedMetric(MahalanobisMetric):
             )
         if feature_names is None:
             feature_names = getattr(steps[0], "feature_names_in_", None)
+        words = [_in_words(step) for step in steps[:-1]]
+        fill = _fill_values(steps.pop(0)) if isinstance(steps[0], SimpleImputer) else None
         components, offset = _affine(steps[0])
         for step in steps[1:]:
             A, b = _affine(step)
@@ -124,25 +139,55 @@ class LearnedMetric(MahalanobisMetric):
             },
             certificate=getattr(learned, "certificate_", None),
             feature_names=None if feature_names is None else [str(name) for name in feature_names],
-            preprocessing=[_in_words(step) for step in steps[:-1]],
+            preprocessing=words,
+            fill=fill,
+            categories=categories,
             notes=notes,
         )
 
+    @property
+    def columns(self):
+        """The columns a data frame needs, in their order; None where they have no names.
+
+        ``feature_names``, but for columns of words, which stand there once for each
+        value.
+        """
+        if self.feature_names is None:
+            return None
+        return columns_of(self.feature_names, self.categories)
+
     def _validate_X(self, X, reset=False, min_samples=1):
-        names = getattr(X, "columns", None)
-        if (
-            self.feature_names is not None
-            and names is not None
-            and list(names) != list(self.feature_names)
-        ):
-            missing = [name for name in self.feature_names if name not in set(names)]
+        if hasattr(X, "columns"):
+            X = self._numbers(X)
+        if self.fill is not None:
+            X = X if is_torch(X) else np.asarray(X)
+            X = namespace(X).where(X == X, X, like(self.fill, X))
+        return super()._validate_X(X, reset, min_samples)
+
+    def _numbers(self, frame):
+        """The numbers of a data frame, words turned to 0 and 1."""
+        wanted, found = self.columns, list(frame.columns)
+        if wanted is not None and found != wanted:
+            missing = [name for name in wanted if name not in set(found)]
             fault = (
                 f"has no column {missing[0]!r}"
                 if missing
                 else "has other columns, or the same in another order"
             )
-            raise ValueError(f"X {fault}; select metric.feature_names first.")
-        return super()._validate_X(X if names is None else X.to_numpy(), reset, min_samples)
+            raise ValueError(f"X {fault}; select metric.columns first.")
+        if not self.categories:
+            return frame.to_numpy()
+        features = []
+        for column in wanted:
+            if column in self.categories:
+                words = np.array(
+                    [word if isinstance(word, str) else None for word in frame[column]],
+                    dtype=object,
+                )
+                features += [words == value for value in self.categories[column]]
+            else:
+                features.append(np.asarray(frame[column]))
+        return np.column_stack([np.asarray(values, np.float64) for values in features])
 
     def fit(self, X=None, y=None):
         """Do nothing: the metric is learned already."""
@@ -153,7 +198,7 @@ class LearnedMetric(MahalanobisMetric):
 
         Parameters
         ----------
-        X : array-like (n, n_features_in_)
+        X : array-like (n, n_features_in_), or data frame with the columns of ``columns``
 
         Returns
         -------
@@ -214,13 +259,52 @@ def _affine(step):
         return (np.array(columns) - offset).T, offset
     raise TypeError(
         f"{type(step).__name__} cannot be folded into a metric file; before a metric use "
-        "StandardScaler or PCA, "
+        "StandardScaler or PCA, and SimpleImputer before these, "
         "or transform the data first and save the metric alone."
     )
 
 
+def _fill_values(imputer):
+    """What an imputer puts in the place of missing values."""
+    check_is_fitted(imputer)
+    fill = np.asarray(imputer.statistics_, np.float64)
+    missing = imputer.missing_values
+    if missing == missing or imputer.add_indicator or not np.isfinite(fill).all():
+        raise TypeError(
+            f"{imputer} cannot be kept with a metric; use one that replaces NaN in columns that "
+            "are not empty, without indicators."
+        )
+    return fill
+
+
 def _in_words(step):
-    return f"PCA({step.n_components_})" if isinstance(step, PCA) else type(step).__name__
+    name = type(step).__name__
+    if isinstance(step, PCA):
+        return f"{name}({step.n_components_})"
+    return f"{name}({step.strategy})" if isinstance(step, SimpleImputer) else name
+
+
+def columns_of(feature_names, categories):
+    """The columns behind features, in their order."""
+    of_words = {
+        f"{column}={value}": column
+        for column, values in (categories or {}).items()
+        for value in values
+    }
+    return list(dict.fromkeys(of_words.get(name, name) for name in feature_names))
+
+
+def expanded(columns, categories):
+    """The features of columns: one for each value of a column of words."""
+    return [
+        name
+        for column in columns
+        for name in (
+            [f"{column}={value}" for value in categories[column]]
+            if column in (categories or {})
+            else [column]
+        )
+    ]
 
 
 def certificate_values(certificate):
