@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -292,7 +293,7 @@ def test_row_numbers_are_not_learned_from(run, frame, tmp_path, name, values):
     notes = " ".join(result.json["notes"])
     assert f"numbers of the rows by the look of it: '{name}'; --keep {name}" in notes
     assert "Columns used: 'f0', 'f1'" in notes and "'note'" in notes
-    kept = run(*args, "--keep", name)
+    kept = run(*args, "--keep", name, "--overwrite")
     assert kept.json["features"] == 14 and "by the look of it" not in " ".join(kept.json["notes"])
 
 
@@ -377,6 +378,94 @@ def test_usage_errors_and_help(run):
     assert run("--help").code == 0
     assert "digits" in run("learn", "--help").out
     assert run("--version").out.startswith("conemetric ")
+
+
+# ---- words and missing values
+
+
+@pytest.fixture
+def holes(tmp_path, frame):
+    """Wine with missing numbers, a column of words, and words of the rows."""
+    rows = np.arange(len(frame))
+    path = tmp_path / "holes.csv"
+    frame.with_columns(
+        pl.Series("colour", np.array(["red", "white", "rosé"])[rows // 60]),
+        pl.when(pl.Series(rows % 9 == 0)).then(None).otherwise(pl.col("f3")).alias("f3"),
+    ).write_csv(path)
+    return path
+
+
+def test_missing_values_and_words_are_learned_from_and_embedded_alike(run, holes, tmp_path):
+    out, Z = tmp_path / "out", tmp_path / "Z.npy"
+    args = ("learn", holes, "--label", "kind", "--out", out, "--json", "--method", "frob")
+    refused(run(*args), "'f3' in 20 rows", "--drop-missing", "--impute")
+    refused(run(*args, "--impute", "mode"), "use mean or median")
+    refused(run(*args, "--impute", "mean", "--drop-missing"), "give one of them")
+    result = run(*args, "--impute", "median", "--one-hot")
+    # colour and note are words; of bottle there are too many
+    assert result.json["features"] == 13 + 3 + 1
+    notes = " ".join(result.json["notes"])
+    assert "Filled 20 missing values by the median" in notes
+    assert "more than 50 different words: 'bottle'" in notes
+    metric = load_metric(out / "metric.safetensors")
+    assert metric.categories == {"colour": ["red", "rosé", "white"], "note": ["dry"]}
+    train = pl.read_csv(holes)
+    assert run("embed", holes, "--metric", out / "metric.safetensors", "--out", Z).code == 0
+    np.testing.assert_allclose(np.load(Z), metric.transform(train.select(metric.columns)))
+    features = {f"f{i}": train[f"f{i}"].fill_null(metric.fill[i]) for i in range(13)}
+    features |= {f"colour={value}": train["colour"] == value for value in ("red", "rosé", "white")}
+    features["note=dry"] = np.ones(len(train))
+    by_hand = np.column_stack([features[name] for name in metric.feature_names])
+    np.testing.assert_allclose(np.load(Z), metric.transform(by_hand))
+
+
+def test_the_values_that_fill_are_of_training_rows_alone(run, holes, tmp_path):
+    run(
+        "learn",
+        holes,
+        "--label",
+        "kind",
+        "--out",
+        tmp_path / "out",
+        "--impute",
+        "mean",
+        "--method",
+        "frob",
+    )
+    fill = load_metric(tmp_path / "out/metric.safetensors").fill
+    numbers = pl.read_csv(holes).select(f"f{i}" for i in range(13)).to_numpy()
+    assert (fill != np.nanmean(numbers, axis=0)).all()
+    assert (np.abs(fill - np.nanmean(numbers, axis=0)) < np.nanstd(numbers, axis=0)).all()
+
+
+# ---- what is there already
+
+
+def test_nothing_is_overwritten_unless_that_is_wanted(run, csv, tmp_path, monkeypatch):
+    args = ("learn", csv, "--label", "kind", "--method", "frob", "--json")
+    out = tmp_path / "out"
+    assert run(*args, "--out", out).code == 0
+    before = (out / "metric.safetensors").read_bytes()
+    refused(run(*args, "--out", out, "--seed", "1"), "is there already", "--overwrite")
+    assert (out / "metric.safetensors").read_bytes() == before
+    assert run(*args, "--out", out, "--seed", "1", "--overwrite").code == 0
+    assert (out / "metric.safetensors").read_bytes() != before
+    monkeypatch.chdir(tmp_path)
+    places = [run(*args).json["files"]["metric"] for _ in range(3)]
+    assert [str(Path(place).parent) for place in places] == [
+        "conemetric-out",
+        "conemetric-out-2",
+        "conemetric-out-3",
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["learn", "compare", "embed", "neighbors", "verify", "compress", "inspect", "export"],
+)
+def test_help_shows_no_types_of_flags(run, command):
+    for text in (run("--help").out, run(command, "--help").out):
+        assert "bool" not in text.lower()
 
 
 # ---- interruptions

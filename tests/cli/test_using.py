@@ -80,7 +80,7 @@ def test_embed_refuses_what_it_cannot_do(run, csv, frame, metric, tmp_path):
     out = tmp_path / "out.npy"
     frame.drop("f3").write_csv(tmp_path / "less.csv")
     result = run("embed", tmp_path / "less.csv", "--metric", metric, "--out", out)
-    assert "lacks 1 numeric columns that the metric needs (first: 'f3'" in result.err
+    assert "lacks 1 columns that the metric needs (first: 'f3'" in result.err
     frame.with_columns(
         f3=pl.when(pl.int_range(pl.len()) == 60).then(None).otherwise("f3")
     ).write_csv(tmp_path / "hole.csv")
@@ -236,3 +236,79 @@ def test_warnings_are_lines_without_paths(run, tmp_path):
     assert (
         result.err.startswith("warning 40 pairs of rows coincide") and result.err.count("\n") == 1
     )
+
+
+# ---- export and what is there already
+
+
+def test_embed_leaves_out_rows_with_missing_values(
+    run, frame, fitted, metric, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(streams, "BATCH", 13 * 50)
+    rows = np.arange(178)
+    gone = (rows % 7 == 0) | ((rows >= 50) & (rows < 100))  # one batch has nothing left
+    path, out = tmp_path / "holes.csv", tmp_path / "out.parquet"
+    frame.with_columns(
+        pl.when(pl.Series(gone)).then(None).otherwise(pl.col("f2")).alias("f2"),
+        pl.lit("kept").alias("extra"),
+    ).write_csv(path)
+    args = ("embed", path, "--metric", metric, "--json", "--out")
+    result = run(*args, out)
+    assert (
+        result.code == 2 and "row 0 has a missing" in result.err and "--drop-missing" in result.err
+    )
+    for out in (tmp_path / "out.parquet", tmp_path / "out.npy"):
+        result = run(*args, out, "--drop-missing")
+        assert result.json["rows"] == (~gone).sum() and result.json["dropped"] == gone.sum()
+        np.testing.assert_allclose(read(out), fitted.transform(X[~gone]), atol=1e-9)
+    bottles = pl.read_parquet(tmp_path / "out.parquet")["bottle"].to_list()
+    assert bottles == frame["bottle"].filter(~gone).to_list()
+
+
+@pytest.mark.parametrize("command", ["embed", "neighbors", "verify", "export"])
+def test_files_that_are_there_stay(run, csv, pairs, metric, tmp_path, command):
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    arguments = {
+        "embed": (csv, "--metric", metric, "--out", out),
+        "neighbors": (csv, "--metric", metric, "--out", out),
+        "verify": (pairs, "--data", csv, "--metric", metric, "--id", "bottle", "--out", tmp_path),
+        "export": (metric, "--to", "sql", "--out", out),
+    }[command]
+    (tmp_path / "roc.csv").write_text("mine")
+    result = run(command, *arguments)
+    assert result.code == 2 and "is there already" in result.err and "--overwrite" in result.err
+    assert out.read_text() == (tmp_path / "roc.csv").read_text() == "mine"
+    assert run(command, *arguments, "--overwrite").code == 0
+    written = tmp_path / "roc.csv" if command == "verify" else out
+    assert written.read_text() != "mine"
+
+
+@pytest.mark.parametrize("to", ["faiss", "onnx", "sql", "llama-index"])
+def test_export_writes_what_the_library_reads(run, metric, fitted, tmp_path, to):
+    out = tmp_path / "there"
+    arguments = ("export", metric, "--to", to, "--out", out, "--json")
+    if to == "llama-index":
+        pytest.importorskip("torch")
+        assert "inner_product=True" in run(*arguments).err
+        result = run(*arguments, "--inner-product")
+        assert (out / "pytorch_model.bin").exists()
+    else:
+        result = run(*arguments)
+    assert result.code == 0 and result.json["dimensions"] == len(fitted[-1].components_)
+    few = X[:5].astype(np.float32)
+    if to == "faiss":
+        mapped = pytest.importorskip("faiss").read_VectorTransform(str(out)).apply(few)
+    elif to == "onnx":
+        session = pytest.importorskip("onnxruntime").InferenceSession(str(out))
+        (mapped,) = session.run(None, {"X": few})
+    else:
+        return
+    np.testing.assert_allclose(mapped, fitted.transform(X[:5]), atol=1e-3)
+
+
+def test_export_refuses_what_it_does_not_know(run, metric, tmp_path):
+    result = run("export", metric, "--to", "excel", "--out", tmp_path / "x")
+    assert result.code == 2 and "use one of faiss, onnx" in result.err
+    result = run("export", metric, "--to", "sentence-transformers", "--out", tmp_path)
+    assert result.code == 2 and "modules.json" in result.err

@@ -6,13 +6,20 @@ import warnings
 import polars as pl
 from rich.markup import escape
 
-from . import comparing, compressing, learning, reproducing, using
-from .app import app, state
+from . import comparing, compressing, exporting, learning, reproducing, using
+from .app import Command, app, state
 
 __all__ = ["app", "main"]
 
 # someone's data or files, not a bug
-EXPECTED = (ValueError, TypeError, OSError, MemoryError, pl.exceptions.PolarsError)
+EXPECTED = (
+    ValueError,
+    TypeError,
+    OSError,
+    MemoryError,
+    ImportError,  # an extra that is not installed
+    pl.exceptions.PolarsError,
+)
 COMMANDS = (
     learning.learn,
     comparing.compare,
@@ -21,11 +28,12 @@ COMMANDS = (
     using.verify,
     compressing.compress,
     using.inspect,
+    exporting.export,
     reproducing.reproduce,
 )
 
 for command in COMMANDS:
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
 def _remark(message, *_):

@@ -7,10 +7,32 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
+import typer.core
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+
+class _PlainHelp:
+    """Help shows no type for options that are there or not."""
+
+    def get_params(self, ctx):
+        params = super().get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class Command(_PlainHelp, typer.core.TyperCommand):
+    """A command."""
+
+
+class Group(_PlainHelp, typer.core.TyperGroup):
+    """The commands together."""
+
+
 app = typer.Typer(
+    cls=Group,
     help="Learn a better distance for your data, with a proof of how good it is.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -72,7 +94,7 @@ Debug = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON.", callback=_set("json"))
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of every random choice.")]
 
 
 @contextmanager

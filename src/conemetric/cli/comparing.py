@@ -20,11 +20,14 @@ from .tasks import (
     DropMissing,
     Id,
     Ignore,
+    Impute,
     Keep,
     Label,
     Labels,
     MaxRows,
     Neighbours,
+    OneHot,
+    Overwrite,
     Pairs,
     Pca,
     Scale,
@@ -33,7 +36,7 @@ from .tasks import (
     Triplets,
     fit_facts,
     load_task,
-    make_folder,
+    output_folder,
     row,
     write_csv,
 )
@@ -49,12 +52,21 @@ def compare(
     ignore: Ignore = None,
     keep: Keep = None,
     drop_missing: DropMissing = False,
+    impute: Impute = None,
+    one_hot: OneHot = False,
     method: Annotated[
-        list[str] | None, typer.Option(help="Only this method; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this method; may be repeated."),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for table.csv and one metric file per method.")
-    ] = Path("conemetric-out"),
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for table.csv and one metric file per method; default: conemetric-out, "
+            "or with a number where that is taken.",
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
     scale: Scale = "auto",
     pca: Pca = None,
     neighbors: Neighbours = 3,
@@ -71,11 +83,31 @@ def compare(
     with progress_bar() as progress:
         progress("reading")
         table, task, name = load_task(
-            data, label, labels, pairs, triplets, id_column, ignore, keep, drop_missing
+            data,
+            label,
+            labels,
+            pairs,
+            triplets,
+            id_column=id_column,
+            ignore=ignore or (),
+            keep=keep or (),
+            drop_missing=drop_missing,
+            impute=impute,
+            one_hot=one_hot,
         )
         methods = [find(choice, task.kind) for choice in method] if method else available(task.kind)
-        make_folder(out)
-        options = Options("", {"tol": tol}, scale, pca, neighbors, test_size, max_rows, seed=seed)
+        files = {chosen.name: f"{chosen.name}.safetensors" for chosen in methods}
+        out = output_folder(out, ["table.csv", *files.values()], overwrite)
+        options = Options(
+            parameters={"tol": tol},
+            impute=impute,
+            scale=scale,
+            n_pca=pca,
+            n_neighbors=neighbors,
+            test_size=test_size,
+            max_rows=max_rows,
+            seed=seed,
+        )
         studies = []
         for chosen in methods:
 
@@ -88,8 +120,9 @@ def compare(
                     replace(options, method=chosen.name),
                     progress=show_stage,
                     feature_names=table.names,
+                    categories=table.categories,
                 )
-            save_metric(out / f"{chosen.name}.safetensors", study.metric)
+            save_metric(out / files[chosen.name], study.metric)
             studies.append(study)
     rows = [row("euclidean", studies[0].before)]
     for study in studies:

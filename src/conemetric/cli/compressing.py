@@ -25,9 +25,10 @@ from .tasks import (
     Keep,
     Label,
     Labels,
+    Overwrite,
     in_words,
     load_rows,
-    make_folder,
+    output_folder,
     write_csv,
 )
 
@@ -38,7 +39,12 @@ def compress(
     data: DataArgument = None,
     delta: Annotated[
         float,
-        typer.Option(min=0.001, max=0.999, help="Squared distances change by at most this share."),
+        typer.Option(
+            metavar="SHARE",
+            min=0.001,
+            max=0.999,
+            help="Squared distances change by at most this share.",
+        ),
     ] = 0.2,
     label: Label = None,
     labels: Labels = None,
@@ -49,11 +55,20 @@ def compress(
     class_aware: Annotated[
         bool, typer.Option("--class-aware", help="Keep classes apart and close; needs labels.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for metric.safetensors and table.csv.")] = Path(
-        "conemetric-out"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for metric.safetensors and table.csv; default: conemetric-out, or with a "
+            "number where that is taken.",
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
     max_rows: Annotated[
-        int, typer.Option(min=10, help="Learn from at most this many rows, drawn at random.")
+        int,
+        typer.Option(
+            metavar="N", min=10, help="Learn from at most this many rows, drawn at random."
+        ),
     ] = 500,
     seed: Seed = 0,
     as_json: Json = False,
@@ -65,10 +80,18 @@ def compress(
     method = find("numax", "labels" if class_aware else "none")
     with progress_bar() as progress:
         progress("reading")
-        table, name = load_rows(data, label, labels, id_column, ignore, keep, drop_missing)
+        table, name = load_rows(
+            data,
+            label,
+            labels,
+            id_column=id_column,
+            ignore=ignore or (),
+            keep=keep or (),
+            drop_missing=drop_missing,
+        )
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
-        make_folder(out)
+        out = output_folder(out, ["metric.safetensors", "table.csv"], overwrite)
         rows, test = _split(table, max_rows, np.random.default_rng(seed))
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
         with watching(lambda record: progress("learning", record)):

@@ -20,12 +20,15 @@ from .tasks import (
     DropMissing,
     Id,
     Ignore,
+    Impute,
     Keep,
     Label,
     Labels,
     MaxRows,
     MaxTestRows,
     Neighbours,
+    OneHot,
+    Overwrite,
     Pairs,
     Pca,
     Scale,
@@ -35,11 +38,12 @@ from .tasks import (
     fit_facts,
     in_words,
     load_task,
-    make_folder,
+    output_folder,
     row,
     write_csv,
 )
 
+FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 IMAGES = {
     "digits": (8, 8),
     "mnist": (28, 28),
@@ -59,15 +63,24 @@ def learn(
     ignore: Ignore = None,
     keep: Keep = None,
     drop_missing: DropMissing = False,
+    impute: Impute = None,
+    one_hot: OneHot = False,
     method: Annotated[
         str | None,
         typer.Option(
-            help="frob, boost, dml-eig, lmnn-eig, relative, numax or auto; default: frob, for pairs dml-eig."
+            metavar="NAME",
+            help="frob, boost, dml-eig, lmnn-eig, relative, numax or auto; default: frob, for pairs dml-eig.",
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for metric.safetensors, report.html and table.csv.")
-    ] = Path("conemetric-out"),
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for metric.safetensors, report.html and table.csv; default: "
+            "conemetric-out, or with a number where that is taken.",
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
     scale: Scale = "auto",
     pca: Pca = None,
     neighbors: Neighbours = 3,
@@ -95,19 +108,30 @@ def learn(
     with progress_bar() as progress:
         progress("reading")
         table, task, name = load_task(
-            data, label, labels, pairs, triplets, id_column, ignore, keep, drop_missing
+            data,
+            label,
+            labels,
+            pairs,
+            triplets,
+            id_column=id_column,
+            ignore=ignore or (),
+            keep=keep or (),
+            drop_missing=drop_missing,
+            impute=impute,
+            one_hot=one_hot,
         )
-        make_folder(out)
+        out = output_folder(out, list(FILES.values()), overwrite)
         options = Options(
             method or available(task.kind)[0].name,
             {"tol": tol},
-            scale,
-            pca,
-            neighbors,
-            test_size,
-            max_rows,
-            max_test_rows,
-            seed,
+            impute=impute,
+            scale=scale,
+            n_pca=pca,
+            n_neighbors=neighbors,
+            test_size=test_size,
+            max_rows=max_rows,
+            max_test_rows=max_test_rows,
+            seed=seed,
         )
         saved = out / "metric.safetensors"
         study = run_study(
@@ -115,6 +139,7 @@ def learn(
             options,
             progress=progress,
             feature_names=table.names,
+            categories=table.categories,
             on_metric=lambda metric: _keep(metric, saved),
         )
         progress("writing the report")
@@ -155,7 +180,6 @@ def _image_shape(image, data):
 
 def _answer(study, name, out):
     before, after = row("euclidean", study.before), row(study.options.method, study.after)
-    files = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
     values = {
         "data": name,
         "rows": study.task.n_rows,
@@ -165,7 +189,7 @@ def _answer(study, name, out):
         "p_value": p_value(study.before, study.after),
         "notes": study.notes,
         "seconds": study.seconds,
-        "files": {kind: str(out / file) for kind, file in files.items()},
+        "files": {kind: str(out / file) for kind, file in FILES.items()},
     }
 
     def show(console):
@@ -200,6 +224,6 @@ def _answer(study, name, out):
         console.print(f"certificate: {in_words(study.metric.certificate)}")
         for note in study.notes:
             console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
-        console.print(f"written to {escape(str(out))}: {', '.join(files.values())}", soft_wrap=True)
+        console.print(f"written to {escape(str(out))}: {', '.join(FILES.values())}", soft_wrap=True)
 
     state.answer(values, show)

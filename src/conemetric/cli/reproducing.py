@@ -18,22 +18,30 @@ def _names(values):
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Experiment, as --list names it.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Experiment, as --list names it.")
+    ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     runs: Annotated[
-        int | None, typer.Option(min=1, help="Runs per cell; default: as many as the paper has.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Runs per cell; default: as many as the paper has."),
     ] = None,
     datasets: Annotated[
-        list[str] | None, typer.Option(help="Only these data sets, separated by commas.")
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Only these data sets, separated by commas."),
     ] = None,
     methods: Annotated[
-        list[str] | None, typer.Option(help="Only this method of the table; repeat for more.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this method of the table; repeat for more."),
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(help="Folder for records, CSV and figure; a run found there is continued."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for records, CSV and figure; a run found there is continued.",
+        ),
     ] = Path("reproduce"),
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.")] = 1,
+    jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1 for one per core.")] = 1,
     as_json: Json = False,
     debug: Debug = False,
 ):

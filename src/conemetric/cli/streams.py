@@ -13,20 +13,27 @@ from .tables import ARRAYS, TABLES, column_matrix, feature_columns, load_arrays,
 BATCH = 1 << 22  # numbers in a batch
 
 
-def embedded_batches(path, metric, progress):
-    """Yield data frames of embedded rows: carried-over columns first, then e0, e1, ..."""
+def embedded_batches(path, metric, drop_missing, progress):
+    """Yield data frames of embedded rows: carried-over columns first, then e0, e1, ...
+
+    Missing values are filled where the metric knows how; other rows with one are refused,
+    or left out by ``drop_missing``.
+    """
     step = max(1, BATCH // metric.n_features_in_)
     done = 0
     for X, side in _batches(path, metric, step):
-        bad = ~np.isfinite(X).all(axis=1)
-        if bad.any():
+        bad = (~np.isfinite(X) if metric.fill is None else np.isinf(X)).any(axis=1)
+        if bad.any() and not drop_missing:
             raise ValueError(
                 f"'{path}': row {done + int(np.argmax(bad))} has a missing or infinite value; "
-                "fill it in or drop it."
+                "fill it in, or use --drop-missing to leave such rows out."
             )
-        Z = metric.transform(X)
         done += len(X)
         progress(done)
+        if bad.all():
+            continue
+        Z = metric.transform(X[~bad])
+        side = None if side is None else side.filter(~bad)
         coordinates = pl.DataFrame(Z, schema=[f"e{i}" for i in range(Z.shape[1])])
         yield coordinates if side is None else side.hstack(coordinates)
 
@@ -54,10 +61,10 @@ def _batches(path, metric, step):
         )
     frame = scan(path)
     schema = frame.collect_schema()
-    columns = feature_columns(path, schema, metric.feature_names)
+    columns = feature_columns(path, schema, metric.columns, words=metric.categories or ())
     carried = [name for name in schema.names() if name not in columns]
     for batch in frame.collect_batches(chunk_size=step, maintain_order=True):
-        X, names = column_matrix(batch, columns, path)
+        X, names = column_matrix(batch, columns, path, metric.categories)
         if X.shape[1] != metric.n_features_in_:
             raise ValueError(
                 f"'{path}' has {X.shape[1]} numeric columns; the metric was learned from "
@@ -68,7 +75,7 @@ def _batches(path, metric, step):
         yield X, batch.select(carried)
 
 
-def write_stream(path, batches):
+def write_stream(path, batches, rank):
     """Write data frames to a CSV, Parquet or npy file as they come, whole or not at
     all; return the number of rows.
     """
@@ -80,11 +87,11 @@ def write_stream(path, batches):
         raise FileNotFoundError(f"--out '{path}': there is no folder '{path.parent}'.")
     first = next(batches, None)
     if first is None:
-        raise ValueError("the data have no rows.")
+        raise ValueError("the data have no rows, or none without missing values.")
     with atomic_path(path) as temporary:
-        return {".npy": _write_npy, ".csv": _write_csv}.get(kind, _write_parquet)(
-            temporary, first, batches
-        )
+        if kind == ".npy":
+            return _write_npy(temporary, first, batches, rank)
+        return (_write_csv if kind == ".csv" else _write_parquet)(temporary, first, batches)
 
 
 def _chain(first, rest):
@@ -101,14 +108,12 @@ def _write_csv(path, first, batches):
     return n
 
 
-def _write_npy(path, first, batches):
+def _write_npy(path, first, batches, rank):
     """Header last, when the number of rows is known: it has a fixed size."""
-    coordinates = [name for name in first.columns if name.startswith("e")]
-    rank = len(coordinates)
     n = 0
     with path.open("wb") as file:
         header: dict[str, Any] = {"descr": None, "fortran_order": False, "shape": (10**15, rank)}
-        dtype = first[coordinates[-1]].to_numpy().dtype
+        dtype = first[:, -1].to_numpy().dtype
         header["descr"] = np.lib.format.dtype_to_descr(dtype)
         np.lib.format.write_array_header_1_0(file, header)
         size = file.tell()

@@ -16,6 +16,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
 MISSING = ["", "NA", "NaN", "nan", "null", "?"]
 FEWEST_NUMBERED = 10  # rows below which integers that rise may do so by chance
+MOST_VALUES = 50  # of a column of words, to be features of their own
 ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|index|nr|no|key)$|^id[_ .-])|[a-z](Id|ID)$")
 
 
@@ -31,6 +32,8 @@ class Table:
     labels : array (n,) or None
     ids : array (n,) or None
         None where rows go by their number.
+    categories : dict or None
+        Columns of words, and the values that are features of their own.
     notes : tuple of str
         What was left out, in words.
     """
@@ -39,6 +42,7 @@ class Table:
     names: list[str] | None = None
     labels: np.ndarray | None = None
     ids: np.ndarray | None = None
+    categories: dict[str, list[str]] | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -51,7 +55,9 @@ def read_table(
     ignore=(),
     keep=(),
     drop_missing=False,
-    only=None,
+    allow_missing=False,
+    one_hot=False,
+    metric=None,
 ) -> Table:
     """Read the rows of a file.
 
@@ -71,8 +77,13 @@ def read_table(
     drop_missing : bool or None
         Drop rows with missing or infinite values instead of refusing them; None where
         the command cannot.
-    only : sequence of str, default=None
-        Read these columns, in this order; None means all numeric ones.
+    allow_missing : bool
+        Let missing values pass, as NaN.
+    one_hot : bool
+        Turn columns of words into one feature for each of their values.
+    metric : LearnedMetric, default=None
+        Read the columns this metric needs, as it needs them; None means all numeric
+        ones.
 
     Returns
     -------
@@ -83,7 +94,7 @@ def read_table(
         table = _read_array(path, label, id_column)
     elif path.suffix.lower() in TABLES:
         try:
-            table = _read_frame(path, label, id_column, ignore, keep, only)
+            table = _read_frame(path, label, id_column, ignore, keep, one_hot, metric)
         except pl.exceptions.PolarsError as error:
             raise ValueError(
                 f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}"
@@ -94,7 +105,9 @@ def read_table(
         )
     if labels_file is not None:
         table = replace(table, labels=_read_labels(labels_file, len(table.X)))
-    return _check_ids(_check_values(table, path, drop_missing, label), path, id_column)
+    allow_missing = allow_missing or (metric is not None and metric.fill is not None)
+    table = _check_values(table, path, drop_missing, allow_missing, label)
+    return _check_ids(table, path, id_column)
 
 
 def check_file(path):
@@ -186,7 +199,7 @@ def _floating(X):
     )
 
 
-def _read_frame(path, label, id_column, ignore, keep, only):
+def _read_frame(path, label, id_column, ignore, keep, one_hot, metric):
     lazy = scan(path)
     schema = lazy.collect_schema()
     for name, option in (
@@ -206,31 +219,55 @@ def _read_frame(path, label, id_column, ignore, keep, only):
     if lazy.select(pl.len()).collect().item() == 0:
         raise ValueError(f"'{path}' has no rows.")
     aside = [name for name in dict.fromkeys((label, id_column, *ignore)) if name is not None]
-    columns = feature_columns(path, schema, only, aside)
+    others = [name for name in schema.names() if name not in aside]
+    words = [name for name in others if one_hot and schema[name] in WORDS]
+    if metric is not None:
+        words = list(metric.categories or ())
+    columns = feature_columns(
+        path, schema, None if metric is None else metric.columns, aside, words
+    )
     frame = _collect(lazy, path, None if _is_text(path) else [*columns, *aside])
-    notes = []
-    if only is None:
-        others = [name for name in schema.names() if name not in (*aside, *columns)]
+    notes: list[str] = []
+    if metric is not None:
+        categories = metric.categories
+    else:
         if _is_text(path):
             _refuse_slips(path, frame.select(others))
-        numbers = [name for name in columns if name not in keep and _numbers_rows(frame[name])]
-        columns = [name for name in columns if name not in numbers]
-        if others:
-            notes.append(f"Left out, not numeric: {listed(others)}.")
-        if numbers:
-            notes.append(
-                f"Left out, numbers of the rows by the look of it: {listed(numbers)}; --keep "
-                f"{numbers[0]} learns from it."
-            )
-        if not columns:
-            raise ValueError(f"'{path}' has no numeric column but row numbers, {listed(numbers)}.")
-    X, names = column_matrix(frame, columns, path)
-    if only is not None and names != list(only):
-        X = X[:, [names.index(name) for name in only]]
+        left = [name for name in others if name not in columns]
+        if left:
+            hint = "" if one_hot else "; --one-hot learns from words"
+            notes.append(f"Left out, not numeric: {listed(left)}{hint}.")
+        columns, categories = _choose(path, frame, columns, words, keep, notes)
+    X, names = column_matrix(frame, columns, path, categories)
+    if metric is not None and metric.feature_names is not None and names != metric.feature_names:
+        X = X[:, [names.index(name) for name in metric.feature_names]]
     labels = None if label is None else _labels(frame[label])
     ids = None if id_column is None else frame[id_column].to_numpy()
     notes.append(f"Columns used: {listed(columns, 30)}.")
-    return Table(X, names, labels, ids, tuple(notes))
+    return Table(X, names, labels, ids, categories or None, tuple(notes))
+
+
+def _choose(path, frame, columns, words, keep, notes):
+    """Leave out columns that number the rows and columns of too many words; the values of
+    the other words.
+    """
+    values = {name: frame[name].cast(pl.String).drop_nulls().unique().sort() for name in words}
+    varied = [name for name, found in values.items() if len(found) > MOST_VALUES]
+    numbers = [name for name in columns if name not in keep and _numbers_rows(frame[name])]
+    if varied:
+        notes.append(f"Left out, more than {MOST_VALUES} different words: {listed(varied)}.")
+    if numbers:
+        notes.append(
+            f"Left out, numbers of the rows by the look of it: {listed(numbers)}; --keep "
+            f"{numbers[0]} learns from it."
+        )
+    left = [name for name in columns if name not in (*varied, *numbers)]
+    if not left:
+        raise ValueError(
+            f"'{path}' has no column to learn from but {listed([*numbers, *varied])}, which "
+            "number or name the rows."
+        )
+    return left, {name: values[name].to_list() for name in words if name not in varied}
 
 
 def _is_text(path):
@@ -295,16 +332,20 @@ def _numbers_rows(column):
     return run or column.is_sorted() or bool(ID_NAME.search(column.name))
 
 
-def feature_columns(path, schema, only=None, leave_out=()):
-    """Columns of a table that hold features: all numeric ones and vectors, or those
-    that ``only`` names.
+WORDS = (pl.String, pl.Categorical, pl.Enum)
+
+
+def feature_columns(path, schema, only=None, leave_out=(), words=()):
+    """Columns of a table that hold features: all numeric ones, vectors and ``words``, or
+    those that ``only`` names.
     """
 
     def vector(name):
         return isinstance(schema[name], (pl.Array, pl.List)) and schema[name].inner.is_numeric()
 
     def feature(name):
-        return schema[name].is_numeric() or schema[name] == pl.Boolean or vector(name)
+        numeric = schema[name].is_numeric() or schema[name] == pl.Boolean or vector(name)
+        return numeric or name in words
 
     columns = [name for name in schema.names() if name not in leave_out and feature(name)]
     if only is not None:
@@ -320,7 +361,7 @@ def feature_columns(path, schema, only=None, leave_out=()):
             hint = f"; is it '{close[0]}'?" if close else ""
             hint = f", which holds {schema[missing[0]]}" if missing[0] in schema else hint
             raise ValueError(
-                f"'{path}' lacks {len(missing)} numeric columns that the metric needs (first: "
+                f"'{path}' lacks {len(missing)} columns that the metric needs (first: "
                 f"'{missing[0]}'{hint})."
             )
     if not columns:
@@ -334,10 +375,19 @@ def feature_columns(path, schema, only=None, leave_out=()):
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
 
 
-def column_matrix(frame, columns, path):
+def column_matrix(frame, columns, path, categories=None):
     """The numbers of a frame as one array, and a name for each of its columns; vectors
-    give one per entry.
+    give one per entry, words one per value.
     """
+    if categories:
+        frame = frame.with_columns(
+            pl.concat_list(
+                (pl.col(name).cast(pl.String) == value).fill_null(False) for value in values
+            )
+            .cast(pl.List(pl.UInt8))
+            .alias(name)
+            for name, values in categories.items()
+        )
     kinds = [frame[name].dtype for name in columns]
     small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
     dtype = pl.Float32 if small else pl.Float64
@@ -352,7 +402,10 @@ def column_matrix(frame, columns, path):
             plain = []
         if name is not None:
             blocks.append(_vectors(frame[name], path, dtype))
-            names += [f"{name}_{i}" for i in range(blocks[-1].shape[1])]
+            if categories and name in categories:
+                names += [f"{name}={value}" for value in categories[name]]
+            else:
+                names += [f"{name}_{i}" for i in range(blocks[-1].shape[1])]
     return np.ascontiguousarray(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
 
 
@@ -407,9 +460,9 @@ def _read_labels(path, n):
     return np.asarray(labels)
 
 
-def _check_values(table, path, drop_missing, label):
+def _check_values(table, path, drop_missing, allow_missing, label):
     """Refuse missing and infinite values by column and number of rows, or drop their rows."""
-    bad = ~np.isfinite(table.X)
+    bad = np.isinf(table.X) if allow_missing else ~np.isfinite(table.X)
     no_label = (
         np.zeros(len(bad), bool)
         if table.labels is None
@@ -427,11 +480,13 @@ def _check_values(table, path, drop_missing, label):
     ]
     if no_label.any():
         listed.append(f"the label '{label}' in {int(no_label.sum()):,} rows")
-    missing = f"{int(rows.sum()):,} of {len(rows):,} rows have missing or infinite values: {', '.join(listed)}"
+    kind = "infinite" if allow_missing else "missing or infinite"
+    missing = f"{int(rows.sum()):,} of {len(rows):,} rows have {kind} values: {', '.join(listed)}"
     if int((counts > 0).sum()) > 3:
         missing += f", and {int((counts > 0).sum()) - 3} more columns"
     if not drop_missing:
         remedy = "" if drop_missing is None else ", or use --drop-missing to leave those rows out"
+        remedy += "" if drop_missing is None or allow_missing else ", or --impute to fill them in"
         raise ValueError(f"'{path}': {missing}; fill them in{remedy}.")
     if rows.all():
         raise ValueError(f"'{path}': {missing}; nothing is left when they are dropped.")

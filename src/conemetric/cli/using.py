@@ -17,10 +17,13 @@ from .app import Debug, Json, Seed, progress_bar, state
 from .relations import read_pairs
 from .streams import embedded_batches, write_stream
 from .tables import check_file, read_table
-from .tasks import Id, make_folder, write_csv
+from .tasks import DropMissing, Id, Overwrite, check_free, output_folder, write_csv
 
 Metric = Annotated[
-    Path, typer.Option("--metric", help="Metric file written by learn, compare or compress.")
+    Path,
+    typer.Option(
+        "--metric", metavar="FILE", help="Metric file written by learn, compare or compress."
+    ),
 ]
 Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
 
@@ -28,10 +31,12 @@ Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or
 def embed(
     data: Rows,
     metric: Metric,
-    out: Annotated[Path, typer.Option(help="File to write: CSV, Parquet or npy.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write: CSV, Parquet or npy.")],
     dimensions: Annotated[
-        int | None, typer.Option(min=1, help="Keep only the leading directions.")
+        int | None, typer.Option(metavar="N", min=1, help="Keep only the leading directions.")
     ] = None,
+    drop_missing: DropMissing = False,
+    overwrite: Overwrite = False,
     as_json: Json = False,
     debug: Debug = False,
 ):
@@ -39,20 +44,28 @@ def embed(
     batch, however many there are.
 
     Columns of a CSV or Parquet file that are not features (ids, labels) are carried
-    over.
+    over. Missing values and words are treated as when the metric was learned.
     """
     learned = load_metric(metric)
     learned = learned if dimensions is None else learned.truncated(dimensions)
     path = check_file(data)
+    check_free([out], overwrite)
+    seen = 0
     with progress_bar() as progress:
-        batches = embedded_batches(path, learned, lambda done: progress(f"embedded {done:,} rows"))
-        n = write_stream(out, batches)
-    rank = len(learned.components)
-    values = {"rows": n, "dimensions": rank, "out": str(out)}
+
+        def count(done):
+            nonlocal seen
+            seen = done
+            progress(f"embedded {done:,} rows")
+
+        rank = len(learned.components)
+        n = write_stream(out, embedded_batches(path, learned, drop_missing, count), rank)
+    values = {"rows": n, "dropped": seen - n, "dimensions": rank, "out": str(out)}
+    left_out = f"; {seen - n:,} rows with missing values left out" if seen > n else ""
     state.answer(
         values,
         lambda console: console.print(
-            f"{n:,} rows in {rank} dimensions written to {escape(str(out))}"
+            f"{n:,} rows in {rank} dimensions written to {escape(str(out))}{left_out}"
         ),
     )
 
@@ -62,18 +75,23 @@ def neighbors(
     metric: Metric,
     against: Annotated[
         Path | None,
-        typer.Option(help="Rows to search; default: DATA itself, each row without itself."),
+        typer.Option(
+            metavar="FILE", help="Rows to search; default: DATA itself, each row without itself."
+        ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Neighbours per row.")] = 5,
+    k: Annotated[int, typer.Option("-k", metavar="K", min=1, help="Neighbours per row.")] = 5,
     id_column: Id = None,
     out: Annotated[
-        Path | None, typer.Option(help="CSV file to write; default: print the first rows.")
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV file to write; default: print the first rows."),
     ] = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
     debug: Debug = False,
 ):
     """Nearest neighbours of every row by the learned distance."""
     learned = load_metric(metric)
+    check_free([out] if out is not None else [], overwrite)
     queries = _table(data, learned, id_column)
     searched = queries if against is None else _table(against, learned, id_column)
     alone = against is None
@@ -121,16 +139,25 @@ def neighbors(
 
 
 def verify(
-    pairs: Annotated[Path, typer.Argument(help="File of id, id, same (1 or 0).")],
+    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="File of id, id, same (1 or 0).")],
     data: Annotated[
-        Path, typer.Option(help="Rows that the pairs name: CSV, Parquet, npy or npz file.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="Rows that the pairs name: CSV, Parquet, npy or npz file."
+        ),
     ],
     metric: Metric,
     id_column: Id = None,
     folds: Annotated[
-        int, typer.Option(min=2, help="Folds; each is judged by the threshold of the others.")
+        int,
+        typer.Option(
+            metavar="N", min=2, help="Folds; each is judged by the threshold of the others."
+        ),
     ] = 10,
-    out: Annotated[Path | None, typer.Option(help="Folder for roc.csv and roc.png.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for roc.csv and roc.png.")
+    ] = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     as_json: Json = False,
     debug: Debug = False,
@@ -151,7 +178,7 @@ def verify(
             "both."
         )
     if out is not None:
-        make_folder(out)
+        output_folder(out, ["roc.csv", "roc.png"], overwrite)
     fold = np.random.default_rng(seed).permutation(len(same)) % folds
     results, curves = {}, []
     for name, mapped in (("euclidean", None), ("learned", learned)):
@@ -204,7 +231,7 @@ def verify(
 
 
 def inspect(
-    metric: Annotated[Path, typer.Argument(help="Metric file.")],
+    metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
     as_json: Json = False,
     debug: Debug = False,
 ):
@@ -219,6 +246,8 @@ def inspect(
         "dimensions": len(learned.components),
         "feature_names": learned.feature_names,
         "preprocessing": list(learned.preprocessing),
+        "words": learned.categories,
+        "fills_missing_values": learned.fill is not None,
         "parameters": learned.parameters,
         "certificate": None
         if certificate is None
@@ -252,7 +281,7 @@ def _short(value):
 
 def _table(path, learned, id_column):
     """The rows of a file in the columns the metric knows."""
-    table = read_table(path, id_column=id_column, only=learned.feature_names, drop_missing=None)
+    table = read_table(path, id_column=id_column, metric=learned, drop_missing=None)
     if table.X.shape[1] != learned.n_features_in_:
         raise ValueError(
             f"'{path}' has {table.X.shape[1]} columns; the metric was learned from "

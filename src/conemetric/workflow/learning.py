@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -30,6 +31,9 @@ class Options:
         A name of `conemetric.workflow.methods`, or "auto" to choose by validation.
     parameters : dict
         Parameters of the estimator; what the chosen class does not know is left out.
+    impute : {None, "mean", "median"}
+        What stands for missing values (NaN): the mean or median of the column in the
+        training rows; None refuses them.
     scale : {"auto", "standard", "none"}
         "auto" standardises the columns where that lowers the Euclidean error on
         training rows.
@@ -48,6 +52,7 @@ class Options:
 
     method: str = "auto"
     parameters: dict[str, Any] = field(default_factory=dict)
+    impute: str | None = None
     scale: str = "auto"
     n_pca: int | None = None
     n_neighbors: int = 3
@@ -95,7 +100,13 @@ DEFAULT_OPTIONS = Options()
 
 
 def learn(
-    task, options=DEFAULT_OPTIONS, *, progress=None, on_metric=None, feature_names=None
+    task,
+    options=DEFAULT_OPTIONS,
+    *,
+    progress=None,
+    on_metric=None,
+    feature_names=None,
+    categories=None,
 ) -> Study:
     """Split, scale, reduce, learn and judge.
 
@@ -110,6 +121,8 @@ def learn(
     on_metric : callable, default=None
         Called with the `LearnedMetric` as soon as it exists, before anything is judged.
     feature_names : sequence of str, default=None
+    categories : dict, default=None
+        Columns of words behind features named ``column=value``, for the metric file.
 
     Returns
     -------
@@ -147,6 +160,7 @@ def learn(
     metric = LearnedMetric.from_estimator(
         make_pipeline(*(step for _, step in prepare.steps), estimator),
         feature_names=feature_names,
+        categories=categories,
         notes={"data_id": identity, **_summary(task, options)},
     )
     if on_metric is not None:
@@ -159,10 +173,20 @@ def learn(
 def _preprocessing(task, options, rng, notes):
     if options.scale not in ("auto", "standard", "none"):
         raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
+    first = []
+    if options.impute is not None:
+        if options.impute not in ("mean", "median"):
+            raise ValueError(f"impute='{options.impute}' is not known; use mean or median.")
+        first = [SimpleImputer(strategy=options.impute, keep_empty_features=True)]
+        notes.append(
+            f"Filled {int(np.isnan(task.X).sum()):,} missing values by the {options.impute} of "
+            "their column in the training rows."
+        )
     standard = options.scale == "standard"
     if options.scale == "auto":
         rates = {
-            name: task.quick_error(steps, options, rng, SMALL) for name, steps in _SCALERS.items()
+            name: task.quick_error([*first, *steps], options, rng, SMALL)
+            for name, steps in _SCALERS.items()
         }
         standard = rates["standardised"] < rates["as they are"]
         listed = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
@@ -170,7 +194,7 @@ def _preprocessing(task, options, rng, notes):
             f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean error on "
             f"training rows: {listed}."
         )
-    steps = [StandardScaler()] if standard else []
+    steps = [*first, *([StandardScaler()] if standard else [])]
     if options.n_pca is not None:
         rows, columns = task.training_rows().shape
         if not 1 <= options.n_pca <= min(rows, columns):

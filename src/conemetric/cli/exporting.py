@@ -1,0 +1,84 @@
+"""``conemetric export``: a metric in the format of another system."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ..export import to_faiss, to_llama_index, to_onnx, to_sentence_transformers, to_sql
+from ..extras import require
+from ..persistence import atomic_path, load_metric
+from .app import Debug, Json, state
+from .tasks import Overwrite, check_free
+
+FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
+
+
+def export(
+    metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="PLACE",
+            help="File to write; for sentence-transformers the folder of a saved model to add to, "
+            "for llama-index a new folder.",
+        ),
+    ],
+    dialect: Annotated[
+        str, typer.Option(metavar="NAME", help="Of sql: pgvector or duckdb.")
+    ] = "pgvector",
+    inner_product: Annotated[
+        bool,
+        typer.Option(
+            "--inner-product", help="For llama-index: the learned inner product, not distance."
+        ),
+    ] = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    debug: Debug = False,
+):
+    """Write the learned map in the format of another system, which then has the learned
+    distance as its Euclidean one.
+
+    [dim]conemetric export metric.safetensors --to faiss --out metric.faiss
+    conemetric export metric.safetensors --to onnx --out metric.onnx
+    conemetric export metric.safetensors --to sentence-transformers --out my-model
+    conemetric export metric.safetensors --to sql --dialect duckdb --out metric.sql[/]
+    """
+    if to not in FORMATS:
+        raise ValueError(f"--to '{to}' is not known; use one of {', '.join(FORMATS)}.")
+    learned = load_metric(metric)
+    if to != "sentence-transformers":  # that one adds to what is there
+        check_free([out], overwrite)
+    if to == "faiss":
+        transform = to_faiss(learned)
+        with atomic_path(out) as temporary:
+            require("faiss", "ann").write_VectorTransform(transform, str(temporary))
+    elif to == "onnx":
+        to_onnx(learned, out)
+    elif to == "sentence-transformers":
+        to_sentence_transformers(learned, out)
+    elif to == "llama-index":
+        to_llama_index(learned, out, inner_product=inner_product)
+    else:
+        text = to_sql(learned, dialect)
+        with atomic_path(out) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    rank, n_features = learned.components.shape
+    notes = []
+    if learned.fill is not None and to != "onnx":
+        notes.append("missing values are not filled there: give complete rows.")
+    if learned.categories:
+        notes.append(f"it takes the {n_features} features that words became, not the words.")
+    values = {"to": to, "features": n_features, "dimensions": rank, "out": str(out), "notes": notes}
+
+    def show(console):
+        console.print(
+            f"{n_features} features to {rank} dimensions, for {to}, in {escape(str(out))}"
+        )
+        for note in notes:
+            console.print(f"[dim]- {note}[/]", soft_wrap=True)
+
+    state.answer(values, show)
