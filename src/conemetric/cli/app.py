@@ -12,23 +12,26 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
-class _PlainHelp:
-    """Help shows no type for options that are there or not."""
-
-    def get_params(self, ctx):
-        params = super().get_params(ctx)
-        for param in params:
-            if getattr(param, "is_flag", False):
-                param.metavar = ""
-        return params
+def _untyped(params):
+    """Options that are there or not: help shows no type for them."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
 
 
-class Command(_PlainHelp, typer.core.TyperCommand):
+class Command(typer.core.TyperCommand):
     """A command."""
 
+    def get_params(self, ctx):
+        return _untyped(super().get_params(ctx))
 
-class Group(_PlainHelp, typer.core.TyperGroup):
+
+class Group(typer.core.TyperGroup):
     """The commands together."""
+
+    def get_params(self, ctx):
+        return _untyped(super().get_params(ctx))
 
 
 app = typer.Typer(
