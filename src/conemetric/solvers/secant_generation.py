@@ -31,7 +31,7 @@ tol.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -73,96 +73,149 @@ class SecantGeneration(Solver):
     requires: ClassVar[tuple[str, ...]] = ("secants", "restrict", "delta")
 
     def _steps(self, problem, start):
-        secants, xp, delta, tol = problem.secants, problem.secants.xp, problem.delta, self.tol
         rng = np.random.default_rng(self.seed)
-        keys, point = self._begin(secants, start, rng)
-        points = like(rng.permutation(secants.n_points), secants.X, xp.int64)
-        precision, tile = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64, 0
-        inner, worst, goal, margin, steps, best = self.inner, 1.0, 0.5 * tol, 0.5 * tol, 0, 0.0
+        active, scanner = _Active(self, problem, start, rng), _Scanner(self, problem, rng)
         stuck = np.inf  # violation or gap when the inner solver last gave up
-        # a violation of delta costs the objective about this part of itself
-        unit = max(1.0, delta / (1 - delta))
         while True:
-            active = problem.restrict(keys, margin=margin)
-            share = INNER * worst if worst > tol else 0.0
-            allowed = max(share, goal)
-            solution, taken = _solve_active(inner, active, point, allowed, max(unit * share, goal))
-            inner, steps = replace(inner, beta=solution.extra["beta"]), steps + taken
-            factor, y = solution.primal_point, solution.dual_point
-            weight = float(abs(y).sum())
-            # the same multipliers, on the bounds without margin
-            dual = solution.dual - margin * delta * weight
-            needed = max(self.add, len(keys) // 2)
-            # active secants are violated by no more than is allowed
-            enough = 2 * needed, max(tol, allowed)
-            while True:
-                scan = secants.scan(factor, delta, precision, points, tile, enough)
-                fresh = self._offenders(scan, secants, keys, factor, delta, needed, rng)
-                last = precision == xp.float64
-                if last or len(fresh) > 0 or allowed > goal:
-                    break
-                precision = xp.float64
-            tile = scan.next_tile or 0
-            certain = last or len(fresh) > 0  # single precision may see offenders that are none
-            worst = violation = scan.worst if certain else 0.0
-            found = last and scan.next_tile is None and worst <= tol
-            if found:
-                factor, violation = _cut(factor, worst, tol, delta)
+            active.solve()
+            seen = scanner.look(active)
+            factor, violation = active.factor, seen.worst
+            if seen.finished:
+                factor, violation = _cut(factor, violation, self.tol, problem.delta)
             primal = float((factor * factor).sum())
-            if certain:
+            if seen.certain:
                 extra = {
                     "rank": factor.shape[1],
-                    "active": len(keys),
-                    "steps": steps,
-                    "near_duplicates": scan.n_near_duplicates,
+                    "active": len(active.keys),
+                    "steps": active.steps,
+                    "near_duplicates": seen.n_near_duplicates,
                 }
-                yield Iterate(primal, dual, factor, Multipliers(keys, y), violation, extra)
-            if last and len(fresh) == 0 and taken == inner.max_iter:
-                error = max(violation, abs(relative_gap(primal, dual)))
+                multipliers = Multipliers(active.keys, active.y)
+                yield Iterate(primal, active.dual, factor, multipliers, violation, extra)
+            if seen.exact and len(seen.offenders) == 0 and active.exhausted:
+                error = max(violation, abs(relative_gap(primal, active.dual)))
                 if error > 0.9 * stuck:
                     return
                 stuck = error
-            goal = goal / 2 if found and allowed == goal else goal
-            stay = active.slack(active.operator.forward_factor(factor)) <= self.keep * delta
-            stay |= abs(y) > NEGLIGIBLE * abs(y).max()
-            # dropping without progress could go in circles
-            stay |= len(keys) <= self.first or dual <= (1 + tol) * best
-            keep, best = to_index(stay), max(best, dual)
-            keys, y = xp.concat([keys[keep], fresh]), xp.concat([y[keep], zeros(len(fresh), y)])
-            point = factor, y
-            margin = (
-                min(0.5 * tol, 0.25 * tol * solution.primal / (delta * weight))
-                if weight > 0
-                else margin
+            active.renew(factor, seen)
+
+
+class _Active:
+    """The secants in play: the program over them, its solution, and who stays for the next.
+
+    ``y`` and ``dual`` belong to the last solve; ``dual`` bounds the whole program.
+    """
+
+    def __init__(self, options, problem, start, rng):
+        self.options, self.problem, self.inner = options, problem, options.inner
+        secants = problem.secants
+        self.keys, self.point = secants.sample(options.first, rng), None
+        if start is not None:
+            factor, multipliers = start
+            self.keys = secants.xp.unique(secants.xp.concat([self.keys, multipliers.keys]))
+            y = zeros(len(self.keys), secants.X)
+            y[secants.xp.searchsorted(self.keys, multipliers.keys)] = like(multipliers.values, y)
+            self.point = like(factor, y), y
+        self.goal = self.margin = 0.5 * options.tol
+        self.worst, self.steps, self.best = 1.0, 0, 0.0
+        # a violation of delta costs the objective about this part of itself
+        self.unit = max(1.0, problem.delta / (1 - problem.delta))
+
+    def solve(self):
+        """As far as the violations last seen elsewhere deserve."""
+        self.program = self.problem.restrict(self.keys, margin=self.margin)
+        share = INNER * self.worst if self.worst > self.options.tol else 0.0
+        self.allowed = max(share, self.goal)
+        gap = max(self.unit * share, self.goal)
+        solution, taken = _solve_active(self.inner, self.program, self.point, self.allowed, gap)
+        self.exhausted = taken == self.inner.max_iter
+        self.inner = replace(self.inner, beta=solution.extra["beta"])
+        self.steps += taken
+        self.factor, self.y, self.primal = (
+            solution.primal_point,
+            solution.dual_point,
+            solution.primal,
+        )
+        self.weight = float(abs(self.y).sum())
+        # the same multipliers, on the bounds without margin
+        self.dual = solution.dual - self.margin * self.problem.delta * self.weight
+
+    def renew(self, factor, seen):
+        """Drop secants far from their bounds and without weight, and add the offenders."""
+        options, delta, xp = self.options, self.problem.delta, self.problem.secants.xp
+        self.worst = seen.worst
+        if seen.finished and self.allowed == self.goal:
+            self.goal /= 2
+        slack = self.program.slack(self.program.operator.forward_factor(factor))
+        stay = (slack <= options.keep * delta) | (abs(self.y) > NEGLIGIBLE * abs(self.y).max())
+        # dropping without progress could go in circles
+        stay |= len(self.keys) <= options.first or self.dual <= (1 + options.tol) * self.best
+        keep, self.best = to_index(stay), max(self.best, self.dual)
+        fresh = seen.offenders
+        self.keys = xp.concat([self.keys[keep], fresh])
+        self.point = factor, xp.concat([self.y[keep], zeros(len(fresh), self.y)])
+        if self.weight > 0:
+            affordable = 0.25 * options.tol * self.primal / (delta * self.weight)
+            self.margin = min(0.5 * options.tol, affordable)
+
+
+class _Seen(NamedTuple):
+    """What a scan found: secants to add, the worst violation, and how sure that is."""
+
+    offenders: Any
+    worst: float
+    exact: bool  # scanned in float64
+    certain: bool  # single precision may see offenders that are none
+    finished: bool  # every secant was looked at in float64, and is within tol
+    n_near_duplicates: int
+
+
+class _Scanner:
+    """Scans the pairs of points, in random order, in single precision while that finds any."""
+
+    def __init__(self, options, problem, rng):
+        self.options, self.problem, self.rng = options, problem, rng
+        secants, xp = problem.secants, problem.secants.xp
+        self.points = like(rng.permutation(secants.n_points), secants.X, xp.int64)
+        self.precision = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64
+        self.tile = 0
+
+    def look(self, active):
+        """Scan from where the last scan ended until there are offenders enough."""
+        secants, tol = self.problem.secants, self.options.tol
+        needed = max(self.options.add, len(active.keys) // 2)
+        # active secants are violated by no more than is allowed
+        enough = 2 * needed, max(tol, active.allowed)
+        while True:
+            scan = secants.scan(
+                active.factor, self.problem.delta, self.precision, self.points, self.tile, enough
             )
+            fresh = self._offenders(scan, active, needed)
+            exact = self.precision == secants.xp.float64
+            if exact or len(fresh) > 0 or active.allowed > active.goal:
+                break
+            self.precision = secants.xp.float64
+        self.tile = scan.next_tile or 0
+        certain = exact or len(fresh) > 0
+        worst = scan.worst if certain else 0.0
+        finished = exact and scan.next_tile is None and worst <= tol
+        return _Seen(fresh, worst, exact, certain, finished, scan.n_near_duplicates)
 
-    def _begin(self, secants, start, rng):
-        """Keys to begin with, and the point of the start given, its multipliers
-        spread over them.
-        """
-        keys = secants.sample(self.first, rng)
-        if start is None:
-            return keys, None
-        factor, multipliers = start
-        keys = secants.xp.unique(secants.xp.concat([keys, multipliers.keys]))
-        y = zeros(len(keys), secants.X)
-        y[secants.xp.searchsorted(keys, multipliers.keys)] = like(multipliers.values, y)
-        return keys, (like(factor, y), y)
-
-    def _offenders(self, scan, secants, keys, factor, delta, limit, rng):
+    def _offenders(self, scan, active, limit):
         """Keys to add: violated by more than tol, not active yet, confirmed by
         differences in float64.
         """
-        xp = secants.xp
-        found = scan.keys[scan.excess > self.tol]
-        found = found[~xp.isin(found, keys)]
+        secants, tol = self.problem.secants, self.options.tol
+        found = scan.keys[scan.excess > tol]
+        found = found[~secants.xp.isin(found, active.keys)]
         if len(found) > limit:
-            others = np.sort(
-                rng.choice(np.arange(limit // 2, len(found)), limit - limit // 2, replace=False)
-            )
-            found = xp.concat([found[: limit // 2], found[like(others, found)]])
-        found = xp.unique(found)
-        return found[secants.excess(found, factor, delta) > self.tol] if len(found) else found
+            rest = np.arange(limit // 2, len(found))
+            others = np.sort(self.rng.choice(rest, limit - limit // 2, replace=False))
+            found = secants.xp.concat([found[: limit // 2], found[like(others, found)]])
+        found = secants.xp.unique(found)
+        if len(found) == 0:
+            return found
+        return found[secants.excess(found, active.factor, self.problem.delta) > tol]
 
 
 def _solve_active(inner, active, point, violation, gap):
