@@ -1,10 +1,20 @@
 """Who is near whom: one question, and those who answer it.
 
 `question` states it: for each query its nearest references, of the same label and of
-others. It is answered exactly on the host (`exact`) and on a device (`device`).
+others. It is answered exactly on the host (`exact`) and on a device (`device`), or
+approximately on the host (`approximate`).
 """
 
+from .progress import watching_searches
 from .question import Labelled, Nearest, Question
 from .search import Neighbours, answer, neighbours_by_label
 
-__all__ = ["Labelled", "Nearest", "Neighbours", "Question", "answer", "neighbours_by_label"]
+__all__ = [
+    "Labelled",
+    "Nearest",
+    "Neighbours",
+    "Question",
+    "answer",
+    "neighbours_by_label",
+    "watching_searches",
+]

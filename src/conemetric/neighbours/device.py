@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from .progress import report
 from .question import Labelled, Nearest, Question
 from .rounding import product_gamma, tie_rule
 
@@ -99,6 +100,7 @@ class DeviceSearch:
             if self.counts[1]:
                 alike.masked_fill_(~differ, torch.inf)
                 _keep_least(tile, 0, rows, *lists[1])
+            report(rows.stop / len(left))
         return lists
 
     def _factors(self):

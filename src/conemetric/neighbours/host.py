@@ -5,6 +5,7 @@ Which tiles are visited is for others to say: all (`exact`) or some (`approximat
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,40 @@ from .rounding import product_gamma, tie_rule
 
 SPARE = 8  # candidates kept beyond those asked for, so that rounding seldom matters
 BLOCK = 1 << 24  # numbers held at a time beside the lists of candidates
+
+
+class Frame(NamedTuple):
+    """Where distances are measured from, and in which unit of length: a power of two."""
+
+    centre: np.ndarray
+    unit: float
+
+    @classmethod
+    def of(cls, question: Question):
+        X, R = question.queries.X, question.references.X
+        return cls(R.mean(0, dtype=np.float64), max(_power_of_two(X), _power_of_two(R)))
+
+    def centred(self, X, rows):
+        """These rows of X about the centre, in the unit, in float32."""
+        Z = np.empty((len(rows), X.shape[1]), np.float32)
+        for part in parts(len(rows), X.shape[1]):
+            Z[part] = (X[rows[part]] - self.centre) / self.unit
+        return Z
+
+
+class Visits(NamedTuple):
+    """Which cells of points each point visits.
+
+    Attributes
+    ----------
+    cell : integer array (n,)
+        That each point is in.
+    mask : uint8 array (n, bytes)
+        A bit for each cell, as `numpy.packbits` has them.
+    """
+
+    cell: np.ndarray
+    mask: np.ndarray
 
 
 class HostSearch:
@@ -35,28 +70,23 @@ class HostSearch:
         place = np.full(len(reference_order) + 1, -1)
         place[reference_order] = np.arange(len(reference_order))
         self.own = place[question.own[order]]
-        self.unit = max(_power_of_two(part.X) for part in (queries, references))
-        centre = references.X.mean(0, dtype=np.float64)
-        self.Z, self.squares = self._centred(queries.X, order, centre)
-        self.Z_reference, self.reference_squares = (
-            (self.Z, self.squares)
-            if references is queries
-            else self._centred(references.X, reference_order, centre)
+        frame = Frame.of(question)
+        self.unit = frame.unit
+        self.Z = frame.centred(queries.X, order)
+        self.Z_reference = (
+            self.Z if references is queries else frame.centred(references.X, reference_order)
+        )
+        self.squares, self.reference_squares = (
+            np.einsum("ij,ij->i", Z, Z, dtype=np.float64).astype(np.float32)
+            for Z in (self.Z, self.Z_reference)
         )
         counts = question.n_same, question.n_other
         self.lists = tuple(_no_candidates(len(order), count) for count in counts)
 
-    def _centred(self, X, order, centre):
-        """Points about the centre, in ``unit``, and their squared lengths, in float32."""
-        Z, squares = np.empty(X.shape, np.float32), np.empty(len(X), np.float32)
-        for part in _parts(len(X), X.shape[1]):
-            Z[part] = (X[order[part]] - centre) / self.unit
-            squares[part] = np.einsum("ij,ij->i", Z[part], Z[part], dtype=np.float64)
-        return Z, squares
-
-    def offer(self, rows, columns, scratch, both_ways=False):
+    def offer(self, rows, columns, scratch, visits=None):
         """Offer the references ``columns``, a slice, to the queries ``rows``, an index
-        array; or, where points are searched among themselves, both to each other.
+        array; with ``visits``, where points are searched among themselves, the rows to
+        the columns as well, except to those that visit them in their turn.
 
         ``scratch`` has room for the numbers of the tile.
         """
@@ -67,9 +97,11 @@ class HostSearch:
         ranges = np.searchsorted(labels, wanted), np.searchsorted(labels, wanted, "right")
         squares = self.squares[rows], columns.start, self.reference_squares[columns]
         kernels.scan_rows(tile, rows, *squares, *ranges, self.own, *self.lists)
-        if both_ways:
+        if visits is not None:
             lists = (tuple(part[columns] for part in parts) for parts in self.lists)
-            kernels.scan_columns(tile, rows[0], *ranges, *lists)
+            kernels.scan_columns(
+                tile, rows, *ranges, visits.mask[columns], visits.cell[rows], *lists
+            )
 
     # ---- from candidates to neighbours
 
@@ -89,13 +121,13 @@ class HostSearch:
         again = np.zeros(0, np.int64)
         if width:
             (X, _), (R, _) = self.question[:2]
-            data = X, self.order, R, self.reference_order, self.unit
+            data = X, self.order, R, self.reference_order, 1 / self.unit
             args = data, self._rounding(), found, distances, bound
             threaded(kernels.rank_candidates, n, width * X.size, lists, *args)
             unsure = (lists[-1] < np.inf) & ~(bound < lists[-1])
             again = np.flatnonzero(unsure if all_offered else self._short(found, same))
             labels = self.labels, self.reference_labels, same
-            for part in _parts(len(again), len(self.Z_reference)):
+            for part in parts(len(again), len(self.Z_reference)):
                 rows = again[part]
                 tile = self.squares[rows, None] + self.reference_squares
                 tile -= 2 * (self.Z[rows] @ self.Z_reference.T)
@@ -116,7 +148,7 @@ class HostSearch:
         """How far wrong tiles may be, and which distances are ties: see `rounding`."""
         X, R = self.question.queries.X, self.question.references.X
         lengths = np.empty(len(X))
-        for part in _parts(len(X), X.shape[1]):
+        for part in parts(len(X), X.shape[1]):
             scaled = X[self.order[part]] / self.unit
             lengths[part] = np.sqrt(np.einsum("ij,ij->i", scaled, scaled, dtype=np.float64))
         gamma = product_gamma(X.shape[1], float(np.finfo(np.float32).eps))
@@ -125,7 +157,7 @@ class HostSearch:
         return 2 * np.sqrt(self.squares.astype(np.float64)), gamma, per_length * lengths, slope
 
 
-def _parts(n, width) -> Iterator[slice]:
+def parts(n, width) -> Iterator[slice]:
     """Ranges of n rows of ``width`` numbers, `BLOCK` numbers at a time."""
     step = max(1, BLOCK // max(1, width))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))

@@ -9,7 +9,7 @@ point has two lists: of references with its label, and of others.
 
 import numpy as np
 
-from ..compiled import jit
+from ..compiled import jit, jit_sums
 
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 
@@ -48,28 +48,30 @@ def _scan_row(row, begin, end, square, first, squares, own, i, lists):
 
 
 @jit
-def scan_columns(tile, first, low, high, same, other):
-    """Offer the points of the rows of a scanned tile, ``first + r``, to those of its
-    columns, whose lists ``same`` and ``other`` are.
+def scan_columns(tile, rows, low, high, seen, cell, same, other):
+    """Offer the points rows[r] of a scanned tile to those of its columns, whose lists
+    ``same`` and ``other`` are, but to none that has seen them: ``seen[c]`` holds a bit
+    for each cell of points, ``cell[r]`` is that of row r.
     """
     for r in range(tile.shape[0]):
-        i, a, b, end = first + r, low[r], high[r], tile.shape[1]
-        _scan_across(tile[r], 0, a, i, other)
-        _scan_across(tile[r], a, b, i, same)
-        _scan_across(tile[r], b, end, i, other)
+        a, b, end = low[r], high[r], tile.shape[1]
+        _scan_across(tile[r], 0, a, rows[r], seen, cell[r], other)
+        _scan_across(tile[r], a, b, rows[r], seen, cell[r], same)
+        _scan_across(tile[r], b, end, rows[r], seen, cell[r], other)
 
 
 @jit
-def _scan_across(row, begin, end, i, lists):
+def _scan_across(row, begin, end, i, seen, cell, lists):
     near, index, limit = lists
+    byte, bit = cell >> 3, np.uint8(128 >> (cell & 7))
     for start in range(begin, end, STRIDE):
         part, bounds, hits = row[start : min(start + STRIDE, end)], limit[start:], 0
         for c in range(len(part)):
             hits += part[c] < bounds[c]
         if hits:
             for c in range(len(part)):
-                if part[c] < bounds[c]:
-                    j = start + c
+                j = start + c
+                if part[c] < bounds[c] and not seen[j, byte] & bit:
                     _insert(part[c], i, near[j], index[j])
                     bounds[c] = near[j, -1]
 
@@ -92,8 +94,8 @@ def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
     """The nearest references of points start:stop among their candidates: numbers to
     ``out``, distances to ``distance``.
 
-    ``data`` = (X, row, R, number, unit): point i is X[row[i]], reference j is
-    R[number[j]]; distances are in ``unit``. ``rule`` = (reach, gamma, tie, slope): the
+    ``data`` = (X, row, R, number, scale): point i is X[row[i]], reference j is
+    R[number[j]]; distances are multiplied by ``scale``. ``rule`` = (reach, gamma, tie, slope): the
     scan is wrong by at most gamma (reach[i] + d)^2 about the squared distance d^2, and
     two distances d from i differ by their rounding only if by at most tie[i] + slope d.
     ``bound[i]``: the scan gives no more than this to any reference that could belong
@@ -128,28 +130,18 @@ def rank_within_bound(
         _rank(i, exact[:count], found[:count], rule, out[i], distance[i])
 
 
-@jit
+@jit_sums
 def _measure(i, j, data):
-    """Distance from point i to reference j in float64, and the number of j. The unit is
+    """Distance from point i to reference j in float64, and the number of j. The scale is
     a power of two: nothing overflows, and nothing but the sum is rounded.
     """
-    X, row, R, number, unit = data
+    X, row, R, number, scale = data
     x, y = X[row[i]], R[number[j]]
-    s0 = s1 = s2 = s3 = 0.0
-    body = len(x) - len(x) % 4
-    for c in range(0, body, 4):
-        t0 = (np.float64(x[c]) - np.float64(y[c])) / unit
-        t1 = (np.float64(x[c + 1]) - np.float64(y[c + 1])) / unit
-        t2 = (np.float64(x[c + 2]) - np.float64(y[c + 2])) / unit
-        t3 = (np.float64(x[c + 3]) - np.float64(y[c + 3])) / unit
-        s0 += t0 * t0
-        s1 += t1 * t1
-        s2 += t2 * t2
-        s3 += t3 * t3
-    for c in range(body, len(x)):
-        t0 = (np.float64(x[c]) - np.float64(y[c])) / unit
-        s0 += t0 * t0
-    return np.sqrt((s0 + s1) + (s2 + s3)), number[j]
+    total = 0.0
+    for c in range(len(x)):
+        t = (np.float64(x[c]) - np.float64(y[c])) * scale
+        total += t * t
+    return np.sqrt(total), number[j]
 
 
 @jit

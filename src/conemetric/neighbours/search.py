@@ -3,12 +3,14 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from ..arrays import is_torch, like, namespace, to_numpy
-from . import exact
+from . import approximate, exact
 from .question import Labelled, Nearest, Question
 
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
+EXACT_WORK = 2e12  # n^2 D up to which "auto" searches exactly
 NEARER = 1 - 1e-6  # part of another distance below which rounding cannot have put one
 
 
@@ -30,7 +32,9 @@ class Neighbours(NamedTuple):
     recall: float = 1.0
 
 
-def neighbours_by_label(X, y, n_targets, n_impostors) -> Neighbours:
+def neighbours_by_label(
+    X, y, n_targets, n_impostors, method="exact", random_state=None
+) -> Neighbours:
     """Nearest points of the same and of other labels of every point, ties to the lower index.
 
     Parameters
@@ -43,6 +47,12 @@ def neighbours_by_label(X, y, n_targets, n_impostors) -> Neighbours:
         ``n_impostors="auto"`` finds as many as two points in three have nearer than
         their farthest target, but at least 3 and at most 10: where classes overlap so
         much, three impostors are a small and noisy part of those to be pushed away.
+    method : {"exact", "approximate", "auto"}, default="exact"
+        "auto" is exact while n^2 D is at most `EXACT_WORK`, half a minute on two cores.
+        On a device every search is exact.
+    random_state : int, RandomState or None, default=None
+        Draws the sample and the cells of an approximate search; None draws the same
+        ones every time.
 
     Returns
     -------
@@ -64,9 +74,21 @@ def neighbours_by_label(X, y, n_targets, n_impostors) -> Neighbours:
             f"n_targets={n_targets} and n_impostors={n_impostors} must both be at least 1."
         )
     points = Labelled(X, to_numpy(y))
-    nearest = answer(Question(points, points, n_targets, most, np.arange(len(points.y))))
+    question = Question(points, points, n_targets, most, np.arange(len(points.y)))
+    if method == "exact" or not _worth_approximating(X, method):
+        nearest, recall = answer(question), 1.0
+    else:
+        random_state = check_random_state(0 if random_state is None else random_state)
+        nearest, recall = approximate.search(_on_host(question), random_state)
+        nearest = _in_library_of(X, nearest)
     enough = _enough_impostors(nearest) if automatic else most
-    return Neighbours(nearest.same, nearest.other[:, :enough])
+    return Neighbours(nearest.same, nearest.other[:, :enough], recall)
+
+
+def _worth_approximating(X, method):
+    if is_torch(X) and X.device.type != "cpu":
+        return False
+    return method == "approximate" or X.shape[0] ** 2 * X.shape[1] > EXACT_WORK
 
 
 def _enough_impostors(nearest):
@@ -94,20 +116,24 @@ def answer(question: Question) -> Nearest:
     >>> found.same.ravel(), found.other_distances.ravel()
     (array([0, 2]), array([6., 1.]))
     """
-    X, xp = question.queries.X, namespace(question.queries.X, question.references.X)
-    if not is_torch(X):
-        return exact.search(question)
-    if X.device.type != "cpu":
+    X = question.queries.X
+    namespace(X, question.references.X)
+    if is_torch(X) and X.device.type != "cpu":
         from . import device
 
         return device.search(question)
-    found = exact.search(_on_host(question))
-    same, other = (like(part, X, xp.int64) for part in found[:2])
-    same_distances, other_distances = (like(part, X, xp.float64) for part in found[2:4])
-    return Nearest(same, other, same_distances, other_distances, found.n_again)
+    return _in_library_of(X, exact.search(_on_host(question)))
 
 
 def _on_host(question):
+    """The question about NumPy arrays; no copies are made of tensors that are on the host."""
     queries, references = (Labelled(to_numpy(X), y) for X, y in question[:2])
     alone = question.references is question.queries
     return question._replace(queries=queries, references=queries if alone else references)
+
+
+def _in_library_of(X, nearest):
+    xp = namespace(X)
+    same, other = (like(part, X, xp.int64) for part in nearest[:2])
+    same_distances, other_distances = (like(part, X, xp.float64) for part in nearest[2:4])
+    return Nearest(same, other, same_distances, other_distances, nearest.n_again)
