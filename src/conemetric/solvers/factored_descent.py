@@ -12,6 +12,12 @@ too few columns the bound says so: lambda_max(A*(u)) > w, and the eigenvectors a
 found by Lanczos, are directions of descent that become new columns. Columns that died
 out are dropped.
 
+`solvers.low_rank_lagrangian` is the same idea for constraints that must hold: there the
+multipliers have no bound, so that the penalty grows, and the descent is long and badly
+scaled, so that it has a smoother and an exact line search. Here a loss bounds the
+multipliers, mu stays, and SciPy's L-BFGS is enough. They share what is below both: new
+columns from leading eigenvectors.
+
 Chosen by measurement for matrix factorisation: with 102,000 observations of 1,000 x
 1,700 entries it certifies 1e-2 in some 130 evaluations; a proximal step on the matrix
 would need some 50 leading eigenpairs, each time, before it could evaluate anything.
