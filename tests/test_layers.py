@@ -12,6 +12,7 @@ LAYERS = [
     "extras",
     "arrays",
     "compiled",
+    "sparse",
     "operators",
     "neighbours",
     "constraints",

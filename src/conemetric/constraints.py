@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from .arrays import arange, like, namespace, to_numpy
 from .neighbours import neighbours_by_label
+from .sparse import SparseRows
 
 NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
 FEWEST_IMPOSTORS = 3
@@ -99,7 +100,8 @@ def triplets_from_values(X, y, n_targets=3, n_impostors=3):
            [2, 0, 1]])
     """
     n_impostors = FEWEST_IMPOSTORS if n_impostors == "auto" else n_impostors
-    host, y = to_numpy(X), np.ravel(to_numpy(y)).astype(np.float64)
+    host = X.matrix if isinstance(X, SparseRows) else to_numpy(X)
+    y = np.ravel(to_numpy(y)).astype(np.float64)
     if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; drop those rows.")
     if y.min() == y.max():

@@ -1,11 +1,13 @@
-"""Both exact searches against brute force in float64, on plain and degenerate inputs."""
+"""The exact searches against brute force in float64, on plain and degenerate inputs."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 
 from conemetric.arrays import to_numpy
-from conemetric.neighbours import Labelled, Question, exact, host
+from conemetric.neighbours import Labelled, Question, exact, host, sparse
+from conemetric.sparse import SparseRows
 
 from . import oracle
 
@@ -32,7 +34,16 @@ def on_device(question, monkeypatch):
     return device.search(Question(*moved, *question[2:]))
 
 
-SEARCHES = [on_host, on_device]
+def among_sparse(question, monkeypatch):
+    monkeypatch.setattr(sparse, "BLOCK", 2000)
+    monkeypatch.setattr(sparse, "SPARE", 2)
+    rows = [Labelled(SparseRows(csr_array(X)), y) for X, y in question[:2]]
+    if question.references is question.queries:
+        rows[1] = rows[0]
+    return sparse.search(Question(*rows, *question[2:]))
+
+
+SEARCHES = [on_host, on_device, among_sparse]
 
 
 @pytest.mark.parametrize("search", SEARCHES)

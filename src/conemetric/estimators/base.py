@@ -6,6 +6,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
@@ -15,7 +16,13 @@ from ..arrays import float64, is_torch, like, to_numpy
 from ..operators.span import Coordinates
 from ..problems.base import Problem
 from ..solvers.base import SolveResult
+from ..sparse import SparseRows
 from .tuples import TupleMethods, look_up
+
+# rows or features, whichever are fewer, of a sparse X: as many as a dense matrix between
+# them may have to be decomposed again and again
+MOST_SPARSE = 5000
+MOST_DENSE = 1 << 27  # numbers of a sparse X made dense
 
 
 class CertifiedEstimator(BaseEstimator):
@@ -58,6 +65,7 @@ class MahalanobisMetric(
     """
 
     components_: np.ndarray
+    _takes_sparse = False
 
     # ---- on the way in
 
@@ -73,20 +81,53 @@ class MahalanobisMetric(
                     "input."
                 )
             return X
-        return validate_data(
-            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=min_samples
+        rows = X.matrix if isinstance(X, SparseRows) else X
+        rows = validate_data(
+            self, rows, reset=reset, **self._input_rules(), ensure_min_samples=min_samples
         )
+        return self._points(rows, reset)
+
+    def _input_rules(self):
+        sparse = "csr" if self._takes_sparse else False
+        return {"dtype": [np.float64, np.float32], "accept_sparse": sparse}
+
+    def _points(self, X, fitting):
+        """X, a sparse one as `SparseRows`; refused where it is too large to learn from."""
+        if not issparse(X):
+            return X
+        if fitting and min(X.shape) > MOST_SPARSE:
+            raise ValueError(
+                f"X is sparse with {X.shape[0]} rows and {X.shape[1]} features; a metric is learned "
+                f"from it exactly while one of these is at most {MOST_SPARSE}. Reduce the features "
+                f"first: make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
+            )
+        return SparseRows(X)
 
     def _validate_X_and_y(self, X, y):
         """X, and y as a vector on the host with one label for each row."""
         if not is_torch(X):
-            return validate_data(
-                self, X, to_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2
+            rows = X.matrix if isinstance(X, SparseRows) else X
+            rows, y = validate_data(
+                self, rows, to_numpy(y), **self._input_rules(), ensure_min_samples=2
             )
+            return self._points(rows, fitting=True), y
         X, y = self._validate_X(X, reset=True, min_samples=2), column_or_1d(to_numpy(y), warn=True)
         if len(y) != len(X):
             raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
         return X, y
+
+    def _dense(self, X):
+        """X as a dense array, where an estimator cannot do without one."""
+        if not isinstance(X, SparseRows):
+            return X
+        n, D = X.shape
+        if n * D > MOST_DENSE:
+            raise ValueError(
+                f"X is sparse with {n} rows and {D} features; {type(self).__name__} has to make "
+                f"it dense, which takes {n * D * X.dtype.itemsize / 1e9:.0f} GB. Reduce the "
+                f"features first: make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
+            )
+        return X.toarray()
 
     def _check_n_components(self, X):
         if self.n_components is not None and self.n_components > X.shape[1]:
@@ -233,6 +274,7 @@ class MahalanobisMetric(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.input_tags.sparse = self._takes_sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import float64, like, namespace, to_numpy
 from ..constraints import is_continuous, triplets_from_labels
 from ..operators import from_triplets
-from ..operators.span import Coordinates, in_span, lift
+from ..operators.span import Coordinates, Matrix, in_span, lift
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
@@ -208,7 +208,7 @@ class BoostMetric(SupervisedMetric):
             self._passes.append((space.maps, ensemble, n_stages))
             results.append(result)
             L = result.kept
-            space = Coordinates(space.points @ like(result.primal_point, X), (float64(L),))
+            space = Coordinates(space.points @ like(result.primal_point, X), (Matrix(float64(L)),))
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             if stopped or (len(results) > 1 and _settled(results, self.tol)):
                 break

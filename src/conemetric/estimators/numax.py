@@ -96,6 +96,7 @@ class NuMax(MahalanobisMetric):
     True
     """
 
+    _takes_sparse = True
     _parameter_constraints = {
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -155,7 +156,7 @@ class NuMax(MahalanobisMetric):
         """
         X, classes = self._validate(X, y, pairs is None)
         self._check_n_components(X)
-        span = in_span(X, at_most=1.0)
+        span = in_span(X if X.shape[0] <= X.shape[1] else self._dense(X), at_most=1.0)
         if pairs is None:
             if similar is not None:
                 raise ValueError(

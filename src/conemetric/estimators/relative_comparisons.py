@@ -160,6 +160,7 @@ class RelativeComparisons(SupervisedMetric):
         self
         """
         X, triplets = self._validate_triplets(X, y, triplets)
+        X = self._dense(X)
         host, chosen = to_numpy(X).astype(np.float64, order="C"), to_numpy(triplets)
         A, mapped, gram = self._map(host)
         operator = from_triplets(mapped, chosen)
@@ -176,7 +177,7 @@ class RelativeComparisons(SupervisedMetric):
 
         def keep(w):
             kept = w > 0 if w.any() else np.arange(len(w)) == 0
-            columns = (np.eye(len(w)) if A is None else A)[:, kept]
+            columns = _unit_vectors(kept) if A is None else A[:, kept]
             L = spectral.canonical_factor(like(columns * np.sqrt(w[kept]), X))
             self.feature_weights_ = like(w, X)
             if callable(self.basis):
@@ -237,7 +238,7 @@ class RelativeComparisons(SupervisedMetric):
     def _features(self, X):
         if self.kernel_points_ is None:
             return X
-        return like(self._kernel(to_numpy(X), to_numpy(self.kernel_points_)), X)
+        return like(self._kernel(to_numpy(self._dense(X)), to_numpy(self.kernel_points_)), X)
 
     def get_mahalanobis_matrix(self):
         """The learned matrix M = A diag(w) A', with ``n_features_in_`` rows and
@@ -250,3 +251,11 @@ class RelativeComparisons(SupervisedMetric):
                 "use transform, pair_distance or get_metric."
             )
         return super().get_mahalanobis_matrix()
+
+
+def _unit_vectors(kept):
+    """The columns of the identity that a mask chooses."""
+    chosen = np.flatnonzero(kept)
+    columns = np.zeros((len(kept), len(chosen)))
+    columns[chosen, np.arange(len(chosen))] = 1.0
+    return columns

@@ -19,6 +19,7 @@ TRIPLET_PARAMETERS = {
 class SupervisedMetric(MahalanobisMetric):
     """Base of the estimators that learn from labels, or from constraints in their place."""
 
+    _takes_sparse = True
     _instead_of_labels = ", or constraints by keyword (triplets)"
 
     def _unfold(self, X, widths):

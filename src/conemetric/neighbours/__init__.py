@@ -1,8 +1,8 @@
 """Who is near whom: one question, and those who answer it.
 
 `question` states it: for each query its nearest references, of the same label and of
-others. It is answered exactly on the host (`exact`) and on a device (`device`), or
-approximately on the host (`approximate`).
+others. It is answered exactly on the host (`exact`), on a device (`device`) and among
+sparse points (`sparse`), or approximately on the host (`approximate`).
 """
 
 from .progress import watching_searches

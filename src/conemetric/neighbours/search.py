@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..arrays import is_torch, like, namespace, to_numpy
-from . import approximate, exact
+from ..sparse import SparseRows
+from . import approximate, exact, sparse
 from .question import Labelled, Nearest, Question
 
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
@@ -39,7 +40,7 @@ def neighbours_by_label(
 
     Parameters
     ----------
-    X : array (n, D), float32 or float64, NumPy or PyTorch
+    X : array (n, D), float32 or float64, NumPy or PyTorch, or SparseRows
     y : integer array (n,)
         Labels, as `constraints.check_labels` encodes them.
     n_targets, n_impostors : int
@@ -49,7 +50,7 @@ def neighbours_by_label(
         much, three impostors are a small and noisy part of those to be pushed away.
     method : {"exact", "approximate", "auto"}, default="exact"
         "auto" is exact while n^2 D is at most `EXACT_WORK`, half a minute on two cores.
-        On a device every search is exact.
+        On a device, and among sparse points, every search is exact.
     random_state : int, RandomState or None, default=None
         Draws the sample and the cells of an approximate search; None draws the same
         ones every time.
@@ -86,7 +87,7 @@ def neighbours_by_label(
 
 
 def _worth_approximating(X, method):
-    if is_torch(X) and X.device.type != "cpu":
+    if isinstance(X, SparseRows) or (is_torch(X) and X.device.type != "cpu"):
         return False
     return method == "approximate" or X.shape[0] ** 2 * X.shape[1] > EXACT_WORK
 
@@ -118,6 +119,8 @@ def answer(question: Question) -> Nearest:
     """
     X = question.queries.X
     namespace(X, question.references.X)
+    if isinstance(X, SparseRows):
+        return sparse.search(question)
     if is_torch(X) and X.device.type != "cpu":
         from . import device
 

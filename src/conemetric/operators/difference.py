@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import is_torch, like, namespace
+from ..sparse import SparseRows
 from .base import DifferenceOperator
 
 
@@ -14,6 +15,10 @@ def _backend(X):
         from .torch import TorchOperator
 
         return TorchOperator
+    if isinstance(X, SparseRows):
+        from .sparse import SparseOperator
+
+        return SparseOperator
     from .numpy import NumpyOperator
 
     return NumpyOperator
@@ -29,7 +34,7 @@ def _unique_pairs(X, first, second):
 
 
 def _centred(X):
-    return X - X.mean(0)
+    return X.centred() if isinstance(X, SparseRows) else X - X.mean(0)
 
 
 def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
@@ -39,7 +44,7 @@ def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
 
     Parameters
     ----------
-    X : array (n, D), float32 or float64
+    X : array (n, D) or SparseRows, float32 or float64
     triplets : integer array (m, 3) or (m, 4)
         Row (i, j, k) says that x_i should be closer to x_j than to x_k, row (i, j, k,
         l) than x_k to x_l.
@@ -65,7 +70,7 @@ def from_pairs(X: Any, pairs: Any, weights: Any = None) -> DifferenceOperator:
 
     Parameters
     ----------
-    X : array (n, D), float32 or float64
+    X : array (n, D) or SparseRows, float32 or float64
     pairs : integer array (P, 2)
     weights : array (P,) or sparse matrix (m, P), default=None
         A vector scales each pair (1 / ||d||^2 makes unit secants); a matrix makes

@@ -11,8 +11,13 @@ of the same program over the coordinates z. The multipliers are the same, and A*
 X is Q times A*(u) over z times Q': its positive eigenvalues, and hence every bound
 proven over z, hold in all D dimensions. Nothing here is D x D unless X has more rows
 than features.
+
+The basis of dense rows comes from a QR factorisation. Of sparse ones it is Q = X_c' W,
+with W from the eigenvectors of the Gram matrix X_c X_c', and is never formed; directions
+below about 1e-6 of the largest are rounding there.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +25,7 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import float64, is_torch, like, namespace, to_index, zeros
+from ..sparse import SparseRows
 
 # part of the features above which solving in the span does not pay for finding it: a QR
 # factorisation in float64 costs as much as three to six evaluations of the dual
@@ -35,15 +41,15 @@ class Coordinates:
 
     Attributes
     ----------
-    points : array (n, r)
+    points : array (n, r) or SparseRows
         Their differences are those of the rows of X, seen in the new space.
-    maps : tuple of matrices
+    maps : tuple of Map
         Their product B (D x r) leads back: a metric with factor L over the points has
         factor B L over the features. Empty where the points are the rows of X.
     """
 
     points: Any
-    maps: tuple = ()
+    maps: tuple["Map", ...] = ()
 
     def lift(self, L):
         """B L, in the precision of L."""
@@ -51,9 +57,9 @@ class Coordinates:
 
     def lower(self, F):
         """The L whose `lift` is F, a factor within the reach of the maps, in float64."""
-        for matrix in self.maps:
-            basis, R = namespace(matrix).linalg.qr(matrix)
-            F = namespace(matrix).linalg.solve(R, basis.T @ float64(F))
+        F = float64(F)
+        for step in self.maps:
+            F = step.lower(F)
         return F
 
     def with_spare(self):
@@ -62,22 +68,115 @@ class Coordinates:
         """
         if not self.maps:
             return self
-        xp, r = namespace(self.points), self.points.shape[1]
-        basis = self.lift(xp.eye(r, dtype=xp.float64, device=self.points.device))
-        outside = like(np.random.default_rng(0).standard_normal((len(basis), 1)), basis)
+        xp, points = namespace(self.points), self.points
+        D = self.lift(zeros((points.shape[1], 1), points)).shape[0]
+        outside = like(np.random.default_rng(0).standard_normal((D, 1)), points, xp.float64)
         for _ in range(2):  # once more for what rounding left of a direction nearly inside
-            outside = outside - basis @ (basis.T @ outside)
+            outside = outside - self.lift(self.lower(outside))
             outside = outside / xp.linalg.norm(outside)
-        points = xp.concat([self.points, zeros((len(self.points), 1), self.points)], 1)
-        return Coordinates(points, (xp.concat([basis, outside], 1),))
+        points = xp.concat([points, zeros((len(points), 1), points)], 1)
+        return Coordinates(points, (Beside(self.maps, outside),))
 
 
 def lift(maps, L):
     """The product of ``maps`` and L, in the precision of L."""
     lifted = float64(L) if maps else L
-    for matrix in reversed(maps):
-        lifted = matrix @ lifted
+    for step in reversed(maps):
+        lifted = step.lift(lifted)
     return like(lifted, L)
+
+
+class Map(ABC):
+    """A matrix with independent columns, in float64."""
+
+    @abstractmethod
+    def lift(self, L):
+        """Its product with L."""
+
+    @abstractmethod
+    def lower(self, F):
+        """The L whose `lift` is F."""
+
+
+@dataclass(frozen=True)
+class Orthonormal(Map):
+    """A product of matrices, with orthonormal columns."""
+
+    factors: tuple
+
+    def lift(self, L):
+        for factor in reversed(self.factors):
+            L = factor @ L
+        return L
+
+    def lower(self, F):
+        for factor in self.factors:
+            F = factor.T @ F
+        return F
+
+
+@dataclass(frozen=True)
+class Diagonal(Map):
+    """The matrix with this diagonal."""
+
+    values: Any
+
+    def lift(self, L):
+        return self.values[:, None] * L
+
+    def lower(self, F):
+        return F / self.values[:, None]
+
+
+@dataclass(frozen=True)
+class Matrix(Map):
+    """Any matrix; its inverse too where it is known."""
+
+    matrix: Any
+    inverse: Any = None
+
+    def lift(self, L):
+        return self.matrix @ L
+
+    def lower(self, F):
+        if self.inverse is not None:
+            return self.inverse @ F
+        xp = namespace(self.matrix)
+        basis, R = xp.linalg.qr(self.matrix)
+        return xp.linalg.solve(R, basis.T @ F)
+
+
+@dataclass(frozen=True)
+class Beside(Map):
+    """A product of maps, and a column orthogonal to theirs."""
+
+    maps: tuple[Map, ...]
+    column: Any
+
+    def lift(self, L):
+        return lift(self.maps, L[:-1]) + self.column * L[-1:]
+
+    def lower(self, F):
+        last = self.column.T @ F
+        for step in self.maps:
+            F = step.lower(F)
+        return namespace(F).concat([F, last])
+
+
+class CentredColumns:
+    """X_c', the centred rows of a sparse X as columns; with ``transposed``, X_c."""
+
+    def __init__(self, matrix: Any, means: Any, transposed: bool = False):
+        self.matrix, self.means, self.transposed = matrix, means, transposed
+
+    @property
+    def T(self):
+        return CentredColumns(self.matrix, self.means, not self.transposed)
+
+    def __matmul__(self, L):
+        if self.transposed:
+            return self.matrix @ L - self.means @ L
+        return self.matrix.T @ L - self.means[:, None] * L.sum(0)
 
 
 def in_span(X, *, at_most=WORTHWHILE):
@@ -85,9 +184,10 @@ def in_span(X, *, at_most=WORTHWHILE):
 
     Parameters
     ----------
-    X : array (n, D)
+    X : array (n, D) or SparseRows
     at_most : float, default=`WORTHWHILE`
-        With n > D, leave X as it is unless the rank is at most this part of D.
+        With n > D, leave X as it is unless the rank is at most this part of D. Sparse
+        rows are left as they are when there are more of them than features.
 
     Returns
     -------
@@ -107,20 +207,25 @@ def in_span(X, *, at_most=WORTHWHILE):
     >>> bool(np.allclose(span.lift(z[:, None])[:, 0], X[0] - X[1]))
     True
     """
-    if _has_rank(X, _worth(X, at_most)):
+    if isinstance(X, SparseRows):
+        span = _sparse_span(X)
+    elif _has_rank(X, _worth(X, at_most)):
         return Coordinates(X)
-    span = centred_in_span(_centred(X), at_most=at_most)
+    else:
+        span = centred_in_span(X - _mean(X), at_most=at_most)
     return Coordinates(like(span.points, X), span.maps) if span.maps else Coordinates(X)
 
 
 def centred_in_span(Z, *, at_most=WORTHWHILE):
-    """`in_span` of centred rows in float64, which may be overwritten."""
+    """`in_span` in float64, of centred rows that may be overwritten, or of sparse ones."""
+    if isinstance(Z, SparseRows):
+        return _sparse_span(Z)
     xp, (n, D), most = namespace(Z), Z.shape, _worth(Z, at_most)
     if n <= D:
         basis, R = _qr(Z.T)
         left, singular, right = xp.linalg.svd(R)  # Z = R'Q' = V s (Q U)'
         r = _rank(singular)
-        return Coordinates(right[:r].T * singular[:r], (basis, left[:, :r]))
+        return Coordinates(right[:r].T * singular[:r], (Orthonormal((basis, left[:, :r])),))
     if _has_rank(Z, most):
         return Coordinates(Z)
     _, singular, right = xp.linalg.svd(_triangle(Z))
@@ -128,7 +233,23 @@ def centred_in_span(Z, *, at_most=WORTHWHILE):
     if r > most:
         return Coordinates(Z)
     basis = right[:r].T
-    return Coordinates(Z @ basis, (basis,))
+    return Coordinates(Z @ basis, (Orthonormal((basis,)),))
+
+
+def _sparse_span(X):
+    n, D = X.shape
+    if n > D:
+        return Coordinates(X)
+    X = float64(X.centred())
+    gram = X.gram()
+    gram -= gram.mean(0)
+    gram -= gram.mean(1)[:, None]
+    values, vectors = np.linalg.eigh(gram)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    r = _rank(values)
+    root = np.maximum(values[:r], np.finfo(float).tiny) ** 0.5
+    basis = CentredColumns(X.matrix, X.means()), vectors[:, :r] / root
+    return Coordinates(vectors[:, :r] * root, (Orthonormal(basis),))
 
 
 def _worth(X, at_most):
@@ -152,10 +273,10 @@ def _least_rank(X):
     """
     xp = namespace(X)
     mean, step = _mean(X), max(1, BLOCK // X.shape[1])
-    gram: Any = 0.0
+    gram = zeros((X.shape[1], X.shape[1]), mean)
     for start in range(0, len(X), step):
         rows = X[start : start + step] - mean
-        gram = gram + rows.T @ rows
+        gram += rows.T @ rows
     varying = to_index(xp.diagonal(gram) > 0)
     gram = gram[varying][:, varying]
     scale = xp.diagonal(gram) ** 0.5
@@ -176,13 +297,8 @@ def _mean(X):
     return X.mean(0, dtype=namespace(X).float64)
 
 
-def _centred(X):
-    """X less its mean, a new array in float64."""
-    return X - _mean(X)
-
-
 def _rank(singular):
-    """Singular values above rounding, at least one."""
+    """Singular values, descending, above rounding; at least one."""
     eps = namespace(singular).finfo(singular.dtype).eps
     return max(1, int((singular > len(singular) * eps * singular[0]).sum()))
 

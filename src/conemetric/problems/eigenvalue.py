@@ -23,7 +23,8 @@ from .. import spectral
 from ..arrays import float64, namespace, zeros
 from ..operators import from_pairs
 from ..operators.space import Total, greatest, total
-from ..operators.span import Coordinates, centred_in_span
+from ..operators.span import Coordinates, Diagonal, Matrix, centred_in_span
+from ..sparse import SparseRows
 from .base import Bounds, Problem, SpectralDual
 
 
@@ -42,16 +43,24 @@ def whiten(X, similar_pairs, ridge):
     """
     xp = namespace(X)
     scale = ridge_diagonal(X, len(similar_pairs), ridge) ** 0.5
-    Z = X - X.mean(0, dtype=xp.float64)
-    Z /= scale
-    span = centred_in_span(Z)
+    span = centred_in_span(_divided(X, scale))
     operator = from_pairs(span.points, similar_pairs)
     scatter = operator.adjoint(operator.empty_constraint_vector() + 1)
     identity = xp.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
     R = xp.linalg.cholesky(scatter + identity)
-    maps = (*span.maps, xp.linalg.solve(R.T, identity))
-    maps[0][:] /= scale[:, None]
-    return Coordinates(xp.linalg.solve(R, span.points.T).T, maps)
+    back = xp.linalg.solve(R.T, identity)
+    points = span.points
+    points = points.mapped(back) if isinstance(points, SparseRows) else points @ back
+    return Coordinates(points, (Diagonal(1 / scale), *span.maps, Matrix(back, R.T)))
+
+
+def _divided(X, scale):
+    """The centred rows, feature by feature in units of ``scale``, in float64."""
+    if isinstance(X, SparseRows):
+        return float64(X.centred()).scaled(1 / scale)
+    Z = X - X.mean(0, dtype=namespace(X).float64)
+    Z /= scale
+    return Z
 
 
 def ridge_diagonal(X, n_pairs, ridge):
@@ -59,8 +68,11 @@ def ridge_diagonal(X, n_pairs, ridge):
     would have: relative to the spectrum, whatever the units of any feature.
     """
     xp = namespace(X)
-    Z = X - X.mean(0, dtype=xp.float64)
-    spread = xp.einsum("ij,ij->j", Z, Z) / len(Z)
+    if isinstance(X, SparseRows):
+        spread = X.variances()
+    else:
+        Z = X - X.mean(0, dtype=xp.float64)
+        spread = xp.einsum("ij,ij->j", Z, Z) / len(Z)
     return 2 * ridge * n_pairs * xp.where(spread > 0, spread, xp.ones_like(spread))
 
 

@@ -1,0 +1,81 @@
+"""The difference operator on the rows of a sparse matrix: no difference is ever dense.
+
+forward   Y = X L for a block of columns of L at a time, then as ever
+adjoint   S = X' (H X) with H X sparse, H half the Laplacian; added up in a dense D x D
+"""
+
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from ..compiled import jit, threaded
+from ..sparse import BLOCK, SparseRows
+from .numpy import NumpyOperator, degrees
+
+
+class SparseOperator(NumpyOperator):
+    """The points are `SparseRows`; everything else is a NumPy array."""
+
+    X: SparseRows
+
+    def _contiguous(self, X):
+        return X
+
+    def astype(self, dtype):
+        if self.dtype == dtype:
+            return self
+        incidence = self.row_start, self.pair, self.weight.astype(dtype)
+        return type(self)(self.X.astype(dtype), self.a, self.b, incidence)
+
+    def pair_forward(self, M):
+        values, vectors = np.linalg.eigh(M)
+        above, below = values > 0, values < 0
+        L = vectors * abs(values) ** 0.5
+        return self.pair_forward_factor(L[:, above]) - self.pair_forward_factor(L[:, below])
+
+    def pair_forward_factor(self, L):
+        q = np.zeros(self.n_pairs, self.dtype)
+        step = max(1, BLOCK // self.n_points)
+        for start in range(0, L.shape[1], step):
+            q += self._pair_squared_distances(self.X @ L[:, start : start + step])
+        return q
+
+    @cached_property
+    def pair_lengths(self):
+        if self.X.basis is not None:
+            return self.pair_forward_factor(np.eye(self.n_features, dtype=self.dtype))
+        return self.X.squared_distances(self.a, self.b).astype(self.dtype, copy=False)
+
+    @cached_property
+    def _by_feature(self):
+        return sparse.csc_array(self.X.matrix)
+
+    def pair_adjoint(self, w):
+        degree = np.zeros(self.n_points, dtype=self.dtype)
+        degrees(self.a, self.b, w, degree)
+        used = np.flatnonzero(w)
+        ends = self.a[used], self.b[used]
+        shape = self.n_points, self.n_points
+        G = (sparse.diags_array(degree / 2) - sparse.csr_array((w[used], ends), shape)).tocsr()
+        G = sparse.csr_array(G @ self.X.matrix)
+        columns, D = self._by_feature, self.X.matrix.shape[1]
+        S = np.zeros((D, D), self.dtype)
+        work = G.nnz * (columns.nnz // max(1, self.n_points))
+        parts = (part for M in (columns, G) for part in (M.indptr, M.indices, M.data))
+        threaded(add_products, D, work, *parts, S)
+        if self.X.basis is not None:
+            S = self.X.basis.T @ S @ self.X.basis
+        return S + S.T
+
+
+@jit
+def add_products(start, stop, first, row, value, g_first, g_column, g_value, out):
+    """out[f] += sum over the entries (i, v) of column f of X of v G[i], for f in
+    start:stop; X by columns, G by rows.
+    """
+    for f in range(start, stop):
+        for k in range(first[f], first[f + 1]):
+            i, v = row[k], value[k]
+            for g in range(g_first[i], g_first[i + 1]):
+                out[f, g_column[g]] += v * g_value[g]
