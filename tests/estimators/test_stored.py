@@ -75,7 +75,7 @@ def test_a_second_pass_is_certified_over_its_own_points(iris, asarray, dtype):
     triplets = to_numpy(metric.triplets_)
     (first,), _ensemble, _stages = metric._passes[1]
     again = BoostMetric(**parameters, tol=metric.tol).fit(
-        to_numpy(X) @ to_numpy(first), triplets=triplets
+        to_numpy(X) @ to_numpy(first.matrix), triplets=triplets
     )
     assert metric.certificate_.primal == pytest.approx(again.certificate_.primal, rel=2e-3)
     loss = np.logaddexp(0, -margins_of(metric, X)).sum()

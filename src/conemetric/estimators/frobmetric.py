@@ -289,7 +289,7 @@ verbose
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features)
+        X : array-like, sparse matrix or tensor (n, n_features)
         y : array-like (n,)
             Class labels.
 

@@ -132,7 +132,7 @@ class NuMax(MahalanobisMetric):
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features)
+        X : array-like, sparse matrix or tensor (n, n_features)
         y : array-like (n,), default=None
             Class labels; needed, and used, only when ``class_aware``.
         pairs : integer array-like (m, 2), default=None
