@@ -79,7 +79,7 @@ def test_a_second_pass_is_certified_over_its_own_points(iris, asarray, dtype):
     )
     assert metric.certificate_.primal == pytest.approx(again.certificate_.primal, rel=2e-3)
     loss = np.logaddexp(0, -margins_of(metric, X)).sum()
-    inner = to_numpy(first).astype(np.float64)
+    inner = to_numpy(first.matrix).astype(np.float64)
     C = to_numpy(metric.components_).astype(np.float64)
     trace = (np.linalg.lstsq(inner, C.T)[0] ** 2).sum()
     assert metric.certificate_.primal == pytest.approx(loss + trace, rel=1e-6)
