@@ -42,11 +42,6 @@ class PSDPart:
         return float((float64(self.values) ** 2).sum())
 
     @property
-    def rest(self) -> float | None:
-        """Squared Frobenius norm of what was cut off; None where it is not known."""
-        return None if self.tail is None else float((float64(self.tail) ** 2).sum())
-
-    @property
     def trace(self):
         return float(float64(self.values).sum())
 

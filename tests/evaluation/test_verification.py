@@ -95,8 +95,8 @@ def test_marginalised_knn_is_the_double_sum():
         (lambda: cross_validate(None, [True, False], [0, 0]), "at least 2"),
         (lambda: cross_validate(None, [True, False], [0, 1], learns=True), "at least 3"),
         (lambda: best_threshold([], []), "score has shape"),
-        (lambda: best_threshold([1.0, 2.0], [1, -1]), "same must be boolean"),
-        (lambda: cross_validate(None, [1, -1], [0, 1]), "same must be boolean"),
+        (lambda: best_threshold([1.0, 2.0], [1, 2]), "same must be boolean"),
+        (lambda: cross_validate(None, [1, 2], [0, 1]), "same must be boolean"),
         (lambda: cross_validate(None, [True, False], [0]), "same has shape"),
         (
             lambda: cross_validate(lambda train: np.zeros(3), [True, False], [0, 1]),

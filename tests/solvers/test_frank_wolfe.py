@@ -18,7 +18,7 @@ def game(seed, kind):
     X, T, _ = triplet_instance(seed)
     if kind == "dml":
         return DMLEigProgram(from_pairs(X, np.unique(T[:, [0, 2]], axis=0)))
-    return LMNNEigProgram(from_triplets(whiten(X, T[:, :2], 1e-3)[0], T), 0.3)
+    return LMNNEigProgram(from_triplets(whiten(X, T[:, :2], 1e-3).points, T), 0.3)
 
 
 def steps(problem, n, **parameters):

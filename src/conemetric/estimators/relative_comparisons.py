@@ -204,7 +204,7 @@ class RelativeComparisons(SupervisedMetric):
                 )
             return None, K, K
         if isinstance(self.basis, str):
-            pca = PCA().fit(X)
+            pca = PCA(svd_solver="full").fit(X)
             A = pca.components_[
                 pca.singular_values_ > X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]
             ].T

@@ -67,7 +67,8 @@ class FrobeniusProgram(SpectralProgram):
         low, high = self.loss.domain(operator.dtype, operator.xp)
         self.lower, self.upper = low * self.unit, high * self.unit
         self.prior = self.offset = None if prior is None else like(prior, operator.reference)
-        self.rounding = operator.n_features * operator.eps
+        # relative error of an eigendecomposition, on any device
+        self.rounding = 8 * operator.n_features * operator.eps
         self.linear = 1.0
 
     def start(self):
@@ -110,15 +111,15 @@ class FrobeniusProgram(SpectralProgram):
 
     def primal_value(self, terms, squared_norm, factor):
         if self.prior is not None:
-            squared_norm = self._squared_distance(factor @ factor.T)
+            squared_norm = self.significant(factor @ factor.T - self.prior)
         return 0.5 * squared_norm + terms, 0.0
 
-    def _squared_distance(self, M):
-        """||M - M0||_F^2; zero where it is the rounding of M0, so that a prior that
+    def significant(self, difference):
+        """||difference||_F^2; zero where it is the rounding of M0, so that a prior that
         needs no change is proven to be the optimum.
         """
-        distance, size = (float((float64(X) ** 2).sum()) for X in (M - self.prior, self.prior))
-        return distance if distance > self.rounding**2 * size else 0.0
+        square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))
+        return square if square > self.rounding**2 * size else 0.0
 
 
 class PriorEvaluation(Evaluation):
@@ -130,9 +131,10 @@ class PriorEvaluation(Evaluation):
         squares = float((float64(p.offset) ** 2).sum()), self.part.squared_norm
         if float((S**2).sum()) > sum(squares):
             return self.gain + 0.5 * (squares[0] - squares[1])
-        spare = self.part.rest
-        if spare is None:
-            spare = float((float64(self.part.matrix() - (p.offset + self.combined)) ** 2).sum())
+        cut = self.part.tail
+        if cut is None:
+            cut = self.part.matrix() - (p.offset + self.combined)
+        spare = p.significant(cut)
         shared = float((S * (S + 2 * float64(p.offset))).sum())
         return self.gain + 0.5 * (spare - shared)
 
