@@ -95,7 +95,6 @@ def test_rows_of_the_metric_are_cut_to_n_components():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"y": LABELS, "pairs": [[0, 1]], "similar": [True]}, "both y and pairs"),
         ({"pairs": [[0, 1]]}, "pairs without similar"),
         ({"y": LABELS, "similar": [True]}, "similar without pairs"),
         ({"pairs": [[0, 1], [1, 2]], "similar": [True, True]}, "2 of 2 pairs similar"),

@@ -306,7 +306,6 @@ def test_verbose_prints_progress(iris, capsys):
         ({"triplets": [[0, 1, 1]]}, "j == k"),
         ({"triplets": [[0, 1]]}, r"shape \(m, 3\)"),
         ({"triplets": [[0.5, 1, 2]]}, "dtype float64"),
-        ({"y": [0, 0, 1, 1], "triplets": [[0, 1, 2]]}, "both y and triplets"),
         ({"X": [[0.0], [np.nan], [1], [2]], "y": [0, 0, 1, 1]}, "NaN"),
         ({"X": np.zeros((4, 2)), "y": [0, 0, 1, 1]}, "coincides with its point"),
     ],

@@ -152,3 +152,13 @@ def test_threads_give_the_same_bits(monkeypatch):
         results.append((operator.forward_factor(L), operator.pair_adjoint(operator.distribute(u))))
     assert np.array_equal(results[0][0], results[1][0])
     assert np.array_equal(results[0][1], results[1][1])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3])
+def test_points_without_a_multiplier_add_nothing(share, asarray, dtype, eps):
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(60, 5)).astype(dtype), random_triplets(rng, 60, 100)
+    u = (rng.normal(size=100) * (rng.uniform(size=100) < share)).astype(dtype)
+    expected = np.einsum("mij,m->ij", triplet_matrices(X.astype(np.float64), T), u)
+    found = to_numpy(from_triplets(asarray(X), T).adjoint(asarray(u)))
+    assert_allclose(found, expected, atol=20 * eps)

@@ -171,8 +171,8 @@ class BoostMetric(SupervisedMetric):
         y : array-like (n,), default=None
             Class labels; or real numbers, near in which is to be near in the metric.
         triplets : integer array-like (m, 3) or (m, 4), default=None
-            Instead of y: row (i, j, k) says that row i of X is closer to row j than to
-            row k; row (i, j, k, l), than row k to row l.
+            Instead of y, which is then not used: row (i, j, k) says that row i of X is
+            closer to row j than to row k; row (i, j, k, l), than row k to row l.
 
         Returns
         -------
@@ -183,6 +183,7 @@ class BoostMetric(SupervisedMetric):
                 f"n_passes={self.n_passes} finds new triplets from labels; give y, or n_passes=1 "
                 "with triplets."
             )
+        y = y if triplets is None else None
         X, triplets = self._validate_triplets(X, y, triplets)
         if self.n_passes > 1 and (y is None or is_continuous(y)):
             raise ValueError(

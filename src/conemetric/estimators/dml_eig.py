@@ -175,7 +175,7 @@ class DMLEig(_EigenvalueMetric):
         y : array-like (n,) or (m,), default=None
             Class labels.
         pairs : integer array-like (m, 2), default=None
-            Instead of y: pairs of rows of X.
+            Instead of y, which is then not used: pairs of rows of X.
         similar : boolean array-like (m,), default=None
             Which of the pairs are similar; the others are dissimilar.
         calibration_params : dict, default=None
@@ -317,8 +317,8 @@ class LMNNEig(_EigenvalueMetric):
         y : array-like (n,), default=None
             Class labels; or real numbers, near in which is to be near in the metric.
         triplets : integer array-like (m, 3) or (m, 4), default=None
-            Instead of y: row (i, j, k) says that row i of X is closer to row j than to
-            row k; row (i, j, k, l), than row k to row l.
+            Instead of y, which is then not used: row (i, j, k) says that row i of X is
+            closer to row j than to row k; row (i, j, k, l), than row k to row l.
 
         Returns
         -------

@@ -155,8 +155,8 @@ class FrobMetric(SupervisedMetric):
         y : array-like (n,), default=None
             Class labels; or real numbers, near in which is to be near in the metric.
         triplets : integer array-like (m, 3) or (m, 4), default=None
-            Instead of y: row (i, j, k) says that row i of X is closer to row j than to
-            row k; row (i, j, k, l), than row k to row l.
+            Instead of y, which is then not used: row (i, j, k) says that row i of X is
+            closer to row j than to row k; row (i, j, k, l), than row k to row l.
 
         Returns
         -------

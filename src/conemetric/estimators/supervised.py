@@ -47,7 +47,9 @@ class SupervisedMetric(MahalanobisMetric):
         return X, constraints.check_labels(y, self.n_targets)
 
     def _validate_triplets(self, X, y, triplets):
-        """X and its triplets, from labels by the papers' rule or as the user gives them."""
+        """X and its triplets, from labels by the papers' rule or as the user gives them;
+        y is then for others, later in a pipeline.
+        """
         X, given = self._unfold(X, (3, 4))
         if given is not None:
             if triplets is not None:
@@ -63,8 +65,6 @@ class SupervisedMetric(MahalanobisMetric):
             X, y = self._validate_labels(X, y)
             found = constraints.triplets_from_labels(X, y, self.n_targets, self.n_impostors)
         else:
-            if y is not None:
-                raise ValueError("Got both y and triplets; give labels or triplets, not both.")
             X = self._validate_X(X, reset=True, min_samples=3)
             self._check_n_components(X)
             found = like(constraints.check_triplets(triplets, len(X)), X, namespace(X).int64)
@@ -87,8 +87,6 @@ class SupervisedMetric(MahalanobisMetric):
             X, y = self._validate_labels(X, y)
             found, similar = constraints.pairs_from_labels(X, y, self.n_targets, self.n_impostors)
         else:
-            if y is not None:
-                raise ValueError("Got both y and pairs; give labels or pairs, not both.")
             if similar is None:
                 raise ValueError(
                     "Got pairs without similar; say of each pair whether its points are alike."

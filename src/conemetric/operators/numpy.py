@@ -9,6 +9,8 @@ from ..compiled import jit, threaded
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
+MOST_TOUCHED = 0.9  # part of the points above which those without a multiplier stay in
+
 
 class NumpyOperator(DifferenceOperator):
     def _prepare(self):
@@ -45,11 +47,17 @@ class NumpyOperator(DifferenceOperator):
 
     def pair_adjoint(self, w):
         degree = np.zeros(self.n_points, dtype=self.dtype)
-        degrees(self.a, self.b, w, degree)
-        G = np.empty_like(self.X)
+        touched = np.zeros(self.n_points, dtype=np.bool_)
+        degrees(self.a, self.b, w, degree, touched)
+        rows = np.flatnonzero(touched)
+        # without a multiplier a point adds nothing; a copy of the others costs a column
+        # or two of the product
+        X = self.X if len(rows) > MOST_TOUCHED * self.n_points else self.X[rows]
+        rows = np.arange(self.n_points) if X is self.X else rows
+        G = np.empty_like(X)
         work = self.n_pairs * self.n_features
-        threaded(half_laplacian, self.n_points, work, self.X, w, degree, self._first, self.b, G)
-        S = self.X.T @ G
+        threaded(half_laplacian, len(rows), work, rows, self.X, w, degree, self._first, self.b, G)
+        S = X.T @ G
         return S + S.T
 
 
@@ -118,32 +126,35 @@ def pair_products(start, stop, X, Y, a, b, out):
 
 
 @jit
-def half_laplacian(start, stop, X, w, degree, first, b, out):
-    """out[i] = degree[i]/2 X[i] - sum over pairs p = (i, b[p]) of w[p] X[b[p]], for
-    rows i in start:stop.
+def half_laplacian(start, stop, rows, X, w, degree, first, b, out):
+    """out[k] = degree[i]/2 X[i] - sum over pairs p = (i, b[p]) of w[p] X[b[p]] with i =
+    rows[k], for k in start:stop.
 
     Each unique pair is read once (from its first point); out' X plus its transpose is
     X' Lap(w) X.
     """
     n_columns = X.shape[1]
-    for i in range(start, stop):
+    for k in range(start, stop):
+        i = rows[k]
         half = degree[i] * X.dtype.type(0.5)
         for c in range(n_columns):
-            out[i, c] = half * X[i, c]
+            out[k, c] = half * X[i, c]
         for p in range(first[i], first[i + 1]):
             weight = w[p]
             if weight != 0:
                 j = b[p]
                 for c in range(n_columns):
-                    out[i, c] -= weight * X[j, c]
+                    out[k, c] -= weight * X[j, c]
 
 
 @jit
-def degrees(a, b, w, out):
-    """out[i] = sum of w over the pairs that touch point i."""
+def degrees(a, b, w, out, touched):
+    """out[i] = sum of w over the pairs of point i; ``touched`` where one is not zero."""
     for p in range(len(w)):
-        out[a[p]] += w[p]
-        out[b[p]] += w[p]
+        if w[p] != 0:
+            out[a[p]] += w[p]
+            out[b[p]] += w[p]
+            touched[a[p]] = touched[b[p]] = True
 
 
 @jit

@@ -53,7 +53,7 @@ class SparseOperator(NumpyOperator):
 
     def pair_adjoint(self, w):
         degree = np.zeros(self.n_points, dtype=self.dtype)
-        degrees(self.a, self.b, w, degree)
+        degrees(self.a, self.b, w, degree, np.zeros(self.n_points, np.bool_))
         used = np.flatnonzero(w)
         ends = self.a[used], self.b[used]
         shape = self.n_points, self.n_points
