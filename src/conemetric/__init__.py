@@ -2,6 +2,7 @@
 certificate of optimality.
 """
 
+from .estimators.base import UselessMetricWarning
 from .estimators.boostmetric import BoostMetric
 from .estimators.dml_eig import DMLEig, LMNNEig
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
@@ -28,6 +29,7 @@ __all__ = [
     "NuMax",
     "RelativeComparisons",
     "Status",
+    "UselessMetricWarning",
     "blend",
     "delta_path",
     "frobmetric_path",

@@ -304,6 +304,28 @@ def test_counts_and_measurements_are_no_row_numbers():
     assert not _numbers_rows(pl.Series("year", range(2001, 2008)))  # too few to tell
 
 
+def test_a_useless_metric_is_the_headline_of_the_report(run, tmp_path):
+    path, rows = tmp_path / "line.csv", np.arange(80)
+    columns = {"x": rows / 2 + 0.1, "z": rows**1.5, "side": np.where(rows % 2, "a", "b")}
+    pl.DataFrame(columns).write_csv(path)
+    args = ("learn", path, "--label", "side", "--out", tmp_path / "out", "--test-size", "0.2")
+    args = (*args, "--method", "lmnn-eig")
+    result = run(*args)
+    assert result.code == 0
+    assert result.out.startswith("The metric that LMNNEig learned is zero")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "The metric that LMNNEig learned is zero" in page
+    assert "LMNNEig learned is zero" in run(*args, "--json").json["alarm"]
+    compared = run(*("compare", *args[1:-2]), "--method", "lmnn-eig", "--json").json
+    assert compared["results"][1]["useless"] and "LMNNEig learned is zero" in compared["notes"][0]
+
+
+def test_warnings_name_options_of_the_command(run, csv, tmp_path):
+    result = run("learn", csv, "--label", "kind", "--tol", "0", "--out", tmp_path / "out")
+    assert "FrobMetric ended as" in result.out and "to go on, raise --tol." in result.out
+    assert "max_iter or" not in result.out
+
+
 def test_a_wrong_image_size_in_the_report(run, csv, tmp_path):
     result = run("learn", csv, "--label", "kind", "--image", "5x5", "--out", tmp_path / "out")
     assert refused(result, "5x5", "13 columns")

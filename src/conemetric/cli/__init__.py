@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from . import comparing, compressing, exporting, learning, reproducing, using
 from .app import Command, app, state
+from .tasks import in_options
 
 __all__ = ["app", "main"]
 
@@ -39,7 +40,7 @@ for command in COMMANDS:
 def _remark(message, *_):
     """A warning as one line on stderr."""
     state.messages.print(
-        f"[yellow]warning[/] {escape(' '.join(str(message).split()))}",
+        f"[yellow]warning[/] {escape(in_options(' '.join(str(message).split())))}",
         highlight=False,
         soft_wrap=True,
     )

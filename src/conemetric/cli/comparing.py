@@ -35,6 +35,7 @@ from .tasks import (
     Tolerance,
     Triplets,
     fit_facts,
+    in_options,
     load_task,
     output_folder,
     row,
@@ -127,11 +128,12 @@ def compare(
     rows = [row("euclidean", studies[0].before)]
     for study in studies:
         p = p_value(study.before, study.after)
-        rows.append({**row(study.options.method, study.after), "p_value": p, **fit_facts(study)})
+        facts = {"p_value": p, **fit_facts(study), "useless": bool(study.alarm)}
+        rows.append({**row(study.options.method, study.after), **facts})
     write_csv(out / "table.csv", rows)
-    notes = list(
-        dict.fromkeys([*table.notes, *(note for study in studies for note in study.notes)])
-    )
+    said = [study.alarm for study in studies if study.alarm] + list(table.notes)
+    said += [in_options(note) for study in studies for note in study.notes]
+    notes = list(dict.fromkeys(said))
     values = {
         "data": name,
         "rows": studies[0].task.n_rows,
@@ -157,7 +159,7 @@ def compare(
             grid.add_column(heading, justify="left" if heading == "method" else "right")
         for values in rows:
             cells = [
-                values["method"],
+                f"{values['method']}{' (useless)' if values.get('useless') else ''}",
                 f"{values['error']:.2%}",
                 f"{values['low']:.2%} - {values['high']:.2%}",
             ]

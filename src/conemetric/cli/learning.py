@@ -36,6 +36,7 @@ from .tasks import (
     Tolerance,
     Triplets,
     fit_facts,
+    in_options,
     in_words,
     load_task,
     output_folder,
@@ -184,15 +185,18 @@ def _answer(study, name, out):
         "data": name,
         "rows": study.task.n_rows,
         "features": study.metric.n_features_in_,
+        "alarm": study.alarm,
         "before": before,
         "after": {**after, **fit_facts(study)},
         "p_value": p_value(study.before, study.after),
-        "notes": study.notes,
+        "notes": [in_options(note) for note in study.notes],
         "seconds": study.seconds,
         "files": {kind: str(out / file) for kind, file in FILES.items()},
     }
 
     def show(console):
+        if study.alarm:
+            console.print(f"[bold red]{escape(study.alarm)}[/]", soft_wrap=True)
         grid = Grid(
             title=f"{escape(name)}: {study.task.n_rows:,} rows, {study.metric.n_features_in_} features",
             title_justify="left",
@@ -222,7 +226,7 @@ def _answer(study, name, out):
             f"{values['p_value']:.2g}"
         )
         console.print(f"certificate: {in_words(study.metric.certificate)}")
-        for note in study.notes:
+        for note in values["notes"]:
             console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
         console.print(f"written to {escape(str(out))}: {', '.join(FILES.values())}", soft_wrap=True)
 

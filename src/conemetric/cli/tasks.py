@@ -5,6 +5,7 @@ the lines of the result table.
 import csv
 import io
 import itertools
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -226,6 +227,11 @@ def write_csv(path, rows):
     writer.writerows(rows)
     with atomic_path(path) as temporary:
         temporary.write_text(text.getvalue(), encoding="utf-8")
+
+
+def in_options(message):
+    """A warning of an estimator with its remedy in options of the command."""
+    return re.sub(r"to go on, .*\.$", "to go on, raise --tol.", message)
 
 
 def in_words(certificate):

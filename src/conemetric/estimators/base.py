@@ -12,10 +12,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .. import spectral
-from ..arrays import float64, is_torch, like, to_numpy
+from ..arrays import float64, is_torch, like, namespace, to_numpy
 from ..operators.span import Coordinates
 from ..problems.base import Problem
-from ..solvers.base import SolveResult
+from ..solvers.base import Solver, SolveResult, warn_user
 from ..sparse import SparseRows
 from .tuples import TupleMethods, look_up
 
@@ -23,6 +23,15 @@ from .tuples import TupleMethods, look_up
 # them may have to be decomposed again and again
 MOST_SPARSE = 5000
 MOST_DENSE = 1 << 27  # numbers of a sparse X made dense
+SAMPLE = 1000  # rows that a metric is tried on
+MERGED = 1e-9  # part of the extent of the mapped rows below which two are in one place
+FEWEST_PLACES = 0.1  # part of the rows that differ which a metric should tell apart
+
+
+class UselessMetricWarning(UserWarning):
+    """The optimum was found, and it is no metric to work with: all points, or nearly
+    all, are in the same place.
+    """
 
 
 class CertifiedEstimator(BaseEstimator):
@@ -43,6 +52,12 @@ class CertifiedEstimator(BaseEstimator):
                 )
 
         return report
+
+    def _run(self, solver: Solver, problem: Problem, **options) -> SolveResult:
+        """Solve in the name of this estimator, and as verbosely as it is asked to be."""
+        return solver.solve(
+            problem, **{"callback": self._progress(), "name": type(self).__name__, **options}
+        )
 
     def _store_result(self, result: SolveResult):
         """Keep the certificate and the history of ``result``."""
@@ -167,13 +182,15 @@ class MahalanobisMetric(
 
         return keep
 
-    def _store(self, problem: Problem, result: SolveResult):
+    def _store(self, problem: Problem, result: SolveResult, points):
         """Set ``components_`` to the metric that ``result`` has certified, its rows by
-        falling eigenvalue; cut to ``n_components`` it is certified again.
+        falling eigenvalue; cut to ``n_components`` it is certified again. Warn where it
+        tells few of the ``points`` apart, which are in the coordinates of the program.
         """
-        L, n, certificate = result.kept, self.n_components, result.certificate
+        L, point, certificate = result.kept, result.primal_point, result.certificate
+        n = self.n_components
         if n is not None and L.shape[1] > n:
-            L, point = L[:, :n], result.primal_point[:, :n]
+            L, point = L[:, :n], point[:, :n]
             if self._fixed_trace:
                 trace = float((float64(point) ** 2).sum())
                 L, point = L * trace**-0.5, point * trace**-0.5
@@ -182,7 +199,32 @@ class MahalanobisMetric(
         if L.shape[1] == 0:  # the zero metric still needs a column to transform into
             L = like(np.zeros((L.shape[0], 1)), L)
         self.components_ = L.T if is_torch(L) else np.ascontiguousarray(L.T)
+        self._warn_if_useless(points, point)
         return self._store_result(replace(result, certificate=certificate))
+
+    # what to do about a metric that tells no points apart
+    _remedy = "fewer targets or more impostors (n_targets, n_impostors), or other features"
+
+    def _warn_if_useless(self, points, L):
+        """Say so where the optimum is no metric to work with."""
+        rows = np.unique(np.linspace(0, len(points) - 1, min(len(points), SAMPLE)).astype(int))
+        rows = points[like(rows, points, namespace(points).int64)]
+        rng = np.random.default_rng(0)
+        view = like(rng.standard_normal((points.shape[1], 4)), L)  # shows which rows differ
+        given, left = (n_places(to_numpy(rows @ like(F, points))) for F in (view, L))
+        if left > max(1, FEWEST_PLACES * given):
+            return
+        fault = (
+            "is zero: it calls all points the same"
+            if left == 1
+            else f"tells {left} places apart where {given} rows of X differ"
+        )
+        warn_user(
+            f"The metric that {type(self).__name__} learned {fault}, so that neighbours by it are "
+            "arbitrary. It is the optimum of a program in which the classes overlap too much to "
+            f"be worth separating; try {self._remedy}, or stay with the plain distance.",
+            UselessMetricWarning,
+        )
 
     def __sklearn_is_fitted__(self):
         # validation sets attributes before a fit that fails or is interrupted
@@ -285,6 +327,22 @@ def _row(point, name):
     if row.ndim != 1 and not (row.ndim == 2 and len(row) == 1):
         raise ValueError(f"{name} has shape {row.shape}; give one point, as a vector.")
     return row.reshape(1, -1)
+
+
+def n_places(rows):
+    """Distinct rows; those nearer than `MERGED` times the extent of all count as one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.estimators.base import n_places
+    >>> n_places(np.array([[1.0, 2.0], [1.0, 2.0 + 1e-12], [0.0, 1.0]]))
+    2
+    """
+    rows = rows.astype(np.float64)
+    rows = rows - rows.mean(0)
+    extent = abs(rows).max(initial=0.0)
+    return len(np.unique(np.round(rows / (MERGED * extent)), axis=0)) if extent > 0 else 1
 
 
 SOLVER_PARAMETERS = {

@@ -114,6 +114,7 @@ class BoostMetric(SupervisedMetric):
     True
     """
 
+    _remedy = "a lower v, " + SupervisedMetric._remedy
     _parameter_constraints = {
         "v": [Interval(Real, 0, None, closed="neither")],
         "loss": [StrOptions(set(PROGRAMS))],
@@ -208,13 +209,13 @@ class BoostMetric(SupervisedMetric):
             problem, result, ensemble, n_stages = self._boost(X, space, labels, triplets, held)
             self._passes.append((space.maps, ensemble, n_stages))
             results.append(result)
-            L = result.kept
-            space = Coordinates(space.points @ like(result.primal_point, X), (Matrix(float64(L)),))
+            points, L = space.points, result.kept
+            space = Coordinates(points @ like(result.primal_point, X), (Matrix(float64(L)),))
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             if stopped or (len(results) > 1 and _settled(results, self.tol)):
                 break
         self.triplets_, self.n_passes_ = triplets, len(results)
-        return self._store(problem, _joined(results))
+        return self._store(problem, _joined(results), points)
 
     @property
     def _fixed_trace(self) -> bool:
@@ -241,10 +242,10 @@ class BoostMetric(SupervisedMetric):
             )
         ensemble, report = Ensemble(operator), self._progress()
         if validation is None:
-            result = solver.solve(problem, start=ensemble, callback=report, keep=keep)
+            result = self._run(solver, problem, start=ensemble, keep=keep)
             return problem, result, ensemble, ensemble.n_stages
         watch = EarlyStopping(from_triplets(Z, validation), ensemble, self.n_iter_no_change, report)
-        result = solver.solve(problem, start=ensemble, callback=watch)
+        result = self._run(solver, problem, start=ensemble, callback=watch)
         kept, point = keep(ensemble.factor(watch.best_stage))
         status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED
         bounds = problem.certify(point, result.dual_point)

@@ -40,8 +40,7 @@ class _EigenvalueMetric(SupervisedMetric):
             solver = FrankWolfe(
                 tol=self.tol, max_iter=self.max_iter, mu=None if self.mu == "auto" else self.mu
             )
-        keep = self._keep(X, whitened)
-        return solver.solve(problem, callback=self._progress(), keep=keep)
+        return self._run(solver, problem, keep=self._keep(X, whitened))
 
     def _whiten(self, X, similar_pairs):
         """The points where the scatter of the similar pairs is the identity; keeps it
@@ -216,7 +215,7 @@ class DMLEig(_EigenvalueMetric):
             zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
             result = replace(result, dual_point=like(~apart, X), certificate=zero)
         self.pairs_, self.similar_, self.multipliers_ = pairs, similar, result.dual_point
-        self._store(problem, result)
+        self._store(problem, result, whitened.points)
         self.objective_ = -self.certificate_.primal
         if self._n_in_tuple is not None:
             self.calibrate_threshold(given, y_given, **(calibration_params or {}))
@@ -270,6 +269,7 @@ class LMNNEig(_EigenvalueMetric):
     True
     """
 
+    _remedy = "a lower gamma, " + SupervisedMetric._remedy
     _parameter_constraints = {
         "gamma": [Interval(Real, 0, 1, closed="neither")],
         **_EigenvalueMetric._parameter_constraints,
@@ -331,4 +331,4 @@ class LMNNEig(_EigenvalueMetric):
         problem = LMNNEigProgram(from_triplets(whitened.points, triplets), self.gamma, X.dtype)
         result = self._solve(problem, X, whitened)
         self.triplets_, self.multipliers_ = triplets, result.dual_point
-        return self._store(problem, result)
+        return self._store(problem, result, whitened.points)

@@ -104,6 +104,10 @@ class FrobMetric(SupervisedMetric):
     True
     """
 
+    _remedy = (
+        'prior="identity", which stays with the plain distance where the triplets know nothing '
+        "better, fewer targets or more impostors (n_targets, n_impostors)"
+    )
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         **PRIOR_PARAMETERS,
@@ -181,9 +185,9 @@ class FrobMetric(SupervisedMetric):
         program = FrobeniusProgram(operator, C, self.loss, self._prior(operator))
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
         keep = self._keep(operator.X, span)
-        result = solver.solve(program, start=start, callback=self._progress(), keep=keep)
+        result = self._run(solver, program, start=start, keep=keep)
         self.C_, self.multipliers_, self.triplets_ = C, result.dual_point, triplets
-        return self._store(program, result)
+        return self._store(program, result, span.points)
 
     def _coordinates(self, X):
         """Without a prior the optimum lies in the span of the rows; a prior reaches beyond it."""

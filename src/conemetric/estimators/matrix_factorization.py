@@ -117,9 +117,8 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         self.levels_, level = np.unique(values, return_inverse=True)
         self.thresholds_ = self._check_levels(self.levels_)
         problem = MMMFProgram(rows, columns, level, shape, self.thresholds_, self.gamma)
-        result = FactoredDescent(tol=self.tol, max_iter=self.max_iter).solve(
-            problem, callback=self._progress()
-        )
+        solver = FactoredDescent(tol=self.tol, max_iter=self.max_iter)
+        result = self._run(solver, problem)
         self.row_factors_, self.column_factors_ = np.vsplit(result.primal_point, [shape[0]])
         self.multipliers_, self.n_features_in_ = result.dual_point, shape[1]
         return self._store_result(result)

@@ -191,7 +191,7 @@ class MaximumVarianceUnfolding(
             factor = spectral.canonical_factor(factor - factor.mean(0))
             return factor, factor if basis is None else basis.T @ factor
 
-        return self._store(X, solver.solve(problem, callback=self._progress(), keep=keep))
+        return self._store(X, self._run(solver, problem, keep=keep))
 
     def _validate(self, X):
         n_needed = max(3, self.n_neighbors + 1)

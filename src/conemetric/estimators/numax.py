@@ -97,6 +97,7 @@ class NuMax(MahalanobisMetric):
     """
 
     _takes_sparse = True
+    _remedy = "a smaller delta"
     _parameter_constraints = {
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -209,10 +210,7 @@ class NuMax(MahalanobisMetric):
             tol=self.tol, max_iter=self.max_iter, first=batch, add=batch, seed=seed
         )
         problem = SecantIsometryProgram(secants, delta)
-        result = solver.solve(
-            problem, start=start, callback=self._progress(), keep=self._keep(secants.X, span)
-        )
-        return problem, result
+        return problem, self._run(solver, problem, start=start, keep=self._keep(secants.X, span))
 
     def _smallest_delta(self, span, secants):
         """Bisection over delta with warm starts: the solution at the smallest delta of
@@ -288,7 +286,7 @@ class NuMax(MahalanobisMetric):
         keys, self.multipliers_ = result.dual_point
         secants = problem.secants
         self.active_pairs_ = secants.xp.stack(secants.ends(keys), 1)
-        return self._store(problem, result)
+        return self._store(problem, result, secants.X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -383,7 +381,7 @@ def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
             deltas = deltas[: len(components)]
             break
         start, result = _point(solution), solution[1]
-        estimator._store(*solution)
+        estimator._store(solution[0], result, secants.X)
         certificates.append(result.certificate)
         components.append(estimator.components_)
     return DeltaPath(

@@ -185,10 +185,10 @@ class RelativeComparisons(SupervisedMetric):
                 return L[like(kept, X, namespace(X).bool)], to_numpy(L)
             return L, to_numpy(L)
 
-        result = solver.solve(problem, callback=self._progress(), keep=keep)
+        result = self._run(solver, problem, keep=keep)
         self.C_, self.triplets_ = problem.C, triplets
         self.multipliers_ = like(result.dual_point[0], X)
-        return self._store(problem, result)
+        return self._store(problem, result, over.X)
 
     def _map(self, X):
         """The matrix A where there is one, the mapped points A'x (rows), and A'A (None

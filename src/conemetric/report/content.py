@@ -46,7 +46,8 @@ def views(study, seed=0) -> Views:
 
 
 def _principal_axes(Z):
-    flat = PCA(min(2, *Z.shape)).fit_transform(Z)
+    with np.errstate(invalid="ignore"):  # the zero metric leaves no variance to share out
+        flat = PCA(min(2, *Z.shape)).fit_transform(Z)
     return flat if flat.shape[1] == 2 else np.column_stack([flat, np.zeros(len(flat))])
 
 

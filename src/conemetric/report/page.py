@@ -240,7 +240,8 @@ def headline(study):
         f"after, on {study.after.n:,} held-out {study.task.items}"
     )
     doubt = "a change this small could be chance" if p > 0.05 else "more than chance would do"
-    return f"The {what} {verb} {rates}: {counts} ({doubt}, p = {p:.2g})."
+    said = f"The {what} {verb} {rates}: {counts} ({doubt}, p = {p:.2g})."
+    return f"{study.alarm} {said}" if study.alarm else said
 
 
 def protocol(study):

@@ -10,6 +10,7 @@ here, once. It keeps the best primal and the best dual point seen, stops when
 points it kept in float64, outside the algorithm.
 """
 
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -17,9 +18,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar
 
 import numpy as np
+import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 from ..compiled import stopwatch
@@ -173,6 +177,16 @@ def all_or_nothing():
         _one_of_many.reset(token)
 
 
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the caller outside this library and scikit-learn's wrapper of ``fit``."""
+    inside = (str(Path(__file__).parents[1]), str(Path(sklearn.__file__).parent))
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_code.co_filename.startswith(inside):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
 @dataclass(frozen=True)
 class Solver(ABC):
     """Base of all solvers.
@@ -201,6 +215,7 @@ class Solver(ABC):
         start=None,
         callback: Callback | None = None,
         keep: Callable | None = None,
+        name: str | None = None,
     ) -> SolveResult:
         """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
 
@@ -216,6 +231,8 @@ class Solver(ABC):
             settled, rounded), as ``(kept, point)`` with ``point`` the same in the terms
             of the program. The certificate is about that point, which takes the place
             of the other. None stores the point as it is.
+        name : str, default=None
+            Who asks, in a warning; None is the solver itself.
 
         Warns
         -----
@@ -254,10 +271,12 @@ class Solver(ABC):
             status, reason = Status.INFEASIBLE, str(proof)
         kept, point = (None, best.primal_point) if keep is None else keep(best.primal_point)
         bounds = problem.certify(point, best.dual_point)
-        certificate = self._judge(Certificate.from_bounds(bounds, status), best, reason)
+        certificate = self._judge(
+            Certificate.from_bounds(bounds, status), best, reason, name or type(self).__name__
+        )
         return SolveResult(point, best.dual_point, certificate, best.n_iter, best.history(), kept)
 
-    def _judge(self, certificate, best, reason):
+    def _judge(self, certificate, best, reason, name):
         """Settle the status by the float64 certificate alone, and warn unless it meets ``tol``."""
         status = certificate.status
         if status in (Status.CONVERGED, Status.STALLED, Status.MAX_ITER):
@@ -277,12 +296,10 @@ class Solver(ABC):
                 or f"relative gap {certificate.relative_gap:.2e}{violation}, tol={self.tol:g}"
             )
             remedy = "drop or loosen constraints" if status is Status.INFEASIBLE else self.remedy
-            warnings.warn(
-                f"{type(self).__name__} ended as '{status}' after {best.n_iter} iterations: "
-                f"{cause}. "
+            warn_user(
+                f"{name} ended as '{status}' after {best.n_iter} iterations: {cause}. "
                 f"The best certified point is returned; to go on, {remedy}.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return certificate
 

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..compiled import stopwatch
+from ..estimators.base import UselessMetricWarning
 from ..persistence import LearnedMetric
 from ..solvers.base import all_or_nothing, watching
 from .methods import available, find
@@ -83,6 +84,8 @@ class Study:
         Time of each stage.
     notes : list of str
         Choices made on the way, in words.
+    alarm : str
+        Why the metric is of no use, where it is none.
     """
 
     options: Options
@@ -94,6 +97,7 @@ class Study:
     after: Any
     seconds: dict[str, float]
     notes: list[str]
+    alarm: str = ""
 
 
 DEFAULT_OPTIONS = Options()
@@ -156,7 +160,7 @@ def learn(
     )
     options = replace(options, method=method.name)
     with clock("learning"):
-        estimator = _fit(method, task, options, clock, notes)
+        estimator, alarm = _fit(method, task, options, clock, notes)
     metric = LearnedMetric.from_estimator(
         make_pipeline(*(step for _, step in prepare.steps), estimator),
         feature_names=feature_names,
@@ -167,7 +171,9 @@ def learn(
         on_metric(metric)
     with clock("judging"):
         before, after = task.judge(None, options), task.judge(estimator, options)
-    return Study(options, estimator, prepare, metric, task, before, after, clock.seconds, notes)
+    return Study(
+        options, estimator, prepare, metric, task, before, after, clock.seconds, notes, alarm
+    )
 
 
 def _preprocessing(task, options, rng, notes):
@@ -210,6 +216,7 @@ _SCALERS = {"as they are": [], "standardised": [StandardScaler()]}
 
 
 def _fit(method, task, options, clock, notes):
+    """The fitted estimator, and why its metric is of no use, where it is none."""
     estimator = method.make(random_state=options.seed, **options.parameters)
     with (
         warnings.catch_warnings(record=True) as caught,
@@ -217,10 +224,14 @@ def _fit(method, task, options, clock, notes):
     ):
         warnings.simplefilter("always")
         task.fit(estimator)
+    alarm = ""
     for warning in caught:
-        if issubclass(warning.category, ConvergenceWarning) or "n_targets" in str(warning.message):
-            notes.append(str(warning.message))
-    return estimator
+        text = str(warning.message)
+        if issubclass(warning.category, UselessMetricWarning):
+            alarm = text
+        elif issubclass(warning.category, ConvergenceWarning) or "n_targets" in text:
+            notes.append(text)
+    return estimator, alarm
 
 
 def _choose(task, options, clock, notes):
@@ -244,7 +255,7 @@ def _choose(task, options, clock, notes):
     for method in candidates:
         with clock(f"trying {method.name}"), all_or_nothing():
             began = stopwatch()
-            estimator = _fit(
+            estimator, _ = _fit(
                 method,
                 trial,
                 replace(options, parameters={**options.parameters, "tol": 1e-2}),

@@ -1,0 +1,74 @@
+"""An optimum that is no metric to work with is said to be one."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+from conemetric import (
+    BoostMetric,
+    DMLEig,
+    FrobMetric,
+    LMNNEig,
+    NuMax,
+    RelativeComparisons,
+    UselessMetricWarning,
+)
+
+LINE = np.arange(40.0)[:, None] * [[1.0, 0.5]]
+ALTERNATING = np.arange(40) % 2  # every point is nearer to the other class than to its own
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [FrobMetric(), LMNNEig(), BoostMetric(), RelativeComparisons()],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_the_zero_metric_is_named_with_a_remedy(estimator, asarray, dtype):
+    X = asarray(LINE.astype(dtype))
+    with pytest.warns(UselessMetricWarning, match=f"{type(estimator).__name__} learned is zero"):
+        metric = clone(estimator).fit(X, ALTERNATING)
+    assert metric.certificate_.status == "converged"
+    assert float(abs(metric.transform(X)).max()) == 0
+    with pytest.warns(UselessMetricWarning, match="n_impostors.* or stay with the plain distance"):
+        metric.fit(X, ALTERNATING)
+
+
+def test_points_that_fall_on_few_places_are_counted():
+    rng, y = np.random.default_rng(0), np.arange(60) % 2
+    X = np.c_[10.0 * y, rng.normal(size=60)]
+    with pytest.warns(UselessMetricWarning, match="tells 2 places apart where 60 rows of X differ"):
+        RelativeComparisons(basis=[[1.0], [0.0]]).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        FrobMetric(),
+        FrobMetric(n_components=1),
+        LMNNEig(),
+        BoostMetric(max_iter=20),
+        RelativeComparisons(),
+        DMLEig(),
+        NuMax(0.3),
+    ],
+    ids=str,
+)
+def test_metrics_that_are_of_use_pass(estimator):
+    X, y = load_iris(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UselessMetricWarning)
+        clone(estimator).fit(X[::2], y[::2])
+        repeated = np.repeat(X[::15], 20, axis=0)  # no metric tells equal rows apart
+        clone(estimator).fit(repeated + np.linspace(0, 1e-3, 200)[:, None], np.repeat(y[::15], 20))
+
+
+def test_a_warning_names_the_estimator():
+    X, y = load_iris(return_X_y=True)
+    for estimator in (FrobMetric(tol=1e-9, max_iter=1), BoostMetric(max_iter=1)):
+        with pytest.warns(UserWarning, match=f"^{type(estimator).__name__} ended as") as caught:
+            estimator.fit(X, y)
+        assert caught[0].filename == __file__
