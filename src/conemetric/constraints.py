@@ -64,17 +64,30 @@ def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
            [2, 3, 1],
            [3, 2, 1]])
     """
-    xp, n = namespace(X), X.shape[0]
-    targets, impostors, _ = neighbours_by_label(X, y, n_targets, n_impostors)
-    shape = (n, targets.shape[1], impostors.shape[1])
-    points = xp.broadcast_to(arange(n, X)[:, None, None], shape)
-    columns = (
-        points,
-        xp.broadcast_to(targets[:, :, None], shape),
-        xp.broadcast_to(impostors[:, None, :], shape),
+    return triplets_from_neighbours(*neighbours_by_label(X, y, n_targets, n_impostors)[:2])
+
+
+def triplets_from_neighbours(targets, impostors):
+    """All (point, target, impostor) of index arrays (n, k), -1 where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints import triplets_from_neighbours
+    >>> triplets_from_neighbours(np.array([[1], [0], [-1]]), np.array([[2], [2], [0]]))
+    array([[0, 1, 2],
+           [1, 0, 2]])
+    """
+    xp, n = namespace(targets, impostors), len(targets)
+    triplets = xp.empty(
+        (n, targets.shape[1], impostors.shape[1], 3), dtype=xp.int64, device=targets.device
     )
-    triplets = xp.stack([column.reshape(-1) for column in columns], 1)
-    return triplets[(triplets >= 0).all(1)]
+    triplets[..., 0] = arange(n, targets)[:, None, None]
+    triplets[..., 1] = targets[:, :, None]
+    triplets[..., 2] = impostors[:, None, :]
+    triplets = triplets.reshape(-1, 3)
+    there = (triplets >= 0).all(1)
+    return triplets if bool(there.all()) else triplets[there]
 
 
 def is_continuous(y) -> bool:
@@ -124,12 +137,13 @@ def pairs_from_labels(X, y, n_targets=3, n_impostors=3):
     """Each point with its targets (similar) and its impostors (not), as ordered pairs
     (m, 2) and a mask (m,).
     """
-    xp = namespace(X)
-    lists = [
-        _ordered_pairs(neighbours)
-        for neighbours in neighbours_by_label(X, y, n_targets, n_impostors)[:2]
-    ]
-    similar = xp.zeros(len(lists[0]) + len(lists[1]), dtype=xp.bool, device=X.device)
+    return pairs_from_neighbours(*neighbours_by_label(X, y, n_targets, n_impostors)[:2])
+
+
+def pairs_from_neighbours(targets, impostors):
+    """The same from index arrays (n, k), -1 where there is none."""
+    xp, lists = namespace(targets, impostors), [_ordered_pairs(targets), _ordered_pairs(impostors)]
+    similar = xp.zeros(len(lists[0]) + len(lists[1]), dtype=xp.bool, device=targets.device)
     similar[: len(lists[0])] = True
     return xp.concat(lists), similar
 

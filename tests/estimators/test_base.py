@@ -70,7 +70,7 @@ def test_too_many_components_are_refused_before_neighbours_are_searched(iris, mo
     def search(*args):
         raise AssertionError("the search has begun")
 
-    monkeypatch.setattr("conemetric.constraints.neighbours_by_label", search)
+    monkeypatch.setattr("conemetric.estimators.supervised.neighbours_by_label", search)
     for metric in (FrobMetric(n_components=5), DMLEig(n_components=5)):
         with pytest.raises(ValueError, match="n_components=5 is more than the 4 features"):
             metric.fit(*iris)

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import float64, like, namespace, to_numpy
-from ..constraints import is_continuous, triplets_from_labels
+from ..constraints import is_continuous, triplets_from_neighbours
 from ..operators import from_triplets
 from ..operators.span import Coordinates, Matrix, in_span, lift
 from ..problems.losses import Logistic, LogSumExp
@@ -65,6 +65,10 @@ class BoostMetric(SupervisedMetric):
         Iterations (learners) per pass.
     n_targets, n_impostors : int, default=3
         Neighbours per point that make its triplets, when fitted from labels.
+    neighbors : {"auto", "exact", "approximate"}, default="auto"
+        How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
+        (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
+        how many were found. On a device every search is exact.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
     preprocessor : array-like (n, n_features) or callable, default=None
@@ -80,7 +84,8 @@ class BoostMetric(SupervisedMetric):
     validation_fraction : float, default=0.1
         Part of the points held out, when ``n_iter_no_change`` is given.
     random_state : int, RandomState or None
-        Which points are held out; the rest is deterministic.
+        Which points are held out, and for an approximate search; the rest is
+        deterministic.
     verbose : int, default=0
 
     Attributes
@@ -98,6 +103,9 @@ class BoostMetric(SupervisedMetric):
         Passes made.
     triplets_ : integer array (m, 3)
         Triplets of the last pass.
+    neighbor_recall_ : float or None
+        Share of the true neighbours that the last search found, 1.0 when exact, measured
+        on a sample when approximate; None where nothing was searched.
 
     References
     ----------
@@ -136,6 +144,7 @@ class BoostMetric(SupervisedMetric):
         max_iter=500,
         n_targets=3,
         n_impostors=3,
+        neighbors="auto",
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -151,6 +160,7 @@ class BoostMetric(SupervisedMetric):
         self.max_iter = max_iter
         self.n_targets = n_targets
         self.n_impostors = n_impostors
+        self.neighbors = neighbors
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -160,7 +170,7 @@ class BoostMetric(SupervisedMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None):
+    def fit(self, X, y=None, *, triplets=None, neighbors=None):
         """Learn the metric from labels or from triplets.
 
         Parameters
@@ -174,25 +184,30 @@ class BoostMetric(SupervisedMetric):
         triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y, which is then not used: row (i, j, k) says that row i of X is
             closer to row j than to row k; row (i, j, k, l), than row k to row l.
+        neighbors : (targets, impostors) or sparse matrix (n, n), default=None
+            With labels y: neighbours found elsewhere. Integer arrays (n, k) of row
+            numbers with the same label and with another, -1 where there is none; or a
+            graph of distances to the nearest rows of any label, as
+            `sklearn.neighbors.KNeighborsTransformer` makes it.
 
         Returns
         -------
         self
         """
-        if self.n_passes > 1 and triplets is not None:
+        if self.n_passes > 1 and (triplets is not None or neighbors is not None):
             raise ValueError(
-                f"n_passes={self.n_passes} finds new triplets from labels; give y, or n_passes=1 "
-                "with triplets."
+                f"n_passes={self.n_passes} finds new triplets from labels; give y alone, or "
+                "n_passes=1 with triplets or neighbors."
             )
         y = y if triplets is None else None
-        X, triplets = self._validate_triplets(X, y, triplets)
+        X, triplets = self._validate_triplets(X, y, triplets, neighbors)
         if self.n_passes > 1 and (y is None or is_continuous(y)):
             raise ValueError(
                 f"n_passes={self.n_passes} finds new triplets from labels; give labels."
             )
         labels = (
             None
-            if y is None or is_continuous(y)
+            if y is None or neighbors is not None or is_continuous(y)
             else np.unique(np.ravel(to_numpy(y)), return_inverse=True)[1]
         )
         held = self._held_out(labels, triplets, len(X))
@@ -202,7 +217,7 @@ class BoostMetric(SupervisedMetric):
             if results:
                 last, triplets = (
                     triplets,
-                    triplets_from_labels(space.points, labels, self.n_targets, self.n_impostors),
+                    triplets_from_neighbours(*self._neighbours(space.points, labels)),
                 )
                 if _same(last, triplets):
                     break
@@ -291,7 +306,7 @@ class BoostMetric(SupervisedMetric):
         if labels is None:
             return triplets[~anchored], triplets[anchored]
         kept = like(np.flatnonzero(~held), Z, namespace(Z).int64)
-        train = triplets_from_labels(Z[kept], labels[~held], self.n_targets, self.n_impostors)
+        train = triplets_from_neighbours(*self._neighbours(Z[kept], labels[~held]))
         return kept[train], triplets[anchored]
 
     def staged_metrics(self):

@@ -57,6 +57,10 @@ class FrobMetric(SupervisedMetric):
         overlap so much that more than a third of the points have three or more
         impostors nearer than their farthest target; then as many as two points in three
         have there, at most 10. ``triplets_`` shows the outcome.
+    neighbors : {"auto", "exact", "approximate"}, default="auto"
+        How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
+        (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
+        how many were found. On a device every search is exact.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric (its best
         approximation of that rank). None keeps all.
@@ -68,7 +72,7 @@ class FrobMetric(SupervisedMetric):
     warm_start : bool, default=False
         Start from the multipliers of the previous fit, for the triplets it had too.
     random_state : int, RandomState or None
-        For symmetry with the other estimators; the fit is deterministic.
+        For an approximate search; the rest is deterministic.
     verbose : int, default=0
 
     Attributes
@@ -84,6 +88,9 @@ class FrobMetric(SupervisedMetric):
     multipliers_ : array (m,)
         Dual solution, one multiplier per triplet (with the hinge between 0 and C/m).
     triplets_ : integer array (m, 3)
+    neighbor_recall_ : float or None
+        Share of the true neighbours that the search found, 1.0 when exact, measured on a
+        sample when approximate; None where nothing was searched.
 
     References
     ----------
@@ -125,6 +132,7 @@ class FrobMetric(SupervisedMetric):
         loss="hinge",
         n_targets=3,
         n_impostors="auto",
+        neighbors="auto",
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -138,6 +146,7 @@ class FrobMetric(SupervisedMetric):
         self.loss = loss
         self.n_targets = n_targets
         self.n_impostors = n_impostors
+        self.neighbors = neighbors
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -147,7 +156,7 @@ class FrobMetric(SupervisedMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None):
+    def fit(self, X, y=None, *, triplets=None, neighbors=None):
         """Learn the metric from labels or from triplets.
 
         Parameters
@@ -161,12 +170,17 @@ class FrobMetric(SupervisedMetric):
         triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y, which is then not used: row (i, j, k) says that row i of X is
             closer to row j than to row k; row (i, j, k, l), than row k to row l.
+        neighbors : (targets, impostors) or sparse matrix (n, n), default=None
+            With labels y: neighbours found elsewhere. Integer arrays (n, k) of row
+            numbers with the same label and with another, -1 where there is none; or a
+            graph of distances to the nearest rows of any label, as
+            `sklearn.neighbors.KNeighborsTransformer` makes it.
 
         Returns
         -------
         self
         """
-        X, triplets = self._validate_triplets(X, y, triplets)
+        X, triplets = self._validate_triplets(X, y, triplets, neighbors)
         span = self._coordinates(X)
         operator = from_triplets(span.points, triplets)
         C = scaled_C(operator, X.shape[1]) if self.C == "scale" else float(self.C)
@@ -221,8 +235,8 @@ class FrobMetricCV(FrobMetric):
     cv : int or cross-validation splitter, default=5
     n_neighbors : int, default=3
         k of the k-NN classifier that scores a metric.
-    prior, loss, n_targets, n_impostors, n_components, preprocessor, tol, max_iter, random_state, \
-verbose
+    prior, loss, n_targets, n_impostors, neighbors, n_components, preprocessor, tol, max_iter, \
+random_state, verbose
         As in `FrobMetric`.
 
     Attributes
@@ -266,6 +280,7 @@ verbose
         loss="hinge",
         n_targets=3,
         n_impostors="auto",
+        neighbors="auto",
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -280,6 +295,7 @@ verbose
         self.loss = loss
         self.n_targets = n_targets
         self.n_impostors = n_impostors
+        self.neighbors = neighbors
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol

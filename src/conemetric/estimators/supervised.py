@@ -6,6 +6,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import constraints
 from ..arrays import like, namespace
+from ..neighbours import given_neighbours, neighbours_by_label
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 
@@ -13,6 +14,7 @@ TRIPLET_PARAMETERS = {
     "preprocessor": ["array-like", callable, None],
     "n_targets": [Interval(Integral, 1, None, closed="left")],
     "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "neighbors": [StrOptions({"auto", "exact", "approximate"})],
 }
 
 
@@ -46,11 +48,31 @@ class SupervisedMetric(MahalanobisMetric):
         self._check_n_components(X)
         return X, constraints.check_labels(y, self.n_targets)
 
-    def _validate_triplets(self, X, y, triplets):
+    def _check_neighbors(self, neighbors, y, constraints_given):
+        """Refuse neighbours of the user's that there are no labels to go with."""
+        self.neighbor_recall_ = None
+        if neighbors is None:
+            return
+        if y is None or constraints_given or constraints.is_continuous(y):
+            raise ValueError("Got neighbors; they go with rows X and class labels y, and no more.")
+
+    def _neighbours(self, X, y, given=None):
+        """Targets and impostors of every point, as the user gives them or by a search."""
+        if given is None:
+            found = neighbours_by_label(
+                X, y, self.n_targets, self.n_impostors, self.neighbors, self.random_state
+            )
+        else:
+            found = given_neighbours(given, X, y, self.n_targets, self.n_impostors)
+        self.neighbor_recall_ = found.recall
+        return found.targets, found.impostors
+
+    def _validate_triplets(self, X, y, triplets, neighbors=None):
         """X and its triplets, from labels by the papers' rule or as the user gives them;
         y is then for others, later in a pipeline.
         """
         X, given = self._unfold(X, (3, 4))
+        self._check_neighbors(neighbors, y, given is not None or triplets is not None)
         if given is not None:
             if triplets is not None:
                 raise ValueError("Got tuples and triplets; give X as rows with triplets.")
@@ -63,18 +85,19 @@ class SupervisedMetric(MahalanobisMetric):
                 self._check_n_components(X)
                 return X, constraints.triplets_from_values(X, y, self.n_targets, self.n_impostors)
             X, y = self._validate_labels(X, y)
-            found = constraints.triplets_from_labels(X, y, self.n_targets, self.n_impostors)
+            found = constraints.triplets_from_neighbours(*self._neighbours(X, y, neighbors))
         else:
             X = self._validate_X(X, reset=True, min_samples=3)
             self._check_n_components(X)
             found = like(constraints.check_triplets(triplets, len(X)), X, namespace(X).int64)
         return X, found
 
-    def _validate_pairs(self, X, y, pairs, similar):
+    def _validate_pairs(self, X, y, pairs, similar, neighbors=None):
         """X, its pairs and which are similar, from labels by the papers' rule or as the
         user gives them.
         """
         X, given = self._unfold(X, (2,))
+        self._check_neighbors(neighbors, y, given is not None or pairs is not None)
         if given is not None:
             if pairs is not None or similar is not None:
                 raise ValueError("Got tuples and pairs; give X as rows with pairs and similar.")
@@ -85,7 +108,8 @@ class SupervisedMetric(MahalanobisMetric):
             if similar is not None:
                 raise ValueError("Got similar without pairs; give both, or labels y.")
             X, y = self._validate_labels(X, y)
-            found, similar = constraints.pairs_from_labels(X, y, self.n_targets, self.n_impostors)
+            lists = self._neighbours(X, y, neighbors)
+            found, similar = constraints.pairs_from_neighbours(*lists)
         else:
             if similar is None:
                 raise ValueError(

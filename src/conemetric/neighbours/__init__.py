@@ -2,9 +2,11 @@
 
 `question` states it: for each query its nearest references, of the same label and of
 others. It is answered exactly on the host (`exact`), on a device (`device`) and among
-sparse points (`sparse`), or approximately on the host (`approximate`).
+sparse points (`sparse`), approximately on the host (`approximate`), or by the user
+(`given`).
 """
 
+from .given import given_neighbours
 from .progress import watching_searches
 from .question import Labelled, Nearest, Question
 from .search import Neighbours, answer, neighbours_by_label
@@ -15,6 +17,7 @@ __all__ = [
     "Neighbours",
     "Question",
     "answer",
+    "given_neighbours",
     "neighbours_by_label",
     "watching_searches",
 ]

@@ -23,14 +23,14 @@ class Neighbours(NamedTuple):
     targets, impostors : integer arrays (n, k)
         Points of the same and of other labels, nearest first, in the library of X; -1
         where there are too few.
-    recall : float
+    recall : float or None
         Share of the true neighbours that was found: 1.0 by an exact search, measured on
-        a random sample of points otherwise.
+        a random sample of points by an approximate one, None where the user found them.
     """
 
     targets: Any
     impostors: Any
-    recall: float = 1.0
+    recall: float | None = 1.0
 
 
 def neighbours_by_label(
@@ -82,7 +82,11 @@ def neighbours_by_label(
         random_state = check_random_state(0 if random_state is None else random_state)
         nearest, recall = approximate.search(_on_host(question), random_state)
         nearest = _in_library_of(X, nearest)
-    enough = _enough_impostors(nearest) if automatic else most
+    enough = (
+        enough_impostors(to_numpy(nearest.same_distances), to_numpy(nearest.other_distances))
+        if automatic
+        else most
+    )
     return Neighbours(nearest.same, nearest.other[:, :enough], recall)
 
 
@@ -92,12 +96,12 @@ def _worth_approximating(X, method):
     return method == "approximate" or X.shape[0] ** 2 * X.shape[1] > EXACT_WORK
 
 
-def _enough_impostors(nearest):
-    """As many as two points in three have nearer than their farthest target."""
-    targets = to_numpy(nearest.same_distances)
-    impostors = to_numpy(nearest.other_distances)
-    farthest = np.where(targets < np.inf, targets, -np.inf).max(1)
-    nearer = (impostors < NEARER * farthest[:, None]).sum(1)
+def enough_impostors(target_distances, impostor_distances):
+    """As many impostors as two points in three have nearer than their farthest target,
+    from the distances of the nearest on the host (infinite where there is none).
+    """
+    farthest = np.where(target_distances < np.inf, target_distances, -np.inf).max(1)
+    nearer = (impostor_distances < NEARER * farthest[:, None]).sum(1)
     enough = int(np.quantile(nearer[farthest >= 0], 2 / 3, method="higher"))
     return max(FEWEST_IMPOSTORS, enough)
 
