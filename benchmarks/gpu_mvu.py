@@ -29,7 +29,7 @@ def fit(X, tol, device):
         f"{device:6} n = {len(X)}: {seconds:7.2f} s   objective {model.objective_:.6e}   gap "
         f"{c.relative_gap:.1e}   "
         f"violation {c.violation:.1e}   {c.status}   "
-        f"{model.n_iter_} outer, {int(model.history_['evaluations'][-1])} inner iterations",
+        f"{model.n_iter_} iterations",
         flush=True,
     )
     return model

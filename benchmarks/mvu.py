@@ -48,7 +48,7 @@ def report(name, seconds, model):
     print(
         f"{name:24} {seconds[0]:8.1f} s {seconds[1]:8.1f} s   objective {model.objective_:.6e}   "
         f"gap {c.relative_gap:9.1e}   "
-        f"violation {c.violation:.1e}   {int(model.history_['evaluations'][-1]):6d} inner "
+        f"violation {c.violation:.1e}   {model.n_iter_:4d} "
         f"iterations   {c.status}",
         flush=True,
     )

@@ -159,3 +159,17 @@ def bilinear_optimum(Q, D, comparisons, C, prior, loss="hinge", weights=None):
     problem = cp.Problem(cp.Minimize(objective))
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-10, tol_feas=1e-10)
     return C * problem.value
+
+
+def unfolding_optimum(edges, b, n, sigma, equality):
+    """In units (K / max b) that keep its numbers near one."""
+    K, size = cp.Variable((n, n), PSD=True), b.max()
+    B = np.zeros((len(edges), n))
+    B[np.arange(len(edges)), edges[:, 0]], B[np.arange(len(edges)), edges[:, 1]] = 1, -1
+    lengths = cp.sum(cp.multiply(B @ K, B), axis=1)
+    penalty = cp.sum_squares(K) * size / (2 * sigma) if np.isfinite(sigma) else 0
+    kept = lengths == b / size if equality else lengths <= b / size
+    program = cp.Problem(cp.Minimize(penalty - cp.trace(K)), [cp.sum(K) == 0, kept])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return size * program.solve(solver="CLARABEL")

@@ -7,9 +7,11 @@ wanted, warm-started where the caller has a starting vector.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_solve
 from scipy.linalg import eigh as dense_eigh
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
@@ -52,6 +54,56 @@ class PSDPart:
     def matrix(self):
         L = self.factor
         return L @ L.T
+
+
+@dataclass(frozen=True)
+class SpectralMap:
+    """S -> Q (Phi o (Q'SQ)) Q', the linear map between A* and A in a Newton system.
+
+    Phi is symmetric, with the rows ``leading``; below them it is ``tail tail'``.
+    """
+
+    basis: Any  # Q (D, D)
+    leading: Any  # (k, D)
+    tail: Any  # (D - k,), no entry negative
+
+    @cached_property
+    def weights(self):
+        """Phi."""
+        k = len(self.leading)
+        lower = namespace(self.tail).concatenate(
+            [self.leading[:, k:].T, self.tail[:, None] * self.tail], 1
+        )
+        return namespace(self.tail).concatenate([self.leading, lower], 0)
+
+    def __call__(self, S):
+        Q = self.basis
+        return Q @ (self.weights * (Q.T @ S @ Q)) @ Q.T
+
+
+def cholesky_solver(H):
+    """The map b -> H^-1 b for positive semidefinite H, with the least ridge (relative to
+    the diagonal) that makes it definite in this precision.
+    """
+    xp = namespace(H)
+    scale = xp.linalg.diagonal(H) ** -0.5
+    scaled = H * scale * scale[:, None]
+    ridge = 4 * float(xp.finfo(H.dtype).eps)
+    while True:
+        try:
+            L = xp.linalg.cholesky(scaled + ridge * xp.eye(len(H), dtype=H.dtype, device=H.device))
+            break
+        except xp.linalg.LinAlgError:
+            if not ridge < 1:
+                raise
+            ridge *= 10
+
+    def solve(b):
+        b = scale * b
+        x = xp.cholesky_solve(b[:, None], L)[:, 0] if is_torch(b) else cho_solve((L, True), b)
+        return scale * x
+
+    return solve
 
 
 def psd_split(S, rank_guess=None):

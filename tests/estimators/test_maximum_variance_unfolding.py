@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracles import unfolding_optimum
 from sklearn.datasets import make_blobs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -61,6 +62,47 @@ def test_certificate_and_kernel_are_those_of_the_program(arc):
     # the regulariser of sigma="auto" costs at most five per cent
     exact = MaximumVarianceUnfolding(n_neighbors=3, sigma=np.inf, tol=1e-4).fit(X)
     assert 0.949 * exact.objective_ <= model.objective_ <= exact.objective_ * (1 + 1e-3)
+
+
+def graph(kind):
+    """(points, neighbours) of a small graph: what its distances leave free depends on the kind."""
+    rng = np.random.default_rng(len(kind))
+    shapes = {"rigid": (16, 2), "loose": (18, 6), "pieces": (20, 2), "outlier": (20, 3)}
+    X = rng.normal(size=shapes.get(kind, (18, 3)))
+    if kind == "collinear":
+        X = X[:, :1] * [3.0, -1.0, 2.0]
+    if kind == "pieces":
+        X[10:] += 30
+    if kind == "outlier":
+        X[0] *= 100
+    if kind == "complete":
+        return X, len(X) - 1
+    return X, 3 if kind in ("loose", "pieces") else 5
+
+
+@pytest.mark.filterwarnings("ignore:The neighbour graph falls")
+@pytest.mark.parametrize("constraint", ["at_most", "equal"])
+@pytest.mark.parametrize("kind", ["rigid", "loose", "pieces", "collinear", "outlier", "complete"])
+def test_the_claim_is_two_sided(kind, constraint):
+    """A converged objective is within tol of the optimum, above or below."""
+    X, k = graph(kind)
+    model = MaximumVarianceUnfolding(k, constraint=constraint).fit(X)
+    a, b = model.edges_.T
+    squared = ((X[a] - X[b]) ** 2).sum(1)
+    optimum = unfolding_optimum(model.edges_, squared, len(X), model.sigma_, constraint == "equal")
+    certificate = model.certificate_
+    assert certificate.status == "converged"
+    assert certificate.primal == pytest.approx(optimum, rel=1e-3 + 2e-5)
+    assert certificate.dual <= optimum + 2e-5 * abs(optimum)
+    assert len(model.multipliers_) == len(model.edges_)
+
+
+def test_what_the_distances_determine_is_not_moved():
+    X, k = graph("complete")
+    model = MaximumVarianceUnfolding(k, n_components=3, constraint="equal").fit(X)
+    centred = X - X.mean(0)
+    np.testing.assert_allclose(model.kernel_matrix(), centred @ centred.T, atol=1e-6)
+    assert model.n_iter_ < 10
 
 
 def test_scale_of_the_data_scales_the_embedding(arc):

@@ -4,13 +4,13 @@ certificate claims.
 
 import numpy as np
 import pytest
+from oracles import unfolding_optimum
 from sklearn.neighbors import kneighbors_graph
 
 from conemetric.operators.edges import EdgeOperator
 from conemetric.problems.maximum_variance_unfolding import UnfoldingProgram
+from conemetric.solvers.interior_point import InteriorPoint
 from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
-
-cvxpy = pytest.importorskip("cvxpy")
 
 
 def instance(seed):
@@ -38,29 +38,19 @@ def instance(seed):
     return edges, b, n, variance * (0.3, 3.0, 100.0)[seed % 3]
 
 
-def conic_optimum(edges, b, n, sigma, equality):
-    K = cvxpy.Variable((n, n), PSD=True)
-    B = np.zeros((len(edges), n))
-    B[np.arange(len(edges)), edges[:, 0]], B[np.arange(len(edges)), edges[:, 1]] = 1, -1
-    lengths = cvxpy.sum(cvxpy.multiply(B @ K, B), axis=1)
-    penalty = cvxpy.sum_squares(K) / (2 * sigma) if np.isfinite(sigma) else 0
-    constraints = [cvxpy.sum(K) == 0, lengths == b if equality else lengths <= b]
-    program = cvxpy.Problem(cvxpy.Minimize(penalty - cvxpy.trace(K)), constraints)
-    return program.solve(solver="CLARABEL")
-
-
-def solve(edges, b, n, sigma, equality, tol, reference=None):
+def solve(edges, b, n, sigma, equality, tol, reference=None, solver=LowRankLagrangian):
     reference = np.zeros(1) if reference is None else reference
     problem = UnfoldingProgram(EdgeOperator(edges, n, reference), b, sigma, equality)
-    return problem, LowRankLagrangian(tol=tol).solve(problem)
+    return problem, solver(tol=tol).solve(problem)
 
 
+@pytest.mark.parametrize("solver", [LowRankLagrangian, InteriorPoint])
 @pytest.mark.parametrize("equality", [False, True], ids=["at_most", "equal"])
 @pytest.mark.parametrize("seed", range(9))
-def test_optimum_agrees_with_a_conic_solver(seed, equality):
+def test_optimum_agrees_with_a_conic_solver(seed, equality, solver):
     edges, b, n, sigma = instance(seed)
-    optimum = conic_optimum(edges, b, n, sigma, equality)
-    _, result = solve(edges, b, n, sigma, equality, 1e-5)
+    optimum = unfolding_optimum(edges, b, n, sigma, equality)
+    _, result = solve(edges, b, n, sigma, equality, 1e-5, solver=solver)
     certificate = result.certificate
     assert certificate.status == "converged"
     assert certificate.primal == pytest.approx(optimum, rel=1e-4)
@@ -68,12 +58,13 @@ def test_optimum_agrees_with_a_conic_solver(seed, equality):
     assert certificate.dual == pytest.approx(optimum, rel=1e-4)
 
 
+@pytest.mark.parametrize("solver", [LowRankLagrangian, InteriorPoint])
 @pytest.mark.parametrize("equality", [False, True], ids=["at_most", "equal"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_exact_unfolding_agrees_with_a_conic_solver(seed, equality):
+def test_exact_unfolding_agrees_with_a_conic_solver(seed, equality, solver):
     edges, b, n, _ = instance(seed)
-    optimum = conic_optimum(edges, b, n, np.inf, equality)
-    _, result = solve(edges, b, n, np.inf, equality, 2e-4)
+    optimum = unfolding_optimum(edges, b, n, np.inf, equality)
+    _, result = solve(edges, b, n, np.inf, equality, 2e-4, solver=solver)
     assert result.certificate.status == "converged"
     assert result.certificate.primal == pytest.approx(optimum, rel=1e-3)
     assert result.certificate.dual <= optimum + 1e-6 * abs(optimum)
@@ -83,7 +74,7 @@ def test_exact_unfolding_agrees_with_a_conic_solver(seed, equality):
 @pytest.mark.parametrize("equality", [False, True], ids=["at_most", "equal"])
 def test_every_multiplier_gives_a_lower_bound(equality, sigma):
     edges, b, n, _ = instance(7)
-    optimum = conic_optimum(edges, b, n, sigma, equality)
+    optimum = unfolding_optimum(edges, b, n, sigma, equality)
     problem = UnfoldingProgram(EdgeOperator(edges, n, np.zeros(1)), b, sigma, equality)
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(n, 2))

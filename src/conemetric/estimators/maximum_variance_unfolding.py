@@ -1,6 +1,7 @@
 """Maximum variance unfolding: keep the distances to the neighbours, pull everything else apart."""
 
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -23,11 +24,16 @@ from .. import spectral
 from ..arrays import is_torch, like, to_numpy
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
-from ..problems.maximum_variance_unfolding import UnfoldingProgram
+from ..problems.maximum_variance_unfolding import UnfoldingOnFace, UnfoldingProgram
+from ..problems.rigidity import rigid_face
+from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
 from .base import CertifiedEstimator, check_tensor
 
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
+# edges up to which the interior-point method is used: where distances may shrink, the low-rank
+# method is faster beyond; where they must be kept, it crawls, and more would fill the memory
+INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
 SOURCES = 64  # points from which geodesic distances are measured for sigma="auto"
 RIDGE = 1e-3  # of the reconstruction weights, relative, as in locally linear embedding
 
@@ -54,18 +60,18 @@ class MaximumVarianceUnfolding(
         ``inf`` gives exact maximum variance unfolding.
     n_components : int, default=2
     constraint : {"at_most", "equal"}, default="at_most"
-        Whether neighbours may come closer. "at_most" is the form of Shen et al.; with
-        "equal", the form of Weinberger & Saul, rigid neighbourhoods leave the program
-        without a dual solution and the fit takes many more iterations.
+        Whether neighbours may come closer: "at_most" is the form of Shen et al., "equal"
+        that of Weinberger & Saul. With "equal" the fit takes time with the cube of the
+        number of edges, less those that flat neighbourhoods make redundant.
     n_landmarks : int, default=None
         Let this many randomly chosen points carry the kernel, and reconstruct the
         others from them linearly (Weinberger, Packer & Saul 2005): for more than a few
         thousand points. Needs ``constraint="at_most"``. None uses all points.
     tol : float, default=1e-3
-        Largest certified relative gap, and largest excess of a squared distance
-        relative to the longest, at which to stop.
+        How far from the optimum, relative, the objective may be in the end, and how far
+        a squared distance from the one wanted, relative to the longest.
     max_iter : int, default=100
-        Outer iterations.
+        Of the interior-point method, or for many edges of the augmented Lagrangian.
     random_state : int, RandomState or None, default=None
         Chooses the landmarks; without them the fit is deterministic.
     verbose : int, default=0
@@ -77,7 +83,7 @@ class MaximumVarianceUnfolding(
         All eigenvalues of K, falling; the embedding shows the first ``n_components``.
     certificate_ : Certificate
         As for a minimisation: ``-primal`` is the objective reached, ``-dual`` a proven
-        upper bound on any that can be.
+        upper bound on any that can be; ``violation`` bounds what missed distances gain.
     objective_, n_iter_, history_
         Objective above; iterations; scalars per iteration.
     sigma_ : float
@@ -85,7 +91,8 @@ class MaximumVarianceUnfolding(
         Pairs of neighbours; those that coincide are left out, because they are kept
         together anyway.
     multipliers_ : array (m,)
-        Dual solution, one per edge.
+        Dual solution, one per edge. Where flat cliques leave kernels no interior ("equal"),
+        the bound is that of their face, which multipliers approach only as they grow.
     landmarks_ : integer array or None
 
     References
@@ -176,22 +183,31 @@ class MaximumVarianceUnfolding(
             basis = landmark_basis(points, self.landmarks_, self.n_neighbors)
         elif not lengths.all():
             basis = coincidence_basis(self.edges_[lengths == 0], len(X))
+        face = rigid_face(self.edges_, points) if self.constraint == "equal" else None
         # where a basis makes coincident points one, edges of no length say nothing more
-        self.edges_, lengths = self.edges_[lengths > 0], lengths[lengths > 0]
+        apart = lengths > 0
+        self.edges_, lengths = self.edges_[apart], lengths[apart]
         reference = X.new_zeros(1).double() if is_torch(X) else np.zeros(1)
         operator: Operator = EdgeOperator(self.edges_, len(X), reference)
         if basis is not None:
             basis = like(basis, reference)
             operator = ReducedEdges(operator, basis)
         problem = UnfoldingProgram(operator, lengths**2, self.sigma_, self.constraint == "equal")
-        solver = LowRankLagrangian(tol=self.tol, max_iter=self.max_iter)
+        if face is not None:
+            problem = UnfoldingOnFace(problem, face)
+            basis = problem.basis
+        few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
+        solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
 
         def keep(L):
             factor = L if basis is None else basis @ L
             factor = spectral.canonical_factor(factor - factor.mean(0))
             return factor, factor if basis is None else basis.T @ factor
 
-        return self._store(X, self._run(solver, problem, keep=keep))
+        result = self._run(solver, problem, keep=keep)
+        if isinstance(problem, UnfoldingOnFace):
+            result = replace(result, dual_point=problem.lifted(result.dual_point))
+        return self._store(X, result)
 
     def _validate(self, X):
         n_needed = max(3, self.n_neighbors + 1)

@@ -44,6 +44,10 @@ class Operator(ABC):
         """A*(u), and the results of reductions over vectors, in one visit to the blocks."""
         return self.adjoint(u), self.space.totals(*wanted)
 
+    def newton_matrix(self, curvature):
+        """The m x m matrix of <A_r, W(A_s)>, where W = ``curvature`` is a `spectral.SpectralMap`."""
+        raise NotImplementedError(f"{type(self).__name__} has no Newton matrix.")
+
     @property
     def space(self) -> Space:
         """The space of vectors with one entry per constraint."""
@@ -81,6 +85,20 @@ class Operator(ABC):
     def constraint_vector(self, values):
         """``values``, one for each constraint, as such a vector."""
         return like(values, self.empty_constraint_vector())
+
+
+def rank_one_newton_matrix(rows, curvature):
+    """`Operator.newton_matrix` where A_r = a_r a_r', given ``rows`` = a_r'Q: one product of
+    all rows with all for each leading row of Phi, and one for the tail.
+    """
+    k = len(curvature.leading)
+    tail = rows[:, k:] * curvature.tail**0.5
+    H = (tail @ tail.T) ** 2
+    for i in range(k):
+        weight = 2 * curvature.leading[i]
+        weight[:k] = weight[:k] / 2
+        H += (rows[:, i : i + 1] * rows[:, i]) * ((rows * weight) @ rows.T)
+    return H
 
 
 class DifferenceOperator(Operator):

@@ -16,7 +16,7 @@ from scipy.sparse.linalg import splu
 
 from ..arrays import like, namespace, zeros
 from ..compiled import threaded
-from .base import Operator
+from .base import Operator, rank_one_newton_matrix
 from .numpy import pair_squared_distances
 
 BLOCK = 1 << 24  # scalars gathered at a time on a device
@@ -91,6 +91,21 @@ class EdgeOperator(Operator):
             return self._degrees(u)[:, None] * Y - self._adjacency(u[self._number]) @ Y
         flow = u[self._number, None] * (Y[self._row] - Y[self._neighbour])
         return self.xp.segment_reduce(flow, "sum", offsets=self._start64, initial=0)
+
+    def newton_matrix(self, curvature):
+        return rank_one_newton_matrix(self.differences(curvature.basis), curvature)
+
+    def gauss_newton_matrix(self, L):
+        """The m x m matrix of <A_r, A_s K + K A_s>, K = L L': how the distances of
+        (I + A*(y)) K (I + A*(y)) answer to a small y.
+        """
+        identity = self.xp.eye(self.n_points, dtype=L.dtype, device=L.device)
+        ends, rows = self.differences(identity), self.differences(L)
+        return 2 * (ends @ ends.T) * (rows @ rows.T)
+
+    def differences(self, Y):
+        """Y_a - Y_b for every edge."""
+        return Y[self._a] - Y[self._b]
 
     def smoother(self, weights, ridge):
         """The map Y -> (A*(w) + ridge I)^-1 Y, with w the weights scaled so that A*(w)
@@ -170,6 +185,14 @@ class ReducedEdges(Operator):
 
     def adjoint_product(self, u, Y):
         return self.Q.T @ self.edges.adjoint_product(u, self.Q @ Y)
+
+    def newton_matrix(self, curvature):
+        rows = self.edges.differences(self.Q @ curvature.basis)
+        return rank_one_newton_matrix(rows, curvature)
+
+    def gauss_newton_matrix(self, L):
+        ends, rows = self.edges.differences(self.Q), self.edges.differences(self.Q @ L)
+        return 2 * (ends @ ends.T) * (rows @ rows.T)
 
     def smoother(self, weights, ridge):
         return _dense_smoother(self.adjoint(weights), ridge)

@@ -46,6 +46,12 @@ class MatrixOperator(Operator):
     def adjoint(self, u):
         return (self._flat_transposed @ u).reshape(self.n_features, self.n_features)
 
+    def newton_matrix(self, curvature):
+        D, Q = self.n_features, curvature.basis
+        flat = self._flat.toarray() if sparse.issparse(self._flat) else self._flat
+        rotated = (Q.T @ flat.reshape(-1, D, D) @ Q).reshape(-1, D * D)
+        return (rotated * curvature.weights.reshape(-1)) @ rotated.T
+
     def subset(self, index):
         return self._replace(self._flat[index])
 

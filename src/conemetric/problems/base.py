@@ -113,6 +113,15 @@ class SpectralDual(ABC):
         ``squared_norm`` and these ``terms`` of the margins.
         """
 
+    def price(self, u, margins, primal) -> float:
+        """What a point that misses its constraints may have gained by that, relative to
+        its objective ``primal``: sum_r |u_r| times what A(X)_r = ``margins`` misses.
+
+        X is feasible for the bounds it reaches, so the optimum for the true ones is
+        above its objective by at most that, u being optimal multipliers.
+        """
+        return 0.0
+
     def primal_at(self, factor, margins):
         """(objective, relative violation) of X = L L' with L = ``factor``, A(X) = ``margins``."""
         (terms,) = self.operator.space.totals(self.primal_terms(margins))
@@ -125,10 +134,10 @@ class SpectralProgram(SpectralDual, Problem):
     def certify(self, primal_point, dual_point):
         exact = self.exact
         L, u = float64(primal_point), exact.project(float64(dual_point))
-        terms = exact.primal_terms(exact.operator.forward_factor(L))
-        point = exact.evaluate(u, None, terms)
+        margins = exact.operator.forward_factor(L)
+        point = exact.evaluate(u, None, exact.primal_terms(margins))
         primal, violation = exact.primal_value(point.also[0], float(((L.T @ L) ** 2).sum()), L)
-        return Bounds(primal, point.dual, violation)
+        return Bounds(primal, point.dual, max(violation, exact.price(u, margins, primal)))
 
 
 @dataclass(frozen=True)
@@ -204,7 +213,8 @@ class Evaluation:
     def primal(self):
         """(objective, violation) of X(u)."""
         squared_norm = self.problem.sigma**2 * self.part.squared_norm
-        return self.problem.primal_value(self.terms, squared_norm, self.factor)
+        value, violation = self.problem.primal_value(self.terms, squared_norm, self.factor)
+        return value, max(violation, self.problem.price(self.u, self.margins, value))
 
     @property
     def terms(self):
@@ -227,6 +237,13 @@ class Evaluation:
         terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *wanted)
         self.__dict__["_terms"] = terms
         return results
+
+
+def relative(amount, objective):
+    """``amount`` over the size of ``objective``; infinity where that is zero, unless both are."""
+    if not amount:
+        return 0.0
+    return amount / abs(objective) if objective else float("inf")
 
 
 # ---- what is mapped and summed over the blocks of multipliers

@@ -9,11 +9,14 @@ exact (Weinberger & Saul 2005).
 all on the subspace orthogonal to the constant vector, which replaces the constraint K 1
 = 0. The signs are those of a minimisation: the variance reached is -P, and -D is a
 proven upper bound on what can be reached. K meets its distances only in the limit, so a
-certificate has a violation: max_e residual_e / max_e b_e, one-sided for <=.
+certificate has a violation: the larger of max_e residual_e / max_e b_e and sum_e |u_e
+residual_e| / |P|, what missing them can have gained; residuals one-sided for <=. So gap
+and violation together say how far P is from the optimum, above or below.
 
-With equalities and neighbourhoods that contain rigid cliques no kernel of full rank is
-feasible, and D is approached only as
-|u| grows; with <= (the paper's form) D is attained.
+With equalities and neighbourhoods that contain flat cliques no kernel of full rank is
+feasible, and D is approached only as |u| grows; with <= (the paper's form) D is attained.
+`UnfoldingOnFace` is the program on the face that holds all feasible kernels
+(`problems.rigidity`), where D is attained again.
 """
 
 from functools import cached_property
@@ -23,9 +26,12 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from .. import spectral
 from ..arrays import float64, like
+from ..operators.edges import ReducedEdges
 from ..operators.space import greatest
-from .base import Bounds, Evaluation, SpectralProgram
+from .base import Bounds, Evaluation, SpectralProgram, relative
 
+REPAIRS = 6  # Gauss-Newton steps, at most
+LARGEST_STRESS = 8  # power of ten; more would drown the multipliers in its rounding
 SPARE = 10  # eigenpairs computed beyond the rank expected
 
 
@@ -106,14 +112,53 @@ class UnfoldingProgram(SpectralProgram):
         trace = float((float64(factor) ** 2).sum())
         return squared_norm / (2 * self.sigma) - trace, terms / self.size
 
+    def price(self, u, margins, primal):
+        missed = self.operator.space.sum(_missed, u, margins, self.b, equality=self.equality)
+        return relative(missed, primal)
+
+    def factor_of(self, X):
+        """A centred factor of X, scaled down until no distance is exceeded where none may be."""
+        if self.operator.ignores_constants:
+            X = X - X.mean(0)
+            X = X - X.mean(1)[:, None]
+        L = spectral.psd_split((X + X.T) / 2).factor
+        if self.equality or L.shape[1] == 0:
+            return L
+        return L * min(1.0, float((self.b / self.operator.forward_factor(L)).min())) ** 0.5
+
+    def repaired(self, L):
+        """L moved until the distances are those wanted, to rounding; a factor of a point of
+        the cone whatever happens, and L itself where that brings them no nearer.
+
+        Gauss-Newton steps L <- L + A*(y) L.
+        """
+        operator = self.operator
+        missing = self.b - operator.forward_factor(L)
+        if not self.equality or L.shape[1] == 0:
+            return L
+        for _ in range(REPAIRS):
+            solve = spectral.cholesky_solver(operator.gauss_newton_matrix(L))
+            moved = L + operator.adjoint_product(solve(missing), L)
+            left = self.b - operator.forward_factor(moved)
+            if not abs(left).max() < 0.5 * abs(missing).max():
+                break
+            L, missing = moved, left
+        return L
+
     def certify(self, primal_point, dual_point):
         exact = self.exact
         Y, u = float64(primal_point), exact.project(float64(dual_point))
         Y = Y - Y.mean(0) if self.operator.ignores_constants else Y
-        primal, violation = exact.primal_at(Y, exact.operator.forward_factor(Y))
-        values = self.operator.xp.linalg.eigvalsh(exact.offset - exact.operator.adjoint(u))
+        margins = exact.operator.forward_factor(Y)
+        primal, violation = exact.primal_at(Y, margins)
+        violation = max(violation, exact.price(u, margins, primal))
+        return Bounds(primal, exact.bound(u), violation)
+
+    def bound(self, u):
+        """D(u), from all eigenvalues of K(u)."""
+        values = self.operator.xp.linalg.eigvalsh(self.offset - self.operator.adjoint(u))
         positive = float((values[values > 0] ** 2).sum())
-        return Bounds(primal, exact.dual_value(u, positive, float(values.max())), violation)
+        return self.dual_value(u, positive, float(values.max()))
 
     def dual_value(self, u, squared_norm, largest):
         """D(u), from ||[K(u)]_+||_F^2 and the largest eigenvalue of K(u)."""
@@ -121,6 +166,48 @@ class UnfoldingProgram(SpectralProgram):
         if np.isfinite(self.sigma):
             return linear - 0.5 * self.sigma * squared_norm
         return linear / (1 - largest) if largest < 1 else -np.inf
+
+
+class UnfoldingOnFace(UnfoldingProgram):
+    """An `UnfoldingProgram` with equalities over kernels K = U Z U', of the edges that say
+    all about Z.
+
+    Every feasible kernel has that form, so a bound over Z is a bound of the original. It
+    is what D(u + t w) rises to as t grows, w the stress that proves the face.
+
+    Parameters
+    ----------
+    original : UnfoldingProgram
+    face : rigidity.Face
+    """
+
+    def __init__(self, original, face):
+        edges = (
+            original.operator if original.operator.ignores_constants else original.operator.edges
+        )
+        self.original = original
+        self.basis = like(face.basis, original.b)
+        self.stress = like(face.stress, original.b)
+        self.kept = like(face.kept, original.b, original.operator.xp.int64)
+        operator = ReducedEdges(edges.subset(face.kept), self.basis)
+        super().__init__(operator, original.b[self.kept], original.sigma, True)
+
+    def lifted(self, u):
+        """Multipliers of the original program: those given, and the multiple of the stress
+        that makes D highest.
+        """
+        given = self.original.b * 0
+        given[self.kept] = u
+        sizes = [0.0, *10.0 ** np.arange(LARGEST_STRESS + 1)]
+        return max((given + size * self.stress for size in sizes), key=self.original.bound)
+
+    def certify(self, primal_point, dual_point):
+        """As for the original; its violation is over all edges."""
+        bounds = super().certify(primal_point, dual_point)
+        whole, L = self.original, self.basis @ float64(primal_point)
+        L = L if whole.operator.ignores_constants else whole.operator.Q.T @ L
+        _, missed = whole.primal_at(L, whole.operator.forward_factor(L))
+        return bounds._replace(violation=max(bounds.violation, missed))
 
 
 class UnfoldingEvaluation(Evaluation):
@@ -156,5 +243,12 @@ class UnfoldingEvaluation(Evaluation):
 
 
 def _residual(margins, b, equality):
-    residual = margins - b
-    return (abs(residual) if equality else residual.clip(0)).max()
+    return _misses(margins, b, equality).max()
+
+
+def _missed(u, margins, b, equality):
+    return (abs(u) * _misses(margins, b, equality)).sum()
+
+
+def _misses(margins, b, equality):
+    return abs(margins - b) if equality else (margins - b).clip(0)

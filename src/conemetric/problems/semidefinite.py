@@ -5,8 +5,9 @@
     X(u) = -sigma (C + A*(u))_-        grad D(u) = A(X(u)) - b
 
 In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the
-limit, so a certificate has a violation: max_i residual_i / max_i |b_i|, the residual
-one-sided for inequalities.
+limit, so a certificate has a violation: the larger of max_i residual_i / max_i |b_i| and
+sum_i |u_i residual_i| / |P|, what missing them can have gained; residuals one-sided for
+inequalities.
 """
 
 from functools import cached_property
@@ -14,7 +15,7 @@ from functools import cached_property
 from .. import spectral
 from ..arrays import float64, like, namespace
 from ..operators.space import greatest
-from .base import SpectralProgram
+from .base import SpectralProgram, relative
 
 OUT_OF_REACH = 1e8  # a feasible point would have to be this many times larger than the data suggest
 
@@ -51,6 +52,18 @@ class SemidefiniteProgram(SpectralProgram):
         linear = float(float64((self.C @ factor) * factor).sum())
         return linear + squared_norm / (2 * self.sigma), terms / self.size
 
+    def price(self, u, margins, primal):
+        missed = self.operator.space.sum(_missed, u, margins, self.b, self.equality)
+        return relative(missed, primal)
+
+    def factor_of(self, X):
+        """L with X = L L', for X positive semidefinite to rounding."""
+        return spectral.psd_split(X).factor
+
+    def repaired(self, L):
+        """L: nothing is known of how to meet general constraints at once."""
+        return L
+
     def refutation(self, point):
         """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for
         every feasible X, so Tr X >= -b'u / e.
@@ -82,3 +95,9 @@ class SemidefiniteProgram(SpectralProgram):
 def _residual(margins, b, equality):
     residual = margins - b
     return namespace(margins).where(equality, abs(residual), residual.clip(0)).max()
+
+
+def _missed(u, margins, b, equality):
+    residual = margins - b
+    missed = namespace(margins).where(equality, abs(residual), residual.clip(0))
+    return (abs(u) * missed).sum(dtype=namespace(u).float64)

@@ -326,9 +326,11 @@ class _Best:
 
     def take(self, iterate):
         self.n_iter += 1
-        if iterate.dual > self.dual or self.dual_point is None:
+        # points of one iterate belong together; those of several serve until one is good enough
+        enough = self._within_tol(iterate, iterate.dual)
+        if enough or iterate.dual > self.dual or self.dual_point is None:
             self.dual, self.dual_point = iterate.dual, iterate.dual_point
-        if self.primal_point is None or self._rank(iterate) < self._rank(self):
+        if enough or self.primal_point is None or self._rank(iterate) < self._rank(self):
             self.primal, self.violation, self.primal_point = (
                 iterate.primal,
                 iterate.violation,
@@ -353,9 +355,13 @@ class _Best:
         distance = abs(candidate.primal - self.dual) if self.dual > -np.inf else candidate.primal
         return max(candidate.violation, self.tol), distance
 
+    def _within_tol(self, candidate, dual):
+        gap = abs(relative_gap(candidate.primal, dual))
+        return gap <= self.tol and candidate.violation <= self.tol
+
     @property
     def converged(self):
-        return abs(relative_gap(self.primal, self.dual)) <= self.tol and self.violation <= self.tol
+        return self._within_tol(self, self.dual)
 
     def history(self):
         names = self._records[0] if self._records else ()

@@ -55,6 +55,7 @@ class LowRankLagrangian(Solver):
         "bounded",
         "cost_product",
         "evaluate",
+        "price",
         "primal_at",
         "project",
         "sigma",
@@ -78,6 +79,7 @@ class LowRankLagrangian(Solver):
             u = problem.project(u + mu * (margins - b))
             point = problem.evaluate(u, Y.shape[1])
             primal, violation = problem.primal_at(Y, margins)
+            violation = max(violation, problem.price(u, margins, primal))
             extra = {
                 "rank": Y.shape[1],
                 "evaluations": evaluations,

@@ -1,0 +1,109 @@
+"""What a graph with given distances already determines: the face of the cone that every
+kernel with these distances lies on.
+
+Points of a clique whose coordinates span fewer dimensions than its size allows (four points
+in a plane, three on a line) are rigid: every kernel with these distances has the same
+Gram matrix on them. So K P = 0 for the projection P onto the vectors of the clique that
+are orthogonal to its coordinates and to the constant one, and
+
+    <sum of P, K> = 0   for every feasible K,      hence   K = U Z U',  U a basis of the null space of sum of P
+
+(facial reduction, Krislock & Wolkowicz 2010). A projection orthogonal to constants that is
+supported on a clique is the Laplacian of weights on its edges: the sum is A*(w), and w is
+a multiplier of value b'w = 0, the proof that the face holds all feasible kernels.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack, qr
+
+FLAT = (
+    1e-8  # singular value, relative, below which a clique is flat: its square is lost in a distance
+)
+INDEPENDENT = 1e-10  # relative pivot below which a constraint follows from those before it
+
+
+class Face(NamedTuple):
+    """Where all feasible kernels lie, K = U Z U', and which edges are independent there."""
+
+    basis: Any  # U (n, r), orthonormal and centred
+    stress: Any  # w, one weight per edge
+    kept: Any  # numbers of the edges that say all about Z
+
+
+def rigid_face(edges, X):
+    """The `Face` of the distances between the rows of X along ``edges``; None where no
+    clique is flat. Edges of no length have a part in it, but are left out of its numbering.
+
+    Parameters
+    ----------
+    edges : integer array (m, 2), a < b
+    X : array (n, D)
+    """
+    stress = clique_stress(edges, X)
+    if not stress.any():
+        return None
+    basis = null_basis(edges, stress, len(X))
+    apart = (X[edges[:, 0]] != X[edges[:, 1]]).any(1)
+    a, b = edges[apart].T
+    return Face(basis, stress[apart], independent(basis[a] - basis[b]))
+
+
+def independent(rows):
+    """Numbers of constraints a_e'Z a_e (``rows`` = a_e) that all others follow from."""
+    m, r = rows.shape
+    if r * (r + 1) // 2 < m:
+        i, j = np.triu_indices(r)
+        products = rows[:, i] * rows[:, j] * np.where(i == j, 1.0, 2**0.5)
+        triangle, order = qr(products.T, mode="r", pivoting=True)
+        pivots = abs(np.diagonal(triangle)) ** 2
+        rank = int((pivots > INDEPENDENT * pivots[0]).sum())
+        return np.sort(order[:rank])
+    gram = (rows @ rows.T) ** 2
+    _, order, rank, _ = lapack.dpstrf(gram, tol=INDEPENDENT * gram.diagonal().max())
+    return np.sort(order[:rank] - 1)
+
+
+def clique_stress(edges, X):
+    """Weights w of the edges with Lap(w) psd and Lap(w) X = 0: the sum of projections of
+    one maximal clique around each edge.
+    """
+    n = len(X)
+    number = {(int(a), int(b)): e for e, (a, b) in enumerate(edges)}
+    neighbours: list[set[int]] = [set() for _ in range(n)]
+    for a, b in number:
+        neighbours[a].add(b)
+        neighbours[b].add(a)
+    stress = np.zeros(len(edges))
+    for clique in {_clique_around(a, b, neighbours) for a, b in number}:
+        points = X[list(clique)]
+        U, singular, _ = np.linalg.svd(points - points.mean(0), full_matrices=False)
+        inside = U[:, singular > FLAT * singular[0]]
+        if inside.shape[1] == len(clique) - 1:
+            continue
+        projection = 1 / len(clique) + inside @ inside.T
+        for i, a in enumerate(clique):
+            for j in range(i + 1, len(clique)):
+                stress[number[a, clique[j]]] += projection[i, j]
+    return stress
+
+
+def _clique_around(a, b, neighbours):
+    """A maximal clique that holds a and b, as a sorted tuple: common neighbours in turn."""
+    clique, candidates = {a, b}, neighbours[a] & neighbours[b]
+    while candidates:
+        c = max(candidates, key=lambda point: (len(candidates & neighbours[point]), -point))
+        clique.add(c)
+        candidates = candidates & neighbours[c]
+    return tuple(sorted(clique))
+
+
+def null_basis(edges, stress, n):
+    """Orthonormal basis of the centred null space of Lap(stress)."""
+    laplacian = np.zeros((n, n))
+    laplacian[edges[:, 0], edges[:, 1]] = laplacian[edges[:, 1], edges[:, 0]] = -stress
+    laplacian[np.arange(n), np.arange(n)] = -laplacian.sum(1)
+    lifted = laplacian + np.trace(laplacian) / n**2  # the constant vector leaves the null space
+    values, vectors = np.linalg.eigh(lifted)
+    return vectors[:, values <= 100 * n * np.finfo(float).eps * values[-1]]

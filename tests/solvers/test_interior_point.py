@@ -1,0 +1,152 @@
+"""The interior-point method: its linear system, its optima against a conic solver, and programs
+without an interior.
+"""
+
+import numpy as np
+import pytest
+from oracles import semidefinite_optimum
+from sklearn.exceptions import ConvergenceWarning
+
+from conemetric.arrays import to_numpy
+from conemetric.operators import MatrixOperator
+from conemetric.operators.edges import EdgeOperator, ReducedEdges
+from conemetric.problems.maximum_variance_unfolding import UnfoldingProgram
+from conemetric.problems.semidefinite import SemidefiniteProgram
+from conemetric.solvers.interior_point import InteriorPoint, State, System
+from conemetric.spectral import SpectralMap, cholesky_solver
+
+
+def instance(seed):
+    """(C, A, b, sigma, equality) of a feasible program; b comes from a random psd matrix."""
+    rng = np.random.default_rng(seed)
+    D, m = int(rng.integers(2, 9)), int(rng.integers(1, 9))
+    A = rng.normal(size=(m, D, D))
+    A = A + A.swapaxes(1, 2)
+    C = rng.normal(size=(D, D))
+    F = rng.normal(size=(D, D))
+    equality = rng.uniform(size=m) < 0.5
+    if m > 2 and seed % 3 == 0:
+        A[-1], equality[-1] = A[0] + A[1], True  # one constraint says nothing new
+        equality[:2] = True
+    b = np.einsum("mij,ij->m", A, F @ F.T) + np.where(equality, 0, rng.exponential(size=m))
+    return C + C.T, A, b, 10.0 ** rng.uniform(-1, 2), equality
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_optimum_agrees_with_a_conic_solver(seed):
+    C, A, b, sigma, equality = instance(seed)
+    expected = semidefinite_optimum(C, A, b, sigma, equality)
+    problem = SemidefiniteProgram(MatrixOperator(A), C, b, sigma, equality)
+    result = InteriorPoint(tol=1e-7).solve(problem)
+    assert result.certificate.status == "converged"
+    assert result.certificate.primal == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert np.all(result.history["dual"] <= expected + 1e-5 * (1 + abs(expected)))
+    assert result.n_iter <= 30
+
+
+def curvature(asarray, n, k, seed=0):
+    rng = np.random.default_rng(seed)
+    Q, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    Phi = np.outer(*2 * [rng.uniform(0.1, 1, n)])
+    Phi[:k] = rng.uniform(0.1, 3, (k, n))
+    Phi[:k, :k] = Phi[:k, :k] + Phi[:k, :k].T
+    Phi[k:, :k] = Phi[:k, k:].T
+    tail = Phi[k:, k:].diagonal() ** 0.5
+    return SpectralMap(asarray(Q), asarray(Phi[:k]), asarray(tail)), Q, Phi
+
+
+@pytest.mark.parametrize("k", [0, 3, 9])
+def test_newton_matrices_agree_with_products(asarray, k):
+    n, rng = 9, np.random.default_rng(1)
+    edges = np.array([(i, j) for i in range(n) for j in range(i) if rng.uniform() < 0.4])[:, ::-1]
+    graph = EdgeOperator(edges, n, asarray(np.zeros(1)))
+    basis = asarray(np.linalg.qr(rng.normal(size=(n, 5)))[0])
+    A = rng.normal(size=(4, n, n))
+    for operator, size in (
+        (graph, n),
+        (ReducedEdges(graph, basis), 5),
+        (MatrixOperator(asarray(A + A.swapaxes(1, 2))), n),
+    ):
+        W, Q, Phi = curvature(asarray, size, min(k, size))
+        np.testing.assert_allclose(to_numpy(W.weights), Phi)
+        S = rng.normal(size=(size, size))
+        expected = Q @ (Phi * (Q.T @ (S + S.T) @ Q)) @ Q.T
+        np.testing.assert_allclose(to_numpy(W(asarray(S + S.T))), expected, atol=1e-12)
+        H = to_numpy(operator.newton_matrix(W))
+        for r in range(len(H)):
+            unit = operator.empty_constraint_vector()
+            unit[r] = 1
+            column = operator.forward(W(operator.adjoint(unit)))
+            np.testing.assert_allclose(H[:, r], to_numpy(column), atol=1e-12)
+
+
+def test_gauss_newton_matrix_is_the_derivative(asarray):
+    n, rng = 7, np.random.default_rng(0)
+    edges = EdgeOperator(
+        np.array([(i, i + 1) for i in range(n - 1)] + [(0, 3)]), n, asarray(np.zeros(1))
+    )
+    basis = asarray(np.linalg.qr(rng.normal(size=(n, 4)))[0])
+    for operator, size in ((edges, n), (ReducedEdges(edges, basis), 4)):
+        L, y = asarray(rng.normal(size=(size, 3))), asarray(rng.normal(size=7))
+        h = 1e-6
+        forward = [operator.forward_factor(L + t * operator.adjoint_product(y, L)) for t in (h, -h)]
+        change = to_numpy(forward[0] - forward[1]) / (2 * h)
+        product = to_numpy(operator.gauss_newton_matrix(L)) @ to_numpy(y)
+        np.testing.assert_allclose(product, change, atol=1e-7)
+
+
+def ring(asarray, n, sigma, equality):
+    """A closed chain of unit links; unregularised it opens into a regular polygon."""
+    edges = np.array([(i, (i + 1) % n) for i in range(n)])
+    return UnfoldingProgram(
+        EdgeOperator(edges, n, asarray(np.zeros(1))), np.ones(n), sigma, equality
+    )
+
+
+@pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("sigma", [5.0, np.inf])
+def test_a_direction_solves_the_linearised_path(asarray, sigma, equality):
+    state = State.begin(ring(asarray, 8, sigma, equality)).advanced()
+    target = 0.1 * float(state.barrier)
+    dX, dZ, du, ds = (to_numpy(part) for part in System.of(state).direction(target))
+    X, Z, u, s = (to_numpy(part) for part in (state.X, state.Z, state.u, state.s))
+    p = state.problem
+    A = lambda M: to_numpy(p.operator.forward(asarray(M)))  # noqa: E731
+    adjoint = lambda v: to_numpy(p.operator.adjoint(asarray(v)))  # noqa: E731
+    np.testing.assert_allclose(A(X + dX) + s + ds, to_numpy(p.b), atol=1e-9)
+    stationary = (X + dX) / sigma + adjoint(u + du) - to_numpy(p.offset)
+    np.testing.assert_allclose(Z + dZ, stationary, atol=1e-9)
+    # Nesterov & Todd: dX + W dZ W = mu Z^-1 - X with W Z W = X
+    L = np.linalg.cholesky(Z)
+    values, vectors = np.linalg.eigh(L.T @ X @ L)
+    W = np.linalg.inv(L).T @ (vectors * values**0.5) @ vectors.T @ np.linalg.inv(L)
+    np.testing.assert_allclose(dX + W @ dZ @ W, target * np.linalg.inv(Z) - X, atol=1e-8)
+    if not equality:
+        np.testing.assert_allclose(s * u + s * du + u * ds, target, atol=1e-9)
+
+
+@pytest.mark.parametrize("equality", [False, True])
+def test_ring_opens_into_a_polygon(asarray, equality):
+    n = 16
+    result = InteriorPoint(tol=1e-6).solve(ring(asarray, n, np.inf, equality))
+    assert result.certificate.status == "converged"
+    assert -result.certificate.primal == pytest.approx(n / (2 * np.sin(np.pi / n)) ** 2, rel=2e-6)
+    assert type(result.primal_point) is type(asarray(np.zeros(1)))
+
+
+def test_infeasible_programs_are_reported():
+    identity = np.eye(3)
+    problem = SemidefiniteProgram(
+        MatrixOperator(np.array([identity, -identity])), np.eye(3), [1.0, -2.0], 1.0, False
+    )
+    with pytest.warns(ConvergenceWarning):
+        result = InteriorPoint().solve(problem)
+    assert result.certificate.status != "converged"
+
+
+def test_cholesky_solver_solves_consistent_singular_systems(asarray):
+    rng = np.random.default_rng(0)
+    F = rng.normal(size=(6, 3))
+    b = F @ rng.normal(size=3)
+    x = to_numpy(cholesky_solver(asarray(F @ F.T))(asarray(b)))
+    np.testing.assert_allclose(F @ F.T @ x, b, rtol=1e-5)
