@@ -32,6 +32,7 @@ LARGE = (
     0.1  # rows of Phi are exact from l_i = LARGE sqrt(sigma) on, where l_i l_j / sigma reaches 1 %
 )
 NEARLY = 3.0  # times tol, a gap at which repairing X begins to pay
+MARGIN = 1.2  # the multipliers that are certified may be those of the next iteration
 REFINEMENTS = 5  # at most, of one linear system
 SHORT = 0.95  # of the way to the boundary
 SMALLEST_STEP = 1e-5  # below it rounding has taken over
@@ -106,7 +107,7 @@ class State:
         L = p.factor_of(self.X) if L is None else L
         margins = p.operator.forward_factor(L)
         primal, violation = p.primal_at(L, margins)
-        violation = max(violation, p.price(point.u, margins, primal))
+        violation = max(violation, MARGIN * p.price(point.u, margins, primal))
         extra = {"rank": L.shape[1], "barrier": float(self.barrier)}
         return Iterate(primal, point.dual, L, point.u, violation, extra)
 
