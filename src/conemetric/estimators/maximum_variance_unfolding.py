@@ -208,6 +208,9 @@ class MaximumVarianceUnfolding(
         if isinstance(problem, UnfoldingOnFace):
             result = replace(result, dual_point=problem.lifted(result.dual_point))
         return self._store(X, result)
+        if isinstance(problem, UnfoldingOnFace):
+            result = replace(result, dual_point=problem.lifted(result.dual_point))
+        return self._store(X, result)
 
     def _validate(self, X):
         n_needed = max(3, self.n_neighbors + 1)
