@@ -32,7 +32,6 @@ LARGE = (
     0.1  # rows of Phi are exact from l_i = LARGE sqrt(sigma) on, where l_i l_j / sigma reaches 1 %
 )
 NEARLY = 3.0  # times tol, a gap at which repairing X begins to pay
-MARGIN = 1.2  # the multipliers that are certified may be those of the next iteration
 REFINEMENTS = 5  # at most, of one linear system
 SHORT = 0.95  # of the way to the boundary
 SMALLEST_STEP = 1e-5  # below it rounding has taken over
@@ -107,7 +106,9 @@ class State:
         L = p.factor_of(self.X) if L is None else L
         margins = p.operator.forward_factor(L)
         primal, violation = p.primal_at(L, margins)
-        violation = max(violation, MARGIN * p.price(point.u, margins, primal))
+        # a point counts as good only together with its own multipliers, which price it
+        own_gap = abs(relative_gap(primal, point.dual))
+        violation = max(violation, p.price(point.u, margins, primal), own_gap)
         extra = {"rank": L.shape[1], "barrier": float(self.barrier)}
         return Iterate(primal, point.dual, L, point.u, violation, extra)
 
