@@ -122,6 +122,22 @@ def test_optimum_with_prior_in_every_library_and_precision(seed, asarray, dtype)
     assert to_numpy(result.primal_point).dtype == dtype
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(50))
+def test_logistic_bounds_hold_wherever_the_solver_ends(seed):
+    """Its dual is steep at the ends of the box, and slow to solve; what is claimed is true."""
+    X, T, C, prior, weights = varied_instance(seed)
+    optimum = frobenius_optimum(X, T, C, "logistic", prior, weights)
+    problem = FrobeniusProgram(from_triplets(X, T), C, "logistic", prior, weights)
+    certificate = DualQuasiNewton(tol=1e-3, max_iter=100).solve(problem).certificate
+    slack = 1e-7 * abs(optimum)
+    assert certificate.dual <= optimum + slack <= certificate.primal + 2 * slack
+    if certificate.status == "converged":
+        assert certificate.primal == pytest.approx(optimum, rel=1.1e-3)
+    else:
+        assert certificate.relative_gap > 1e-3
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_point_certifies_any_loss(seed, loss, asarray, dtype):
