@@ -9,11 +9,10 @@ all (point, target, impostor).
 import warnings
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from .arrays import arange, like, namespace, to_numpy
-from .neighbours import neighbours_by_label
+from .neighbours import nearest, neighbours_by_label
 from .sparse import SparseRows
 
 NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
@@ -113,14 +112,14 @@ def triplets_from_values(X, y, n_targets=3, n_impostors=3):
            [2, 0, 1]])
     """
     n_impostors = FEWEST_IMPOSTORS if n_impostors == "auto" else n_impostors
-    host = X.matrix if isinstance(X, SparseRows) else to_numpy(X)
+    host = X.matrix if isinstance(X, SparseRows) else X
     y = np.ravel(to_numpy(y)).astype(np.float64)
     if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; drop those rows.")
     if y.min() == y.max():
         raise ValueError(f"y has the one value {y[0]}; there is nothing to learn from it.")
     n_near = min(len(y) - 1, NEAR * (n_targets + n_impostors))
-    near = NearestNeighbors(n_neighbors=n_near).fit(host).kneighbors(return_distance=False)
+    near = to_numpy(nearest(host, None, n_near)[0])
     difference = abs(y[near] - y[:, None])
     order = np.argsort(difference, axis=1, kind="stable")
     i = np.arange(len(y))[:, None, None]

@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import load_iris, load_wine
 
 from conemetric.evaluation.knn import knn_error
-from conemetric.workflow import Options, learn
+from conemetric.neighbours import approximate
+from conemetric.workflow import Options, learn, methods
 from conemetric.workflow.methods import KNOWN, available, find
 from conemetric.workflow.supervision import (
     Judgement,
@@ -69,10 +70,38 @@ def test_progress_names_the_stage_and_shows_the_iterations():
     learn(
         Labelled(X, y),
         Options(method="frob"),
-        progress=lambda stage, record: seen.append((stage, record)),
+        progress=lambda stage, record, done: seen.append((stage, record, done)),
     )
-    assert [stage for stage, record in seen if record is None] == ["scaling", "learning", "judging"]
-    assert any(record and "relative_gap" in record for _, record in seen)
+    stages = [stage for stage, record, done in seen if record is None and done is None]
+    assert stages == ["scaling", "learning", "judging"]
+    assert any(record and "relative_gap" in record for _, record, _ in seen)
+    searched = [done for stage, _, done in seen if stage == "learning: finding neighbours"]
+    assert searched == sorted(searched) and searched[-1] == 1.0
+
+
+def test_all_rows_are_learned_from_while_that_takes_minutes(monkeypatch):
+    study = learn(Labelled(X, y), Options(method="frob"))
+    assert len(study.task.learn) == 105
+    assert "Learned from all 105 training rows." in study.notes
+    monkeypatch.setattr(methods, "WORK", 60 * 50 * (2 * 2**2 + 100 * 2 + 1000))
+    study = learn(Labelled(X, y), Options(method="frob", n_pca=2))
+    assert len(study.task.learn) == pytest.approx(50, abs=2)
+    assert any("of 105 training rows, drawn class by class" in note for note in study.notes)
+
+
+@pytest.mark.parametrize("method", ["frob", "numax"])
+def test_fewer_rows_of_more_features_take_as_long(method):
+    rows = [methods.most_rows(method, "labels", n_features) for n_features in (10, 100, 1000)]
+    assert rows == sorted(rows, reverse=True)
+    assert rows[0] > 10_000
+
+
+def test_what_an_approximate_search_found_is_said(monkeypatch):
+    monkeypatch.setattr(approximate, "SAMPLE", 30)
+    monkeypatch.setattr(approximate.Cells, "enough", lambda *args: [2, 2])
+    study = learn(Labelled(X, y), Options(method="frob", parameters={"neighbors": "approximate"}))
+    share = f"{study.estimator.neighbor_recall_:.1%}"
+    assert any(note.startswith(f"Neighbours found approximately: {share}") for note in study.notes)
 
 
 def random_pairs(n=400):

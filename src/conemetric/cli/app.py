@@ -102,8 +102,8 @@ Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of every rando
 
 @contextmanager
 def progress_bar():
-    """A line that shows stage and certified gap on a terminal and nothing in a pipe;
-    yields ``progress(stage, record)``.
+    """A line that shows stage and certified gap, or how much of a stage is done, on a
+    terminal and nothing in a pipe; yields ``progress(stage, record, done)``.
     """
     # even a disabled Progress ends with an empty line in a pipe
     if state.json or not state.messages.is_terminal:
@@ -125,11 +125,7 @@ def progress_bar():
                 if record is None
                 else f"iteration {record['iteration']}, certified gap {record['relative_gap']:.1e}"
             )
-            bar.update(
-                line,
-                description=stage,
-                note=note,
-                **({} if done is None else {"completed": done, "total": 1.0}),
-            )
+            bar.tasks[line].total = None if done is None else 1.0
+            bar.update(line, description=stage, note=note, completed=done or 0.0)
 
         yield progress

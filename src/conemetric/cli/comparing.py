@@ -112,8 +112,8 @@ def compare(
         studies = []
         for chosen in methods:
 
-            def show_stage(stage, record, name=chosen.name):
-                progress(f"{name}: {stage}", record)
+            def show_stage(stage, record, done, name=chosen.name):
+                progress(f"{name}: {stage}", record, done)
 
             with all_or_nothing():
                 study = run_study(

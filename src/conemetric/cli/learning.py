@@ -86,7 +86,7 @@ def learn(
     pca: Pca = None,
     neighbors: Neighbours = 3,
     test_size: TestSize = 0.3,
-    max_rows: MaxRows = 10_000,
+    max_rows: MaxRows = None,
     max_test_rows: MaxTestRows = 5_000,
     tol: Tolerance = 1e-3,
     image: Annotated[

@@ -102,9 +102,12 @@ MaxTestRows = Annotated[
     int, typer.Option(metavar="N", min=10, help="Judge on at most this many held-out rows.")
 ]
 MaxRows = Annotated[
-    int,
+    int | None,
     typer.Option(
-        metavar="N", min=10, help="Learn from at most this many rows, drawn class by class."
+        metavar="N",
+        min=10,
+        help="Learn from at most this many rows, drawn class by class; default: all, or as many "
+        "as take minutes.",
     ),
 ]
 

@@ -8,10 +8,10 @@ import polars as pl
 import typer
 from rich.markup import escape
 from rich.table import Table as Grid
-from sklearn.neighbors import NearestNeighbors
 
 from .. import spectral
 from ..evaluation.verification import best_threshold, cross_validate, distance_score
+from ..neighbours import nearest, watching_searches
 from ..persistence import atomic_path, load_metric
 from .app import Debug, Json, Seed, progress_bar, state
 from .relations import read_pairs
@@ -100,9 +100,10 @@ def neighbors(
             f"-k {k} is more than the {len(searched.X) - alone} rows there are to find."
         )
     with progress_bar() as progress:
-        progress("searching")
-        index = NearestNeighbors(n_neighbors=k).fit(learned.transform(searched.X))
-        distance, found = index.kneighbors(None if alone else learned.transform(queries.X))
+        mapped = learned.transform(queries.X)
+        references = None if alone else learned.transform(searched.X)
+        with watching_searches(lambda done: progress("searching", done=done)):
+            found, distance = nearest(mapped, references, k)
     names, targets = (np.arange(len(t.X)) if t.ids is None else t.ids for t in (queries, searched))
     frame = pl.DataFrame(
         {

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import is_torch, namespace, to_numpy
+from ..neighbours import nearest
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
@@ -196,11 +196,10 @@ class TupleMethods(BaseEstimator):
     def _leave_one_out(self, X, y):
         if y is None:
             raise ValueError("score of rows needs their labels y.")
-        Z, y = to_numpy(self.transform(X)), np.ravel(to_numpy(y))
+        Z, y = self.transform(X), np.ravel(to_numpy(y))
         if len(y) != len(Z):
             raise ValueError(f"y has {len(y)} labels for {len(Z)} rows of X; give one for each.")
-        nearest = NearestNeighbors(n_neighbors=1).fit(Z).kneighbors(return_distance=False)[:, 0]
-        return float(np.mean(y[nearest] == y))
+        return float(np.mean(y[to_numpy(nearest(Z, None, 1)[0][:, 0])] == y))
 
     def set_threshold(self, threshold: float):
         """Call pairs alike up to this distance.

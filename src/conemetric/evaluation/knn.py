@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_consistent_length
 
 from ..arrays import to_numpy
 from ..compiled import stopwatch
+from ..neighbours import nearest
 from ..solvers.base import all_or_nothing
 
 
@@ -75,9 +75,7 @@ def knn_predict(X_train, y_train, X_test, n_neighbors=3):
 
 
 def _labels_of_nearest(X_train, y_train, X_test, k):
-    X_train, y_train, X_test = (to_numpy(part) for part in (X_train, y_train, X_test))
-    search = NearestNeighbors(n_neighbors=k).fit(X_train)
-    return y_train[search.kneighbors(X_test, return_distance=False)]
+    return to_numpy(y_train)[to_numpy(nearest(X_test, X_train, k)[0])]
 
 
 def _vote(labels):

@@ -3,7 +3,9 @@ neighbours kept by an embedding.
 """
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
+
+from ..arrays import to_numpy
+from ..neighbours import nearest
 
 
 def _neighbours(metric, X, Q, k):
@@ -11,7 +13,7 @@ def _neighbours(metric, X, Q, k):
         raise ValueError(f"k={k} must be from 1 to the {len(X)} points searched.")
     if metric is not None:
         X, Q = metric.transform(X), metric.transform(Q)
-    return NearestNeighbors(n_neighbors=k).fit(X).kneighbors(Q, return_distance=False)
+    return to_numpy(nearest(Q, X, k)[0])
 
 
 def precision_at_k(metric, X, y, queries, y_queries, k=(5, 10, 15, 20)):

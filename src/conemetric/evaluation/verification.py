@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import roc_auc_score, roc_curve
-from sklearn.neighbors import NearestNeighbors
 
 from ..arrays import to_numpy
 from ..constraints import check_similar
+from ..neighbours import nearest
 
 
 def best_threshold(score, same):
@@ -188,9 +188,7 @@ def marginalised_knn_score(metric, X_train, y_train, X, pairs, n_neighbors=100):
     if metric is not None:
         X_train, X = metric.transform(X_train), metric.transform(X)
     classes, labels = np.unique(y_train, return_inverse=True)
-    neighbours = (
-        NearestNeighbors(n_neighbors=n_neighbors).fit(X_train).kneighbors(X, return_distance=False)
-    )
+    neighbours = to_numpy(nearest(X, X_train, n_neighbors)[0])
     rows = np.repeat(np.arange(len(X)), n_neighbors)
     ones = np.ones(rows.size)
     counts = sparse.csr_array(

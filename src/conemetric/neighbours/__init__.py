@@ -9,7 +9,7 @@ sparse points (`sparse`), approximately on the host (`approximate`), or by the u
 from .given import given_neighbours
 from .progress import watching_searches
 from .question import Labelled, Nearest, Question
-from .search import Neighbours, answer, neighbours_by_label
+from .search import Neighbours, answer, nearest, neighbours_by_label
 
 __all__ = [
     "Labelled",
@@ -18,6 +18,7 @@ __all__ = [
     "Question",
     "answer",
     "given_neighbours",
+    "nearest",
     "neighbours_by_label",
     "watching_searches",
 ]

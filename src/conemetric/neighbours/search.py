@@ -3,7 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_random_state
+from scipy.sparse import issparse
+from sklearn.utils import check_array, check_random_state
 
 from ..arrays import is_torch, like, namespace, to_numpy
 from ..sparse import SparseRows
@@ -130,6 +131,48 @@ def answer(question: Question) -> Nearest:
 
         return device.search(question)
     return _in_library_of(X, exact.search(_on_host(question)))
+
+
+def nearest(queries, references, k):
+    """The ``k`` nearest references of every query, nearest first, ties to the lower number.
+
+    Parameters
+    ----------
+    queries : array-like, tensor or sparse matrix (q, D)
+    references : the same (n, D), or None
+        None: the queries themselves, each without itself.
+    k : int
+
+    Returns
+    -------
+    numbers : integer array (q, k)
+    distances : float64 array (q, k)
+        In the library of the queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.neighbours import nearest
+    >>> numbers, distances = nearest(np.array([[0.0], [1.0], [3.0]]), None, k=1)
+    >>> numbers.ravel(), distances.ravel()
+    (array([1, 0, 1]), array([1., 1., 2.]))
+    """
+    asked = _unlabelled(queries)
+    searched, own = asked, np.arange(len(asked.y))
+    if references is not None:
+        searched, own = _unlabelled(references), np.full(len(asked.y), -1)
+    n_there = len(searched.y) - (references is None)
+    if not 1 <= k <= n_there:
+        raise ValueError(f"k={k} must be from 1 to the {n_there} points that there are to find.")
+    found = answer(Question(asked, searched, k, 0, own))
+    return found.same, found.same_distances
+
+
+def _unlabelled(X):
+    if not is_torch(X):
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = SparseRows(X) if issparse(X) else X
+    return Labelled(X, np.zeros(X.shape[0], np.int64))
 
 
 def _on_host(question):

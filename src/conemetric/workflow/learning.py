@@ -13,9 +13,10 @@ from sklearn.preprocessing import StandardScaler
 
 from ..compiled import stopwatch
 from ..estimators.base import UselessMetricWarning
+from ..neighbours import watching_searches
 from ..persistence import LearnedMetric
 from ..solvers.base import all_or_nothing, watching
-from .methods import available, find
+from .methods import candidates, find
 from .supervision import data_id
 
 SMALL = 2000  # rows that scaling is judged on
@@ -43,9 +44,9 @@ class Options:
     n_neighbors : int
     test_size : float
         Share of the rows (or pairs, or triplets) held out.
-    max_rows : int
-        Learn from at most this many rows, drawn class by class: the neighbour search is
-        quadratic in them.
+    max_rows : int or None
+        Learn from at most this many rows, drawn class by class. None takes as many as a
+        fit takes minutes for (`methods.most_rows`).
     max_test_rows : int
         Judge on at most this many held-out rows.
     seed : int
@@ -58,7 +59,7 @@ class Options:
     n_pca: int | None = None
     n_neighbors: int = 3
     test_size: float = 0.3
-    max_rows: int = 10_000
+    max_rows: int | None = None
     max_test_rows: int = 5_000
     seed: int = 0
 
@@ -120,8 +121,9 @@ def learn(
         Rows with labels, pairs or triplets.
     options : Options
     progress : callable, default=None
-        ``progress(stage, record)``: the stage in words, and the scalars of an iteration
-        while learning (else None).
+        ``progress(stage, record, done)``: the stage in words, the scalars of an
+        iteration while learning (else None), and the share of a neighbour search that
+        is done (else None).
     on_metric : callable, default=None
         Called with the `LearnedMetric` as soon as it exists, before anything is judged.
     feature_names : sequence of str, default=None
@@ -142,7 +144,7 @@ def learn(
     >>> study.after.rate <= 0.1, study.metric.method
     (True, 'FrobMetric')
     """
-    clock = _Clock(progress or (lambda stage, record: None))
+    clock = _Clock(progress or (lambda stage, record, done: None))
     notes: list[str] = []
     rng = np.random.default_rng(options.seed)
     identity = data_id(task)
@@ -221,6 +223,7 @@ def _fit(method, task, options, clock, notes):
     with (
         warnings.catch_warnings(record=True) as caught,
         watching(lambda record: clock.report(record)),
+        watching_searches(clock.searched),
     ):
         warnings.simplefilter("always")
         task.fit(estimator)
@@ -231,6 +234,9 @@ def _fit(method, task, options, clock, notes):
             alarm = text
         elif issubclass(warning.category, ConvergenceWarning) or "n_targets" in text:
             notes.append(text)
+    recall = getattr(estimator, "neighbor_recall_", None)
+    if recall is not None and recall < 1:
+        notes.append(f"Neighbours found approximately: {recall:.1%} of those in a random sample.")
     return estimator, alarm
 
 
@@ -238,21 +244,15 @@ def _choose(task, options, clock, notes):
     """The first method in the list whose validation error is within one standard error
     of the least.
     """
-    candidates = [
-        method
-        for method in available(task.kind)
-        if method.automatic and task.n_features <= method.max_features
-    ]
-    if not candidates:
+    methods = candidates(task.kind, task.n_features)
+    if not methods:
         raise ValueError(f"no method here learns from {task.kind}.")
-    if len(candidates) == 1:
-        notes.append(
-            f"Method {candidates[0].name}: the only one here that learns from {task.kind}."
-        )
-        return candidates[0]
+    if len(methods) == 1:
+        notes.append(f"Method {methods[0].name}: the only one here that learns from {task.kind}.")
+        return methods[0]
     trial = task.validation(TRIAL, np.random.default_rng(options.seed))
     results = {}
-    for method in candidates:
+    for method in methods:
         with clock(f"trying {method.name}"), all_or_nothing():
             began = stopwatch()
             estimator, _ = _fit(
@@ -265,7 +265,7 @@ def _choose(task, options, clock, notes):
             results[method] = (trial.judge(estimator, options).rate, stopwatch() - began)
     least = min(rate for rate, _ in results.values())
     slack = (max(least * (1 - least), 1 / trial.n_test) / trial.n_test) ** 0.5
-    chosen = next(method for method in candidates if results[method][0] <= least + slack)
+    chosen = next(method for method in methods if results[method][0] <= least + slack)
     listed = ", ".join(
         f"{method.name} {rate:.2%} ({seconds:.1f} s)" for method, (rate, seconds) in results.items()
     )
@@ -294,11 +294,14 @@ class _Clock:
 
     def __call__(self, stage):
         self.stage = stage
-        self.progress(stage, None)
+        self.progress(stage, None, None)
         return self
 
     def report(self, record):
-        self.progress(self.stage, record)
+        self.progress(self.stage, record, None)
+
+    def searched(self, done):
+        self.progress(f"{self.stage}: finding neighbours", None, done)
 
     def __enter__(self):
         self.began = stopwatch()

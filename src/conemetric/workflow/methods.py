@@ -3,6 +3,8 @@
 import importlib
 from dataclasses import dataclass
 
+WORK = 1e13  # scalar operations of a fit from as many rows as are taken unasked
+
 
 @dataclass(frozen=True)
 class Method:
@@ -16,6 +18,16 @@ class Method:
     summary: str
     automatic: bool = True  # considered by "auto"
     max_features: int = 10**9  # beyond which "auto" leaves it out
+    passes: int = 60  # about how often a fit reads its rows
+    visits_pairs: bool = False  # whether it reads all pairs of them
+
+    def most_rows(self, n_features: int) -> int:
+        """Rows that a fit takes minutes for on a few cores, by its arithmetic alone: the
+        same on every machine.
+        """
+        if self.visits_pairs:
+            return int((WORK / (40 * n_features)) ** 0.5)
+        return int(WORK / (self.passes * (2 * n_features**2 + 100 * n_features + 1000)))
 
     def make(self, **parameters):
         """An unfitted estimator; parameters its class does not know are left out."""
@@ -39,6 +51,7 @@ KNOWN = (
         ("labels", "triplets"),
         "large margin, trace norm; low rank",
         max_features=500,
+        passes=500,
     ),
     Method(
         "dml-eig",
@@ -46,6 +59,7 @@ KNOWN = (
         ("labels", "pairs"),
         "pairs only: similar close, the closest dissimilar far",
         max_features=128,
+        passes=1000,
     ),
     Method(
         "lmnn-eig",
@@ -53,12 +67,14 @@ KNOWN = (
         ("labels", "triplets"),
         "large margin with a pull on the targets",
         max_features=128,
+        passes=1000,
     ),
     Method(
         "relative",
         "RelativeComparisons",
         ("labels", "triplets"),
         "one weight per feature; tiny and readable",
+        passes=200,
     ),
     Method(
         "numax",
@@ -66,6 +82,7 @@ KNOWN = (
         ("none", "labels", "pairs"),
         "keeps all distances within 1 +- delta in few dimensions",
         False,
+        visits_pairs=True,
     ),
 )
 
@@ -83,6 +100,29 @@ def available(supervision=None):
         for method in KNOWN
         if _class(method) and (supervision is None or supervision in method.accepts)
     ]
+
+
+def candidates(supervision, n_features):
+    """The methods that "auto" chooses among."""
+    return [
+        method
+        for method in available(supervision)
+        if method.automatic and n_features <= method.max_features
+    ]
+
+
+def most_rows(name, supervision, n_features):
+    """How many rows to learn from where nobody says how many, with a method or, for
+    "auto", with any that may be chosen.
+
+    Examples
+    --------
+    >>> from conemetric.workflow.methods import most_rows
+    >>> most_rows("frob", "labels", 64) > most_rows("auto", "labels", 64) > 100_000
+    True
+    """
+    methods = candidates(supervision, n_features) if name == "auto" else [find(name, supervision)]
+    return min(method.most_rows(n_features) for method in methods)
 
 
 def find(name, supervision):

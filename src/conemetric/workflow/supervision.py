@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from ..constraints import check_pairs, check_similar, check_triplets
 from ..evaluation.knn import knn_predict
 from ..evaluation.verification import best_threshold, distance_score
+from .methods import most_rows
 
 MIN_ROWS = 10
 
@@ -165,14 +166,16 @@ class Labelled:
                 f"n_neighbors={options.n_neighbors} (-k) is more than the {len(train)} rows that "
                 f"vote, of {self.n_rows}; lower it."
             )
-        notes = []
-        learn = train
-        if len(train) > options.max_rows:
-            learn = train[sample_by_class(self.y[train], options.max_rows, rng)]
-            notes.append(
+        most = options.max_rows
+        if most is None:
+            most = most_rows(options.method, self.kind, options.n_pca or self.n_features)
+        learn, notes = train, [f"Learned from all {len(train):,} training rows."]
+        if len(train) > most:
+            learn = train[sample_by_class(self.y[train], most, rng)]
+            notes = [
                 f"Learned from {len(learn):,} of {len(train):,} training rows, drawn class by "
                 "class; all of them vote."
-            )
+            ]
         if len(test) > options.max_test_rows:
             test = test[sample_by_class(self.y[test], options.max_test_rows, rng)]
             notes.append(f"Judged on {len(test):,} held-out rows, drawn class by class.")
