@@ -2,6 +2,9 @@
 
 from importlib.util import find_spec
 
-NEEDS = {"src/conemetric/operators/torch.py": "torch"}
+NEEDS = {
+    "src/conemetric/neighbours/device.py": "torch",
+    "src/conemetric/operators/torch.py": "torch",
+}
 
 collect_ignore = [path for path, library in NEEDS.items() if find_spec(library) is None]

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve
-from scipy.linalg import eigh as dense_eigh
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
@@ -177,10 +176,6 @@ def leading_eigenpairs(S, k, start=None, tol=0.0):
     if issparse(S) and n <= PARTIAL_FROM:
         S = S.toarray()
     explicit = hasattr(S, "dtype") and (is_torch(S) or isinstance(S, np.ndarray))
-    if isinstance(S, np.ndarray) and k <= n // 10 and n <= PARTIAL_FROM:
-        # a third of the time of all eigenvectors
-        values, vectors = dense_eigh(S, subset_by_index=(n - k, n - 1), check_finite=False)
-        return values[::-1], vectors[:, ::-1]
     if explicit and (n <= PARTIAL_FROM or k > n // 10):
         values, vectors = eigh(S)
         return values[:k], vectors[:, :k]
