@@ -9,7 +9,9 @@ from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
 from .estimators.matrix_factorization import MaxMarginMatrixFactorization
 from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
 from .estimators.numax import DeltaPath, NuMax, delta_path
+from .estimators.query_adapter import QueryAdapter
 from .estimators.relative_comparisons import RelativeComparisons
+from .estimators.relevance import RelevanceMetric
 from .persistence import LearnedMetric, blend, load_metric, save_metric
 from .semidefinite import FrobeniusSDPResult, solve_frobenius_sdp
 from .solvers.base import Certificate, Status, watching
@@ -27,7 +29,9 @@ __all__ = [
     "MaxMarginMatrixFactorization",
     "MaximumVarianceUnfolding",
     "NuMax",
+    "QueryAdapter",
     "RelativeComparisons",
+    "RelevanceMetric",
     "Status",
     "UselessMetricWarning",
     "blend",

@@ -8,7 +8,7 @@ wanted, warm-started where the caller has a starting vector.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -103,6 +103,41 @@ def cholesky_solver(H):
         return scale * x
 
     return solve
+
+
+@dataclass(frozen=True)
+class DefinitePart:
+    """A positive definite matrix and its Cholesky factor: its own positive part, without
+    its eigenvalues.
+    """
+
+    definite: Any
+    factor: Any
+    tail: ClassVar[None] = None
+
+    @cached_property
+    def squared_norm(self):
+        return float((float64(self.definite) ** 2).sum())
+
+    @property
+    def rank(self):
+        return self.definite.shape[0]
+
+    def matrix(self):
+        return self.definite
+
+
+def definite_part(S) -> DefinitePart | None:
+    """[S]_+ = S where S is positive definite, in a tenth of the time of its eigenvalues;
+    else None.
+    """
+    if is_torch(S):
+        factor, fault = namespace(S).linalg.cholesky_ex(S)
+        return None if bool(fault) else DefinitePart(S, factor)
+    try:
+        return DefinitePart(S, np.linalg.cholesky(S))
+    except np.linalg.LinAlgError:
+        return None
 
 
 def psd_split(S, rank_guess=None):
@@ -236,6 +271,11 @@ def _signed_factor(values, vectors, rtol):
     xp = namespace(values)
     rtol = vectors.shape[0] * float(xp.finfo(values.dtype).eps) if rtol is None else rtol
     L = vectors * xp.clip(values, 0, None) ** 0.5
-    L = L[:, values > rtol * values[0]]
+    return with_fixed_signs(L[:, values > rtol * values[0]])
+
+
+def with_fixed_signs(L):
+    """L with the entry of largest magnitude in each column positive."""
+    xp = namespace(L)
     largest = xp.argmax(abs(L), 0)
     return L * xp.sign(L[largest, arange(L.shape[1], L)])

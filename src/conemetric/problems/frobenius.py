@@ -17,6 +17,7 @@ where S is the smaller:
 from functools import cached_property
 from typing import Any
 
+from .. import spectral
 from ..arrays import float64, like
 from ..operators.space import total
 from .base import Evaluation, SpectralProgram
@@ -123,7 +124,18 @@ class FrobeniusProgram(SpectralProgram):
 
 
 class PriorEvaluation(Evaluation):
-    """As `Evaluation`, without the difference of two large norms; see the module docstring."""
+    """As `Evaluation`, without the difference of two large norms (see the module
+    docstring), and without eigenvalues while M0 + A*(u) is positive definite.
+    """
+
+    @cached_property
+    def part(self):
+        K = self.problem.offset + self.combined
+        if self.rank_guess in (None, len(K)):
+            definite = spectral.definite_part(K)
+            if definite is not None:
+                return definite
+        return spectral.psd_split(K, self.rank_guess)
 
     @cached_property
     def dual(self):
