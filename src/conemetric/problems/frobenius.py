@@ -46,8 +46,8 @@ class FrobeniusProgram(SpectralProgram):
     >>> from conemetric.problems.frobenius import FrobeniusProgram
     >>> X = np.array([[0.0], [1.0], [3.0]])
     >>> program = FrobeniusProgram(from_triplets(X, [[0, 1, 2]]), C=1.0)  # A(M) = 8 M
-    >>> program.certify(np.array([[8.0**-0.5]]), np.array([1 / 64]))
-    Bounds(primal=0.0078125, dual=0.0078125, violation=0.0)
+    >>> program.certify(np.array([[0.25]]), np.array([1 / 64]))
+    Bounds(primal=0.501953125, dual=0.0078125, violation=0.0)
     """
 
     def __init__(
