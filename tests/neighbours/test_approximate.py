@@ -22,7 +22,6 @@ def exact_queries(monkeypatch):
     """Small pieces; and how many queries each exact search was asked about."""
     monkeypatch.setattr(approximate, "SAMPLE", 50)
     monkeypatch.setattr(approximate, "QUERIES", 64)
-    monkeypatch.setattr(approximate, "TILE", 500)
     monkeypatch.setattr(exact, "TILE", 20)
     asked, ask = [], exact.search
 

@@ -18,17 +18,16 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ..compiled import threaded
-from . import exact
-from .host import Frame, HostSearch, Visits, parts
+from . import exact, kernels
+from .host import Frame, HostSearch, parts
 from .progress import report
 from .question import Labelled, Nearest, Question
 
-CELLS = 2.0  # times the root of the number of references
+CELLS = 3.0  # times the root of the number of references
 GOAL = 0.994  # share of a sample's neighbours in the cells that are visited
 SAMPLE = 500  # queries by which visits are counted, and as many to measure recall on
-PER_CENTRE = 64  # references that a centre is placed by
-QUERIES = 2048  # that choose their cells together
-TILE = 1 << 20  # distances held at a time by each core
+PER_CENTRE = 32  # references that a centre is placed by
+QUERIES = 2048  # that choose their cells together, a multiple of 8
 
 
 def search(question: Question, random_state) -> tuple[Nearest, float]:
@@ -53,14 +52,14 @@ def search(question: Question, random_state) -> tuple[Nearest, float]:
     truth = exact.search(_only(question, sample))
     cells = Cells(question, random_state)
     counts = cells.enough(question, first, [numbers[::2] for numbers in truth[:2]])
-    chosen = cells.choose(cells.frame.centred(queries.X, first), queries.y[first], counts)
+    visited = cells.n_visited(queries, first, counts)
     # of points among themselves the exact search visits each pair once for both
-    if (chosen @ np.diff(cells.start)).mean() > len(references.y) / (2 if alone else 1):
+    if visited > len(references.y) / (2 if alone else 1):
         return exact.search(question), 1.0
     order = cells.order if alone else np.argsort(cells.nearest(queries.X), kind="stable")
     state = HostSearch(question, order, cells.order)
     with threadpool_limits(1, "blas"):
-        _visit_cells(state, cells, counts, alone)
+        _visit(state, cells, counts, alone)
     found = state.rank(all_offered=False)
     return found, _recall(found, truth, second)
 
@@ -84,50 +83,37 @@ def _recall(found, truth, rows):
     return n_found / max(1, n_there)
 
 
-def _visit_cells(state, cells, counts, alone):
+def _visit(state, cells, counts, alone):
     """Every query visits its cells, on all cores at once, no two with a query in common."""
-    n, work = len(state.order), state.Z.size * len(cells.centres)
-    blocks = [slice(start, min(start + QUERIES, n)) for start in range(0, n, QUERIES)]
-    mask = np.empty((n, -(-len(cells.centres) // 8)), np.uint8)
+    n, n_cells = len(state.order), len(cells.centres)
+    work = state.Z.size * n_cells
+    mask = np.zeros((n_cells, -(-n // 8)), np.uint8)
+    blocks = [(start, min(start + QUERIES, n)) for start in range(0, n, QUERIES)]
     threaded(_choose, len(blocks), work, state, blocks, cells, counts, mask)
-    both = Visits(cells.cell[cells.order], mask) if alone else None
     if alone:
-        rounds = [
-            [_meeting(cells, *pair) for pair in pairs] for pairs in exact.tournament(cells.groups)
-        ]
+        rounds = [_calls(cells, pairs) for pairs in exact.tournament(cells.groups)]
     else:
-        rounds = [[[(block, slice(0, len(cells.centres)))] for block in blocks]]
+        rounds = [np.array([[(*block, 0, n_cells, False)] for block in blocks])]
+    visits = cells.cell[cells.order], mask
     for played, calls in enumerate(rounds, 1):
-        threaded(_call, len(calls), work, state, calls, cells, mask, both)
+        args = calls, cells.start, exact.TILE, state.arrays, visits
+        threaded(kernels.visit_cells, len(calls), work, *args)
         report(played / len(rounds))
 
 
-def _meeting(cells, one, other):
-    """The points of each of two groups of cells call on the cells of the other."""
-    calls = [(cells.points(one), other), (cells.points(other), one)]
-    return calls[:1] if one == other else calls
+def _calls(cells, pairs):
+    """The points of each of two groups of cells call on the cells of the other, in turn."""
+    calls = np.zeros((len(pairs), 2, 5), np.int64)
+    for number, (one, other) in enumerate(pairs):
+        calls[number, 0] = *cells.points(one), *other, True
+        if one != other:
+            calls[number, 1] = *cells.points(other), *one, True
+    return calls
 
 
 def _choose(start, stop, state, blocks, cells, counts, mask):
-    for block in blocks[start:stop]:
-        chosen = cells.choose(state.Z[block], state.labels[block], counts)
-        mask[block] = np.packbits(chosen, axis=1)
-
-
-def _call(start, stop, state, calls, cells, mask, both):
-    """Offer to some queries the cells that they visit, among some."""
-    scratch = np.empty(TILE, np.float32)
-    for rows, group in (call for several in calls[start:stop] for call in several):
-        byte = group.start // 8
-        chosen = np.unpackbits(mask[rows, byte : -(-group.stop // 8)], axis=1)
-        for cell in range(group.start, group.stop):
-            visitors = rows.start + np.flatnonzero(chosen[:, cell - 8 * byte])
-            begin, end = cells.start[cell : cell + 2]
-            for column in range(begin, end, exact.TILE):
-                columns = slice(column, min(column + exact.TILE, end))
-                step = TILE // (columns.stop - columns.start)
-                for row in range(0, len(visitors), step):
-                    state.offer(visitors[row : row + step], columns, scratch, both)
+    for first, last in blocks[start:stop]:
+        cells.choose(state.Z[first:last], state.labels[first:last], counts, first, mask)
 
 
 class Cells:
@@ -146,59 +132,66 @@ class Cells:
         References, cell by cell.
     start : integer array (c + 1,)
         Where in that order each cell begins.
-    groups : list of slices
-        Cells that are near each other.
+    groups : list of (first, last)
+        Ranges of cells near each other.
     """
 
     def __init__(self, question: Question, random_state):
         X, y = question.references
         self.frame = Frame.of(question)
-        n_centres = max(1, round(CELLS * len(X) ** 0.5))
-        drawn = random_state.permutation(len(X))[: PER_CENTRE * n_centres]
-        self._place(_centres(self.frame.centred(X, drawn), n_centres, random_state)[0])
-        used, cell = np.unique(self.nearest(X), return_inverse=True)
-        group = _centres(self.centres[used], round(len(used) ** 0.5), random_state)[1]
-        by_group = np.argsort(group, kind="stable")
-        self._place(self.centres[used][by_group])
-        self.cell = np.argsort(by_group)[cell]
-        edges = np.append(np.flatnonzero(np.diff(group[by_group], prepend=-1)), len(group))
-        self.groups = [slice(*ends) for ends in pairwise(edges.tolist())]
+        self._place_centres(X, random_state)
+        used, self.cell = np.unique(self.nearest(X), return_inverse=True)
+        self.centres = self._centres[used]
+        edges = np.unique(np.searchsorted(used, self._group_start))
+        self.groups = list(pairwise(edges.tolist()))
         self.order = np.lexsort((y, self.cell))
-        self.start = np.searchsorted(self.cell[self.order], np.arange(len(group) + 1))
+        self.start = np.searchsorted(self.cell[self.order], np.arange(len(used) + 1))
         labels = y[self.order]
         least, most = labels[self.start[:-1]], labels[self.start[1:] - 1]
         self._only_label = np.where(least == most, least, -1)
         # the cells of each label, side by side
         n_labels = max(int(part.y.max()) for part in question[:2]) + 1
-        pairs = np.unique(y * len(group) + self.cell)
-        self._cells_of_label = pairs % len(group)
-        self._label_start = np.searchsorted(pairs // len(group), np.arange(n_labels + 1))
+        pairs = np.unique(y * len(used) + self.cell)
+        self._cells_of_label = pairs % len(used)
+        self._label_start = np.searchsorted(pairs // len(used), np.arange(n_labels + 1))
 
-    def _place(self, centres):
-        self.centres = np.ascontiguousarray(centres, np.float32)
-        self._squares = np.einsum("ij,ij->i", self.centres, self.centres)
+    def _place_centres(self, X, random_state):
+        """Means of a random part of the references in a few groups, and in each group
+        means of its own.
+        """
+        n_centres = max(1, round(CELLS * len(X) ** 0.5))
+        drawn = random_state.permutation(len(X))[: PER_CENTRE * n_centres]
+        Z = self.frame.centred(X, drawn)
+        self._group_centres, group = _means(Z, round(n_centres**0.5), random_state)
+        centres = []
+        for number in range(len(self._group_centres)):
+            part = Z[group == number]
+            share = max(1, round(n_centres * len(part) / len(Z)))
+            centres.append(_means(part, share, random_state)[0])
+        self._centres = np.concatenate(centres)
+        self._group_start = np.cumsum([0, *map(len, centres)])
+
+    def nearest(self, X):
+        """Number of the centre nearest to each point in the group nearest to it."""
+        centre = np.empty(len(X), np.int64)
+        for part in parts(len(X), len(self._group_centres) + X.shape[1]):
+            Z = self.frame.centred(X, np.arange(part.start, part.stop))
+            group = _squared_distances(Z, self._group_centres).argmin(1)
+            for number, (first, last) in enumerate(pairwise(self._group_start.tolist())):
+                rows = np.flatnonzero(group == number)
+                distances = _squared_distances(Z[rows], self._centres[first:last])
+                centre[part.start + rows] = first + distances.argmin(1)
+        return centre
 
     def points(self, group):
         """Where in ``order`` the references of a group of cells are."""
-        return slice(int(self.start[group.start]), int(self.start[group.stop]))
-
-    def _distances(self, Z):
-        """Squared distances to the centres, less the squared length of the point."""
-        return self._squares - 2 * (Z @ self.centres.T)
-
-    def nearest(self, X):
-        """The cell of each point."""
-        cell = np.empty(len(X), np.int64)
-        for part in parts(len(X), len(self.centres) + X.shape[1]):
-            Z = self.frame.centred(X, np.arange(part.start, part.stop))
-            cell[part] = self._distances(Z).argmin(1)
-        return cell
+        return tuple(self.start[list(group)].tolist())
 
     def distances_by_label(self, Z, labels):
         """Distances to the cells that have the label of a point, and to those that have
         another; infinite to the rest.
         """
-        distances = self._distances(Z)
+        distances = _squared_distances(Z, self.centres)
         same = np.full_like(distances, np.inf)
         size = self._label_start[labels + 1] - self._label_start[labels]
         row = np.repeat(np.arange(len(labels)), size)
@@ -207,17 +200,19 @@ class Cells:
         same[row, cell] = distances[row, cell]
         return same, np.where(self._only_label == labels[:, None], np.inf, distances)
 
-    def choose(self, Z, labels, counts):
-        """Mask (points, cells) of the nearest cells of each point: with its label, with
-        another.
+    def choose(self, Z, labels, counts, first, mask):
+        """Set the bits of the nearest cells of each point in ``mask`` (cells, points / 8):
+        so many with its label, so many with another. Point r is column ``first + r``.
         """
-        chosen = np.zeros((len(Z), len(self.centres)), bool)
         for distances, count in zip(self.distances_by_label(Z, labels), counts, strict=True):
             if count:
-                last = min(count, distances.shape[1]) - 1
-                limit = np.partition(distances, last, axis=1)[:, last, None]
-                chosen |= (distances <= limit) & (distances < np.inf)
-        return chosen
+                kernels.choose_cells(distances, first, min(count, len(mask)), mask)
+
+    def n_visited(self, queries, rows, counts):
+        """References in the cells that these queries would visit, on average."""
+        mask = np.zeros((len(self.centres), -(-len(rows) // 8)), np.uint8)
+        self.choose(self.frame.centred(queries.X, rows), queries.y[rows], counts, 0, mask)
+        return np.diff(self.start) @ np.bitwise_count(mask).sum(1) / len(rows)
 
     def enough(self, question, rows, truth):
         """Of cells with the own label and with another, how many to visit so that some
@@ -237,13 +232,19 @@ class Cells:
         return counts
 
 
-def _centres(points, n, random_state):
-    """Means of n clusters, and the cluster of each point."""
-    means = KMeans(n, init="random", n_init=1, max_iter=10, random_state=random_state)
+def _means(points, n, random_state):
+    """Centres of at most n clusters, and the cluster of each point."""
+    means = KMeans(n, init="random", n_init=1, max_iter=5, random_state=random_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # among duplicates there are fewer
         means.fit(points)
-    return means.cluster_centers_, means.labels_
+    used, cluster = np.unique(means.labels_, return_inverse=True)
+    return means.cluster_centers_[used], cluster
+
+
+def _squared_distances(Z, centres):
+    """To the centres, less the squared length of the point."""
+    return np.einsum("ij,ij->i", centres, centres) - 2 * (Z @ centres.T)
 
 
 def _rank(distances, cell):

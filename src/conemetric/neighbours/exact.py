@@ -8,7 +8,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..compiled import threaded
-from .host import HostSearch, Visits
+from . import kernels
+from .host import HostSearch
 from .progress import report
 from .question import Nearest, Question
 
@@ -23,33 +24,25 @@ def search(question: Question) -> Nearest:
     core, the points once more in float32, and the lists of candidates.
     """
     queries, references = question.queries, question.references
-    n, alone = len(queries.y), references is queries
+    n, n_references, alone = len(queries.y), len(references.y), references is queries
     order = np.argsort(queries.y, kind="stable")
     state = HostSearch(question, order, order if alone else np.argsort(references.y, kind="stable"))
-    blocks, partners = _blocks(n), _blocks(len(references.y))
+    blocks = [(start, min(start + TILE, n)) for start in range(0, n, TILE)]
     if alone:
-        rounds = [[(one, [other]) for one, other in pairs] for pairs in tournament(blocks)]
+        rounds = [
+            np.array([[(*one, *other, one != other)] for one, other in pairs])
+            for pairs in tournament(blocks)
+        ]
     else:
-        rounds = [[(block, partners) for block in blocks]]
-    # nobody visits of its own accord: whoever is in the rows is offered to the columns
-    visits = Visits(np.zeros(n, np.int64), np.zeros((n, 1), np.uint8)) if alone else None
+        rounds = [np.array([[(*block, 0, n_references, False)] for block in blocks])]
+    # in one cell that nobody visits: whoever is in a row is offered to the columns
+    visits = np.zeros(n, np.int64), np.zeros((1, -(-n // 8)), np.uint8)
     with threadpool_limits(1 if len(blocks) > 1 else None, "blas"):
-        for played, jobs in enumerate(rounds, 1):
-            threaded(_visit, len(jobs), n * references.X.size, state, jobs, visits)
+        for played, calls in enumerate(rounds, 1):
+            args = calls, TILE, state.arrays, visits
+            threaded(kernels.visit_blocks, len(calls), n * references.X.size, *args)
             report(played / len(rounds))
     return state.rank(all_offered=True)
-
-
-def _visit(start, stop, state, jobs, visits):
-    scratch = np.empty(TILE * TILE, np.float32)
-    for rows, partners in jobs[start:stop]:
-        for columns in partners:
-            both = visits if columns != rows else None
-            state.offer(np.arange(rows.start, rows.stop), columns, scratch, both)
-
-
-def _blocks(n):
-    return [slice(start, min(start + TILE, n)) for start in range(0, n, TILE)]
 
 
 def tournament(players: list) -> Iterator[list]:
@@ -58,7 +51,7 @@ def tournament(players: list) -> Iterator[list]:
     """
     yield [(player, player) for player in players]
     first, *circle = [*players, None] if len(players) % 2 else players
-    for _ in circle:
+    for _ in circle if len(players) > 1 else ():
         seats = [first, *circle]
         pairs = zip(seats, reversed(seats[len(seats) // 2 :]), strict=False)
         yield [(one, other) for one, other in pairs if one is not None and other is not None]

@@ -37,21 +37,6 @@ class Frame(NamedTuple):
         return Z
 
 
-class Visits(NamedTuple):
-    """Which cells of points each point visits.
-
-    Attributes
-    ----------
-    cell : integer array (n,)
-        That each point is in.
-    mask : uint8 array (n, bytes)
-        A bit for each cell, as `numpy.packbits` has them.
-    """
-
-    cell: np.ndarray
-    mask: np.ndarray
-
-
 class HostSearch:
     """Lists of candidates for every query, to which references are offered by tiles.
 
@@ -83,25 +68,12 @@ class HostSearch:
         counts = question.n_same, question.n_other
         self.lists = tuple(_no_candidates(len(order), count) for count in counts)
 
-    def offer(self, rows, columns, scratch, visits=None):
-        """Offer the references ``columns``, a slice, to the queries ``rows``, an index
-        array; with ``visits``, where points are searched among themselves, the rows to
-        the columns as well, except to those that visit them in their turn.
-
-        ``scratch`` has room for the numbers of the tile.
-        """
-        shape = len(rows), columns.stop - columns.start
-        tile = scratch[: shape[0] * shape[1]].reshape(shape)
-        np.matmul(self.Z[rows], self.Z_reference[columns].T, out=tile)
-        labels, wanted = self.reference_labels[columns], self.labels[rows]
-        ranges = np.searchsorted(labels, wanted), np.searchsorted(labels, wanted, "right")
-        squares = self.squares[rows], columns.start, self.reference_squares[columns]
-        kernels.scan_rows(tile, rows, *squares, *ranges, self.own, *self.lists)
-        if visits is not None:
-            lists = (tuple(part[columns] for part in parts) for parts in self.lists)
-            kernels.scan_columns(
-                tile, rows, *ranges, visits.mask[columns], visits.cell[rows], *lists
-            )
+    @property
+    def arrays(self):
+        """What `kernels.visit_blocks` calls ``search``."""
+        queries = self.Z, self.squares, self.labels
+        references = self.Z_reference, self.reference_squares, self.reference_labels
+        return queries, references, self.own, *self.lists
 
     # ---- from candidates to neighbours
 

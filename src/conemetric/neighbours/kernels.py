@@ -1,10 +1,15 @@
 """Numba kernels of the neighbour search on the host: scan tiles of distances for
 candidates, and rank candidates by exact distances.
 
-Lists of candidates are three arrays: squared distances ``near`` (n, c), ascending,
-infinite where there is none yet; the references ``index`` (n, c); and ``limit`` (n,),
-the last column of ``near``, so that a pass over a tile reads it in one stretch. Each
-point has two lists: of references with its label, and of others.
+Points are three arrays: Z (n, D), their squared lengths (n,) and labels (n,), which
+ascend within whatever makes the columns of one tile. Lists of candidates are three
+arrays: squared distances ``near`` (n, c), ascending, infinite where there is none yet;
+the references ``index`` (n, c); and ``limit`` (n,), the last column of ``near``, so that
+a pass over a tile reads it in one stretch. ``search`` = (queries, references, own, same,
+other): points, points, the reference that each query is itself, and for each query two
+lists, of references with its label and of others. ``visits`` = (cell, mask): the cell of
+each point, and for each cell a bit for every query that visits it, as `numpy.packbits`
+has them.
 """
 
 import numpy as np
@@ -15,21 +20,104 @@ STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vector
 
 
 @jit
-def scan_rows(tile, rows, squares, first, column_squares, low, high, own, same, other):
-    """Turn a tile of inner products into squared distances, and offer to each query
-    rows[r] the references ``first + c`` of its row.
-
-    Columns ``low[r]:high[r]`` have the query's label; reference own[i] is query i.
+def visit_blocks(start, stop, calls, size, search, visits):
+    """In turn for each of calls[start:stop], (first query, last, first reference, last,
+    both): offer these references to these queries, in tiles of ``size``, and with
+    ``both`` the queries to the references.
     """
-    for r in range(tile.shape[0]):
-        i, a, b, end = rows[r], low[r], high[r], tile.shape[1]
-        _scan_row(tile[r], 0, a, squares[r], first, column_squares, own[i], i, other)
-        _scan_row(tile[r], a, b, squares[r], first, column_squares, own[i], i, same)
-        _scan_row(tile[r], b, end, squares[r], first, column_squares, own[i], i, other)
+    room = _room(search, size)
+    for turns in calls[start:stop]:
+        for call in turns:
+            for row in range(call[0], call[1], size):
+                rows = np.arange(row, min(row + size, call[1]))
+                _offer_in_tiles(rows, call[2], call[3], size, call[4], search, visits, room)
+
+
+@jit
+def visit_cells(start, stop, calls, begin, size, search, visits):
+    """In turn for each of calls[start:stop], (first query, last, first cell, last, both):
+    offer to these queries the references of those of these cells that they visit, and
+    with ``both`` the visitors to the references.
+
+    Cell k holds references begin[k]:begin[k + 1].
+    """
+    room, visitors = _room(search, size), np.empty(size + 8, np.int64)
+    for turns in calls[start:stop]:
+        for call in turns:
+            for k in range(call[2], call[3]):
+                bits, count = visits[1][k], 0
+                for byte in range(call[0] >> 3, (call[1] + 7) >> 3):
+                    if bits[byte]:
+                        count = _append_set(bits, byte, call[0], call[1], visitors, count)
+                    if count >= size or byte == (call[1] - 1) >> 3:
+                        rows, count = visitors[:count], 0
+                        ends = begin[k], begin[k + 1]
+                        _offer_in_tiles(rows, ends[0], ends[1], size, call[4], search, visits, room)
+
+
+@jit
+def _append_set(bits, byte, first, last, numbers, count):
+    """Append to the first ``count`` numbers those from ``first`` to before ``last`` whose
+    bit is set in this byte, and count them.
+    """
+    for i in range(max(first, 8 * byte), min(last, 8 * byte + 8)):
+        if bits[byte] & (128 >> (i & 7)):
+            numbers[count] = i
+            count += 1
+    return count
+
+
+@jit
+def _room(search, size):
+    """Space for the rows of a tile, a few more than ``size``, and for its numbers."""
+    rows = size + 8
+    return np.empty(rows * search[0][0].shape[1], np.float32), np.empty(rows * size, np.float32)
+
+
+@jit
+def _offer_in_tiles(rows, first, last, size, both, search, visits, room):
+    if len(rows) == 0:
+        return
+    for column in range(first, last, size):
+        _offer(rows, column, min(column + size, last), both, search, visits, room)
+
+
+@jit
+def _offer(rows, first, last, both, search, visits, room):
+    """Offer references first:last to queries ``rows``; with ``both``, where points are
+    searched among themselves, also each of these to each of those, but for those that
+    visit its cell in their turn.
+    """
+    (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = search[:2]
+    own, same, other = search[2:]
+    cell, mask = visits
+    shape = len(rows), Z.shape[1]
+    left = room[0][: shape[0] * shape[1]].reshape(shape)
+    for r in range(len(rows)):
+        left[r] = Z[rows[r]]
+    shape = len(rows), last - first
+    tile = room[1][: shape[0] * shape[1]].reshape(shape)
+    np.dot(left, Z_reference[first:last].T, tile)
+    column_squares, column_labels = reference_squares[first:last], reference_labels[first:last]
+    for r in range(len(rows)):
+        i, row, end = rows[r], tile[r], last - first
+        a = np.searchsorted(column_labels, labels[i])
+        b = np.searchsorted(column_labels, labels[i], "right")
+        _scan_row(row, 0, a, squares[i], first, column_squares, own[i], i, other)
+        _scan_row(row, a, b, squares[i], first, column_squares, own[i], i, same)
+        _scan_row(row, b, end, squares[i], first, column_squares, own[i], i, other)
+        if both:
+            seen = mask[cell[i]]
+            _scan_across(row, 0, a, first, i, seen, other)
+            _scan_across(row, a, b, first, i, seen, same)
+            _scan_across(row, b, end, first, i, seen, other)
 
 
 @jit
 def _scan_row(row, begin, end, square, first, squares, own, i, lists):
+    """Turn inner products begin:end into squared distances, and offer their references
+    to query i.
+    """
     near, index, limit = lists
     two, bound = row.dtype.type(2), limit[i]
     for start in range(begin, end, STRIDE):
@@ -48,32 +136,36 @@ def _scan_row(row, begin, end, square, first, squares, own, i, lists):
 
 
 @jit
-def scan_columns(tile, rows, low, high, seen, cell, same, other):
-    """Offer the points rows[r] of a scanned tile to those of its columns, whose lists
-    ``same`` and ``other`` are, but to none that has seen them: ``seen[c]`` holds a bit
-    for each cell of points, ``cell[r]`` is that of row r.
-    """
-    for r in range(tile.shape[0]):
-        a, b, end = low[r], high[r], tile.shape[1]
-        _scan_across(tile[r], 0, a, rows[r], seen, cell[r], other)
-        _scan_across(tile[r], a, b, rows[r], seen, cell[r], same)
-        _scan_across(tile[r], b, end, rows[r], seen, cell[r], other)
-
-
-@jit
-def _scan_across(row, begin, end, i, seen, cell, lists):
+def _scan_across(row, begin, end, first, i, seen, lists):
+    """Offer point i to those of the columns begin:end that have not seen it."""
     near, index, limit = lists
-    byte, bit = cell >> 3, np.uint8(128 >> (cell & 7))
     for start in range(begin, end, STRIDE):
-        part, bounds, hits = row[start : min(start + STRIDE, end)], limit[start:], 0
+        part, bounds, hits = row[start : min(start + STRIDE, end)], limit[first + start :], 0
         for c in range(len(part)):
             hits += part[c] < bounds[c]
         if hits:
             for c in range(len(part)):
-                j = start + c
-                if part[c] < bounds[c] and not seen[j, byte] & bit:
+                j = first + start + c
+                if part[c] < bounds[c] and not seen[j >> 3] & (128 >> (j & 7)):
                     _insert(part[c], i, near[j], index[j])
                     bounds[c] = near[j, -1]
+
+
+@jit
+def choose_cells(distances, first, count, mask):
+    """Set the bits of the ``count`` least, finite distances of each row in ``mask``, whose
+    rows are cells; row r is that of query ``first + r``.
+    """
+    near, index = np.empty(count, np.float32), np.empty(count, np.int64)
+    for r in range(distances.shape[0]):
+        near[:] = np.inf
+        for k in range(distances.shape[1]):
+            if distances[r, k] < near[-1]:
+                _insert(distances[r, k], k, near, index)
+        i = first + r
+        for slot in range(count):
+            if near[slot] < np.inf:
+                mask[index[slot], i >> 3] |= 128 >> (i & 7)
 
 
 @jit
