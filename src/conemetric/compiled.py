@@ -19,6 +19,7 @@ from numba.core import event
 
 def _compiler(**options):
     """Numba's decorator, with a cache on disk where one can be written."""
+    options["no_cfunc_wrapper"] = True  # nothing in C calls kernels; saves a tenth of compiling
 
     def compiled(function):
         try:

@@ -103,12 +103,13 @@ def _offer(rows, first, last, both, search, visits, room):
         i, row, end = rows[r], tile[r], last - first
         a = np.searchsorted(column_labels, labels[i])
         b = np.searchsorted(column_labels, labels[i], "right")
-        _scan_row(row, 0, a, squares[i], first, column_squares, own[i], i, other)
+        none = a - a  # for a literal 0 Numba would compile the scans once more
+        _scan_row(row, none, a, squares[i], first, column_squares, own[i], i, other)
         _scan_row(row, a, b, squares[i], first, column_squares, own[i], i, same)
         _scan_row(row, b, end, squares[i], first, column_squares, own[i], i, other)
         if both:
             seen = mask[cell[i]]
-            _scan_across(row, 0, a, first, i, seen, other)
+            _scan_across(row, none, a, first, i, seen, other)
             _scan_across(row, a, b, first, i, seen, same)
             _scan_across(row, b, end, first, i, seen, other)
 
@@ -195,13 +196,13 @@ def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
     """
     near, index, _ = lists
     width = near.shape[1]
-    exact, found = np.empty(width), np.empty(width, np.int64)
+    exact, found = np.empty(width), np.empty(width)
     for i in range(start, stop):
         count = 0
         while count < width and near[i, count] < np.inf:
             exact[count], found[count] = _measure(i, index[i, count], data)
             count += 1
-        bound[i] = _rank(i, exact[:count], found[:count], rule, out[i], distance[i])
+        bound[i] = _rank(i, exact, found, count, rule, out, distance)
 
 
 @jit
@@ -212,14 +213,14 @@ def rank_within_bound(
     a tile of squared distances, with a column for each, is within ``bound``; with the
     label of the point, or another (by ``same``).
     """
-    exact, found = np.empty(tile.shape[1]), np.empty(tile.shape[1], np.int64)
+    exact, found = np.empty(tile.shape[1]), np.empty(tile.shape[1])
     for r in range(start, stop):
         i, count = rows[r], 0
         for c in range(tile.shape[1]):
             if tile[r, c] <= bound[i] and (labels[i] == column_labels[c]) == same and c != own[i]:
                 exact[count], found[count] = _measure(i, c, data)
                 count += 1
-        _rank(i, exact[:count], found[:count], rule, out[i], distance[i])
+        _rank(i, exact, found, count, rule, out, distance)
 
 
 @jit_sums
@@ -237,29 +238,56 @@ def _measure(i, j, data):
 
 
 @jit
-def _rank(i, exact, found, rule, out, distance):
-    """Write the nearest of ``found``, and return what the scan gives at most to any of
-    them or their ties.
+def _rank(i, exact, found, count, rule, out, distance):
+    """Write the nearest of the first ``count`` of ``found``, numbers held in float64, and
+    return what the scan gives at most to any of them or their ties.
 
     The nearest of all has for its ties those farther by no more than rounding; ties go
     in the order of their numbers. The nearest of the rest has its own ties, and so on.
     """
     reach, gamma, tie, slope = rule
-    k, count = len(out), len(exact)
-    out[:], distance[:] = -1, np.inf
-    order = np.argsort(exact)
-    bound, first = np.inf, 0
+    k, bound = out.shape[1], np.inf
+    first = count - count  # for a literal 0 Numba would compile the sort once more
+    for slot in range(k):
+        out[i, slot] = -1
+        distance[i, slot] = np.inf
+    _sort(exact, found, first, count)
     if count >= k:
-        kth = exact[order[k - 1]]
-        farthest = kth + tie[i] + slope * kth
+        farthest = exact[k - 1] + tie[i] + slope * exact[k - 1]
         bound = farthest**2 + gamma * (reach[i] + farthest) ** 2
     while first < min(k, count):
-        d = exact[order[first]]
+        farthest = exact[first] + tie[i] + slope * exact[first]
         last = first + 1
-        while last < count and exact[order[last]] <= d + tie[i] + slope * d:
+        while last < count and exact[last] <= farthest:
             last += 1
-        tied = order[first:last][np.argsort(found[order[first:last]])]
+        _sort(found, exact, first, last)
         for slot in range(first, min(last, k)):
-            out[slot], distance[slot] = found[tied[slot - first]], exact[tied[slot - first]]
+            out[i, slot] = np.int64(found[slot])
+            distance[i, slot] = exact[slot]
         first = last
     return bound
+
+
+@jit
+def _sort(keys, others, first, last):
+    """Sort keys[first:last], and ``others`` with them: a heap sort, because Numba's own
+    takes seconds to compile.
+    """
+    n = last - first
+    for end in range(n + n // 2 - 1, 0, -1):
+        if end >= n:  # make the heap, from its last parent on
+            root, size = end - n, n
+        else:  # the largest goes to the end
+            keys[first], keys[first + end] = keys[first + end], keys[first]
+            others[first], others[first + end] = others[first + end], others[first]
+            root, size = 0, end
+        key, other = keys[first + root], others[first + root]
+        while 2 * root + 1 < size:
+            child = 2 * root + 1
+            if child + 1 < size and keys[first + child] < keys[first + child + 1]:
+                child += 1
+            if key >= keys[first + child]:
+                break
+            keys[first + root], others[first + root] = keys[first + child], others[first + child]
+            root = child
+        keys[first + root], others[first + root] = key, other

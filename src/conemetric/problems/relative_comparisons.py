@@ -19,10 +19,11 @@ by adding max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, 
 
 import numpy as np
 
-from ..compiled import jit, jit_sums, threaded
+from ..compiled import jit, threaded
 from .base import Bounds, Problem
 
 BLOCK = 1 << 21  # entries of Z worked on at a time
+SPARSE = 4  # times as many rows as are used, beyond which those are copied out first
 
 
 class ComparisonProgram(Problem):
@@ -64,45 +65,51 @@ class ComparisonProgram(Problem):
         step = min(m, max(1, BLOCK // p))
         self.slices = [slice(start, min(start + step, m)) for start in range(0, m, step)]
         stored = m * p * self.L.itemsize <= memory
-        Z, buffer = np.empty((m if stored else 0, p)), np.empty((step, p))
-        self.rows = (
-            Z,
-            buffer,
-            operator.X,
-            operator.a,
-            operator.b,
-            operator.row_start,
-            operator.pair,
-            operator.weight,
-        )
+        self._Z = np.empty((m, p)) if stored else None
+        self._buffer = np.empty((0 if stored else step, p))
         if stored:
-            self._fill(slice(0, m), Z)
+            self._fill(slice(0, m), self._Z)
 
     def _fill(self, rows, out):
-        n = rows.stop - rows.start
-        threaded(comparison_rows, n, 8 * n * out.shape[1], rows.start, *self.rows[2:], out)
+        n, A = rows.stop - rows.start, self.operator
+        pairs = A.X, A.a, A.b, A.row_start, A.pair, A.weight
+        threaded(comparison_rows, n, 8 * n * out.shape[1], rows.start, *pairs, out)
 
     def block(self, rows):
         """The rows of Z in one of ``slices``; a block that is not stored is valid until
         the next is asked for.
         """
-        Z, buffer = self.rows[:2]
-        if len(Z) > 0:
-            return Z[rows]
-        out = buffer[: rows.stop - rows.start]
+        if self._Z is not None:
+            return self._Z[rows]
+        out = self._buffer[: rows.stop - rows.start]
         self._fill(rows, out)
         return out
 
     def margins(self, w):
         """Zw, one value per triplet."""
-        out = np.empty(self.operator.n_constraints)
-        rows_forward(self.rows, w, out)
-        return out
+        return np.concatenate([self.block(rows) @ w for rows in self.slices])
 
     def combine(self, lam):
-        """Z'lam, one value per weight."""
+        """Z'lam, one value per weight; rows whose multiplier is zero are not read."""
         out = np.zeros(self.operator.n_features)
-        rows_adjoint(self.rows, lam, out)
+        for rows in self.slices:
+            part = lam[rows]
+            used = np.flatnonzero(part)
+            if SPARSE * len(used) < len(part):
+                if len(used) > 0:
+                    out += part[used] @ self.block(rows)[used]
+            else:
+                out += part @ self.block(rows)
+        return out
+
+    def gram(self, chosen):
+        """Z_F'Z_F for the rows F that a mask marks."""
+        out = np.zeros_like(self.L)
+        for rows in self.slices:
+            used = np.flatnonzero(chosen[rows])
+            if len(used) > 0:
+                block = self.block(rows)[used]
+                out += block.T @ block
         return out
 
     def cover(self, y, combined):
@@ -120,16 +127,14 @@ class ComparisonProgram(Problem):
         return float(total) - 0.5 * float(y @ (self.L @ y))
 
     def certify(self, primal_point, dual_point):
-        """Bounds by plain products: the kernels of `margins` and `combine` may reorder sums."""
         w = np.maximum(primal_point, 0.0)
-        loss = sum(np.maximum(1 - self.block(rows) @ w, 0.0).sum() for rows in self.slices)
+        loss = np.maximum(1 - self.margins(w), 0.0).sum()
         return Bounds(self.primal_value(w, loss), self.lower_bound(dual_point))
 
     def lower_bound(self, dual_point):
-        """D at a dual point made feasible, by plain products."""
+        """D at a dual point made feasible."""
         lam, y = np.clip(dual_point[0], 0.0, self.C), dual_point[1]
-        combined = sum(lam[rows] @ self.block(rows) for rows in self.slices)
-        return self.dual_value(lam.sum(), self.cover(y, combined))
+        return self.dual_value(lam.sum(), self.cover(y, self.combine(lam)))
 
 
 class MeasuredComparisonProgram(ComparisonProgram):
@@ -173,46 +178,3 @@ def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
             for c in range(n_columns):
                 t = Y[i, c] - Y[j, c]
                 out[r, c] += sign * t * t
-
-
-@jit
-def row_block(rows, start, stop):
-    """Rows start:stop of Z for ``rows`` = (Z, buffer, Y, a, b, row_start, pair,
-    weight): stored, or computed where Z is empty.
-    """
-    Z, buffer = rows[0], rows[1]
-    if len(Z) > 0:
-        return Z[start:stop]
-    comparison_rows(
-        0, stop - start, start, rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], buffer
-    )
-    return buffer[: stop - start]
-
-
-@jit_sums
-def rows_forward(rows, w, out):
-    """out = Z w."""
-    step, p = rows[1].shape
-    for start in range(0, len(out), step):
-        stop = min(start + step, len(out))
-        block = row_block(rows, start, stop)
-        for r in range(stop - start):
-            total = 0.0
-            for c in range(p):
-                total += block[r, c] * w[c]
-            out[start + r] = total
-
-
-@jit_sums
-def rows_adjoint(rows, lam, out):
-    """out += Z'lam."""
-    step, p = rows[1].shape
-    for start in range(0, len(lam), step):
-        stop = min(start + step, len(lam))
-        if len(rows[0]) == 0 and not lam[start:stop].any():
-            continue
-        block = row_block(rows, start, stop)
-        for r in range(stop - start):
-            if lam[start + r] != 0:
-                for c in range(p):
-                    out[c] += lam[start + r] * block[r, c]

@@ -30,7 +30,6 @@ from typing import ClassVar
 import numpy as np
 
 from ..compiled import jit, jit_sums
-from ..problems.relative_comparisons import row_block, rows_adjoint, rows_forward
 from .base import Iterate, Solver
 
 ENOUGH = 5.0  # times the multipliers' part of the gap is what the steps may leave
@@ -38,13 +37,9 @@ GROWTH = 10.0  # of sigma, each time the multipliers are renewed
 LARGEST = 1e8  # of sigma / C: beyond, the Hessian has no digits left for L
 ACCURACY = 0.3  # of the search along a step
 PATIENCE = 50  # steps without a smaller gap after which rounding is all that moves
+DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is rounding
 # entries of Z that the steps of one iteration may read: small problems take many steps
 # at a time
-SHORT = 24  # columns below which plain loops beat BLAS on a product of few rows
-PIECE = (
-    1 << 18
-)  # scalar operations of a product below which one BLAS thread is faster than waking others
-DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is rounding
 WORK = 1 << 20
 
 
@@ -52,54 +47,95 @@ WORK = 1 << 20
 class SemismoothNewton(Solver):
     """See the module docstring; ``start`` is a pair (multipliers, weights)."""
 
-    requires: ClassVar[tuple[str, ...]] = ("rows", "L", "C", "inverse_diagonal", "margins")
+    requires: ClassVar[tuple[str, ...]] = (
+        "L",
+        "C",
+        "inverse_diagonal",
+        "margins",
+        "combine",
+        "gram",
+    )
 
     def _steps(self, problem, start):
-        L, C, m, p = problem.L, problem.C, problem.operator.n_constraints, len(problem.L)
+        m, p = problem.operator.n_constraints, len(problem.L)
         if start is None:
-            centre, w, s = np.zeros(m), np.zeros(p), np.ones(m)
-            yield Iterate(C * m, 0.0, w.copy(), (centre.copy(), w.copy()), extra={"steps": 0})
-        else:
-            centre, w = start[0].copy(), start[1].copy()
-            s = 1 - problem.margins(w)
-        lam, combined = np.zeros(m), np.zeros(p)
-        state = np.array([C, np.inf, -np.inf, 0.0])
-        best = np.empty(p), np.empty(m), np.empty(p)
-        rule = (ENOUGH, GROWTH, LARGEST * C, ACCURACY, PATIENCE)
-        n_steps, steps = max(1, WORK // (m * p)), 0
-        while state[3] < PATIENCE:
-            args = (rule, w, s, centre, lam, combined, state, *best)
-            steps += newton_steps(
-                problem.rows, L, problem.inverse_diagonal, C, self.tol, n_steps, *args
-            )
-            best_w, best_lam, best_y = (point.copy() for point in best)
+            start = np.zeros(m), np.zeros(p)
+            points = start[1].copy(), (start[0].copy(), start[1].copy())
+            yield Iterate(problem.C * m, 0.0, *points, extra={"steps": 0})
+        run = _Run(problem, *start)
+        n_steps = max(1, WORK // (m * p))
+        while run.idle < PATIENCE:
+            for _ in range(n_steps):
+                if not run.step(self.tol):
+                    break
+            best_lam, best_y = run.dual_point
             yield Iterate(
-                float(state[1]), float(state[2]), best_w, (best_lam, best_y), extra={"steps": steps}
+                run.primal,
+                run.dual,
+                run.weights.copy(),
+                (best_lam.copy(), best_y.copy()),
+                extra={"steps": run.n_steps},
             )
 
 
-@jit_sums
-def _rows_gram(rows, inside, sigma, H):
-    """H += sigma Z_F'Z_F, F the rows marked ``inside``."""
-    step, p = rows[1].shape
-    for start in range(0, len(inside), step):
-        stop = min(start + step, len(inside))
-        chosen = np.flatnonzero(inside[start:stop])
-        if len(chosen) == 0:
-            continue
-        block = row_block(rows, start, stop)
-        if p < SHORT:
-            for r in chosen:
-                for b in range(p):
-                    for c in range(p):
-                        H[b, c] += sigma * block[r, b] * block[r, c]
-            continue
-        # BLAS takes one thread for the product of a piece; waking others pays for many pieces only
-        piece = max(1, PIECE // (p * p))
-        piece = piece if len(chosen) <= 64 * piece else len(chosen)
-        for first in range(0, len(chosen), piece):
-            part = block[chosen[first : first + piece]]
-            H += sigma * (part.T @ part)
+class _Run:
+    """Weights, margins and multipliers on their way, and the best of them so far."""
+
+    def __init__(self, problem, centre, w):
+        self.problem = problem
+        self.centre, self.w = centre.copy(), w.copy()
+        self.s = 1 - problem.margins(w)
+        self.lam, self.combined = np.zeros(len(centre)), np.zeros(len(w))  # combined = Z'lam
+        self.inside = np.empty(len(centre), dtype=bool)
+        self.sigma = problem.C
+        self.primal, self.dual = np.inf, -np.inf
+        self.n_steps = self.idle = 0
+
+    def step(self, tol):
+        """One step; False, and no step, where the relative gap is within ``tol`` or nothing
+        moves any more.
+        """
+        problem, w, L, C = self.problem, self.w, self.problem.L, self.problem.C
+        change = np.empty_like(self.s)
+        loss, total, slackness = _hinge_multipliers(
+            self.s, self.centre, self.sigma, C, self.lam, change, self.inside
+        )
+        self.combined += problem.combine(change)
+        Lw = L @ w
+        y = w + np.maximum(self.combined - Lw, 0.0) * problem.inverse_diagonal
+        square, square_y = w @ Lw, y @ (L @ y)
+        self._keep_best(0.5 * square + C * loss, total - 0.5 * square_y, y)
+        gap, size = self.primal - self.dual, max(abs(self.primal), abs(self.dual))
+        if gap <= tol * size or self.idle >= PATIENCE:
+            return False
+        self.n_steps += 1
+        owed = 0.5 * (square + square_y) - w @ self.combined
+        if not (owed > ENOUGH * slackness and self._move(Lw)):
+            self.centre[:] = self.lam  # nothing left to gain at these multipliers
+            self.sigma = min(GROWTH * self.sigma, LARGEST * C)
+        return True
+
+    def _keep_best(self, primal, dual, y):
+        self.idle += 1
+        if primal < self.primal:
+            self.primal, self.weights, self.idle = float(primal), self.w.copy(), 0
+        if dual > self.dual:
+            self.dual, self.dual_point, self.idle = float(dual), (self.lam.copy(), y), 0
+
+    def _move(self, Lw):
+        """Step towards the minimum of the quadratic model; whether there was one to take."""
+        problem, w, L = self.problem, self.w, self.problem.L
+        H = L + self.sigma * problem.gram(self.inside)
+        target = w.copy()
+        nonnegative_quadratic(H, H @ w + self.combined - Lw, target)
+        d = target - w
+        ds = problem.margins(d)
+        initial, linear, quadratic = d @ (Lw - self.combined), d @ Lw, d @ (L @ d)
+        curve = initial, linear, quadratic, ACCURACY
+        step = _hinge_search(self.s, ds, self.centre, self.sigma, problem.C, *curve)
+        w += step * d
+        self.s -= step * ds
+        return step > 0
 
 
 @jit_sums
@@ -138,7 +174,6 @@ def _hinge_slope(s, ds, centre, sigma, C, step):
     return slope, sigma * bend
 
 
-@jit
 def _hinge_search(s, ds, centre, sigma, C, initial, linear, quadratic, accuracy):
     """Step in (0, 1] along which the smoothed objective falls to (nearly) its least; 0
     where the direction does not descend.
@@ -170,10 +205,18 @@ def _hinge_search(s, ds, centre, sigma, C, initial, linear, quadratic, accuracy)
     return step
 
 
-@jit
 def nonnegative_quadratic(H, q, w):
     """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w: Lawson and
     Hanson's active set on the Gram matrix H.
+    """
+    p = len(q)
+    _active_set(H, q, w, np.empty((p, p)), np.empty((2, p)), np.zeros((2, p), np.int64))
+
+
+@jit
+def _active_set(H, q, w, factor, room, sets):
+    """`nonnegative_quadratic`, with room to work in: Numba compiles each way to make an
+    array anew.
 
     The objective falls at every step, so that a result cut short by rounding is still a
     descent. ``factor`` is the Cholesky factor of H on the support, in order of entry:
@@ -181,12 +224,11 @@ def nonnegative_quadratic(H, q, w):
     depends on those before it, to rounding, has its own diagonal entry for a pivot:
     they take over what it would have done.
     """
-    p = len(q)
-    factor, half, x = np.empty((p, p)), np.empty(p), np.empty(p)
-    support, inside, k, done = np.empty(p, np.int64), np.zeros(p, np.bool_), 0, 0
+    p, k, done = len(q), 0, 0
+    half, x, support, inside = room[0], room[1], sets[0], sets[1]
     for j in range(p):
         if w[j] > 0:
-            support[k], inside[j] = j, True
+            support[k], inside[j] = j, 1
             k += 1
     entering = -1
     for _ in range(10 * p + 100):
@@ -223,7 +265,8 @@ def nonnegative_quadratic(H, q, w):
                 j = support[r]
                 w[j] += step * (x[r] - w[j])
                 if blocking >= 0 and (r == blocking or w[j] <= 0):
-                    w[j], inside[j], done = 0.0, False, min(done, r)
+                    w[j], inside[j] = 0.0, 0
+                    done = r if r < done else done
                 else:
                     support[kept] = j
                     kept += 1
@@ -245,71 +288,5 @@ def nonnegative_quadratic(H, q, w):
                     entering, best = j, descent * descent / H[j, j]
         if entering < 0:
             break
-        support[k], inside[entering] = entering, True
+        support[k], inside[entering] = entering, 1
         k += 1
-
-
-@jit
-def newton_steps(
-    rows,
-    L,
-    inverse,
-    C,
-    tol,
-    n_steps,
-    rule,
-    w,
-    s,
-    centre,
-    lam,
-    combined,
-    state,
-    best_w,
-    best_lam,
-    best_y,
-):
-    """Up to ``n_steps`` steps of solvers.semismooth_newton in place, ending early at a
-    relative gap of ``tol``; steps done.
-
-    ``inverse`` is 1 / diag(L); ``combined`` = Z'lam; ``rule`` = (enough, growth,
-    largest sigma, accuracy, patience); ``state`` = (sigma, least primal value, largest
-    dual value, steps since the gap last fell), whose points go to the ``best_`` arrays.
-    """
-    enough, growth, largest, accuracy, patience = rule
-    inside, work = np.empty(len(s), np.bool_), np.empty_like(s)
-    for done in range(n_steps):
-        sigma = state[0]
-        loss, total, slackness = _hinge_multipliers(s, centre, sigma, C, lam, work, inside)
-        rows_adjoint(rows, work, combined)
-        Lw = L @ w
-        y = w + np.maximum(combined - Lw, 0.0) * inverse
-        square, square_y = w @ Lw, y @ (L @ y)
-        primal, dual = 0.5 * square + C * loss, total - 0.5 * square_y
-        state[3] += 1
-        if primal < state[1]:
-            state[1], state[3] = primal, 0
-            best_w[:] = w
-        if dual > state[2]:
-            state[2], state[3] = dual, 0
-            best_lam[:], best_y[:] = lam, y
-        if state[1] - state[2] <= tol * max(abs(state[1]), abs(state[2])) or state[3] >= patience:
-            return done
-        step = 0.0
-        if 0.5 * (square + square_y) - w @ combined > enough * slackness:
-            H = L.copy()
-            _rows_gram(rows, inside, sigma, H)
-            target = w.copy()
-            nonnegative_quadratic(H, H @ w + combined - Lw, target)
-            d = target - w
-            rows_forward(rows, d, work)
-            step = _hinge_search(
-                s, work, centre, sigma, C, d @ (Lw - combined), d @ Lw, d @ (L @ d), accuracy
-            )
-            for j in range(len(w)):
-                w[j] += step * d[j]
-            for i in range(len(s)):
-                s[i] -= step * work[i]
-        if step == 0:  # nothing left to gain at these multipliers
-            centre[:] = lam
-            state[0] = min(growth * sigma, largest)
-    return n_steps
