@@ -2,6 +2,7 @@
 certificate of optimality.
 """
 
+from .estimators.automatic import AutoMetric
 from .estimators.base import UselessMetricWarning
 from .estimators.boostmetric import BoostMetric
 from .estimators.dml_eig import DMLEig, LMNNEig
@@ -17,6 +18,7 @@ from .semidefinite import FrobeniusSDPResult, solve_frobenius_sdp
 from .solvers.base import Certificate, Status, watching
 
 __all__ = [
+    "AutoMetric",
     "BoostMetric",
     "Certificate",
     "DMLEig",

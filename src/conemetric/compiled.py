@@ -72,11 +72,18 @@ _compiling = _Compiling()
 event.register("numba:compiler_lock", _compiling)
 
 
+def seconds_compiling() -> float:
+    """Seconds that this process has spent compiling kernels, or fetching them from the
+    cache, so far.
+    """
+    return _compiling.seconds
+
+
 def stopwatch() -> float:
     """Seconds from some moment on, standing still while Numba compiles: what a fit takes
     is not what its first call in a new environment takes.
     """
-    return time.perf_counter() - _compiling.seconds
+    return time.perf_counter() - seconds_compiling()
 
 
 def n_threads():

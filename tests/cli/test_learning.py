@@ -58,6 +58,16 @@ def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
     assert result.err == ""
 
 
+def test_labels_alone_give_a_blend_with_evidence(run, csv, tmp_path):
+    result = run("learn", csv, "--label", "kind", "--out", tmp_path / "out")
+    assert result.code == 0
+    assert "AutoMetric" in result.out and "than the plain distance" in result.out
+    assert "certificate" not in result.out
+    again = run("learn", csv, "--label", "kind", "--out", tmp_path / "again", "--json").json
+    assert set(again["evidence"]["error"]) >= {"plain", "blend", "frob"}
+    assert again["after"]["method"] == "auto" and "status" not in again["after"]
+
+
 def test_the_same_seed_gives_the_same_metric(run, csv, tmp_path):
     for name in "ab":
         assert (
@@ -321,7 +331,8 @@ def test_a_useless_metric_is_the_headline_of_the_report(run, tmp_path):
 
 
 def test_warnings_name_options_of_the_command(run, csv, tmp_path):
-    result = run("learn", csv, "--label", "kind", "--tol", "0", "--out", tmp_path / "out")
+    args = ("learn", csv, "--label", "kind", "--method", "frob", "--tol", "0")
+    result = run(*args, "--out", tmp_path / "out")
     assert "FrobMetric ended as" in result.out and "to go on, raise --tol." in result.out
     assert "max_iter or" not in result.out
 
@@ -517,7 +528,7 @@ main(sys.argv[2:])
 
 @pytest.fixture
 def child(csv, tmp_path):
-    def start(what):
+    def start(what, method="frob"):
         out = tmp_path / "out"
         command = [
             sys.executable,
@@ -529,7 +540,7 @@ def child(csv, tmp_path):
             "--label",
             "kind",
             "--method",
-            "frob",
+            method,
             "--out",
             out,
         ]
@@ -549,6 +560,14 @@ def test_ctrl_c_saves_the_best_certified_metric(child):
         metric.certificate.status == "interrupted"
         and metric.certificate.dual <= metric.certificate.primal
     )
+
+
+def test_ctrl_c_saves_the_blend_so_far(child):
+    process, out = child("interrupt", "auto")
+    assert process.returncode == 130 and "Traceback" not in process.stderr
+    assert "interrupted" in process.stderr and "blend" in process.stderr
+    metric = load_metric(out / "metric.safetensors")
+    assert metric.method == "AutoMetric" and len(metric.components) == 13
 
 
 def test_a_killed_run_leaves_no_half_written_metric(child):

@@ -44,6 +44,7 @@ def studies():
         "names": learn(
             Labelled(X, names[y]), Options(method="frob", n_pca=3), feature_names=list('<>&"')
         ),
+        "blend": learn(Labelled(X, y), Options()),
         "triplets": triplet_study(),
         "pairs": pair_study(),
     }
@@ -61,6 +62,7 @@ def pages(studies, tmp_path_factory):
         name="<i>odd</i> names",
         ids=np.array([f"<u>{r}" for r in range(150)]),
     )
+    write_report(paths["blend"], studies["blend"], name="blend")
     write_report(paths["triplets"], studies["triplets"], name="triplets")
     write_report(paths["pairs"], studies["pairs"], name="pairs")
     return paths

@@ -19,6 +19,7 @@ TABS = {
     },
 }
 TABS["names"] = TABS["images"]
+TABS["blend"] = {**TABS["images"], "proof": []}
 
 DRAWN = """
 const place = document.getElementById("plot-" + arguments[0]);
@@ -47,6 +48,7 @@ def emulate(browser, width, height, scheme="light"):
         ("images", 390, "light"),
         ("names", 390, "dark"),
         ("triplets", 1200, "dark"),
+        ("blend", 1200, "light"),
     ],
 )
 def test_every_tab_draws_without_errors(browser, pages, page, width, scheme):

@@ -49,6 +49,18 @@ def test_the_page_is_whole(pages, key):
     assert not re.search(r"""(src|href)=["']https?:""", page), "the page must need no network"
 
 
+def test_a_blend_shows_evidence_in_the_place_of_a_proof(pages, studies):
+    page = pages["blend"].read_text(encoding="utf-8").split('<script type="application/json"')[0]
+    study = studies["blend"]
+    assert str(study.evidence) in page and "{{" not in page
+    assert "no-certificate" in page and "no-evidence" not in page.split("<body")[1][:200]
+    assert ">Evidence</button>" in page and "Proven bound" not in page
+    for name, weight in study.estimator.weights_.items():
+        assert f"<th scope='row'>{name}</th><td>{weight:.1%}</td>" in page
+    proof = pages["triplets"].read_text(encoding="utf-8")
+    assert ">Proof</button>" in proof and "Proven bound" in proof
+
+
 def test_odd_names_are_text(pages):
     text = pages["names"].read_text(encoding="utf-8")
     assert "<i>odd" not in text and "&lt;i&gt;odd" in text

@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris, load_wine
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import approximate
 from conemetric.workflow import Options, learn, methods
-from conemetric.workflow.methods import KNOWN, available, find
+from conemetric.workflow.methods import KNOWN, find
 from conemetric.workflow.supervision import (
     Judgement,
     Labelled,
@@ -46,11 +46,29 @@ def test_columns_in_other_units_are_standardised():
     assert any(note.startswith("Columns standardised") for note in study.notes)
 
 
-def test_auto_tries_what_fits_and_says_why():
-    study = learn(Labelled(X, y), Options())
-    assert study.options.method in {method.name for method in available("labels")}
-    (why,) = [note for note in study.notes if note.startswith("Method")]
-    assert all(method.name in why for method in available("labels") if method.automatic)
+def test_labels_alone_ask_for_a_blend_that_says_what_it_gains():
+    study = learn(Labelled(X, y), Options(n_neighbors=5))
+    assert (study.options.method, study.metric.method) == ("auto", "AutoMetric")
+    assert study.metric.certificate is None and study.evidence.n_neighbors == 5
+    (why,) = [note for note in study.notes if note.startswith("Cross-validated")]
+    assert str(study.evidence) in why
+    (parts,) = [note for note in study.notes if note.startswith("Blend: ")]
+    assert all(name in parts for name in study.estimator.weights_)
+
+
+def test_a_blend_learns_from_training_rows_only():
+    one = learn(Labelled(X, y), Options(scale="none"))
+    spoilt = X.copy()
+    spoilt[one.task.original(one.task.test)] *= 100
+    again = learn(Labelled(spoilt, y), Options(scale="none"))
+    np.testing.assert_array_equal(again.metric.components, one.metric.components)
+    assert again.evidence == one.evidence
+
+
+def test_progress_names_the_candidate():
+    seen = set()
+    learn(Labelled(X, y), Options(), progress=lambda stage, record, done: seen.add(stage))
+    assert {"learning, frob", "learning, boost"} <= seen
 
 
 def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
@@ -61,8 +79,12 @@ def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
 
     monkeypatch.setattr(Labelled, "judge", fail)
     with pytest.raises(RuntimeError):
-        learn(Labelled(X, y), Options(method="frob", scale="none"), on_metric=handed.append)
-    assert len(handed) == 1 and handed[0].method == "FrobMetric"
+        learn(
+            Labelled(X, y),
+            Options(method="frob", scale="none"),
+            on_metric=lambda metric, interrupted: handed.append((metric.method, interrupted)),
+        )
+    assert handed == [("FrobMetric", False)]
 
 
 def test_progress_names_the_stage_and_shows_the_iterations():
@@ -112,7 +134,7 @@ def random_pairs(n=400):
 
 def test_pairs_are_judged_by_a_threshold_of_the_training_pairs():
     indices, same = random_pairs()
-    study = learn(Paired(X, indices, similar=same), Options(method="auto", scale="standard"))
+    study = learn(Paired(X, indices, similar=same), Options(scale="standard"))
     assert study.metric.method == "DMLEig"
     assert study.after.n == round(0.3 * len(indices))
     distance, threshold = study.after.detail["distance"], study.after.detail["threshold"]
@@ -166,7 +188,7 @@ def test_methods_know_what_they_learn_from():
     with pytest.raises(ValueError, match="'x' is not known"):
         find("x", "labels")
     for method in KNOWN:
-        assert method.make(tol=0.5, nonsense=1).get_params()["tol"] == 0.5
+        assert method.make(verbose=2, nonsense=1).get_params()["verbose"] == 2
 
 
 def test_the_command_and_the_library_judge_by_one_rule():

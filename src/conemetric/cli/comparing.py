@@ -168,7 +168,7 @@ def compare(
                     f"{values['p_value']:.2g}",
                     str(values["rank"]),
                     f"{values['seconds']:.1f}",
-                    f"{values['relative_gap']:.1e}",
+                    f"{values['relative_gap']:.1e}" if "relative_gap" in values else "",
                 ]
             grid.add_row(*cells)
         console.print(grid)

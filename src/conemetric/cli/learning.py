@@ -9,10 +9,8 @@ from rich.table import Table as Grid
 
 from ..persistence import save_metric
 from ..report import write_report
-from ..solvers.base import Status
 from ..workflow import Options
 from ..workflow import learn as run_study
-from ..workflow.methods import available
 from ..workflow.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
 from .tasks import (
@@ -70,7 +68,8 @@ def learn(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="frob, boost, dml-eig, lmnn-eig, relative, numax or auto; default: frob, for pairs dml-eig.",
+            help="auto, frob, boost, dml-eig, lmnn-eig, relative or numax; default: auto, for "
+            "pairs dml-eig, for triplets frob.",
         ),
     ] = None,
     out: Annotated[
@@ -82,6 +81,12 @@ def learn(
         ),
     ] = None,
     overwrite: Overwrite = False,
+    time_budget: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.1, help="What auto may take for learning, compiling apart."
+        ),
+    ] = 20.0,
     scale: Scale = "auto",
     pca: Pca = None,
     neighbors: Neighbours = 3,
@@ -123,7 +128,7 @@ def learn(
         )
         out = output_folder(out, list(FILES.values()), overwrite)
         options = Options(
-            method or available(task.kind)[0].name,
+            method,
             {"tol": tol},
             impute=impute,
             scale=scale,
@@ -133,6 +138,7 @@ def learn(
             max_rows=max_rows,
             max_test_rows=max_test_rows,
             seed=seed,
+            time_budget=time_budget,
         )
         saved = out / "metric.safetensors"
         study = run_study(
@@ -141,7 +147,7 @@ def learn(
             progress=progress,
             feature_names=table.names,
             categories=table.categories,
-            on_metric=lambda metric: _keep(metric, saved),
+            on_metric=lambda metric, interrupted: _keep(metric, interrupted, saved),
         )
         progress("writing the report")
         study.notes.extend(table.notes)
@@ -156,14 +162,16 @@ def learn(
     _answer(study, name, out)
 
 
-def _keep(metric, path):
+def _keep(metric, interrupted, path):
     """Save the metric before anything else; after Ctrl-C, that is the end."""
     save_metric(path, metric)
-    if metric.certificate.status is Status.INTERRUPTED:
-        state.say(
-            f"[yellow]interrupted[/] the best certified metric is in '{escape(str(path))}': "
-            f"{in_words(metric.certificate)}."
+    if interrupted:
+        best = (
+            "blend of what was learned"
+            if metric.certificate is None
+            else f"best certified metric ({in_words(metric.certificate)})"
         )
+        state.say(f"[yellow]interrupted[/] the {best} is in '{escape(str(path))}'.")
         raise typer.Exit(130)
 
 
@@ -189,6 +197,7 @@ def _answer(study, name, out):
         "before": before,
         "after": {**after, **fit_facts(study)},
         "p_value": p_value(study.before, study.after),
+        "evidence": None if study.evidence is None else vars(study.evidence),
         "notes": [in_options(note) for note in study.notes],
         "seconds": study.seconds,
         "files": {kind: str(out / file) for kind, file in FILES.items()},
@@ -225,7 +234,11 @@ def _answer(study, name, out):
             f"held out: {study.before.n:,} {study.task.items}; could the change be chance? p = "
             f"{values['p_value']:.2g}"
         )
-        console.print(f"certificate: {in_words(study.metric.certificate)}")
+        if study.metric.certificate is not None:
+            console.print(f"certificate: {in_words(study.metric.certificate)}")
+        compiling = study.seconds.get("compiling, once")
+        if compiling is not None:
+            console.print(f"compiling, once: {compiling:.1f} s, not in the seconds above")
         for note in values["notes"]:
             console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
         console.print(f"written to {escape(str(out))}: {', '.join(FILES.values())}", soft_wrap=True)

@@ -17,6 +17,14 @@ def _names(values):
     return [name.strip() for value in values for name in value.split(",")] if values else None
 
 
+def _lines(summary):
+    """Mappings of headings to values, as a table."""
+    grid = Grid(*summary[0], title="All in all", title_justify="left")
+    for line in summary:
+        grid.add_row(*(escape(str(value)) for value in line.values()))
+    return grid
+
+
 def reproduce(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Experiment, as --list names it.")
@@ -74,6 +82,7 @@ def reproduce(
     values = {
         "experiment": name,
         "rows": [vars(row) for row in table.rows],
+        "summary": table.summary,
         "skipped": table.skipped,
         "out": str(out),
     }
@@ -98,6 +107,8 @@ def reproduce(
                 row.dataset, row.method, str(row.runs), ours, theirs, verdict, f"{row.seconds:.2f}"
             )
         console.print(grid)
+        if table.summary:
+            console.print(_lines(table.summary))
         for text in table.skipped:
             console.print(f"[dim]skipped {escape(text)}[/]", soft_wrap=True)
         console.print(f"written to {escape(str(out))}: {name}.csv, {name}.png", soft_wrap=True)

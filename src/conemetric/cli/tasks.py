@@ -210,9 +210,14 @@ def row(name, judgement):
 def fit_facts(study):
     """What the fit itself has to say, for the table and for JSON."""
     certificate = study.metric.certificate
-    return {
+    facts = {
         "rank": len(study.metric.components),
         "seconds": round(study.seconds["learning"], 3),
+    }
+    if certificate is None:  # a blend
+        return facts
+    return {
+        **facts,
         "iterations": int(study.estimator.n_iter_),
         "objective": certificate.primal,
         "bound": certificate.dual,

@@ -53,9 +53,9 @@ def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
         X_train, X_test = metric.transform(X_train), metric.transform(X_test)
     check_consistent_length(X_train, y_train)
     check_consistent_length(X_test, y_test)
-    ks = [min(int(k), len(X_train)) for k in np.atleast_1d(n_neighbors)]
-    labels = _labels_of_nearest(X_train, y_train, X_test, max(ks))
-    errors = [float(np.mean(_vote(labels[:, :k]) != to_numpy(y_test))) for k in ks]
+    ks = [int(k) for k in np.atleast_1d(n_neighbors)]
+    _, labels = nearest_labels(X_train, y_train, X_test, max(ks))
+    errors = [float(np.mean(majority(labels[:, :k]) != to_numpy(y_test))) for k in ks]
     return errors if np.ndim(n_neighbors) else errors[0]
 
 
@@ -71,14 +71,18 @@ def knn_predict(X_train, y_train, X_test, n_neighbors=3):
     >>> knn_predict(X, y, np.array([[0.9]])).tolist()
     ['b']
     """
-    return _vote(_labels_of_nearest(X_train, y_train, X_test, min(n_neighbors, len(X_train))))
+    return majority(nearest_labels(X_train, y_train, X_test, n_neighbors)[1])
 
 
-def _labels_of_nearest(X_train, y_train, X_test, k):
-    return to_numpy(y_train)[to_numpy(nearest(X_test, X_train, k)[0])]
+def nearest_labels(X_train, y_train, X_test, n_neighbors):
+    """(distances, labels) of the nearest training rows of each test row, the nearest first;
+    all of them where there are fewer.
+    """
+    numbers, distances = nearest(X_test, X_train, min(n_neighbors, len(X_train)))
+    return to_numpy(distances), to_numpy(y_train)[to_numpy(numbers)]
 
 
-def _vote(labels):
+def majority(labels):
     """Most frequent label of each row; among equals the one that comes first."""
     votes = sum((labels == labels[:, [j]]).astype(np.int32) for j in range(labels.shape[1]))
     return labels[np.arange(len(labels)), np.argmax(votes, axis=1)]
@@ -123,19 +127,26 @@ def random_splits(
     for run in range(n_runs):
         order = np.random.default_rng([seed, run]).permutation(n)
         if labels is not None:
-            order = order[np.argsort(_place_in_class(labels[order]), kind="stable")]
+            order = evenly_by_class(order, labels)
         yield Split(order[:first], order[first:second], order[second:])
 
 
-def _place_in_class(labels):
-    """For every row the share of its class that comes before it: rows in this order
-    have all classes spread evenly.
+def evenly_by_class(rows, labels):
+    """The rows in an order that spreads every class evenly; within a class they keep
+    theirs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.knn import evenly_by_class
+    >>> evenly_by_class(np.arange(6), np.array([0, 0, 0, 0, 1, 1])).tolist()
+    [0, 4, 1, 2, 5, 3]
     """
-    place = np.empty(len(labels))
-    for label in np.unique(labels):
-        rows = np.flatnonzero(labels == label)
-        place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
-    return place
+    place = np.empty(len(rows))
+    for label in np.unique(labels[rows]):
+        members = np.flatnonzero(labels[rows] == label)
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return rows[np.argsort(place, kind="stable")]
 
 
 def official_split(n, n_train, n_validation=0, seed=0) -> Split:

@@ -96,6 +96,31 @@ def compare(first, second, test_share):
     )
 
 
+def mcnemar(before, after):
+    """Two-sided exact McNemar test: could the items that changed between right and wrong
+    have fallen either way by chance?
+
+    Parameters
+    ----------
+    before, after : boolean array (n,)
+        Which of the same items each method gets wrong.
+
+    Returns
+    -------
+    float
+        The p-value; 1 where no item changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.statistics import mcnemar
+    >>> mcnemar(np.array([True] * 6 + [False] * 4), np.zeros(10, bool))
+    0.03125
+    """
+    mended, spoilt = int((before & ~after).sum()), int((after & ~before).sum())
+    return float(stats.binomtest(mended, mended + spoilt).pvalue) if mended + spoilt else 1.0
+
+
 class PairedDifference(NamedTuple):
     """Mean of ``after - before`` over ``n`` queries, the ends of its bootstrap interval
     and the two-sided p-value of the randomisation test.

@@ -104,6 +104,9 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
         "headline": headline(study),
         "protocol": protocol(study),
         **wording(study.task.kind),
+        "proof": "Proof" if study.metric.certificate else "Evidence",
+        "evidence": evidence(study),
+        "candidates": candidates(study),
         "cards": cards(study, dimensions),
         "facts": facts(study),
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in study.notes)
@@ -120,6 +123,8 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
                 for key in ("confusion", "margins", "distances", "convergence")
                 if key not in drawn
             ]
+            + ([] if study.metric.certificate else ["no-certificate"])
+            + ([] if study.evidence else ["no-evidence"])
             + (["images"] if image_shape is not None else [])
         ),
         "suggested": str(dimensions.suggested),
@@ -265,6 +270,48 @@ def verdict(study):
     return "better" if change < 0 else "worse" if change > 0 else ""
 
 
+def evidence(study):
+    """What a blend gains on training rows that its parts have not seen, in a sentence."""
+    if study.evidence is None:
+        return ""
+    k, n = study.evidence.n_neighbors, study.evidence.n_rows
+    return (
+        f"Cross-validated {k}-nearest-neighbour error within the training rows ({n:,} of them, "
+        f"each judged by metrics learned without it): {study.evidence}. A metric learned by a "
+        "convex program also has a proven gap, the largest of its three fits."
+    )
+
+
+def candidates(study):
+    """The candidates of a blend as rows of a table, the heaviest first."""
+    if study.evidence is None:
+        return ""
+    estimator, judged = study.estimator, study.evidence
+    heaviest_first = sorted(estimator.weights_, key=lambda name: -estimator.weights_[name])
+    lines = ["<tr><th>method</th><th>part</th><th>error, %</th><th>proven gap</th></tr>"]
+    for name in ("blend", *heaviest_first):
+        part = f"{estimator.weights_[name]:.1%}" if name in estimator.weights_ else ""
+        error = f"{100 * judged.error[name]:.2f} &plusmn; {100 * judged.standard_error[name]:.2f}"
+        gaps = [abs(proof.relative_gap) for proof in estimator.certificates_.get(name, ())]
+        gap = f"{max(gaps):.1e}" if gaps else ""
+        lines.append(
+            f"<tr><th scope='row'>{html.escape(name)}</th><td>{part}</td><td>{error}</td>"
+            f"<td>{gap}</td></tr>"
+        )
+    return "".join(lines)
+
+
+def _proof_card(study):
+    certificate = study.metric.certificate
+    if certificate is not None:
+        note = f"relative, to the best objective; {certificate.status}"
+        return "Proven gap", f"{abs(certificate.relative_gap):.1e}", note, ""
+    weights = study.estimator.weights_
+    heaviest = max(weights, key=lambda name: weights[name])
+    note = f"of {len(weights)} candidates; the heaviest, {heaviest}, has {weights[heaviest]:.0%}"
+    return "Blend", f"{sum(weight > 0.01 for weight in weights.values())}", note, ""
+
+
 def cards(study, dimensions):
     certificate = study.metric.certificate
     (low0, high0), (low1, high1) = study.before.interval, study.after.interval
@@ -281,12 +328,7 @@ def cards(study, dimensions):
             f"{study.metric.method}; 95 % interval {low1:.1%} to {high1:.1%}",
             verdict(study),
         ),
-        (
-            "Proven gap",
-            f"{abs(certificate.relative_gap):.1e}",
-            f"relative, to the best objective; {certificate.status}",
-            "",
-        ),
+        _proof_card(study),
         (
             "Dimensions",
             f"{study.metric.n_features_in_} to {len(study.metric.components)}",
@@ -296,7 +338,7 @@ def cards(study, dimensions):
         (
             "Learning time",
             f"{study.seconds['learning']:.1f} s",
-            f"{int(study.estimator.n_iter_)} iterations",
+            f"{int(study.estimator.n_iter_)} iterations" if certificate else "all candidates",
             "",
         ),
     ]
@@ -308,7 +350,6 @@ def cards(study, dimensions):
 
 def facts(study):
     """Certificate, parameters and timings as one definition table."""
-    certificate = study.metric.certificate
     names = study.metric.feature_names
     columns = ", ".join(names) if names is not None else "all, by position"
     rows = [
@@ -320,14 +361,22 @@ def facts(study):
             ", ".join(f"{name}={value}" for name, value in (study.metric.parameters or {}).items()),
         ),
         ("Preprocessing", ", ".join(study.metric.preprocessing) or "none"),
-        ("Objective of the metric", f"{certificate.primal:.6g}"),
-        ("Proven bound on the optimum", f"{certificate.dual:.6g}"),
-        ("Relative gap", f"{certificate.relative_gap:.3g}"),
-        ("Constraints missed by", f"{certificate.violation:.3g}"),
-        ("Status", str(certificate.status)),
+        *_proof(study.metric.certificate),
         *((f"Time, {stage}", f"{seconds:.2f} s") for stage, seconds in study.seconds.items()),
     ]
     return "".join(
         f"<tr><th scope='row'>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
         for key, value in rows
     )
+
+
+def _proof(certificate):
+    if certificate is None:
+        return []
+    return [
+        ("Objective of the metric", f"{certificate.primal:.6g}"),
+        ("Proven bound on the optimum", f"{certificate.dual:.6g}"),
+        ("Relative gap", f"{certificate.relative_gap:.3g}"),
+        ("Constraints missed by", f"{certificate.violation:.3g}"),
+        ("Status", str(certificate.status)),
+    ]

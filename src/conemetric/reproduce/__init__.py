@@ -5,9 +5,20 @@
 True
 """
 
-from . import embeddings, faces, fastqp, isometry, knn_tables, measurements, runner, toys, unfolding
+from . import (
+    embeddings,
+    faces,
+    fastqp,
+    isometry,
+    keel,
+    knn_tables,
+    measurements,
+    runner,
+    toys,
+    unfolding,
+)
 
-MODULES = (knn_tables, faces, toys, unfolding, fastqp, isometry, measurements, embeddings)
+MODULES = (knn_tables, faces, toys, unfolding, fastqp, isometry, measurements, embeddings, keel)
 EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.TABLES}
 
 

@@ -197,6 +197,12 @@ class Experiment(ABC):
             return f"{self.methods[method].estimator} is not installed"
         return None
 
+    def summary(self, rows) -> list[dict[str, Any]]:
+        """What the whole table comes to, one mapping of headings to values per line; empty
+        for a table that is read cell by cell.
+        """
+        return []
+
     @abstractmethod
     def measure(self, column, method, run) -> dict[str, Any]:
         """Measure one cell: ``value``, and ``seconds`` of the fit; other entries are

@@ -13,6 +13,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ class Table:
         Cells that could not be measured, and why.
     records : list of dict
         One per cell and run.
+    summary : list of dict
+        What the whole table comes to, where its experiment says so.
     """
 
     experiment: Experiment
@@ -75,7 +78,13 @@ class Table:
             mine = _with_std(row.mean, row.std if row.runs > 1 else None)
             cells = f"{row.dataset:24s} {row.method:24s} {row.runs:4d} {mine:>17s} {theirs:>17s}"
             lines.append(f"{cells}  {row.verdict:6s} {row.seconds:8.2f}")
+        for line in self.summary:
+            lines.append(", ".join(f"{heading} {value}" for heading, value in line.items()))
         return "\n".join([*lines, *(f"skipped {text}" for text in self.skipped)])
+
+    @cached_property
+    def summary(self):
+        return self.experiment.summary(self.rows)
 
     def comparison(self, dataset, first, second, test_share):
         """Paired tests between two methods on the runs they share

@@ -162,6 +162,17 @@ def watching(callback: Callback):
         _watcher.reset(token)
 
 
+@contextmanager
+def labelled(**labels):
+    """Add these entries to every record that a `watching` around the block is shown."""
+    outer = _watcher.get()
+    if outer is None:
+        yield
+        return
+    with watching(lambda record: outer({**record, **labels})):
+        yield
+
+
 _one_of_many: ContextVar[bool] = ContextVar("one_of_many", default=False)
 
 
@@ -175,6 +186,11 @@ def all_or_nothing():
         yield
     finally:
         _one_of_many.reset(token)
+
+
+def is_one_of_many() -> bool:
+    """Whether an `all_or_nothing` block is open, so that Ctrl-C is not to be answered here."""
+    return _one_of_many.get()
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
@@ -263,7 +279,7 @@ class Solver(ABC):
                     status = Status.MAX_ITER
                     break
         except KeyboardInterrupt:
-            if best.n_iter < 0 or _one_of_many.get():
+            if best.n_iter < 0 or is_one_of_many():
                 raise
             status = Status.INTERRUPTED
         except Infeasible as proof:

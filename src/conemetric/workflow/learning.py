@@ -11,16 +11,16 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..compiled import stopwatch
+from ..compiled import seconds_compiling, stopwatch
 from ..estimators.base import UselessMetricWarning
 from ..neighbours import watching_searches
 from ..persistence import LearnedMetric
-from ..solvers.base import all_or_nothing, watching
-from .methods import candidates, find
+from ..solvers.base import Status, watching
+from .methods import available, find
 from .supervision import data_id
 
 SMALL = 2000  # rows that scaling is judged on
-TRIAL = 1000  # rows that "auto" tries each method on
+WORTH_SAYING = 0.5  # seconds of compilation
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,9 @@ class Options:
 
     Attributes
     ----------
-    method : str
-        A name of `conemetric.workflow.methods`, or "auto" to choose by validation.
+    method : str or None
+        A name of `conemetric.workflow.methods`; None takes the first there that learns from
+        what is given: "auto" (`AutoMetric`) for labels.
     parameters : dict
         Parameters of the estimator; what the chosen class does not know is left out.
     impute : {None, "mean", "median"}
@@ -42,6 +43,7 @@ class Options:
     n_pca : int or None
         Reduce to this many principal components first.
     n_neighbors : int
+        That vote when a metric is judged, by "auto" too.
     test_size : float
         Share of the rows (or pairs, or triplets) held out.
     max_rows : int or None
@@ -50,9 +52,11 @@ class Options:
     max_test_rows : int
         Judge on at most this many held-out rows.
     seed : int
+    time_budget : float or None
+        Seconds that "auto" may learn for; None for as long as it takes.
     """
 
-    method: str = "auto"
+    method: str | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     impute: str | None = None
     scale: str = "auto"
@@ -62,6 +66,7 @@ class Options:
     max_rows: int | None = None
     max_test_rows: int = 5_000
     seed: int = 0
+    time_budget: float | None = 20.0
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,11 @@ class Study:
     notes: list[str]
     alarm: str = ""
 
+    @property
+    def evidence(self):
+        """What held-out training rows say, where the method asked them (`AutoMetric`); else None."""
+        return getattr(self.estimator, "evidence_", None)
+
 
 DEFAULT_OPTIONS = Options()
 
@@ -125,7 +135,8 @@ def learn(
         iteration while learning (else None), and the share of a neighbour search that
         is done (else None).
     on_metric : callable, default=None
-        Called with the `LearnedMetric` as soon as it exists, before anything is judged.
+        ``on_metric(metric, interrupted)``: called with the `LearnedMetric` as soon as it
+        exists, before anything is judged, and whether Ctrl-C ended its fit.
     feature_names : sequence of str, default=None
     categories : dict, default=None
         Columns of words behind features named ``column=value``, for the metric file.
@@ -145,6 +156,9 @@ def learn(
     (True, 'FrobMetric')
     """
     clock = _Clock(progress or (lambda stage, record, done: None))
+    compiled_before = seconds_compiling()
+    method = find(options.method or available(task.kind)[0].name, task.kind)
+    options = replace(options, method=method.name)
     notes: list[str] = []
     rng = np.random.default_rng(options.seed)
     identity = data_id(task)
@@ -155,12 +169,6 @@ def learn(
             task.training_rows()
         )
         task = task.prepared(prepare)
-    method = (
-        find(options.method, task.kind)
-        if options.method != "auto"
-        else _choose(task, options, clock, notes)
-    )
-    options = replace(options, method=method.name)
     with clock("learning"):
         estimator, alarm = _fit(method, task, options, clock, notes)
     metric = LearnedMetric.from_estimator(
@@ -170,9 +178,12 @@ def learn(
         notes={"data_id": identity, **_summary(task, options)},
     )
     if on_metric is not None:
-        on_metric(metric)
+        on_metric(metric, _interrupted(estimator))
     with clock("judging"):
         before, after = task.judge(None, options), task.judge(estimator, options)
+    compiling = seconds_compiling() - compiled_before
+    if compiling > WORTH_SAYING:
+        clock.seconds["compiling, once"] = compiling
     return Study(
         options, estimator, prepare, metric, task, before, after, clock.seconds, notes, alarm
     )
@@ -219,7 +230,12 @@ _SCALERS = {"as they are": [], "standardised": [StandardScaler()]}
 
 def _fit(method, task, options, clock, notes):
     """The fitted estimator, and why its metric is of no use, where it is none."""
-    estimator = method.make(random_state=options.seed, **options.parameters)
+    estimator = method.make(
+        random_state=options.seed,
+        n_neighbors=options.n_neighbors,
+        time_budget=options.time_budget,
+        **options.parameters,
+    )
     with (
         warnings.catch_warnings(record=True) as caught,
         watching(lambda record: clock.report(record)),
@@ -237,44 +253,25 @@ def _fit(method, task, options, clock, notes):
     recall = getattr(estimator, "neighbor_recall_", None)
     if recall is not None and recall < 1:
         notes.append(f"Neighbours found approximately: {recall:.1%} of those in a random sample.")
+    if hasattr(estimator, "evidence_"):
+        notes.extend(_evidence_in_words(estimator))
     return estimator, alarm
 
 
-def _choose(task, options, clock, notes):
-    """The first method in the list whose validation error is within one standard error
-    of the least.
-    """
-    methods = candidates(task.kind, task.n_features)
-    if not methods:
-        raise ValueError(f"no method here learns from {task.kind}.")
-    if len(methods) == 1:
-        notes.append(f"Method {methods[0].name}: the only one here that learns from {task.kind}.")
-        return methods[0]
-    trial = task.validation(TRIAL, np.random.default_rng(options.seed))
-    results = {}
-    for method in methods:
-        with clock(f"trying {method.name}"), all_or_nothing():
-            began = stopwatch()
-            estimator, _ = _fit(
-                method,
-                trial,
-                replace(options, parameters={**options.parameters, "tol": 1e-2}),
-                clock,
-                [],
-            )
-            results[method] = (trial.judge(estimator, options).rate, stopwatch() - began)
-    least = min(rate for rate, _ in results.values())
-    slack = (max(least * (1 - least), 1 / trial.n_test) / trial.n_test) ** 0.5
-    chosen = next(method for method in methods if results[method][0] <= least + slack)
-    listed = ", ".join(
-        f"{method.name} {rate:.2%} ({seconds:.1f} s)" for method, (rate, seconds) in results.items()
-    )
-    notes.append(
-        f"Method {chosen.name}: the first within one standard error of the least error on "
-        f"{trial.n_test:,} validation "
-        f"{trial.items}: {listed}."
-    )
-    return chosen
+def _evidence_in_words(estimator):
+    """What the training rows say about a blend."""
+    yield f"Cross-validated on {estimator.evidence_.n_rows:,} training rows: {estimator.evidence_}."
+    parts = sorted(estimator.weights_.items(), key=lambda part: -part[1])
+    yield f"Blend: {', '.join(f'{name} {weight:.0%}' for name, weight in parts)}."
+    for name, reason in estimator.left_out_.items():
+        yield f"Candidate {name} is left out: {reason}."
+
+
+def _interrupted(estimator):
+    certificate = getattr(estimator, "certificate_", None)
+    if certificate is None:
+        return getattr(estimator, "interrupted_", False)
+    return certificate.status is Status.INTERRUPTED
 
 
 def _summary(task, options):
@@ -298,7 +295,10 @@ class _Clock:
         return self
 
     def report(self, record):
-        self.progress(self.stage, record, None)
+        candidate = record.get("candidate")
+        self.progress(
+            self.stage if candidate is None else f"{self.stage}, {candidate}", record, None
+        )
 
     def searched(self, done):
         self.progress(f"{self.stage}: finding neighbours", None, done)

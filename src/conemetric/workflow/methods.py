@@ -16,8 +16,6 @@ class Method:
     class_name: str
     accepts: tuple[str, ...]
     summary: str
-    automatic: bool = True  # considered by "auto"
-    max_features: int = 10**9  # beyond which "auto" leaves it out
     passes: int = 60  # about how often a fit reads its rows
     visits_pairs: bool = False  # whether it reads all pairs of them
 
@@ -40,6 +38,13 @@ class Method:
 
 KNOWN = (
     Method(
+        "auto",
+        "AutoMetric",
+        ("labels",),
+        "a blend of several methods, weighed by held-out rows; says what it gains",
+        passes=1000,
+    ),
+    Method(
         "frob",
         "FrobMetric",
         ("labels", "triplets"),
@@ -50,7 +55,6 @@ KNOWN = (
         "BoostMetric",
         ("labels", "triplets"),
         "large margin, trace norm; low rank",
-        max_features=500,
         passes=500,
     ),
     Method(
@@ -58,7 +62,6 @@ KNOWN = (
         "DMLEig",
         ("labels", "pairs"),
         "pairs only: similar close, the closest dissimilar far",
-        max_features=128,
         passes=1000,
     ),
     Method(
@@ -66,7 +69,6 @@ KNOWN = (
         "LMNNEig",
         ("labels", "triplets"),
         "large margin with a pull on the targets",
-        max_features=128,
         passes=1000,
     ),
     Method(
@@ -81,7 +83,6 @@ KNOWN = (
         "NuMax",
         ("none", "labels", "pairs"),
         "keeps all distances within 1 +- delta in few dimensions",
-        False,
         visits_pairs=True,
     ),
 )
@@ -102,18 +103,8 @@ def available(supervision=None):
     ]
 
 
-def candidates(supervision, n_features):
-    """The methods that "auto" chooses among."""
-    return [
-        method
-        for method in available(supervision)
-        if method.automatic and n_features <= method.max_features
-    ]
-
-
 def most_rows(name, supervision, n_features):
-    """How many rows to learn from where nobody says how many, with a method or, for
-    "auto", with any that may be chosen.
+    """How many rows to learn from where nobody says how many.
 
     Examples
     --------
@@ -121,8 +112,7 @@ def most_rows(name, supervision, n_features):
     >>> most_rows("frob", "labels", 64) > most_rows("auto", "labels", 64) > 100_000
     True
     """
-    methods = candidates(supervision, n_features) if name == "auto" else [find(name, supervision)]
-    return min(method.most_rows(n_features) for method in methods)
+    return find(name, supervision).most_rows(n_features)
 
 
 def find(name, supervision):

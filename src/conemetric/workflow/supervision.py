@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from ..constraints import check_pairs, check_similar, check_triplets
 from ..evaluation.knn import knn_predict
+from ..evaluation.statistics import mcnemar
 from ..evaluation.verification import best_threshold, distance_score
 from .methods import most_rows
 
@@ -51,20 +52,8 @@ class Judgement:
 
 
 def p_value(before, after):
-    """Two-sided exact McNemar test: could the items that changed have fallen either way by chance?
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.workflow.supervision import Judgement, p_value
-    >>> p_value(Judgement(np.array([True] * 6 + [False] * 4)), Judgement(np.zeros(10, bool)))
-    0.03125
-    """
-    mended, spoilt = (
-        int((before.wrong & ~after.wrong).sum()),
-        int((after.wrong & ~before.wrong).sum()),
-    )
-    return float(binomtest(mended, mended + spoilt).pvalue) if mended + spoilt else 1.0
+    """McNemar's test between two judgements of the same items (`evaluation.statistics.mcnemar`)."""
+    return mcnemar(before.wrong, after.wrong)
 
 
 def data_id(task) -> str:

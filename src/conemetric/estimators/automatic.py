@@ -1,0 +1,442 @@
+"""AutoMetric: the metrics of several methods in one, weighed by what each does on rows it
+has not seen.
+
+    M = sum over methods k and folds f of a_k M_kf / s_kf
+
+M_kf is what method k learns without the rows of fold f. Those rows then judge it (e_k, the
+share of them that their nearest neighbours get wrong) and measure it (s_kf, their mean
+squared distance to those neighbours, plus a part of that to all rows, so that a metric of
+few directions is not taken for a short one). The weight falls with the distance to the
+best method, in standard errors of that distance:
+
+    a_k = exp(-c (e_k - e_best) / se(e_k - e_best))
+
+Choosing the best alone would choose noise on small data; equal weights would let a bad
+method spoil the mean. The plain distance is a candidate like the others, so where nothing
+helps, the blend stays near it. Nothing is fitted a second time: the metrics that were judged
+are those that are blended.
+"""
+
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import _fit_context, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .. import spectral
+from ..arrays import is_torch, like, to_numpy
+from ..compiled import stopwatch
+from ..constraints import check_labels
+from ..evaluation.knn import evenly_by_class, majority, nearest_labels
+from ..evaluation.statistics import mcnemar
+from ..solvers.base import all_or_nothing, is_one_of_many, labelled
+from .base import MahalanobisMetric
+from .boostmetric import BoostMetric
+from .frobmetric import FrobMetric
+from .relative_comparisons import RelativeComparisons
+
+PLAIN, BLEND = "plain", "blend"
+FEW_ROWS = 600  # up to so many, five folds; three beyond
+SHARPNESS = 1.5  # of the weights: how fast they fall with the error
+SPREAD = 0.05  # part of the mean squared distance to all rows in a metric's scale
+MOST_JUDGED = 3000  # rows that judge, of all folds together
+# each of its steps is quadratic in rows and in features
+MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 1000, 200
+TRIAL = 200  # rows a candidate is timed on, where there is a time budget
+CERTAIN = 0.05  # p-value below which the blend is called better or worse
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An estimator, and beyond how many rows and features it is not affordable."""
+
+    estimator: Any
+    most_rows: int = 10**9
+    most_features: int = 10**9
+
+
+def default_candidates() -> dict[str, Candidate]:
+    """The candidates of ``candidates="auto"``, cheap ones first."""
+    nca = NeighborhoodComponentsAnalysis(max_iter=20)
+    return {
+        "relative": Candidate(RelativeComparisons()),
+        "lda": Candidate(LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")),
+        "frob": Candidate(FrobMetric()),
+        "boost": Candidate(BoostMetric(max_iter=100)),
+        "nca": Candidate(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
+    }
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What rows that were held out say about each candidate, the blend and the plain distance.
+
+    Attributes
+    ----------
+    error, standard_error : mapping of str to float
+        Share of wrong k-NN votes of each candidate, of "plain" and of "blend", every row
+        judged by metrics learned without it; and its standard error. The blend of a row is
+        weighed by the other folds alone.
+    p_value : float
+        Exact McNemar test between the blend and the plain distance.
+    n_rows, n_neighbors : int
+        Rows judged, neighbours that voted.
+
+    Examples
+    --------
+    >>> from conemetric.estimators.automatic import Evidence
+    >>> errors = {"plain": 0.063, "frob": 0.045, "blend": 0.041}
+    >>> print(Evidence(errors, {name: 0.01 for name in errors}, 0.003, 700, 3))
+    better than the plain distance: 4.1 % against 6.3 %, p = 0.003
+    """
+
+    error: Mapping[str, float]
+    standard_error: Mapping[str, float]
+    p_value: float
+    n_rows: int
+    n_neighbors: int
+
+    def __str__(self):
+        blend, plain = self.error[BLEND], self.error[PLAIN]
+        figures = f"{100 * blend:.1f} % against {100 * plain:.1f} %, p = {self.p_value:.2g}"
+        if self.p_value >= CERTAIN:
+            return f"no better than the plain distance ({figures}); use that"
+        if blend > plain:
+            return f"worse than the plain distance: {figures}; use that"
+        return f"better than the plain distance: {figures}"
+
+
+class AutoMetric(MahalanobisMetric):
+    """Mahalanobis metric blended from those of several methods, with evidence of what it
+    gains over the plain distance.
+
+    Every candidate is fitted three times, each time without another third of the rows (five
+    times without a fifth where there are few); those judge it, and the better it does the
+    more its matrices weigh in the blend.
+    Over many data sets the blend has a lower error than any single method, and where no
+    metric helps it stays near the plain distance. From labels only.
+
+    Parameters
+    ----------
+    candidates : "auto" or dict of str to estimator, default="auto"
+        "auto" takes `RelativeComparisons`, `FrobMetric`, `BoostMetric` with 100 learners,
+        and scikit-learn's `LinearDiscriminantAnalysis` (shrunk) and
+        `NeighborhoodComponentsAnalysis` (20 steps, at most 1,000 rows and 200 features). Any estimator will do that learns from
+        labels and transforms linearly. The plain distance is always among them.
+    n_components : int, default=None
+        Keep only this many leading directions of the blend (its best approximation of that
+        rank). None keeps all.
+    time_budget : float, default=None
+        Seconds. Candidates are timed on 200 rows, then fitted from cheap to dear, on fewer
+        rows or not at all where a quadratic growth would overrun what is left; what happened
+        depends on the machine then. None fits all of them.
+    n_neighbors : int, default=3
+        k of the k-NN vote that judges.
+    random_state : int, RandomState or None
+        Draws the parts of the rows, and what candidates draw.
+    n_jobs : int, default=None
+        Processes (threads for tensors) that fit the parts of a candidate.
+    verbose : int, default=0
+        Print one line per candidate.
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
+    weights_ : dict of str to float
+        Weight of each candidate in the blend; they add up to 1.
+    evidence_ : Evidence
+        Cross-validated errors of candidates, blend and plain distance; ``print`` it for
+        one plain sentence.
+    certificates_ : dict of str to list of Certificate
+        Of the fits of those candidates that have one. That a program was solved does not
+        say that its metric helps; ``evidence_`` does.
+    left_out_ : dict of str to str
+        Candidates that could not be fitted, and why.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit: the blend is then that of the candidates so far.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from conemetric import AutoMetric
+    >>> X, y = load_wine(return_X_y=True)
+    >>> metric = AutoMetric(random_state=0).fit(StandardScaler().fit_transform(X), y)
+    >>> metric.evidence_.error["blend"] <= metric.evidence_.error["plain"]
+    True
+    >>> sorted(metric.weights_)
+    ['boost', 'frob', 'lda', 'nca', 'plain', 'relative']
+    """
+
+    _parameter_constraints = {
+        "candidates": [StrOptions({"auto"}), dict],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        candidates="auto",
+        n_components=None,
+        time_budget=None,
+        n_neighbors=3,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.candidates = candidates
+        self.n_components = n_components
+        self.time_budget = time_budget
+        self.n_neighbors = n_neighbors
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Learn the blend from labels.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,)
+            Class labels.
+
+        Returns
+        -------
+        self
+        """
+        if y is None:
+            raise ValueError(
+                "AutoMetric requires y to be passed, but the target y is None; give labels y."
+            )
+        X, y = self._validate_X_and_y(X, y)
+        self._check_n_components(X)
+        candidates = self._candidates()
+        rng = check_random_state(self.random_state)
+        rows = Rows(X, check_labels(y, self.n_neighbors), self.n_neighbors, rng)
+        found = {PLAIN: [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]}
+        if None in found[PLAIN]:
+            raise ValueError(f"all {len(X)} rows of X coincide, so there is no distance to learn.")
+        self.certificates_, self.left_out_, self.interrupted_ = {}, {}, False
+        try:
+            for name, candidate in self._affordable(candidates, rows):
+                with labelled(candidate=name):
+                    found[name] = self._fit_candidate(name, candidate, rows)
+        except KeyboardInterrupt:
+            if is_one_of_many():
+                raise
+            self.interrupted_ = True
+        # in an order that does not depend on their speed: sums keep their last digit
+        found = {name: found[name] for name in (PLAIN, *candidates) if found.get(name)}
+        self.weights_, self.evidence_ = rows.weigh(found)
+        matrix = sum(
+            self.weights_[name] * part.L @ part.L.T
+            for name, judged in found.items()
+            for part in judged
+        )
+        L = like(spectral.factor(matrix)[:, : self.n_components], X, X.dtype)
+        self.components_ = L.T if is_torch(L) else np.ascontiguousarray(L.T)
+        return self
+
+    def _candidates(self):
+        if self.candidates == "auto":
+            return default_candidates()
+        for name, estimator in self.candidates.items():
+            if name in (PLAIN, BLEND):
+                raise ValueError(f"candidates has {name!r}, a name of its own here; use another.")
+            if not hasattr(estimator, "fit") or not hasattr(estimator, "transform"):
+                raise TypeError(
+                    f"candidates has {name!r}: {estimator!r}, which does not transform; give an "
+                    "unfitted estimator."
+                )
+        return {name: Candidate(estimator) for name, estimator in self.candidates.items()}
+
+    def _affordable(self, candidates, rows):
+        """Yield name and candidate; with a time budget from cheap to dear, each with the
+        rows that what is left allows.
+        """
+        if self.time_budget is None:
+            yield from candidates.items()
+            return
+        end = stopwatch() + self.time_budget
+        seconds = {name: rows.timed(candidate) for name, candidate in candidates.items()}
+        for name in sorted(candidates, key=lambda name: seconds[name]):
+            left = max(end - stopwatch(), 0.0)
+            # the search for neighbours and NCA grow with the square of the rows, the rest less
+            most = int(TRIAL * (left / (len(rows.folds) * seconds[name])) ** 0.5)
+            if most < min(TRIAL, len(rows.folds[0].train)):
+                self._leave_out(name, f"{left:.1f} s of the time budget are left, too few for it")
+                continue
+            candidate = candidates[name]
+            yield name, replace(candidate, most_rows=min(candidate.most_rows, most))
+
+    def _fit_candidate(self, name, candidate, rows):
+        """The judged metrics of a candidate, one for each fold; None where it is left out."""
+        began = stopwatch()
+        if rows.n_features > candidate.most_features:
+            return self._leave_out(name, f"{rows.n_features} features are too many for it")
+        parts = [fold.train[: candidate.most_rows] for fold in rows.folds]
+        threads = {"prefer": "threads"} if is_torch(rows.X) else {}
+        try:
+            fits = Parallel(n_jobs=self.n_jobs, **threads)(
+                delayed(learn)(candidate.estimator, *rows.part(part, candidate), rows.seed)
+                for part in parts
+            )
+        except (ValueError, np.linalg.LinAlgError) as error:
+            if self.candidates != "auto":
+                raise
+            return self._leave_out(name, str(error))
+        judged = [rows.judge(L, fold) for (L, _), fold in zip(fits, rows.folds, strict=True)]
+        if any(part is None for part in judged):
+            return self._leave_out(name, "its metric is zero")
+        self.certificates_[name] = [certificate for _, certificate in fits if certificate]
+        if self.verbose:
+            rate = np.concatenate([part.wrong for part in judged]).mean()
+            seconds = stopwatch() - began
+            print(f"[AutoMetric] {name}: {rate:.1%} wrong on held-out rows, {seconds:.1f} s")
+        return judged
+
+    def _leave_out(self, name, reason):
+        self.left_out_[name] = reason
+        if self.verbose:
+            print(f"[AutoMetric] {name} is left out: {reason}")
+
+
+class Fold(NamedTuple):
+    """Rows to learn from, any first part of which has the classes in proportion, and rows
+    that judge.
+    """
+
+    train: np.ndarray
+    held_out: np.ndarray
+
+
+class Judged(NamedTuple):
+    """A metric L L' of scale one, and which held-out rows it gets wrong."""
+
+    L: np.ndarray
+    wrong: np.ndarray
+
+
+class Rows:
+    """The labelled rows, their folds, and how a metric learned without one is judged on it."""
+
+    def __init__(self, X, labels, n_neighbors, rng):
+        self.X, self.labels, self.n_neighbors = X, labels, n_neighbors
+        self.host = to_numpy(X)
+        self.n_features = X.shape[1]
+        order = evenly_by_class(rng.permutation(len(labels)), labels)
+        self.seed = int(rng.randint(2**31 - 1))
+        n_folds = 5 if len(order) <= FEW_ROWS else 3
+        place = np.arange(len(order)) % n_folds
+        self.folds = [
+            Fold(order[place != f], order[place == f][: MOST_JUDGED // n_folds])
+            for f in range(n_folds)
+        ]
+
+    def part(self, rows, candidate):
+        """Rows and labels to fit on: tensors for our own methods, else host arrays."""
+        own = isinstance(candidate.estimator, MahalanobisMetric)
+        return (self.X if own else self.host)[rows], self.labels[rows]
+
+    def timed(self, candidate):
+        """Seconds of a fit to `TRIAL` rows."""
+        began = stopwatch()
+        with suppress(ValueError, np.linalg.LinAlgError):  # said when all rows are fitted
+            X, y = self.part(self.folds[0].train[:TRIAL], candidate)
+            learn(candidate.estimator, X, y, self.seed)
+        return stopwatch() - began
+
+    def judge(self, L, fold):
+        """The metric L L' at scale one, and what it gets wrong; None for the zero metric."""
+        Z = self.host @ L
+        train, held_out = Z[fold.train], Z[fold.held_out]
+        distances, labels = nearest_labels(
+            train, self.labels[fold.train], held_out, self.n_neighbors
+        )
+        centre = train.mean(axis=0)
+        spread = sum(
+            float(np.mean(((part - centre) ** 2).sum(axis=1))) for part in (train, held_out)
+        )
+        scale = float(np.mean(distances**2)) + SPREAD * spread
+        if not scale > 0:
+            return None
+        return Judged(L / scale**0.5, majority(labels) != self.labels[fold.held_out])
+
+    def weigh(self, found):
+        """Weights of the candidates, and the evidence for them and for their blend."""
+        n_folds = len(self.folds)
+        wrong = _wrong(found, range(n_folds))
+        weights = _weights(wrong)
+        wrong[BLEND] = np.concatenate([self._blend_wrong(found, f) for f in range(n_folds)])
+        evidence = Evidence(
+            {name: float(values.mean()) for name, values in wrong.items()},
+            {name: float(values.std() / len(values) ** 0.5) for name, values in wrong.items()},
+            mcnemar(wrong[PLAIN], wrong[BLEND]),
+            len(wrong[PLAIN]),
+            self.n_neighbors,
+        )
+        return weights, evidence
+
+    def _blend_wrong(self, found, f):
+        """What the blend without fold f, weighed by the other folds, gets wrong there."""
+        weights = _weights(_wrong(found, [g for g in range(len(self.folds)) if g != f]))
+        matrix = sum(weights[name] * judged[f].L @ judged[f].L.T for name, judged in found.items())
+        return self.judge(spectral.factor(matrix), self.folds[f]).wrong
+
+
+def _wrong(found, folds):
+    """What each candidate gets wrong in these folds."""
+    return {
+        name: np.concatenate([judged[f].wrong for f in folds]) for name, judged in found.items()
+    }
+
+
+def _weights(wrong):
+    """exp(-SHARPNESS (e - e_best) / se) of each candidate, with the standard error of the
+    paired difference; they add up to 1.
+    """
+    best = min(wrong.values(), key=np.mean).astype(float)
+    weights = {}
+    for name, values in wrong.items():
+        excess, standard_error = (values - best).mean(), (values - best).std() / len(best) ** 0.5
+        far = excess / standard_error if standard_error else np.inf if excess else 0.0
+        weights[name] = float(np.exp(-SHARPNESS * far))
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}
+
+
+def learn(estimator, X, y, seed):
+    """(L, certificate) of a clone of the estimator fitted to the rows: transform(x) = L'x +
+    a constant.
+    """
+    estimator = clone(estimator)
+    if estimator.get_params(deep=False).get("random_state", 0) is None:
+        estimator.set_params(random_state=seed)
+    with warnings.catch_warnings(), all_or_nothing():
+        # what a candidate is worth is measured, however its solve ended
+        warnings.simplefilter("ignore")
+        estimator.fit(X, y)
+    sample = to_numpy(X[:10])
+    corners = np.concatenate([np.zeros((1, X.shape[1])), np.eye(X.shape[1]), sample])
+    mapped = to_numpy(estimator.transform(corners.astype(sample.dtype))).astype(np.float64)
+    L, found = mapped[1 : 1 + X.shape[1]] - mapped[0], mapped[1 + X.shape[1] :] - mapped[0]
+    if not abs(found - sample @ L).max() <= 1e-3 * abs(found).max():
+        raise ValueError(f"{type(estimator).__name__} is no linear map, so it cannot be blended.")
+    return L, getattr(estimator, "certificate_", None)

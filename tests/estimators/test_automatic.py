@@ -1,0 +1,326 @@
+"""A blend is the weighted mean of what was judged, and the evidence is what was counted."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import load_iris, load_wine
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conemetric import AutoMetric, FrobMetric, LearnedMetric, load_metric, save_metric
+from conemetric.arrays import to_numpy
+from conemetric.estimators import automatic
+from conemetric.estimators.automatic import Evidence, Rows, default_candidates
+from conemetric.evaluation.knn import knn_error
+from conemetric.evaluation.statistics import mcnemar
+from conemetric.solvers.base import all_or_nothing, watching
+
+X, y = load_wine(return_X_y=True)
+X = StandardScaler().fit_transform(X)
+
+
+class Fixed(TransformerMixin, BaseEstimator):
+    """The map it is given, whatever it is fitted to."""
+
+    def __init__(self, A, seen=None):
+        self.A = A
+        self.seen = seen
+
+    def fit(self, X, y):
+        if self.seen is not None:
+            self.seen.append(len(X))
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return X @ np.asarray(self.A).T
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "n_features_in_")
+
+    def __sklearn_clone__(self):
+        return Fixed(self.A, self.seen)
+
+
+class Interrupted(Fixed):
+    def fit(self, X, y):
+        raise KeyboardInterrupt
+
+    def __sklearn_clone__(self):
+        return Interrupted(self.A)
+
+
+@parametrize_with_checks([AutoMetric(random_state=0)])
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+def two_classes(n, rng, noise=8):
+    """Classes along the first of several directions, the others noise."""
+    labels = np.arange(n) % 2
+    points = rng.normal(size=(n, 1 + noise))
+    points[:, 0] = 0.3 * points[:, 0] + 2 * labels
+    return points, labels
+
+
+def test_the_matrix_is_the_weighted_mean_of_matrices_at_scale_one():
+    rng = np.random.default_rng(0)
+    points, labels = two_classes(90, rng)
+    maps = {"first": np.eye(9)[:1], "some": rng.normal(size=(3, 9))}
+    metric = AutoMetric(
+        candidates={name: Fixed(A) for name, A in maps.items()}, random_state=0
+    ).fit(points, labels)
+    rows = Rows(points, labels, 3, np.random.RandomState(0))
+    expected = 0
+    for name, A in {"plain": np.eye(9), **maps}.items():
+        for fold in rows.folds:
+            train, held = points[fold.train] @ A.T, points[fold.held_out] @ A.T
+            squared = ((held[:, None] - train) ** 2).sum(axis=2)
+            scale = np.sort(squared, axis=1)[:, :3].mean() + automatic.SPREAD * squared.mean()
+            expected += metric.weights_[name] * A.T @ A / scale
+    np.testing.assert_allclose(metric.get_mahalanobis_matrix(), expected, rtol=1e-8)
+
+
+def test_evidence_is_what_the_folds_count():
+    metric = AutoMetric(candidates={"frob": FrobMetric()}, random_state=3).fit(X, y)
+    rows = Rows(X, y, 3, np.random.RandomState(3))
+    held = np.concatenate([fold.held_out for fold in rows.folds])
+    assert sorted(held) == list(range(len(y)))
+    errors = [
+        (
+            knn_error(None, X[train], y[train], X[test], y[test]),
+            knn_error(FrobMetric().fit(X[train], y[train]), X[train], y[train], X[test], y[test]),
+            len(test),
+        )
+        for train, test in rows.folds
+    ]
+    plain, frob = (sum(e[i] * e[2] for e in errors) / len(y) for i in (0, 1))
+    found = metric.evidence_
+    assert found.error["plain"] == pytest.approx(plain) and found.n_rows == len(y)
+    assert found.error["frob"] == pytest.approx(frob)
+    assert found.standard_error["frob"] == pytest.approx((frob * (1 - frob) / len(y)) ** 0.5)
+    assert set(found.error) == {"plain", "frob", "blend"}
+
+
+def test_weights_fall_with_the_distance_to_the_best_in_standard_errors():
+    rows = np.arange(100)
+    wrong = {
+        "best": np.zeros(100, bool),
+        "close": rows < 4,
+        "far": rows < 50,
+        "same": np.zeros(100, bool),
+        "hopeless": np.ones(100, bool),
+    }
+    found = automatic._weights(wrong)
+    assert sum(found.values()) == pytest.approx(1) and found["best"] == found["same"]
+    for name in ("close", "far"):
+        p = wrong[name].mean()
+        excess = p / (p * (1 - p) / 100) ** 0.5
+        assert found[name] / found["best"] == pytest.approx(np.exp(-1.5 * excess))
+    assert found["hopeless"] == 0
+
+
+def test_where_nothing_helps_the_plain_distance_stays():
+    rng = np.random.default_rng(0)
+    points, labels = rng.normal(size=(150, 3)), np.arange(150) % 2
+    bad = {"one": Fixed([[1.0, 0.0, 0.0]])}
+    assert "no better than the plain" in str(
+        AutoMetric(random_state=0).fit(points, labels).evidence_
+    )
+    points[:, 1:] += 3 * labels[:, None]
+    metric = AutoMetric(candidates=bad, random_state=0).fit(points, labels)
+    assert metric.weights_["plain"] > 0.99
+    error = metric.evidence_.error
+    assert error["one"] > 0.3 and error["blend"] <= error["plain"] + 0.01
+
+
+@pytest.mark.parametrize(
+    ("plain", "blend", "p", "sentence"),
+    [
+        (0.063, 0.041, 0.003, "better than the plain distance: 4.1 % against 6.3 %, p = 0.003"),
+        (
+            0.05,
+            0.06,
+            0.01,
+            "worse than the plain distance: 6.0 % against 5.0 %, p = 0.01; use that",
+        ),
+        (
+            0.05,
+            0.04,
+            0.3,
+            "no better than the plain distance (4.0 % against 5.0 %, p = 0.3); use that",
+        ),
+    ],
+)
+def test_one_plain_sentence(plain, blend, p, sentence):
+    errors = {"plain": plain, "blend": blend}
+    assert str(Evidence(errors, errors, p, 100, 3)) == sentence
+
+
+def test_rank_is_cut_to_the_leading_directions():
+    whole, cut = (AutoMetric(n_components=k, random_state=0).fit(X, y) for k in (None, 2))
+    values, vectors = np.linalg.eigh(whole.get_mahalanobis_matrix())
+    best = (vectors[:, -2:] * values[-2:]) @ vectors[:, -2:].T
+    np.testing.assert_allclose(cut.get_mahalanobis_matrix(), best, atol=1e-10)
+    assert cut.transform(X).shape == (len(X), 2)
+    with pytest.raises(ValueError, match="n_components=14"):
+        AutoMetric(n_components=14).fit(X, y)
+
+
+def test_tensors_and_precisions_give_the_metric_of_arrays(asarray, dtype):
+    parts = {"frob": FrobMetric(tol=1e-5), "lda": LinearDiscriminantAnalysis()}
+    expected, found = (
+        AutoMetric(candidates=parts, random_state=0).fit(rows, y).get_mahalanobis_matrix()
+        for rows in (X, asarray(X.astype(dtype)))
+    )
+    assert type(found) is type(asarray(X)) and to_numpy(found).dtype == dtype
+    assert abs(to_numpy(found) - expected).max() <= 0.02 * abs(expected).max()
+    assert not AutoMetric(random_state=0).fit(asarray(X.astype(dtype)), y).left_out_
+
+
+def test_a_seed_fixes_the_blend_and_processes_do_not_change_it():
+    one, two, other = (
+        AutoMetric(random_state=seed, n_jobs=n_jobs).fit(X, y)
+        for seed, n_jobs in ((0, None), (0, 2), (1, None))
+    )
+    np.testing.assert_array_equal(one.components_, two.components_)
+    assert not np.allclose(one.get_mahalanobis_matrix(), other.get_mahalanobis_matrix())
+
+
+# ---- ends before its time
+
+
+def test_ctrl_c_keeps_the_blend_so_far():
+    parts = {"frob": FrobMetric(), "stop": Interrupted(np.eye(13)), "never": Fixed(np.eye(13))}
+    metric = AutoMetric(candidates=parts, random_state=0).fit(X, y)
+    assert metric.interrupted_ and set(metric.weights_) == {"plain", "frob"}
+    alone = AutoMetric(candidates={"frob": FrobMetric()}, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(metric.components_, alone.components_)
+    assert not alone.interrupted_
+    with all_or_nothing(), pytest.raises(KeyboardInterrupt):
+        AutoMetric(candidates=parts).fit(X, y)
+
+
+class Clock:
+    """Seconds that pass only while a `Slow` is fitted."""
+
+    now = 0.0
+
+
+class Slow(Fixed):
+    """Takes ``cost`` seconds for 200 rows, and four times that for twice as many."""
+
+    def __init__(self, A, seen, cost):
+        super().__init__(A, seen)
+        self.cost = cost
+
+    def fit(self, X, y):
+        Clock.now += self.cost * (len(X) / 200) ** 2
+        return super().fit(X, y)
+
+    def __sklearn_clone__(self):
+        return Slow(self.A, self.seen, self.cost)
+
+
+def test_a_time_budget_takes_cheap_candidates_first_and_the_rest_as_it_allows(monkeypatch):
+    monkeypatch.setattr(Clock, "now", 0.0)
+    monkeypatch.setattr(automatic, "stopwatch", lambda: Clock.now)
+    points, labels = two_classes(1200, np.random.default_rng(0), noise=2)
+    seen = {name: [] for name in ("dear", "middling", "cheap")}
+    costs = {"dear": 5.0, "middling": 1.0, "cheap": 0.01}
+    slow = {name: Slow(np.eye(3), seen[name], cost) for name, cost in costs.items()}
+    metric = AutoMetric(candidates=slow, time_budget=20.0, random_state=0).fit(points, labels)
+    assert seen["cheap"] == [200, 800, 800, 800]
+    left = 20.0 - sum(costs.values()) - 3 * 0.01 * 16
+    rows = int(200 * (left / 3) ** 0.5)
+    assert seen["middling"] == [200, rows, rows, rows] and 200 < rows < 800
+    assert seen["dear"] == [200] and "too few for it" in metric.left_out_["dear"]
+    assert Clock.now <= 20.0
+    assert set(metric.weights_) == {"plain", "middling", "cheap"}
+
+
+def test_progress_names_the_candidate():
+    seen = []
+    with watching(lambda record: seen.append(record["candidate"])):
+        AutoMetric(random_state=0).fit(X, y)
+    assert set(seen) == {"relative", "frob", "boost"}
+
+
+def test_verbose_says_what_each_candidate_does(capsys):
+    AutoMetric(verbose=1, random_state=0).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines] == [f"{name}:" for name in default_candidates()]
+
+
+# ---- what is refused, and what is left out
+
+
+def test_candidates_that_fail_are_left_out_with_their_reason():
+    """No impostor differs from its point, so `FrobMetric` has no scale."""
+    rng = np.random.default_rng(0)
+    points = rng.integers(0, 2, size=(400, 1)).astype(float)
+    metric = AutoMetric(random_state=0).fit(points, rng.integers(0, 2, 400))
+    assert "impostor" in metric.left_out_["frob"]
+    assert metric.transform(points).shape == (400, 1)
+    with pytest.raises(ValueError, match="impostor"):
+        AutoMetric(candidates={"frob": FrobMetric()}).fit(points, rng.integers(0, 2, 400))
+
+
+def test_a_metric_of_zero_is_left_out():
+    metric = AutoMetric(candidates={"zero": Fixed(np.zeros((1, 13)))}).fit(X, y)
+    assert metric.left_out_ == {"zero": "its metric is zero"}
+    assert metric.weights_ == {"plain": 1.0}
+
+
+def test_many_features_are_too_many_for_nca():
+    rng = np.random.default_rng(0)
+    points, labels = two_classes(60, rng, noise=automatic.MOST_FEATURES_FOR_NCA)
+    assert "too many" in AutoMetric(random_state=0).fit(points, labels).left_out_["nca"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"candidates": {"plain": FrobMetric()}}, ValueError, "'plain', a name of its own"),
+        ({"candidates": {"frob": 3}}, TypeError, "does not transform"),
+        ({"candidates": {"curved": PolynomialFeatures()}}, ValueError, "no linear map"),
+        ({"time_budget": 0}, ValueError, "time_budget"),
+    ],
+)
+def test_bad_arguments(arguments, error, message):
+    with pytest.raises(error, match=message):
+        AutoMetric(**arguments).fit(X, y)
+
+
+def test_bad_data():
+    with pytest.raises(ValueError, match="requires y"):
+        AutoMetric().fit(X, None)
+    with pytest.raises(ValueError, match="1 class"):
+        AutoMetric().fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="rows of X coincide"):
+        AutoMetric().fit(np.zeros((30, 2)), np.arange(30) % 2)
+
+
+# ---- kept and used like any other
+
+
+def test_it_is_saved_like_any_other(tmp_path):
+    metric = AutoMetric(random_state=0).fit(X, y)
+    save_metric(tmp_path / "auto.safetensors", metric)
+    again = load_metric(tmp_path / "auto.safetensors")
+    np.testing.assert_allclose(again.transform(X), metric.transform(X), atol=1e-10)
+    assert again.method == "AutoMetric" and again.certificate is None
+    assert LearnedMetric.from_estimator(metric).components.shape == metric.components_.shape
+
+
+def test_certificates_of_the_parts_are_kept():
+    metric = AutoMetric(random_state=0).fit(*load_iris(return_X_y=True))
+    assert [len(metric.certificates_[name]) for name in ("frob", "nca")] == [5, 0]
+    assert all(proof.relative_gap <= 1e-3 for proof in metric.certificates_["frob"])
+
+
+def test_the_p_value_is_that_of_blend_against_plain():
+    metric = AutoMetric(candidates={"same": Fixed(np.eye(13))}, random_state=0).fit(X, y)
+    assert metric.evidence_.p_value == mcnemar(np.zeros(2, bool), np.zeros(2, bool)) == 1.0
+    assert metric.evidence_.error["blend"] == metric.evidence_.error["plain"]
