@@ -1,11 +1,11 @@
-"""Puts measured tables and figures into docs/benchmarks.md, between the marks ``<!--
+"""Puts measured tables and figures into the pages of docs/, between the marks ``<!--
 table NAME -->`` and ``<!-- end -->``.
 
     python benchmarks/page.py [--reproduce reproduce] [--peers peers.json]
 
 NAME is an experiment whose CSV (and figure) lies in --reproduce, or "peers QUANTITY" (a
 key of QUANTITIES; "small QUANTITY" for the small sets) of --peers, whose records are
-copied to docs/benchmarks/peers.json and drawn in docs/figures/peers.png. Tables without
+copied to docs/reproduction/peers.json and drawn in docs/figures/peers.png. Tables without
 new results are left as they are.
 """
 
@@ -20,6 +20,8 @@ import numpy as np
 from peers import METHODS, OURS, SETS, summary
 
 DOCS = Path(__file__).parents[1] / "docs"
+RECORDS = DOCS / "reproduction"
+MARKED = re.compile(r"<!-- table (.+?) -->(.*?)<!-- end -->", re.DOTALL)
 
 
 def number(mean, std=None):
@@ -224,6 +226,26 @@ def draw_peers(peers, path):
     figure.savefig(path, dpi=110)
 
 
+def fill(page, folder, peers):
+    """Renew the tables of a page: experiments from ``folder``, other libraries from ``peers``."""
+
+    def table(match):
+        name, old = match[1], match[2]
+        if name.startswith("peers "):
+            lines = peers_table(peers, name.removeprefix("peers ")) if peers else None
+        else:
+            source = folder / f"{name}.csv"
+            lines = experiment_table(source) if source.exists() else None
+            figure = source.with_suffix(".png")
+            if lines and figure.exists():
+                copy = shutil.copy(figure, RECORDS / figure.name)
+                lines += ["", f"![{name}]({copy.relative_to(page.parent)})"]
+        body = "\n" + "\n".join(lines) + "\n" if lines else old
+        return f"<!-- table {name} -->{body}<!-- end -->"
+
+    page.write_text(MARKED.sub(table, page.read_text()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reproduce", type=Path, default=Path("reproduce"))
@@ -231,27 +253,10 @@ def main():
     options = parser.parse_args()
     peers = json.loads(options.peers.read_text()) if options.peers.exists() else []
     if peers:
-        shutil.copy(options.peers, DOCS / "benchmarks" / "peers.json")
+        shutil.copy(options.peers, RECORDS / "peers.json")
         draw_peers(peers, DOCS / "figures" / "peers.png")
-    page = DOCS / "benchmarks.md"
-
-    def fill(match):
-        name, old = match[1], match[2]
-        if name.startswith("peers "):
-            lines = peers_table(peers, name.removeprefix("peers ")) if peers else None
-        else:
-            source = options.reproduce / f"{name}.csv"
-            lines = experiment_table(source) if source.exists() else None
-            figure = source.with_suffix(".png")
-            if lines and figure.exists():
-                shutil.copy(figure, DOCS / "benchmarks" / figure.name)
-                lines += ["", f"![{name}](benchmarks/{figure.name})"]
-        body = "\n" + "\n".join(lines) + "\n" if lines else old
-        return f"<!-- table {name} -->{body}<!-- end -->"
-
-    page.write_text(
-        re.sub(r"<!-- table (.+?) -->(.*?)<!-- end -->", fill, page.read_text(), flags=re.DOTALL)
-    )
+    for page in [*DOCS.glob("*.md"), *RECORDS.glob("*.md")]:
+        fill(page, options.reproduce, peers)
 
 
 if __name__ == "__main__":

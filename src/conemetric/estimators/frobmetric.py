@@ -22,7 +22,7 @@ from .prior import PRIOR_PARAMETERS, prior_matrix
 from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
 from .tuples import n_in_tuple
 
-# chosen over 14 data sets from D = 4 to 384; see docs/benchmarks.md
+# chosen over 14 data sets from D = 4 to 384; see docs/defaults.md
 SCALE_FREE_C_PER_FEATURE = 30.0
 
 
