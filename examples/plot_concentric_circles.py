@@ -32,7 +32,8 @@ X = np.hstack(
     ]
 )
 
-# %% 9,000 triplets (three targets and three impostors for each of the 1,000 points),
+# %%
+# 9,000 triplets (three targets and three impostors for each of the 1,000 points),
 # exponential loss, stage-wise. With so small a v the number of iterations is what
 # regularises, so that not reaching the optimum is meant.
 

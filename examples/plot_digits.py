@@ -10,10 +10,16 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from conemetric import FrobMetric
-from conemetric.plotting import ConvergenceDisplay, MetricComparisonDisplay, SpectrumDisplay
+from conemetric.plotting import (
+    ConvergenceDisplay,
+    MetricComparisonDisplay,
+    SpectrumDisplay,
+)
 
 X, y = load_digits(return_X_y=True)
-X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(
+    X, y, test_size=0.3, stratify=y, random_state=0
+)
 metric = FrobMetric().fit(X_train, y_train)
 
 # %%
@@ -37,7 +43,8 @@ MetricComparisonDisplay.from_estimator(metric, X_test, y_test)
 # How many directions the metric uses.
 SpectrumDisplay.from_estimator(metric)
 
-# %% The objective of the metric and the proven bound close in on the optimum, whatever
-# it is; their distance is the certificate.
+# %%
+# The objective of the metric and the proven bound close in on the optimum, whatever it
+# is; their distance is the certificate.
 ConvergenceDisplay.from_estimator(metric)
 print(metric.certificate_)

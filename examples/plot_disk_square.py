@@ -19,13 +19,17 @@ squares, _ = translating_images("square", side=12, size=5)
 disks, _ = translating_images("disk", side=12, size=6)
 X, y = np.vstack([squares, disks]), np.repeat([0, 1], [len(squares), len(disks)])
 rng = np.random.default_rng(0)
-between = np.stack([rng.integers(0, len(squares), 500), rng.integers(len(squares), len(X), 500)], 1)
+between = np.stack(
+    [rng.integers(0, len(squares), 500), rng.integers(len(squares), len(X), 500)], 1
+)
 noisy, y_noisy = np.tile(X, (5, 1)), np.tile(y, 5)
 noisy = noisy + 0.1 * rng.normal(size=noisy.shape)
 
 
 def error(components):
-    return knn_error(None, X @ components.T, y, noisy @ components.T, y_noisy, n_neighbors=1)
+    return knn_error(
+        None, X @ components.T, y, noisy @ components.T, y_noisy, n_neighbors=1
+    )
 
 
 path = delta_path(X, [0.8, 0.6, 0.4, 0.2, 0.1], pairs=between, tol=0.01)
@@ -37,7 +41,8 @@ errors = {
 for rank in path.ranks:
     errors["PCA"].append(error(baselines(X, int(rank))["PCA"].components_))
     draws = [
-        error(baselines(X, int(rank), seed)["random projection"].components_) for seed in range(10)
+        error(baselines(X, int(rank), seed)["random projection"].components_)
+        for seed in range(10)
     ]
     errors["random projection"].append(np.mean(draws))
 

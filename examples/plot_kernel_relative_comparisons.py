@@ -38,18 +38,19 @@ X_test, y_test = circles(1000, rng)
 
 metrics = {
     "feature weights": RelativeComparisons().fit(X, y),
-    "kernel weights": RelativeComparisons(basis=partial(rbf_kernel, gamma=0.3)).fit(X, y),
+    "kernel weights": RelativeComparisons(basis=partial(rbf_kernel, gamma=0.3)).fit(
+        X, y
+    ),
 }
 errors = {}
 for name, metric in metrics.items():
     knn = KNeighborsClassifier(3).fit(metric.transform(X), y)
     errors[name] = 1 - knn.score(metric.transform(X_test), y_test)
     gap = metric.certificate_.relative_gap
-    print(
-        f"{name}: 3-NN error {100 * errors[name]:.1f} %, certified within {gap:.0e} of the optimum"
-    )
+    print(f"{name}: 3-NN error {errors[name]:.1%}, within {gap:.0e} of the optimum")
 
-# %% Learned distance from one training point (the star) to the whole plane: ellipses
+# %%
+# Learned distance from one training point (the star) to the whole plane: ellipses
 # for feature weights, crescents for the kernel.
 
 side = np.linspace(-2.5, 2.5, 120)
@@ -58,7 +59,9 @@ star = X[y == 2][:1]
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 for axis, (name, metric) in zip(axes, metrics.items(), strict=True):
-    distance = metric.pair_distance(np.stack([np.broadcast_to(star, plane.shape), plane], axis=1))
+    distance = metric.pair_distance(
+        np.stack([np.broadcast_to(star, plane.shape), plane], axis=1)
+    )
     axis.contourf(side, side, distance.reshape(120, 120), levels=20, cmap="Greys")
     axis.scatter(*X.T, c=y, cmap="viridis", s=14)
     axis.scatter(*star.T, marker="*", s=220, c="red", edgecolors="white")

@@ -23,5 +23,6 @@ metric = DMLEig().fit(X, pairs=pairs[::2], similar=same[::2])
 VerificationDisplay.from_estimator(metric, X, pairs[1::2], same[1::2])
 
 # %%
-# The certificate bounds the smallest distance any metric could give the closest different pair.
+# The certificate bounds the smallest distance any metric could give the closest
+# different pair.
 print(metric.certificate_)

@@ -17,23 +17,23 @@ from sklearn.manifold import Isomap, LocallyLinearEmbedding
 from conemetric import MaximumVarianceUnfolding
 from conemetric.evaluation.manifold import local_spread, neighbourhood_quality
 
-N_POINTS, N_NEIGHBORS, SIGMA = 500, 6, 1e5
+N_POINTS, N_NEIGHBORS, SIGMA = 300, 6, 1e5
 
 
 def embeddings(X):
     """Method name to embedding of X."""
     unfolding = {"constraint": "equal", "tol": 1e-2}
     return {
-        "unfolding": MaximumVarianceUnfolding(N_NEIGHBORS, sigma=SIGMA, **unfolding).fit_transform(
-            X
-        ),
+        "unfolding": MaximumVarianceUnfolding(
+            N_NEIGHBORS, sigma=SIGMA, **unfolding
+        ).fit_transform(X),
         "unfolding, at most": MaximumVarianceUnfolding(
             N_NEIGHBORS, sigma=SIGMA, tol=1e-2
         ).fit_transform(X),
         "Isomap": Isomap(n_neighbors=N_NEIGHBORS).fit_transform(X),
-        "LLE": LocallyLinearEmbedding(n_neighbors=N_NEIGHBORS, eigen_solver="dense").fit_transform(
-            X
-        )
+        "LLE": LocallyLinearEmbedding(
+            n_neighbors=N_NEIGHBORS, eigen_solver="dense"
+        ).fit_transform(X)
         * len(X) ** 0.5,
         "PCA": PCA(2).fit_transform(X),
     }
@@ -69,7 +69,9 @@ def main():
     kept.set(xlabel="K", ylabel="Q_nx")
     tears.set(xlabel="K", ylabel="B_nx")
     kept.legend(fontsize=7)
-    figure.suptitle(f"Swiss roll: {len(X)} points, k = {N_NEIGHBORS}, sigma = {SIGMA:g}")
+    figure.suptitle(
+        f"Swiss roll: {len(X)} points, k = {N_NEIGHBORS}, sigma = {SIGMA:g}"
+    )
     figure.tight_layout()
 
 

@@ -52,7 +52,9 @@ differences = images[pairs[:, 0]] - images[pairs[:, 1]]
 kept = ((differences @ path.components[-1].T) ** 2).sum(1) / (differences**2).sum(1)
 rank = int(path.ranks[-1])
 right.hist(kept, bins=50, alpha=0.7, label=f"NuMax, delta = {path.deltas[-1]}")
-right.hist(distortions(PCA(rank).fit(images), images, pairs), bins=50, alpha=0.7, label="PCA")
+right.hist(
+    distortions(PCA(rank).fit(images), images, pairs), bins=50, alpha=0.7, label="PCA"
+)
 right.set(xlabel="squared length kept", title=f"Secants after {rank} rows")
 right.legend()
 figure.tight_layout()

@@ -37,6 +37,12 @@ class UselessMetricWarning(UserWarning):
 class CertifiedEstimator(BaseEstimator):
     """What every estimator here does around a solve: show its progress, keep its proof."""
 
+    # scikit-learn links an estimator's diagram to its page
+    _doc_link_module = "conemetric"
+    _doc_link_template = (
+        "https://conemetric.readthedocs.io/en/stable/generated/conemetric.{estimator_name}.html"
+    )
+
     def _progress(self):
         """The callback that prints one line per iteration when ``verbose`` asks for it."""
         if not self.verbose:
@@ -239,7 +245,7 @@ class MahalanobisMetric(
 
         Parameters
         ----------
-        X : array-like (n, n_features_in_)
+        X : array-like (n, n_features)
 
         Returns
         -------
@@ -266,7 +272,7 @@ class MahalanobisMetric(
 
         Parameters
         ----------
-        pairs : array-like (n_pairs, 2, n_features_in_), or (n_pairs, 2) with a preprocessor
+        pairs : array-like (n_pairs, 2, n_features), or (n_pairs, 2) with a preprocessor
 
         Returns
         -------

@@ -131,11 +131,11 @@ class QueryAdapter(JudgedEstimator):
 
         Parameters
         ----------
-        Q : array-like or tensor (n, n_features_in_)
+        Q : array-like or tensor (n, n_features)
 
         Returns
         -------
-        array (n, n_features_in_) or (n, n_components)
+        array (n, n_features) or (n, n_components)
         """
         return self._transform(Q, "Q", "components_")
 
@@ -144,11 +144,11 @@ class QueryAdapter(JudgedEstimator):
 
         Parameters
         ----------
-        D : array-like or tensor (n, n_features_in_)
+        D : array-like or tensor (n, n_features)
 
         Returns
         -------
-        array (n, n_features_in_) or (n, n_components)
+        array (n, n_features) or (n, n_components)
         """
         return self._transform(D, "D", "document_components_")
 
@@ -174,7 +174,7 @@ class QueryAdapter(JudgedEstimator):
         return replace(data, queries=unit_rows(data.queries), documents=unit_rows(data.documents))
 
     def _frozen(self, data):
-        return like(np.eye(self.n_features_in_), data.documents)
+        return like(np.eye(self.n_features), data.documents)
 
     def _nearest(self, map_, queries, documents, k, excluded=None):
         return nearest_documents(queries @ map_, documents, k, "inner", excluded)

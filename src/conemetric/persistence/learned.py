@@ -198,7 +198,7 @@ class LearnedMetric(MahalanobisMetric):
 
         Parameters
         ----------
-        X : array-like (n, n_features_in_), or data frame with the columns of ``columns``
+        X : array-like (n, n_features), or data frame with the columns of ``columns``
 
         Returns
         -------
