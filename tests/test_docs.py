@@ -1,10 +1,13 @@
 """The pages name what there is."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import conemetric
+from conemetric import FrobMetric, LearnedMetric, NuMax, QueryAdapter
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -12,3 +15,27 @@ DOCS = Path(__file__).parents[1] / "docs"
 @pytest.mark.parametrize("name", conemetric.__all__)
 def test_the_api_page_lists_every_public_name(name):
     assert f"   {name}\n" in (DOCS / "api.rst").read_text()
+
+
+def test_the_code_of_the_front_page_prints_what_stands_below_it(capsys):
+    code, output = re.findall(
+        r"```(?:python|text)\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL
+    )
+    exec(code, {})
+    assert capsys.readouterr().out == output
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("gallery/"):  # made by the build
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [FrobMetric(), NuMax(), QueryAdapter(), LearnedMetric(np.eye(2), np.zeros(2))],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_diagrams_link_to_the_page_of_the_class(estimator):
+    assert f"/generated/conemetric.{type(estimator).__name__}.html" in estimator._repr_html_()
