@@ -1,24 +1,38 @@
-"""The neighbour search on the host: exact beside FAISS, approximate, whole fits, growth.
+"""The neighbour search on the host beside FAISS: exact, approximate, whole fits, growth.
 
-    python benchmarks/neighbours.py mnist                 exact, FAISS flat, approximate, fits
-    python benchmarks/neighbours.py million               1,000,000 x 128, labels to metric
-    python benchmarks/neighbours.py growth [--figure neighbours.png]
+    python benchmarks/neighbours.py mnist            searches and fits of 50,000 digits
+    python benchmarks/neighbours.py surface          searches of 100,000 x 128, 100 classes
+    python benchmarks/neighbours.py million          1,000,000 x 128, labels to metric
+    python benchmarks/neighbours.py growth --results growth.json --methods approximate exact
+    python benchmarks/neighbours.py plot --results a.json b.json --figure neighbours.png
 
 `mnist` takes 50,000 digits by PCA to 164 dimensions (float32) and finds 3 targets and 10
-impostors of each; FAISS flat finds as many neighbours of any label. Seconds of all are
-of one run, and so is the 3-NN test error after either search. `million` and `growth`
-take Gaussian classes near a surface of few dimensions. Needs the `mnist` data set.
+impostors of each. FAISS flat finds as many neighbours of any label. FAISS answers the
+question itself in two ways: a graph (HNSW) of each class for the targets, and one of all
+points for the impostors, over-fetched, rows that fell short fetched again, eight times as
+many, and at last exactly; or inverted lists (IVF) that pass over the own label. Seconds
+are of one run, and so is the 3-NN test error after either search of ours.
+
+`surface`, `million` and `growth` take Gaussian classes near a surface of 16 dimensions. Pin all of
+them to the cores that they are to use (``taskset -c 0,1 python ...``): threads are as
+many as cores. ``--points 5000`` tries any of them. `mnist` needs that data set.
 """
 
 import argparse
+import json
 import resource
 import time
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
 from conemetric import FrobMetric, datasets
+from conemetric.compiled import n_threads
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import Labelled, Question, approximate, exact, neighbours_by_label
+
+FETCHED = 64, 512  # neighbours of any label that the graph is asked for, in turn
 
 
 def timed(function, *args, **keywords):
@@ -28,9 +42,11 @@ def timed(function, *args, **keywords):
     return time.perf_counter() - began, time.process_time() - busy, result
 
 
-def question(X, y, n_targets=3, n_impostors=10):
+def question(X, y, rows=None, n_targets=3, n_impostors=10):
     points = Labelled(X, y)
-    return Question(points, points, n_targets, n_impostors, np.arange(len(y)))
+    if rows is None:
+        return Question(points, points, n_targets, n_impostors, np.arange(len(y)))
+    return Question(Labelled(X[rows], y[rows]), points, n_targets, n_impostors, rows)
 
 
 def share(found, true):
@@ -38,53 +54,145 @@ def share(found, true):
     return float(np.mean([np.isin(these, those).mean() for these, those in pairs]))
 
 
-def digits():
+# ---- FAISS
+
+
+def flat(X):
+    import faiss
+
+    index = faiss.IndexFlatL2(X.shape[1])
+    index.add(X)
+    return index.search(X, 14)
+
+
+def graph(X):
+    import faiss
+
+    index = faiss.IndexHNSWFlat(X.shape[1], 16)
+    index.hnsw.efConstruction = 40
+    index.add(X)
+    return index
+
+
+def fetch(index, X, k):
+    index.hnsw.efSearch = max(32, k)
+    return index.search(X, k)[1]
+
+
+def by_graphs(X, y):
+    """(targets, impostors, rows that were searched exactly at last)."""
+    targets, impostors = np.full((len(y), 3), -1), np.full((len(y), 10), -1)
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        numbers = rows[fetch(graph(X[rows]), X[rows], 4)]
+        targets[rows] = first(numbers, numbers != rows[:, None], 3)
+    index, rows = graph(X), np.arange(len(y))
+    for k in FETCHED:
+        numbers = fetch(index, X[rows], min(k, len(y)))
+        impostors[rows] = first(numbers, (numbers >= 0) & (y[numbers] != y[rows, None]), 10)
+        rows = rows[impostors[rows, -1] < 0]
+    if len(rows):
+        impostors[rows] = exact.search(question(X, y, rows, n_targets=0)).other
+    return targets, impostors, len(rows)
+
+
+def first(numbers, wanted, k):
+    """The first k wanted entries of each row; -1 where there are fewer."""
+    place = wanted.cumsum(1) - 1
+    row, column = np.nonzero(wanted & (place < k))
+    kept = np.full((len(numbers), k), -1)
+    kept[row, place[row, column]] = numbers[row, column]
+    return kept
+
+
+def by_lists(X, y, n_probes):
+    """(targets, impostors) from inverted lists, one class of queries at a time."""
+    import faiss
+
+    order = np.argsort(y, kind="stable")
+    X, y = np.ascontiguousarray(X[order]), y[order]
+    n_lists = round(2 * len(y) ** 0.5)
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(X.shape[1]), X.shape[1], n_lists)
+    index.cp.seed, index.cp.niter = 0, 5
+    index.cp.max_points_per_centroid, index.cp.min_points_per_centroid = 32, 1
+    index.train(X)
+    index.add(X)
+    targets, impostors = np.full((len(y), 3), -1), np.full((len(y), 10), -1)
+    ends = np.searchsorted(y, np.arange(y.max() + 2)).tolist()
+    for low, high in pairwise(ends):
+        own = faiss.IDSelectorRange(low, high)
+        search = faiss.SearchParametersIVF(sel=own, nprobe=n_probes)
+        numbers = index.search(X[low:high], 4, params=search)[1]
+        targets[order[low:high]] = first(
+            order[numbers], (numbers >= 0) & (numbers != np.arange(low, high)[:, None]), 3
+        )
+        search = faiss.SearchParametersIVF(sel=faiss.IDSelectorNot(own), nprobe=n_probes)
+        numbers = index.search(X[low:high], 10, params=search)[1]
+        impostors[order[low:high]] = first(order[numbers], numbers >= 0, 10)
+    return targets, impostors
+
+
+# ---- both beside each other
+
+
+def searches(X, y):
+    """Print what each search takes and finds; ours exact is the truth."""
+    import faiss
+
+    faiss.omp_set_num_threads(n_threads())
+    small = question(X[:3000], y[:3000])
+    exact.search(small)  # compile the kernels
+    approximate.search(small, np.random.RandomState(0))
+    wall, busy, _ = timed(flat, X)
+    print(f"FAISS flat, 13 of any label: {wall:.2f} s ({busy:.2f} s of processors)", flush=True)
+    wall, busy, true = timed(exact.search, question(X, y))
+    print(f"exact: {wall:.2f} s ({busy:.2f}), {true.n_again} lists again", flush=True)
+    for seed in range(2):
+        wall, busy, (found, recall) = timed(
+            approximate.search, question(X, y), np.random.RandomState(seed)
+        )
+        show("approximate", wall, busy, found, true, f", measured by itself {recall:.4f}")
+    wall, busy, (*found, n_left) = timed(by_graphs, X, y)
+    show("FAISS HNSW", wall, busy, found, true, f", {n_left} rows searched exactly")
+    for n_probes in (24, 48, 96):
+        wall, busy, found = timed(by_lists, X, y, n_probes)
+        show(f"FAISS IVF, {n_probes} lists", wall, busy, found, true)
+
+
+def show(name, wall, busy, found, true, more=""):
+    targets, impostors = share(found[0], true.same), share(found[1], true.other)
+    print(
+        f"{name}: {wall:.2f} s ({busy:.2f}), recall {(3 * targets + 10 * impostors) / 13:.4f} "
+        f"(targets {targets:.4f}, impostors {impostors:.4f}){more}",
+        flush=True,
+    )
+
+
+def digits(n):
     from sklearn.decomposition import PCA
 
     data = datasets.load("mnist")
     X, y = data.X / 255.0, data.y.astype(np.int64)
-    pca = PCA(164, random_state=0, svd_solver="covariance_eigh").fit(X[:50_000])
+    pca = PCA(164, random_state=0, svd_solver="covariance_eigh").fit(X[:n])
     train, test = (
-        pca.transform(X[rows]).astype(np.float32) for rows in (slice(50_000), slice(60_000, None))
+        pca.transform(X[part]).astype(np.float32) for part in (slice(n), slice(60_000, None))
     )
-    return train, y[:50_000], test, y[60_000:]
+    return train, y[:n], test, y[60_000:]
 
 
-def mnist():
-    import faiss
-
-    X, y, X_test, y_test = digits()
-    exact.search(question(X[:3000], y[:3000]))  # compile the kernels
-    approximate.search(question(X[:3000], y[:3000]), np.random.RandomState(0))
-
-    def flat():
-        index = faiss.IndexFlatL2(X.shape[1])
-        index.add(X)
-        return index.search(X, 14)
-
-    for turn in range(2):
-        wall, busy, _ = timed(flat)
-        print(f"FAISS flat, 13 of any label: {wall:.2f} s ({busy:.2f} s of processors)", flush=True)
-        wall, busy, true = timed(exact.search, question(X, y))
-        print(
-            f"exact, 3 targets and 10 impostors: {wall:.2f} s ({busy:.2f}), {true.n_again} again",
-            flush=True,
-        )
-        random_state = np.random.RandomState(turn)
-        wall, busy, (found, recall) = timed(approximate.search, question(X, y), random_state)
-        print(
-            f"approximate: {wall:.2f} s ({busy:.2f}), recall measured {recall:.4f}, of targets "
-            f"{share(found.same, true.same):.4f}, of impostors {share(found.other, true.other):.4f}",
-            flush=True,
-        )
+def mnist(n):
+    X, y, X_test, y_test = digits(n)
+    print(f"MNIST, {n} x 164 float32, {n_threads()} threads", flush=True)
+    searches(X, y)
+    FrobMetric().fit(X[:2000], y[:2000])  # compile the kernels
     errors = {}
     for method in ("exact", "approximate"):
-        wall, busy, metric = timed(FrobMetric(neighbors=method).fit, X, y)
+        wall, busy, metric = timed(FrobMetric(neighbors=method, random_state=0).fit, X, y)
         errors[method] = 100 * knn_error(metric, X, y, X_test, y_test)
         print(
-            f"FrobMetric(neighbors={method!r}): {wall:.2f} s ({busy:.2f}), "
-            f"{len(metric.triplets_)} triplets, gap {metric.certificate_.relative_gap:.1e}, "
-            f"3-NN test error {errors[method]:.2f} %",
+            f"FrobMetric(neighbors={method!r}): {wall:.2f} s ({busy:.2f}), of which solving "
+            f"{metric.history_['seconds'][-1]:.2f} s, {len(metric.triplets_)} triplets, gap "
+            f"{metric.certificate_.relative_gap:.1e}, 3-NN test error {errors[method]:.2f} %",
             flush=True,
         )
     print(f"difference in error {errors['approximate'] - errors['exact']:+.2f} points")
@@ -109,75 +217,91 @@ def peak():
 
 def million(n, D):
     X, y = surface(n, D)
-    neighbours_by_label(X[:3000], y[:3000], 3, "auto", "approximate")
-    print(f"{n} x {D} float32; {peak():.1f} GiB with the points", flush=True)
-    wall, busy, found = timed(neighbours_by_label, X, y, 3, "auto", "approximate", 0)
-    print(
-        f"approximate search: {wall:.0f} s ({busy:.0f} of processors), recall {found.recall:.4f}, "
-        f"{found.impostors.shape[1]} impostors, {peak():.1f} GiB at most",
-        flush=True,
-    )
-    del found
+    FrobMetric(neighbors="approximate", tol=0.1).fit(X[:3000], y[:3000])
+    print(f"{n} x {D} float32, {n_threads()} threads, {peak():.1f} GiB with the points", flush=True)
     wall, busy, metric = timed(FrobMetric(neighbors="approximate", random_state=0).fit, X, y)
     print(
-        f"labels to metric: {wall:.0f} s ({busy:.0f}), {len(metric.triplets_)} triplets, gap "
+        f"labels to metric: {wall:.0f} s ({busy:.0f}), of which solving "
+        f"{metric.history_['seconds'][-1]:.0f} s in {metric.n_iter_} iterations; recall "
+        f"{metric.neighbor_recall_:.4f}, {len(metric.triplets_)} triplets, gap "
         f"{metric.certificate_.relative_gap:.1e}, {peak():.1f} GiB at most",
         flush=True,
     )
 
 
-def growth(sizes, D, figure):
-    curves: dict[str, list] = {"exact": [], "approximate": []}
+# ---- growth
+
+
+def growth(sizes, D, methods, results):
+    print(f"growth, D = {D}, {n_threads()} threads", flush=True)
+    curves: dict[str, list] = {method: [] for method in methods}
+    small = surface(3000, D)
+    for method in methods:
+        neighbours_by_label(*small, 3, 10, method, 0)
     for n in sizes:
         X, y = surface(n, D)
         for method, points in curves.items():
-            if method == "exact" and n > 200_000:
-                continue
             wall, busy, found = timed(neighbours_by_label, X, y, 3, 10, method, 0)
             points.append((n, wall, busy))
             print(
                 f"{method:12s} n = {n:8d} {wall:8.2f} s ({busy:.2f}), recall {found.recall:.4f}",
                 flush=True,
             )
+            if results:
+                Path(results).write_text(json.dumps(curves))
     for method, points in curves.items():
-        table = np.log(np.array(points))
-        print(
-            f"{method}: processor time grows as n^{np.polyfit(table[:, 0], table[:, 2], 1)[0]:.2f}"
-        )
-    if figure:
-        import matplotlib
+        print(f"{method}: processor time grows as n^{exponent(points):.2f}")
 
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
 
-        _, axis = plt.subplots(figsize=(5, 3.6), layout="constrained")
-        for method, points in curves.items():
-            n, wall, busy = np.array(points).T
-            axis.loglog(n, busy, "o-", label=method)
-        axis.set(xlabel="points", ylabel="processor seconds")
-        axis.grid(alpha=0.3)
-        axis.legend()
-        plt.savefig(figure, dpi=150)
+def exponent(points):
+    table = np.log(np.array(points))
+    return float(np.polyfit(table[:, 0], table[:, 2], 1)[0]) if len(table) > 1 else np.nan
+
+
+def plot(results, figure):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    curves: dict[str, list] = {}
+    for path in results:
+        for method, points in json.loads(Path(path).read_text()).items():
+            curves[method] = sorted(curves.get(method, []) + points)
+    _, axis = plt.subplots(figsize=(5, 3.6), layout="constrained")
+    for method, points in curves.items():
+        n, _, busy = np.array(points).T
+        axis.loglog(n, busy, "o-", label=f"{method}, $n^{{{exponent(points):.2f}}}$")
+    axis.set(xlabel="points", ylabel="processor seconds")
+    axis.grid(alpha=0.3)
+    axis.legend()
+    plt.savefig(figure, dpi=150)
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["mnist", "million", "growth"])
-    parser.add_argument("--points", type=int, default=1_000_000)
+    parser.add_argument("what", choices=["mnist", "surface", "million", "growth", "plot"])
+    parser.add_argument("--points", type=int)
     parser.add_argument("--dimensions", type=int, default=128)
     parser.add_argument(
         "--sizes", type=int, nargs="*", default=[10_000, 30_000, 100_000, 300_000, 1_000_000]
     )
-    parser.add_argument("--figure")
+    parser.add_argument("--methods", nargs="*", default=["exact", "approximate"])
+    parser.add_argument("--results", nargs="*", default=[])
+    parser.add_argument("--figure", default="neighbours.png")
     options = parser.parse_args()
     if options.what == "mnist":
-        mnist()
+        mnist(options.points or 50_000)
+    elif options.what == "surface":
+        searches(*surface(options.points or 100_000, options.dimensions))
     elif options.what == "million":
-        million(options.points, options.dimensions)
+        million(options.points or 1_000_000, options.dimensions)
+    elif options.what == "growth":
+        growth(options.sizes, options.dimensions, options.methods, *options.results[:1] or [None])
     else:
-        growth(options.sizes, options.dimensions, options.figure)
+        plot(options.results, options.figure)
 
 
 if __name__ == "__main__":
