@@ -25,12 +25,15 @@ def visit_blocks(start, stop, calls, size, search, visits):
     both): offer these references to these queries, in tiles of ``size``, and with
     ``both`` the queries to the references.
     """
-    room = _room(search, size)
-    for turns in calls[start:stop]:
-        for call in turns:
+    numbers = np.empty(size, np.int64)
+    for t in range(start, stop):
+        for c in range(calls.shape[1]):
+            call = calls[t, c]
             for row in range(call[0], call[1], size):
-                rows = np.arange(row, min(row + size, call[1]))
-                _offer_in_tiles(rows, call[2], call[3], size, call[4], search, visits, room)
+                rows = numbers[: min(size, call[1] - row)]
+                for r in range(len(rows)):
+                    rows[r] = row + r
+                _offer(rows, call[2], call[3], size, call[4], search, visits)
 
 
 @jit
@@ -41,18 +44,19 @@ def visit_cells(start, stop, calls, begin, size, search, visits):
 
     Cell k holds references begin[k]:begin[k + 1].
     """
-    room, visitors = _room(search, size), np.empty(size + 8, np.int64)
-    for turns in calls[start:stop]:
-        for call in turns:
+    visitors = np.empty(size + 8, np.int64)
+    for t in range(start, stop):
+        for c in range(calls.shape[1]):
+            call = calls[t, c]
             for k in range(call[2], call[3]):
                 bits, count = visits[1][k], 0
                 for byte in range(call[0] >> 3, (call[1] + 7) >> 3):
                     if bits[byte]:
                         count = _append_set(bits, byte, call[0], call[1], visitors, count)
-                    if count >= size or byte == (call[1] - 1) >> 3:
+                    if count >= size or (count > 0 and byte == (call[1] - 1) >> 3):
                         rows, count = visitors[:count], 0
-                        ends = begin[k], begin[k + 1]
-                        _offer_in_tiles(rows, ends[0], ends[1], size, call[4], search, visits, room)
+                        first, last = begin[k], begin[k + 1]
+                        _offer(rows, first, last, size, call[4], search, visits)
 
 
 @jit
@@ -68,50 +72,48 @@ def _append_set(bits, byte, first, last, numbers, count):
 
 
 @jit
-def _room(search, size):
-    """Space for the rows of a tile, a few more than ``size``, and for its numbers."""
-    rows = size + 8
-    return np.empty(rows * search[0][0].shape[1], np.float32), np.empty(rows * size, np.float32)
-
-
-@jit
-def _offer_in_tiles(rows, first, last, size, both, search, visits, room):
-    if len(rows) == 0:
-        return
-    for column in range(first, last, size):
-        _offer(rows, column, min(column + size, last), both, search, visits, room)
-
-
-@jit
-def _offer(rows, first, last, both, search, visits, room):
-    """Offer references first:last to queries ``rows``; with ``both``, where points are
-    searched among themselves, also each of these to each of those, but for those that
-    visit its cell in their turn.
+def _offer(rows, first, last, size, both, search, visits):
+    """Offer references first:last to queries ``rows``, in tiles of ``size``; with ``both``,
+    where points are searched among themselves, also each of these to each of those, but
+    for those that visit its cell in their turn.
     """
     (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = search[:2]
     own, same, other = search[2:]
     cell, mask = visits
-    shape = len(rows), Z.shape[1]
-    left = room[0][: shape[0] * shape[1]].reshape(shape)
+    left = np.empty((len(rows), Z.shape[1]), Z.dtype)
     for r in range(len(rows)):
-        left[r] = Z[rows[r]]
-    shape = len(rows), last - first
-    tile = room[1][: shape[0] * shape[1]].reshape(shape)
-    np.dot(left, Z_reference[first:last].T, tile)
-    column_squares, column_labels = reference_squares[first:last], reference_labels[first:last]
-    for r in range(len(rows)):
-        i, row, end = rows[r], tile[r], last - first
-        a = np.searchsorted(column_labels, labels[i])
-        b = np.searchsorted(column_labels, labels[i], "right")
-        none = a - a  # for a literal 0 Numba would compile the scans once more
-        _scan_row(row, none, a, squares[i], first, column_squares, own[i], i, other)
-        _scan_row(row, a, b, squares[i], first, column_squares, own[i], i, same)
-        _scan_row(row, b, end, squares[i], first, column_squares, own[i], i, other)
-        if both:
-            seen = mask[cell[i]]
-            _scan_across(row, none, a, first, i, seen, other)
-            _scan_across(row, a, b, first, i, seen, same)
-            _scan_across(row, b, end, first, i, seen, other)
+        for c in range(Z.shape[1]):
+            left[r, c] = Z[rows[r], c]
+    for begin in range(first, last, size):
+        end = min(begin + size, last)
+        tile = np.empty((len(rows), end - begin), Z.dtype)
+        np.dot(left, Z_reference[begin:end].T, tile)
+        tile_squares, tile_labels = reference_squares[begin:end], reference_labels[begin:end]
+        for r in range(len(rows)):
+            i, row, width = rows[r], tile[r], end - begin
+            a, b = _count_below(tile_labels, labels[i]), _count_below(tile_labels, labels[i] + 1)
+            none = a - a  # for a literal 0 Numba would compile the scans once more
+            _scan_row(row, none, a, squares[i], begin, tile_squares, own[i], i, other)
+            _scan_row(row, a, b, squares[i], begin, tile_squares, own[i], i, same)
+            _scan_row(row, b, width, squares[i], begin, tile_squares, own[i], i, other)
+            if both:
+                seen = mask[cell[i]]
+                _scan_across(row, none, a, begin, i, seen, other)
+                _scan_across(row, a, b, begin, i, seen, same)
+                _scan_across(row, b, width, begin, i, seen, other)
+
+
+@jit
+def _count_below(ascending, value):
+    """How many of these are less: np.searchsorted, which takes a second to compile."""
+    low, high = 0, len(ascending)
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @jit
