@@ -2,6 +2,8 @@
 paper's algorithm beside ours.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
@@ -28,6 +30,21 @@ def test_libraries_and_precisions_agree(estimator, asarray, dtype):
     assert fitted.certificate_.relative_gap <= 1e-3
     assert to_numpy(fitted.components_).dtype == dtype
     assert fitted.transform(asarray(X.astype(dtype))).shape == (len(X), len(fitted.components_))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "given", "meant_for"),
+    [
+        (DMLEig(), {"pairs": [[0, 1], [0, 60]], "similar": [True, False]}, "pairs"),
+        (LMNNEig(), {"triplets": [[0, 1, 60]]}, "triplets"),
+    ],
+)
+def test_labels_are_learned_from_with_a_word(estimator, given, meant_for):
+    with pytest.warns(UserWarning, match=f"is meant for {meant_for} that are given"):
+        estimator.fit(IRIS, LABELS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator.fit(IRIS, **given)
 
 
 def test_labels_and_their_pairs_or_triplets_give_the_same_fit():

@@ -13,7 +13,7 @@ from ..problems.base import Bounds
 from ..problems.dml_eig import DMLEigProgram
 from ..problems.eigenvalue import similar_scatter, whiten
 from ..problems.lmnn_eig import LMNNEigProgram
-from ..solvers.base import Certificate, Solver
+from ..solvers.base import Certificate, Solver, warn_user
 from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS
@@ -33,6 +33,20 @@ class _EigenvalueMetric(SupervisedMetric):
         **TRIPLET_PARAMETERS,
         **SOLVER_PARAMETERS,
     }
+    _meant_for: str
+
+    def _validate_labels(self, X, y):
+        """What labels say is learned, but not without a word: no setting was found that does
+        no harm where classes overlap.
+        """
+        X, y = super()._validate_labels(X, y)
+        warn_user(
+            f"{type(self).__name__} is meant for {self._meant_for} that are given; from labels it "
+            "is often worse than the plain distance where classes overlap. Prefer AutoMetric or "
+            "FrobMetric there, or compare it with the plain distance on rows held out.",
+            UserWarning,
+        )
+        return X, y
 
     def _solve(self, problem, X, whitened):
         solver: Solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
@@ -61,6 +75,10 @@ class DMLEig(_EigenvalueMetric):
         max min over dissimilar pairs of d' M d   subject to   <X_S, M> = 1
 
     and returns a proof of how far from the optimum it stopped (``certificate_``).
+
+    Meant for pairs that are given. It learns from labels too and warns: no setting was
+    found that is as good as the plain distance where classes overlap; `AutoMetric` and
+    `FrobMetric` are.
 
     Parameters
     ----------
@@ -137,6 +155,7 @@ class DMLEig(_EigenvalueMetric):
     """
 
     _instead_of_labels = ", or constraints by keyword (pairs and similar)"
+    _meant_for = "pairs"
 
     def __init__(
         self,
@@ -247,6 +266,10 @@ class LMNNEig(_EigenvalueMetric):
 
     and returns a proof of how far from the optimum it stopped (``certificate_``).
 
+    Meant for triplets that are given. It learns from labels too and warns: no setting was
+    found that is as good as the plain distance where classes overlap; `AutoMetric` and
+    `FrobMetric` are.
+
     Parameters
     ----------
     gamma : float, default=0.5
@@ -286,6 +309,7 @@ class LMNNEig(_EigenvalueMetric):
     """
 
     _remedy = "a lower gamma, " + SupervisedMetric._remedy
+    _meant_for = "triplets"
     _parameter_constraints = {
         "gamma": [Interval(Real, 0, 1, closed="neither")],
         **_EigenvalueMetric._parameter_constraints,
