@@ -29,3 +29,18 @@ def test_the_stopwatch_hears_of_a_real_compilation():
 
     assert first(np.arange(3)) == 0
     assert compiled._compiling.seconds > before
+
+
+def test_whoever_watches_is_told_of_a_compilation_and_of_none_for_a_kernel_at_hand():
+    @compiled.njit
+    def last(values):
+        return values[-1]
+
+    told = []
+    with compiled.watching_compilation(told.append):
+        assert last(np.arange(3)) == 2
+        assert told == [True, False]
+        assert last(np.arange(4)) == 3
+    assert told == [True, False]
+    assert last(np.arange(3.0)) == 2  # another kernel, after the block
+    assert told == [True, False]

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 from numba import njit
@@ -77,6 +78,26 @@ def seconds_compiling() -> float:
     cache, so far.
     """
     return _compiling.seconds
+
+
+class _Telling(event.Listener):
+    def __init__(self, callback):
+        self.callback = callback
+
+    def on_start(self, event):
+        self.callback(True)
+
+    def on_end(self, event):
+        self.callback(False)
+
+
+@contextmanager
+def watching_compilation(callback):
+    """Call ``callback(True)`` when a kernel begins to be compiled within the block, one that
+    the cache does not have, and ``callback(False)`` when that ends.
+    """
+    with event.install_listener("numba:compile", _Telling(callback)):
+        yield
 
 
 def stopwatch() -> float:

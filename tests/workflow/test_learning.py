@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from numba.core import event
 from sklearn.datasets import load_iris, load_wine
 
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import approximate
-from conemetric.workflow import Options, learn, methods
+from conemetric.workflow import Options, learn, learning, methods
 from conemetric.workflow.methods import KNOWN, find
 from conemetric.workflow.supervision import (
     Judgement,
@@ -69,6 +70,26 @@ def test_progress_names_the_candidate():
     seen = set()
     learn(Labelled(X, y), Options(), progress=lambda stage, record, done: seen.add(stage))
     assert {"learning, frob", "learning, boost"} <= seen
+
+
+def test_compilation_is_shown_as_what_it_is(monkeypatch):
+    spent = iter([10.0, 40.0])
+    monkeypatch.setattr(learning, "seconds_compiling", lambda: next(spent))
+
+    def compile_and_fit(task, estimator):
+        with event.trigger_event("numba:compile"):
+            estimator.fit(X, y)
+
+    monkeypatch.setattr(Labelled, "fit", compile_and_fit)
+    seen = []
+    study = learn(
+        Labelled(X, y),
+        Options(method="frob", scale="none"),
+        progress=lambda stage, record, done: seen.append(stage),
+    )
+    assert study.seconds["compiling, once"] == 30.0
+    assert "compiling, once" in seen and seen.index("learning") < seen.index("compiling, once")
+    assert seen[-1] == "judging"
 
 
 def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):

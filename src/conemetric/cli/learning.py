@@ -11,6 +11,7 @@ from ..persistence import save_metric
 from ..report import write_report
 from ..workflow import Options
 from ..workflow import learn as run_study
+from ..workflow.learning import COMPILING
 from ..workflow.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
 from .tasks import (
@@ -236,9 +237,9 @@ def _answer(study, name, out):
         )
         if study.metric.certificate is not None:
             console.print(f"certificate: {in_words(study.metric.certificate)}")
-        compiling = study.seconds.get("compiling, once")
+        compiling = study.seconds.get(COMPILING)
         if compiling is not None:
-            console.print(f"compiling, once: {compiling:.1f} s, not in the seconds above")
+            console.print(f"{COMPILING}: {compiling:.1f} s, not in the seconds above")
         for note in values["notes"]:
             console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
         console.print(f"written to {escape(str(out))}: {', '.join(FILES.values())}", soft_wrap=True)

@@ -10,7 +10,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..compiled import seconds_compiling, stopwatch
+from ..compiled import seconds_compiling, stopwatch, watching_compilation
 from ..estimators.base import UselessMetricWarning
 from ..neighbours import watching_searches
 from ..persistence import LearnedMetric
@@ -19,6 +19,7 @@ from .methods import available, find
 from .supervision import data_id
 
 SMALL = 2000  # rows that scaling is judged on
+COMPILING = "compiling, once"
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
 
 
@@ -182,7 +183,7 @@ def learn(
         before, after = task.judge(None, options), task.judge(estimator, options)
     compiling = seconds_compiling() - compiled_before
     if compiling > WORTH_SAYING:
-        clock.seconds["compiling, once"] = compiling
+        clock.seconds[COMPILING] = compiling
     return Study(
         options, estimator, prepare, metric, task, before, after, clock.seconds, notes, alarm
     )
@@ -239,6 +240,7 @@ def _fit(method, task, options, clock, notes):
         warnings.catch_warnings(record=True) as caught,
         watching(lambda record: clock.report(record)),
         watching_searches(clock.searched),
+        watching_compilation(clock.compiles),
     ):
         warnings.simplefilter("always")
         task.fit(estimator)
@@ -301,6 +303,9 @@ class _Clock:
 
     def searched(self, done):
         self.progress(f"{self.stage}: finding neighbours", None, done)
+
+    def compiles(self, begins):
+        self.progress(COMPILING if begins else self.stage, None, None)
 
     def __enter__(self):
         self.began = stopwatch()
