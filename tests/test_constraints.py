@@ -10,6 +10,7 @@ from conemetric.constraints import (
     check_pairs,
     check_similar,
     check_triplets,
+    encode_labels,
     find_rows,
     pairs_from_labels,
     triplets_from_labels,
@@ -59,6 +60,46 @@ def test_pairs_are_validated():
 
 def test_labels_may_be_strings():
     assert_array_equal(check_labels(np.array(["b", "a", "b", "a"]), 1), [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("y", "codes"),
+    [
+        ([-1, 0, 1, 1], [-1, 0, 1, 1]),
+        ([-1.0, 2.0, 5.0, 2.0], [-1, 0, 1, 0]),
+        ([-1, 1, 1, -1], [0, 1, 1, 0]),  # two classes, not one and the unlabelled
+        ([-1, 0, 0, -1], [0, 1, 1, 0]),
+        ([-2, -1, 0, 1], [0, 1, 2, 3]),
+        (["-1", "0", "1", "1"], [0, 1, 2, 2]),
+    ],
+)
+def test_minus_one_beside_two_classes_is_no_label(y, codes):
+    assert_array_equal(encode_labels(np.array(y)), codes)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array(["2020-01-01", "NaT", "2020-01-02"], dtype="datetime64[D]"),
+        np.array([0.0, np.nan, 1.0]),
+        np.array(["a", None, "b"], dtype=object),
+        np.array(["a", float("nan"), "b"], dtype=object),
+    ],
+    ids=["NaT", "NaN", "None", "NaN among words"],
+)
+def test_missing_labels_are_refused(y):
+    with pytest.raises(ValueError, match=r"1 missing labels \(first: row 1\); drop those rows"):
+        encode_labels(y)
+
+
+def test_masked_constraints_are_refused():
+    with pytest.raises(ValueError, match="triplets has 1 masked entries"):
+        check_triplets(np.ma.masked_equal([[2, 1, 0]], 1), 3)
+    with pytest.raises(ValueError, match="pairs has 1 masked entries"):
+        check_pairs(np.ma.masked_equal([[1, 0]], 1), 3)
+    with pytest.raises(ValueError, match="similar has 1 masked entries"):
+        check_similar(np.ma.masked_equal([1, 0], 1), 2)
+    assert_array_equal(check_pairs(np.ma.masked_equal([[1, 0]], 7), 3), [[1, 0]])
 
 
 @pytest.mark.parametrize("width", [1, 3, 4])

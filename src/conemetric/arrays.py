@@ -32,6 +32,15 @@ def to_numpy(array):
     return array.detach().cpu().numpy() if is_torch(array) else np.asarray(array)
 
 
+def refuse_masked(values, name):
+    """Refuse what NumPy would read as if nothing were masked."""
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} has {np.ma.count_masked(values)} masked entries; fill them in, or drop their "
+            "rows."
+        )
+
+
 def like(values, reference, dtype=None):
     """Convert ``values`` to the library and device of ``reference`` (and to its dtype,
     unless given).

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from .arrays import arange, like, namespace, to_numpy
+from .arrays import arange, like, namespace, refuse_masked, to_numpy
 from .neighbours import nearest, neighbours_by_label
 from .sparse import SparseRows
 
@@ -20,16 +20,23 @@ FEWEST_IMPOSTORS = 3
 
 
 def check_labels(y, n_targets):
-    """Encode class labels as 0, 1, ...; refuse a single class and warn about classes
-    too small for their targets.
+    """Encode class labels as 0, 1, ... (-1: none); refuse a single class and warn about
+    rows without a label and about classes too small for their targets.
     """
     y = to_numpy(y)
-    check_classification_targets(y)
-    classes, counts = np.unique(y, return_counts=True)
+    codes = encode_labels(y)
+    classes, counts = np.unique(y[codes >= 0], return_counts=True)
     if len(classes) < 2:
         raise ValueError(
             f"y has 1 class, {classes.tolist()[0]!r}, in {len(y)} rows; a metric is learned "
             "between classes: give at least two."
+        )
+    if (codes < 0).any():
+        warnings.warn(
+            f"{int((codes < 0).sum())} of {len(y)} rows have the label -1, which says that a row "
+            "has none: they are left out of all constraints. Number the classes from 0 if -1 is "
+            "one of them.",
+            stacklevel=3,
         )
     if counts.max() < 2:
         raise ValueError(
@@ -45,7 +52,39 @@ def check_labels(y, n_targets):
             "classes.",
             stacklevel=3,
         )
-    return np.searchsorted(classes, y)
+    return codes
+
+
+def encode_labels(y):
+    """Labels as 0, 1, ... in sorted order; -1 for rows without one.
+
+    As in scikit-learn's semi-supervised estimators, UMAP and metric-learn, -1 says that a
+    row has no label: beside two or more classes that are numbers from 0 on. (In -1 and 1,
+    or -1 and 0, it is a class.)
+
+    Examples
+    --------
+    >>> from conemetric.constraints import encode_labels
+    >>> encode_labels([3, -1, 0, 3]), encode_labels([1, -1, 1])
+    (array([ 1, -1,  0,  1]), array([1, 0, 1]))
+    """
+    y = np.ravel(to_numpy(y))
+    missing = np.array([_is_missing(value) for value in y]) if y.dtype.kind in "OM" else y != y
+    if missing.any():
+        raise ValueError(
+            f"y has {int(missing.sum())} missing labels (first: row {int(missing.argmax())}); drop "
+            "those rows, or label them -1."
+        )
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if y.dtype.kind in "if" and len(classes) > 2 and classes[0] == -1 and classes[1] >= 0:
+        codes = codes - 1
+    return codes
+
+
+def _is_missing(value):
+    """Whether a label is None, NaN, NaT or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType" or value != value
 
 
 def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
@@ -63,7 +102,9 @@ def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
            [2, 3, 1],
            [3, 2, 1]])
     """
-    return triplets_from_neighbours(*neighbours_by_label(X, y, n_targets, n_impostors)[:2])
+    return triplets_from_neighbours(
+        *neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)[:2]
+    )
 
 
 def triplets_from_neighbours(targets, impostors):
@@ -136,7 +177,9 @@ def pairs_from_labels(X, y, n_targets=3, n_impostors=3):
     """Each point with its targets (similar) and its impostors (not), as ordered pairs
     (m, 2) and a mask (m,).
     """
-    return pairs_from_neighbours(*neighbours_by_label(X, y, n_targets, n_impostors)[:2])
+    return pairs_from_neighbours(
+        *neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)[:2]
+    )
 
 
 def pairs_from_neighbours(targets, impostors):
@@ -222,6 +265,7 @@ def check_pairs(pairs, n_points):
 
 def check_similar(similar, n_pairs, name="similar"):
     """Validate the mask that says which pairs are similar, and return it as a boolean array."""
+    refuse_masked(similar, name)
     similar = np.asarray(to_numpy(similar))
     if similar.shape != (n_pairs,):
         raise ValueError(
@@ -238,6 +282,7 @@ def check_similar(similar, n_pairs, name="similar"):
 
 
 def _check_indices(indices, name, width, n_points):
+    refuse_masked(indices, name)
     indices = np.asarray(to_numpy(indices))
     if indices.ndim != 2 or indices.shape[1] != width:
         raise ValueError(

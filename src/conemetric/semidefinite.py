@@ -44,7 +44,7 @@ class FrobeniusSDPResult:
 
 @validate_params(
     {
-        "sigma": [Interval(Real, 0, None, closed="neither")],
+        "sigma": [Interval(Real, 1e-150, 1e150, closed="both")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "callback": [callable, None],

@@ -20,6 +20,7 @@ from conemetric import (
     MaximumVarianceUnfolding,
     MaxMarginMatrixFactorization,
     NuMax,
+    QueryAdapter,
     RelativeComparisons,
     delta_path,
     frobmetric_path,
@@ -55,7 +56,7 @@ def test_labels_are_one_vector(estimator, iris, asarray):
         ValueError, match=r"y should be a 1d array, got an array of shape \(30, 2\)"
     ):
         estimator.fit(asarray(X), np.column_stack([y, y]))
-    with pytest.raises(ValueError, match="Unknown label type"):
+    with pytest.raises(ValueError, match=r"1 missing labels \(first: row 0\)"):
         estimator.fit(asarray(X), [None, *("abc"[label] for label in y[1:])])
     with pytest.raises(ValueError, match="y has 1 class, 'a'"):
         estimator.fit(asarray(X), ["a"] * 30)
@@ -64,6 +65,49 @@ def test_labels_are_one_vector(estimator, iris, asarray):
         assert_allclose(
             to_numpy(estimator.fit(asarray(X), y[:, None]).components_), to_numpy(reference)
         )
+
+
+def test_rows_labelled_minus_one_are_left_out(estimator, iris, asarray):
+    X, y = iris
+    partly = np.where(np.arange(len(y)) % 6 == 0, -1, y)
+    if isinstance(estimator, NuMax):  # its constraints are about all rows
+        with pytest.raises(ValueError, match=r"5 of 30 rows have the label -1.*drop them"):
+            estimator.fit(asarray(X), partly)
+        return
+    alone = clone(estimator).set_params(tol=1e-6).fit(asarray(X[partly >= 0]), y[partly >= 0])
+    with pytest.warns(UserWarning, match="5 of 30 rows have the label -1"):
+        found = clone(estimator).set_params(tol=1e-6).fit(asarray(X), partly)
+    assert_allclose(found.objective_, alone.objective_, rtol=1e-5)
+
+
+def test_masked_arrays_are_refused(iris):
+    X, y = iris
+    masked = np.ma.masked_greater(X, X.max() - 1e-9)
+    metrics = [*SUPERVISED, FrobMetricCV(), MaximumVarianceUnfolding()]
+    for metric in metrics:
+        with pytest.raises(ValueError, match="X has 1 masked entries"):
+            clone(metric).fit(masked, y)
+        with pytest.raises(ValueError, match="X has 1 masked entries"):
+            clone(metric).fit(X, y).transform(masked)
+    with pytest.raises(ValueError, match="y has 10 masked entries"):
+        FrobMetric().fit(X, np.ma.masked_equal(y, 2))
+    with pytest.raises(ValueError, match="X has 1 masked entries"):
+        FrobMetric().fit(np.ma.masked_equal(np.arange(24.0).reshape(4, 3, 2), 3))
+    with pytest.raises(ValueError, match="pairs has 1 masked entries"):
+        FrobMetric().fit(X, y).pair_distance(np.ma.masked_equal(np.arange(8.0).reshape(1, 2, 4), 3))
+    with pytest.raises(ValueError, match="queries has 1 masked entries"):
+        QueryAdapter().fit(masked, X, [[0, 1]])
+    nothing = np.ma.masked_greater(X, 1e9)
+    assert_allclose(FrobMetric().fit(nothing, y).objective_, FrobMetric().fit(X, y).objective_)
+
+
+def test_masked_ratings_are_not_there():
+    rng = np.random.default_rng(0)
+    Y = rng.integers(1, 4, size=(8, 6)).astype(float)
+    hidden = rng.random(Y.shape) < 0.3
+    model = MaxMarginMatrixFactorization().fit(np.where(hidden, np.nan, Y))
+    masked = MaxMarginMatrixFactorization().fit(np.ma.array(Y.astype(int), mask=hidden))
+    assert masked.objective_ == model.objective_
 
 
 def test_too_many_components_are_refused_before_neighbours_are_searched(iris, monkeypatch):

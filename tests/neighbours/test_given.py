@@ -25,6 +25,29 @@ def test_a_graph_of_all_distances_is_an_exact_search(asarray, kind, n_impostors)
     assert found.targets.device == asarray(X).device
 
 
+@pytest.mark.parametrize("n_impostors", [3, "auto"])
+def test_rows_without_a_label_have_and_are_no_neighbours(asarray, n_impostors):
+    X, y = oracle.labelled("plain", 0, np.float64)
+    given = neighbours_by_label(asarray(X), y, 3, 3)[:2]
+    y = np.where(np.arange(len(y)) % 5 == 0, -1, y)
+    rows = np.flatnonzero(y >= 0)
+    found = neighbours_by_label(asarray(X), y, 3, n_impostors)
+    alone = neighbours_by_label(asarray(X[rows]), y[rows], 3, n_impostors)
+    for near, expected in zip(found[:2], alone[:2], strict=True):
+        near, expected = to_numpy(near), to_numpy(expected)
+        assert (near[y < 0] == -1).all()
+        assert_array_equal(near[rows], np.where(expected >= 0, rows[expected], -1))
+    graph = kneighbors_graph(X, len(X) - 1, mode="distance")
+    by_graph = given_neighbours(graph, asarray(X), y, 3, n_impostors)
+    assert_array_equal(to_numpy(by_graph.targets), to_numpy(found.targets))
+    assert_array_equal(to_numpy(by_graph.impostors), to_numpy(found.impostors))
+    for before, kept in zip(given, given_neighbours(given, asarray(X), y, 3, 3)[:2], strict=True):
+        before, kept = to_numpy(before), to_numpy(kept)
+        labelled = (y[:, None] >= 0) & (y[before] >= 0)
+        assert_array_equal(kept, np.where(labelled, before, -1))
+        assert labelled.any()
+
+
 def test_what_a_graph_lacks_is_missing():
     X, y = oracle.labelled("plain", 0, np.float64)
     graph = KNeighborsTransformer(n_neighbors=8).fit_transform(X)  # with each point itself

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .. import spectral
-from ..arrays import float64, is_torch, like, namespace, to_numpy
+from ..arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
 from ..operators.span import Coordinates
 from ..problems.base import Problem
 from ..solvers.base import Solver, SolveResult, warn_user
@@ -23,6 +23,8 @@ from .tuples import TupleMethods, look_up
 # them may have to be decomposed again and again
 MOST_SPARSE = 5000
 MOST_DENSE = 1 << 27  # numbers of a sparse X made dense
+LEAST, MOST = 1e-150, 1e150  # sizes of parameters
+WIDEST = {4: 1e15, 8: 1e60}  # extents of X by the bytes of its numbers
 SAMPLE = 1000  # rows that a metric is tried on
 MERGED = 1e-9  # part of the extent of the mapped rows below which two are in one place
 FEWEST_PLACES = 0.1  # part of the rows that differ which a metric should tell apart
@@ -59,6 +61,24 @@ class CertifiedEstimator(BaseEstimator):
 
         return report
 
+    def _validate_params(self):
+        """Refuse numbers whose squares and quotients no float can hold, whatever else is
+        asked of a parameter.
+        """
+        for name, value in self.get_params(deep=False).items():
+            if not isinstance(value, Real) or value in (0, np.inf) or value != value:
+                continue
+            try:
+                size = abs(float(value))
+            except OverflowError:
+                size = np.inf
+            if size > MOST or (size < LEAST and name != "tol"):
+                raise ValueError(
+                    f"{name} is {'more' if size > MOST else 'less'} than a fit can compute with; "
+                    f"give a number between {LEAST:g} and {MOST:g}."
+                )
+        super()._validate_params()
+
     def _run(self, solver: Solver, problem: Problem, **options) -> SolveResult:
         """Solve in the name of this estimator, and as verbosely as it is asked to be."""
         return solver.solve(
@@ -91,9 +111,11 @@ class MahalanobisMetric(
     # ---- on the way in
 
     def _validate_X(self, X, reset=False, min_samples=1):
+        refuse_masked(X, "X")
         if is_torch(X):
             X = check_tensor(X, min_samples)
             if reset:
+                check_extent(X)
                 self.n_features_in_ = X.shape[1]
             elif X.shape[1] != self.n_features_in_:
                 name, expected = type(self).__name__, self.n_features_in_
@@ -114,6 +136,8 @@ class MahalanobisMetric(
 
     def _points(self, X, fitting):
         """X, a sparse one as `SparseRows`; refused where it is too large to learn from."""
+        if fitting:
+            check_extent(X)
         if not issparse(X):
             return X
         if fitting and min(X.shape) > MOST_SPARSE:
@@ -126,6 +150,8 @@ class MahalanobisMetric(
 
     def _validate_X_and_y(self, X, y):
         """X, and y as a vector on the host with one label for each row."""
+        refuse_masked(X, "X")
+        refuse_masked(y, "y")
         if not is_torch(X):
             rows = X.matrix if isinstance(X, SparseRows) else X
             rows, y = validate_data(
@@ -279,6 +305,7 @@ class MahalanobisMetric(
         array (n_pairs,)
         """
         check_is_fitted(self)
+        refuse_masked(pairs, "pairs")
         pairs = look_up(pairs, self.preprocessor)
         pairs = pairs if is_torch(pairs) else np.asarray(pairs)
         if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
@@ -358,6 +385,23 @@ SOLVER_PARAMETERS = {
     "random_state": ["random_state"],
     "verbose": ["verbose"],
 }
+
+
+def check_extent(X):
+    """Refuse rows whose distances, squared and squared again, leave the range of numbers."""
+    if issparse(X):
+        spread = float(abs(X.data).max(initial=0.0))
+    elif is_torch(X):
+        spread = float((X.amax(0) - X.amin(0)).max())
+    else:
+        with np.errstate(over="ignore"):
+            spread = float((X.max(0) - X.min(0)).max())
+    widest = WIDEST[X.dtype.itemsize]
+    if spread > widest or 0 < spread < 1 / widest:
+        raise ValueError(
+            f"X spreads over {spread:.1e}, and its squared distances leave the range of {X.dtype}; "
+            "rescale it (StandardScaler), or give it in float64."
+        )
 
 
 def check_tensor(X, min_samples):

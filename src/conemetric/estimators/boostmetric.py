@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import float64, like, namespace, to_numpy
-from ..constraints import is_continuous, triplets_from_neighbours
+from ..constraints import encode_labels, is_continuous, triplets_from_neighbours
 from ..operators import from_triplets
 from ..operators.span import Coordinates, Matrix, in_span, lift
 from ..problems.losses import Logistic, LogSumExp
@@ -206,9 +206,7 @@ class BoostMetric(SupervisedMetric):
                 f"n_passes={self.n_passes} finds new triplets from labels; give labels."
             )
         labels = (
-            None
-            if y is None or neighbors is not None or is_continuous(y)
-            else np.unique(np.ravel(to_numpy(y)), return_inverse=True)[1]
+            None if y is None or neighbors is not None or is_continuous(y) else encode_labels(y)
         )
         held = self._held_out(labels, triplets, len(X))
         space, self._passes = self._space(X), []

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..arrays import like, namespace, to_numpy
-from ..constraints import find_rows
+from ..constraints import encode_labels, find_rows
 from ..evaluation.knn import knn_error
 from ..operators import from_triplets
 from ..operators.span import Coordinates, in_span
@@ -328,7 +328,9 @@ random_state, verbose
         operator = from_triplets(span.points, triplets)
         self.Cs_ = self._grid(operator)
         with all_or_nothing():
-            self.scores_ = np.array([self._fold_scores(X, y, *fold) for fold in self._folds(X, y)])
+            rows = np.flatnonzero(encode_labels(y) >= 0)  # the others have nothing to score
+            Z, y = X[like(rows, X, namespace(X).int64)], y[rows]
+            self.scores_ = np.array([self._fold_scores(Z, y, *fold) for fold in self._folds(Z, y)])
         best = int(self.scores_.mean(axis=0).argmax())
         return self._fit_operator(span, operator, triplets, self.Cs_[best], None)
 
@@ -408,7 +410,10 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
 
 
 def _ascending(Cs):
-    values = np.sort(np.atleast_1d(np.asarray(Cs, dtype=np.float64)))
+    try:
+        values = np.sort(np.atleast_1d(np.asarray(Cs, dtype=np.float64)))
+    except OverflowError:
+        raise ValueError("Cs holds a number that is out of the range of float64.") from None
     if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & np.isfinite(values)):
         raise ValueError(f"Cs={Cs!r} must hold one or more positive numbers.")
     return values

@@ -24,7 +24,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from .. import spectral
-from ..arrays import float64, is_torch, like, namespace, to_numpy
+from ..arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
 from ..evaluation.relevance import ndcg
 from ..judgements import Judgements, check_relevance, graded_triplets, random_negatives
 from ..neighbours.ranking import nearest_documents
@@ -258,7 +258,7 @@ class JudgedEstimator(CertifiedEstimator):
 
         program = self._program(self._mapped_operator(data, comparisons), comparisons, setting)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        result = solver.solve(program, callback=self._progress(), keep=keep)
+        result = self._run(solver, program, keep=keep)
         map_ = result.kept
         if self.n_components is not None:
             map_ = self._cut(data, map_)
@@ -431,6 +431,7 @@ class JudgedEstimator(CertifiedEstimator):
 
 
 def check_rows(X, name):
+    refuse_masked(X, name)
     if is_torch(X):
         return check_tensor(X, 1)
     return check_array(X, dtype=[np.float64, np.float32], input_name=name)

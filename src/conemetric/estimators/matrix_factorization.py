@@ -106,7 +106,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         ----------
         Y : sparse matrix or array-like (n, m)
             The observations: what a sparse matrix stores (zeros included), or what is
-            not NaN in a dense one.
+            not NaN, or not masked, in a dense one.
         y : ignored
 
         Returns
@@ -198,7 +198,8 @@ def _observations(Y):
         Y.sum_duplicates()
         (rows, columns), values, shape = Y.coords, Y.data, Y.shape
     else:
-        Y = np.asarray(Y, dtype=float)
+        masked = isinstance(Y, np.ma.MaskedArray)
+        Y = Y.astype(float).filled(np.nan) if masked else np.asarray(Y, dtype=float)
         if Y.ndim != 2:
             raise ValueError(
                 f"Y has {Y.ndim} dimension(s); give a matrix, one row per user and one column per "

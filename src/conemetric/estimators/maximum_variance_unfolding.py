@@ -21,14 +21,14 @@ from sklearn.utils.graph import _fix_connected_components
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import spectral
-from ..arrays import is_torch, like, to_numpy
+from ..arrays import is_torch, like, refuse_masked, to_numpy
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.maximum_variance_unfolding import UnfoldingOnFace, UnfoldingProgram
 from ..problems.rigidity import rigid_face
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
-from .base import CertifiedEstimator, check_tensor
+from .base import CertifiedEstimator, check_extent, check_tensor
 
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
@@ -208,17 +208,16 @@ class MaximumVarianceUnfolding(
         if isinstance(problem, UnfoldingOnFace):
             result = replace(result, dual_point=problem.lifted(result.dual_point))
         return self._store(X, result)
-        if isinstance(problem, UnfoldingOnFace):
-            result = replace(result, dual_point=problem.lifted(result.dual_point))
-        return self._store(X, result)
 
     def _validate(self, X):
+        refuse_masked(X, "X")
         n_needed = max(3, self.n_neighbors + 1)
         if is_torch(X):
             X = check_tensor(X, n_needed)
             self.n_features_in_ = X.shape[1]
         else:
             X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=3)
+        check_extent(X)
         n = X.shape[0]
         if self.n_neighbors >= n:
             raise ValueError(
@@ -280,6 +279,7 @@ class MaximumVarianceUnfolding(
         array (n, n_components)
         """
         check_is_fitted(self)
+        refuse_masked(X, "X")
         given = X
         if is_torch(X):
             X = to_numpy(check_tensor(X, 1))

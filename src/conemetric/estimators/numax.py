@@ -9,10 +9,9 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import is_torch, to_numpy
-from ..constraints import check_pairs, check_similar
+from ..constraints import check_pairs, check_similar, encode_labels
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
 from ..problems.near_isometry import SecantIsometryProgram
@@ -191,11 +190,15 @@ class NuMax(MahalanobisMetric):
                 "give labels y, or pairs and similar, or set class_aware=False."
             )
         X, y = self._validate_X_and_y(X, y)
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
+        codes = encode_labels(y)
+        if (codes < 0).any():
             raise ValueError(
-                f"y has 1 class, {classes.tolist()[0]!r}; give two or more, or set "
+                f"{int((codes < 0).sum())} of {len(y)} rows have the label -1, which says that a "
+                "row has none; drop them, or set class_aware=False."
+            )
+        if codes.max() == 0:
+            raise ValueError(
+                f"y has 1 class, {np.ravel(y).tolist()[0]!r}; give two or more, or set "
                 "class_aware=False."
             )
         return X, codes

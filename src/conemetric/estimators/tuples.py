@@ -15,7 +15,7 @@ from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..arrays import is_torch, namespace, to_numpy
+from ..arrays import is_torch, namespace, refuse_masked, to_numpy
 from ..neighbours import nearest
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
@@ -73,6 +73,7 @@ def unfold(tuples: Any, preprocessor: Any = None) -> tuple[Any, Any]:
     (array([0., 1., 5., 7.]), array([[0, 1, 2],
            [1, 0, 3]]))
     """
+    refuse_masked(tuples, "X")
     points = look_up(tuples, preprocessor)
     if not is_torch(points):
         points = check_array(

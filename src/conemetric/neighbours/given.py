@@ -23,7 +23,8 @@ def given_neighbours(neighbors, X, y, n_targets, n_impostors) -> Neighbours:
         are taken.
     X : array (n, D)
     y : integer array (n,)
-        Labels, as `constraints.check_labels` encodes them.
+        Labels, as `constraints.check_labels` encodes them; -1 where a point has none and
+        is neither given neighbours nor anyone's.
     n_targets, n_impostors : int
         As of `neighbours_by_label`; of use to a graph only.
 
@@ -79,11 +80,13 @@ def _checked(numbers, name, y, same):
         )
     numbers = numbers.astype(np.int64)
     inside = np.clip(numbers, 0, n - 1)
+    unlabelled = (y[:, None] < 0) | (y[inside] < 0)
     faults = {
         f"is no row of X (0 to {n - 1}), nor -1": (numbers < -1) | (numbers >= n),
         "is the point itself": numbers == np.arange(n)[:, None],
         f"has {'another' if same else 'the same'} label": (numbers >= 0)
-        & ((y[inside] == y[:, None]) != same),
+        & ((y[inside] == y[:, None]) != same)
+        & ~unlabelled,
     }
     for fault, wrong in faults.items():
         if wrong.any():
@@ -92,7 +95,7 @@ def _checked(numbers, name, y, same):
                 f"neighbors: {name}[{row}, {column}] = {numbers[row, column]} {fault}; "
                 f"{int(wrong.sum())} of {numbers.size} such."
             )
-    return numbers
+    return np.where(unlabelled, -1, numbers)
 
 
 def _from_graph(graph, y, n_targets, n_impostors):
@@ -107,14 +110,14 @@ def _from_graph(graph, y, n_targets, n_impostors):
     if not (distance >= 0).all():
         raise ValueError("neighbors is a graph with negative or undefined distances; give none.")
     order = np.lexsort((column, distance, row))
-    order = order[row[order] != column[order]]
+    order = order[(row != column)[order] & (y[row] >= 0)[order] & (y[column] >= 0)[order]]
     row, column, distance = row[order], column[order], distance[order]
     alike = y[row] == y[column]
     targets, target_distances = _first(row[alike], column[alike], distance[alike], n, n_targets)
     impostors, distances = _first(row[~alike], column[~alike], distance[~alike], n, most)
     if n_impostors == "auto":
         impostors = impostors[:, : enough_impostors(target_distances, distances)]
-    short = float(((targets[:, -1] < 0) | (impostors[:, -1] < 0)).mean())
+    short = float(((targets[:, -1] < 0) | (impostors[:, -1] < 0))[y >= 0].mean())
     if short > MANY:
         warnings.warn(
             f"{short:.0%} of the points have fewer than {n_targets} neighbours of their label or "

@@ -43,7 +43,8 @@ def neighbours_by_label(
     ----------
     X : array (n, D), float32 or float64, NumPy or PyTorch, or SparseRows
     y : integer array (n,)
-        Labels, as `constraints.check_labels` encodes them.
+        Labels, as `constraints.check_labels` encodes them; -1 where a point has none and
+        is neither given neighbours nor anyone's.
     n_targets, n_impostors : int
         How many neighbours to find with the same and with another label.
         ``n_impostors="auto"`` finds as many as two points in three have nearer than
@@ -75,6 +76,9 @@ def neighbours_by_label(
         raise ValueError(
             f"n_targets={n_targets} and n_impostors={n_impostors} must both be at least 1."
         )
+    labelled = np.flatnonzero(to_numpy(y) >= 0)
+    if len(labelled) < len(y):
+        return _among(labelled, X, y, n_targets, n_impostors, method, random_state)
     points = Labelled(X, to_numpy(y))
     question = Question(points, points, n_targets, most, np.arange(len(points.y)))
     if method == "exact" or not _worth_approximating(X, method):
@@ -89,6 +93,21 @@ def neighbours_by_label(
         else most
     )
     return Neighbours(nearest.same, nearest.other[:, :enough], recall)
+
+
+def _among(rows, X, y, *options):
+    """The neighbours of these rows among themselves, in arrays with a row for every point."""
+    found = neighbours_by_label(X[like(rows, X, namespace(X).int64)], to_numpy(y)[rows], *options)
+
+    def spread(near):
+        at = like(rows, near)
+        out = namespace(near).full(
+            (len(y), near.shape[1]), -1, dtype=near.dtype, device=near.device
+        )
+        out[at] = namespace(near).where(near >= 0, at[near], -1)
+        return out
+
+    return Neighbours(spread(found.targets), spread(found.impostors), found.recall)
 
 
 def _worth_approximating(X, method):

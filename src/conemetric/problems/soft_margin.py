@@ -58,19 +58,25 @@ class SoftMarginProgram(Problem):
         u : array (m,)
         dual : float
             -max_j H[j]'u, which is above D(u) until the columns suffice.
+
+        None where no method of HiGHS solves it.
         """
         J, m = H.shape
-        result = optimize.linprog(
-            np.append(np.zeros(m), 1.0),
-            A_ub=np.column_stack([H, -np.ones(J)]),
-            b_ub=np.zeros(J),
-            A_eq=np.append(np.ones(m), 0.0)[None],
-            b_eq=[1.0],
-            bounds=[(0.0, self.v)] * m + [(None, None)],
-            method="highs",
-        )
-        weights = np.maximum(-result.ineqlin.marginals, 0)
-        return weights / weights.sum(), result.x[:m], -result.fun
+        size = float(abs(H).max()) or 1.0  # HiGHS has absolute tolerances
+        for method in ("highs", "highs-ipm"):
+            result = optimize.linprog(
+                np.append(np.zeros(m), 1.0),
+                A_ub=np.column_stack([H / size, -np.ones(J)]),
+                b_ub=np.zeros(J),
+                A_eq=np.append(np.ones(m), 0.0)[None],
+                b_eq=[1.0],
+                bounds=[(0.0, self.v)] * m + [(None, None)],
+                method=method,
+            )
+            if result.success:
+                weights = np.maximum(-result.ineqlin.marginals, 0)
+                return weights / weights.sum(), result.x[:m], -result.fun * size
+        return None
 
     def feasible(self, u):
         """``u`` moved into the dual set: clipped to [0, v], then scaled down or filled

@@ -43,7 +43,15 @@ class LinearColumnGeneration(Solver):
             )
             numbers = np.append(numbers[keep], [ensemble.learn(z) for z in directions])
             idle = np.append(idle[keep], np.zeros(len(directions), int))
-            weights, u, ceiling = problem.restricted(H)
+            solution = problem.restricted(H)
+            if solution is None:
+                if ensemble.n_stages:
+                    return
+                raise ValueError(
+                    "HiGHS cannot solve the first linear program of the hinge loss; rescale X, or "
+                    "use another loss."
+                )
+            weights, u, ceiling = solution
             idle = np.where(weights > 0, 0, idle + 1)
             used, u = np.flatnonzero(weights), like(u, best)
             ensemble.use(numbers[used], weights[used])
