@@ -39,3 +39,13 @@ def test_links_between_pages_lead_somewhere(page):
 )
 def test_diagrams_link_to_the_page_of_the_class(estimator):
     assert f"/generated/conemetric.{type(estimator).__name__}.html" in estimator._repr_html_()
+
+
+def test_one_version_everywhere():
+    root = DOCS.parent
+    citation = dict(
+        re.findall(r"^(version|date-released): (\S+)$", (root / "CITATION.cff").read_text(), re.M)
+    )
+    assert citation["version"] == conemetric.__version__
+    heading = f"## {conemetric.__version__} ({citation['date-released']})"
+    assert heading in (root / "CHANGELOG.md").read_text()
