@@ -240,6 +240,7 @@ class TupleMethods(BaseEstimator):
             round.
         min_rate : float between 0 and 1, default=None
         beta : float, default=1.0
+            How many times recall counts as much as precision; 0 asks for precision alone.
 
         Returns
         -------
@@ -278,14 +279,14 @@ def check_calibration(strategy="accuracy", min_rate=None, beta=1.0):
         raise ValueError(f"strategy={strategy!r} must be one of {', '.join(STRATEGIES)}.")
     if strategy in ("max_tpr", "max_tnr"):
         if isinstance(min_rate, bool) or not isinstance(min_rate, int | float):
-            raise TypeError(f"strategy={strategy!r} needs min_rate, a number; got {min_rate!r}.")
+            raise ValueError(f"strategy={strategy!r} needs min_rate, a number; got {min_rate!r}.")
         if not 0 <= min_rate <= 1:
             raise ValueError(f"min_rate={min_rate} must be between 0 and 1.")
     if strategy == "f_beta":
         if isinstance(beta, bool) or not isinstance(beta, int | float):
-            raise TypeError(f"beta={beta!r} must be a number.")
-        if not beta > 0:
-            raise ValueError(f"beta={beta} must be positive.")
+            raise ValueError(f"beta={beta!r} must be a number.")
+        if not beta >= 0:
+            raise ValueError(f"beta={beta} must not be negative.")
 
 
 def _threshold(distance, y, strategy, min_rate, beta):
