@@ -41,7 +41,11 @@ FOLDS = {
     "5+5": ["5a", "5b"],
 }
 BASE = ("plain", *default_candidates())
-EXTRA = {"logistic": FrobMetric(loss="logistic"), "frob10": FrobMetric(n_impostors=10)}
+EXTRA = {
+    "logistic": FrobMetric(loss="logistic"),
+    "frob10": FrobMetric(n_impostors=10),
+    "prior": FrobMetric(prior="identity"),
+}
 SUBSETS = {
     "all": BASE,
     **{f"-{name}": tuple(one for one in BASE if one != name) for name in BASE},
