@@ -6,7 +6,7 @@ import warnings
 import polars as pl
 from rich.markup import escape
 
-from . import comparing, compressing, exporting, learning, reproducing, using
+from . import adapting, comparing, compressing, exporting, learning, reproducing, using
 from .app import Command, app, state
 from .tasks import in_options
 
@@ -24,6 +24,7 @@ EXPECTED = (
 COMMANDS = (
     learning.learn,
     comparing.compare,
+    adapting.adapt,
     using.embed,
     using.neighbors,
     using.verify,

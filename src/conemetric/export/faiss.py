@@ -41,7 +41,7 @@ def to_faiss(metric, index: Any = None) -> Any:
     True
     """
     faiss = require("faiss", "ann")
-    metric = LearnedMetric.from_estimator(metric)
+    metric = LearnedMetric.from_estimator(metric).distance_or_refuse()
     rank, n_features = metric.components.shape
     if index is not None and index.d != rank:
         raise ValueError(

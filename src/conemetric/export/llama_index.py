@@ -21,6 +21,7 @@ def to_llama_index(metric, folder: str | Path, *, inner_product: bool = False) -
     Parameters
     ----------
     metric : fitted estimator, Pipeline that ends in one, or LearnedMetric
+        A `QueryAdapter` is such an adapter, and is written as it is.
     folder : str or path
         Made if it is not there.
     inner_product : bool, default=False
@@ -35,7 +36,7 @@ def to_llama_index(metric, folder: str | Path, *, inner_product: bool = False) -
     """
     torch = require("torch", "torch")
     metric = LearnedMetric.from_estimator(metric)
-    if not inner_product:
+    if not (inner_product or metric.maps_queries_only):
         raise ValueError(
             "LlamaIndex adapts the query alone, which cannot give a learned distance; use "
             "inner_product=True for the learned inner product q'Md, or to_sentence_transformers, "
@@ -43,6 +44,13 @@ def to_llama_index(metric, folder: str | Path, *, inner_product: bool = False) -
         )
     A = metric.components
     weights = {"linear.weight": A.T @ A, "linear.bias": A.T @ metric.offset}
+    if metric.maps_queries_only:
+        if len(A) < A.shape[1]:
+            raise ValueError(
+                f"The adapter maps {A.shape[1]} features to {len(A)}, and LlamaIndex leaves "
+                "documents as they are; fit QueryAdapter without n_components."
+            )
+        weights = {"linear.weight": A, "linear.bias": metric.offset}
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     with atomic_path(place / "pytorch_model.bin") as temporary:

@@ -31,7 +31,7 @@ def to_sentence_transformers(metric, folder: str | Path) -> None:
     default is tanh), and its certificate beside it in ``conemetric.json``. Needs neither
     PyTorch nor sentence-transformers.
     """
-    metric = LearnedMetric.from_estimator(metric)
+    metric = LearnedMetric.from_estimator(metric).distance_or_refuse()
     folder = Path(folder)
     modules = _modules(folder)
     rank, n_features = metric.components.shape

@@ -65,7 +65,7 @@ def to_sql(metric, dialect: str, *, name: str = "learned_map") -> str:
         raise ValueError(f"dialect={dialect!r} is not known; use 'pgvector' or 'duckdb'.")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
         raise ValueError(f"name={name!r} is not a plain SQL name; use letters, digits and _.")
-    metric = LearnedMetric.from_estimator(metric)
+    metric = LearnedMetric.from_estimator(metric).distance_or_refuse()
     rank, n_features = metric.components.shape
     if dialect == "pgvector":
         template, product = _POSTGRES, "inner_product(v, '[{row}]'::vector)"

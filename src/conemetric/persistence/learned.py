@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import is_torch, like, namespace, to_numpy
 from ..estimators.base import MahalanobisMetric
+from ..estimators.query_adapter import QueryAdapter
 from ..solvers.base import Status
 
 # learned elsewhere, kept as ours are
@@ -118,7 +119,7 @@ class LearnedMetric(MahalanobisMetric):
         )
         steps = [step for step in steps if step not in (None, "passthrough")]
         learned = steps[-1]
-        if not isinstance(learned, (MahalanobisMetric, *ELSEWHERE)):
+        if not isinstance(learned, (MahalanobisMetric, QueryAdapter, *ELSEWHERE)):
             raise TypeError(
                 f"The last step is {type(learned).__name__}, which is not a metric of conemetric."
             )
@@ -209,6 +210,21 @@ class LearnedMetric(MahalanobisMetric):
         mapped += like(self.offset, X)
         return mapped
 
+    @property
+    def maps_queries_only(self) -> bool:
+        """Whether the map is one of queries alone (`QueryAdapter`), and no distance."""
+        return self.method == "QueryAdapter"
+
+    def distance_or_refuse(self) -> "LearnedMetric":
+        """Itself, unless it is a map of queries alone, for what needs a distance."""
+        if self.maps_queries_only:
+            raise TypeError(
+                "This is a map of queries alone, not a distance: map the queries by transform and "
+                "search the documents' index as it is (export.to_llama_index writes it as an "
+                "adapter)."
+            )
+        return self
+
     def truncated(self, n_components):
         """The best approximation of this metric by one of ``n_components`` directions.
 
@@ -251,6 +267,9 @@ def _affine(step):
         return step.components, step.offset
     if isinstance(step, MahalanobisMetric):
         step.get_mahalanobis_matrix()  # refuses a metric that is not linear in x
+        A = to_numpy(step.components_).astype(np.float64)
+        return A, np.zeros(len(A))
+    if isinstance(step, QueryAdapter):
         A = to_numpy(step.components_).astype(np.float64)
         return A, np.zeros(len(A))
     if isinstance(step, ELSEWHERE):

@@ -1,7 +1,8 @@
-"""One self-contained HTML page about a learned metric: what it gained, what it looks
-at, and how far it is proven.
+"""One self-contained HTML page about a learned metric or an adapted embedding: what it
+gained, what it looks at, and how far it is proven.
 """
 
 from .page import write_report
+from .retrieval import write_retrieval_report
 
-__all__ = ["write_report"]
+__all__ = ["write_report", "write_retrieval_report"]

@@ -214,7 +214,7 @@ def distances(study):
     return (*scaled, task.similar[task.test])
 
 
-def history(study) -> dict[str, Any]:
+def history(study: Any) -> dict[str, Any]:
     """Iteration, primal, dual and relative gap of the solve, as far as the estimator kept them."""
     record = getattr(study.estimator, "history_", None) or {}
     kept = {

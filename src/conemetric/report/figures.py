@@ -274,3 +274,44 @@ def _histogram(figure, values, name, colour, span, showlegend=True, **where):
         hovertemplate="%{y} at %{x:.2f}<extra></extra>",
     )
     figure.add_trace(bar, **where)
+
+
+def differences_figure(differences, titles, order):
+    """A bar for each query whose value changed, from the most lost to the most won."""
+    changed = np.flatnonzero(differences != 0)
+    figure = go.Figure(
+        go.Bar(
+            x=list(range(1, len(changed) + 1)),
+            y=(100 * differences[changed]).tolist(),
+            text=[titles[order[i]] for i in changed],
+            textposition="none",
+            hovertemplate="%{text}: %{y:+.1f}<extra></extra>",
+            marker_color=[AFTER if differences[i] > 0 else BEFORE for i in changed],
+        )
+    )
+    figure.update_xaxes(title="queries, by difference", showticklabels=False)
+    figure.update_yaxes(title="nDCG@10 after less before", range=[-105, 105])
+    return figure
+
+
+def choice_figure(paths):
+    """Gain on held-out training queries along each path, with one standard error."""
+    figure = go.Figure()
+    palette = (AFTER, BEFORE, FIRST, SECOND, "#d6455d", "#777")
+    for i, (name, (C, gain, error)) in enumerate(paths.items()):
+        figure.add_trace(
+            go.Scatter(
+                x=C.tolist(),
+                y=gain.tolist(),
+                error_y={"type": "data", "array": error.tolist(), "thickness": 1},
+                name=name,
+                mode="lines+markers",
+                line_color=palette[i % len(palette)],
+                hovertemplate="C = %{x:.2g}: %{y:+.2f} points<extra></extra>",
+            )
+        )
+    figure.add_hline(y=0, line_dash="dot", line_color="#888")
+    figure.update_xaxes(title="C", type="log", exponentformat="power")
+    figure.update_yaxes(title="gain of nDCG@10, points")
+    figure.update_layout(legend={"orientation": "h", "y": -0.2})
+    return figure

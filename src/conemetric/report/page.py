@@ -129,21 +129,21 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
         ),
         "suggested": str(dimensions.suggested),
         "features_in": str(study.metric.n_features_in_),
-        "figures": _as_json({key: json.loads(figure.to_json()) for key, figure in drawn.items()}),
-        "data": _as_json(data),
+        "figures": as_json({key: json.loads(figure.to_json()) for key, figure in drawn.items()}),
+        "data": as_json(data),
         "plotly": plotlyjs.replace("</script", "<\\/script"),
     }
     with atomic_path(path) as temporary:
         temporary.write_text(render(fields), encoding="utf-8")
 
 
-def render(fields):
+def render(fields, template="page.html"):
     """The template with its ``{{name}}`` places filled, style and script inlined."""
     folder = files(__package__)
     style, script = (
         (folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
     )
-    parts = (folder / "page.html").read_text(encoding="utf-8").split("{{")
+    parts = (folder / template).read_text(encoding="utf-8").split("{{")
     fields = {**fields, "style": style, "script": script}
     out = [parts[0]]
     for part in parts[1:]:
@@ -152,7 +152,7 @@ def render(fields):
     return "".join(out)
 
 
-def _as_json(values):
+def as_json(values):
     return (
         json.dumps(values, ensure_ascii=False, allow_nan=False)
         .replace("</", "<\\/")
@@ -342,9 +342,14 @@ def cards(study, dimensions):
             "",
         ),
     ]
-    return "".join(
-        f'<div class="card {kind}"><h3>{title}</h3><p class="figure">{value}</p><p>{html.escape(note)}</p></div>'
-        for title, value, note, kind in entries
+    return "".join(card(*entry) for entry in entries)
+
+
+def card(title, value, note, kind):
+    """One number of the summary, with what it is and where it comes from."""
+    note = html.escape(note)
+    return (
+        f'<div class="card {kind}"><h3>{title}</h3><p class="figure">{value}</p><p>{note}</p></div>'
     )
 
 
@@ -364,6 +369,11 @@ def facts(study):
         *_proof(study.metric.certificate),
         *((f"Time, {stage}", f"{seconds:.2f} s") for stage, seconds in study.seconds.items()),
     ]
+    return definitions(rows)
+
+
+def definitions(rows):
+    """Names and values as the rows of a table."""
     return "".join(
         f"<tr><th scope='row'>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
         for key, value in rows

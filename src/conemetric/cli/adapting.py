@@ -1,0 +1,219 @@
+"""``conemetric adapt``: from judged queries to a better ranking, with the embedding frozen."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from ..persistence import LearnedMetric, save_metric
+from ..report import write_retrieval_report
+from ..workflow.adapting import MEASURES, AdaptOptions
+from ..workflow.adapting import adapt as run_adaptation
+from .app import Debug, Json, Seed, progress_bar, state
+from .collections import read_collection
+from .tasks import Overwrite, TestSize, Tolerance, in_words, output_folder, write_csv
+
+FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
+DOCUMENT_MAP = "documents.safetensors"
+MAIN = "nDCG@10"
+
+
+def adapt(
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[COLLECTION]",
+            help="Folder in BEIR's layout, or npz file with queries, documents and relevance.",
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Query vectors: Parquet, CSV, npy, npz or JSON lines."),
+    ] = None,
+    documents: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Document vectors, likewise.")
+    ] = None,
+    relevance: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Judgements: TREC's four columns, or query, document and grade as a table.",
+        ),
+    ] = None,
+    encode: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Encode texts by this model of sentence-transformers."),
+    ] = None,
+    map_: Annotated[
+        str,
+        typer.Option(
+            "--map",
+            metavar="WHAT",
+            help="queries: the documents' index stays; both; or auto, the surer gain.",
+        ),
+    ] = "auto",
+    similarity: Annotated[
+        str, typer.Option(metavar="KIND", help="How the index compares: cosine or inner.")
+    ] = "cosine",
+    components: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Make the embedding this short as well."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for adapter.safetensors, report.html and table.csv; default: "
+            "conemetric-out, or with a number where that is taken.",
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    test_size: TestSize = 0.3,
+    tol: Tolerance = 1e-3,
+    seed: Seed = 0,
+    as_json: Json = False,
+    debug: Debug = False,
+):
+    """Adapt a frozen embedding to judged queries, judge it on queries held out, and
+    write the map, a report and a table.
+
+    [dim]conemetric adapt --queries q.parquet --documents d.parquet --relevance qrels.tsv
+    conemetric adapt beir/scifact --encode all-MiniLM-L6-v2
+    conemetric adapt collection.npz --map queries[/]
+    """
+    if similarity not in ("cosine", "inner"):
+        raise ValueError(f"--similarity '{similarity}' is not known; use cosine or inner.")
+    with progress_bar() as progress:
+        progress("reading")
+        collection, notes = read_collection(data, queries, documents, relevance, encode)
+        names = [*FILES.values(), DOCUMENT_MAP]
+        out = output_folder(out, names, overwrite)
+        options = AdaptOptions(
+            map=map_ if similarity == "cosine" or map_ != "auto" else "queries",
+            similarity=similarity,
+            n_components=components,
+            test_size=test_size,
+            tol=tol,
+            seed=seed,
+        )
+        found = run_adaptation(collection, options, progress)
+        found.notes[:0] = notes
+        progress("writing the report")
+        files = _save(found, out)
+        name = Path(data or relevance or "").stem
+        write_retrieval_report(
+            out / FILES["report"], found, name=name, snippet=snippet(found, files)
+        )
+        write_csv(out / FILES["table"], _query_rows(found))
+    _answer(found, name, files, out)
+
+
+def _save(found, out):
+    """Write the map, or both maps where queries and documents have one each."""
+    notes = {"maps": found.chosen, "similarity": found.options.similarity}
+    save_metric(out / FILES["adapter"], found.estimator, notes=notes)
+    files = dict(FILES)
+    components = getattr(found.estimator, "document_components_", None)
+    if components is not None:
+        side = LearnedMetric(
+            components,
+            np.zeros(len(components)),
+            method="QueryAdapter",
+            notes={"maps": "documents"},
+        )
+        save_metric(out / DOCUMENT_MAP, side)
+        files["documents"] = DOCUMENT_MAP
+    return files
+
+
+def snippet(found, files):
+    """Code that uses what was written."""
+    lines = ["from conemetric import load_metric", ""]
+    unit = (
+        "  # of norm one, as they were learned from" if found.options.similarity == "cosine" else ""
+    )
+    if found.chosen == "both":
+        lines += [
+            f'metric = load_metric("{files["adapter"]}")',
+            f"index = metric.transform(document_vectors){unit}",
+            "found = metric.transform(query_vectors)  # compare by Euclidean distance",
+        ]
+    else:
+        lines.append(f'adapter = load_metric("{files["adapter"]}")')
+        if "documents" in files:
+            lines.append(f'index = load_metric("{files["documents"]}").transform(document_vectors)')
+        where = "the shorter index" if "documents" in files else "the index as it is"
+        lines.append(f"adapter.transform(query_vectors)  # then search {where}")
+    return "\n".join(lines)
+
+
+def _query_rows(found):
+    """Every measure of every held-out query, before and after."""
+    names, rows = found.collection.query_names, []
+    for i, query in enumerate(found.held_out.tolist()):
+        row = {"query": query if names is None else names[query]}
+        for measure in MEASURES:
+            row[f"{measure} before"] = float(found.values["before"][measure][i])
+            row[f"{measure} after"] = float(found.values[found.chosen][measure][i])
+        rows.append(row)
+    return rows
+
+
+def _answer(found, name, files, out):
+    differences = {measure: found.difference(measure) for measure in MEASURES}
+    certificate, setting = found.estimator.certificate_, found.estimator.setting_
+    means = {
+        key: {measure: float(values.mean()) for measure, values in of.items()}
+        for key, of in found.values.items()
+    }
+    answer = {
+        "data": name,
+        "queries": len(found.collection.queries),
+        "documents": len(found.collection.documents),
+        "held_out": len(found.held_out),
+        "map": found.chosen,
+        "means": means,
+        "differences": {measure: change._asdict() for measure, change in differences.items()},
+        "setting": vars(setting),
+        "relative_gap": certificate.relative_gap,
+        "status": str(certificate.status),
+        "seconds": found.seconds,
+        "notes": found.notes,
+        "files": {kind: str(out / file) for kind, file in files.items()},
+    }
+
+    def show(console):
+        grid = Grid(
+            title=f"{escape(name)}: {len(found.held_out):,} queries held out, "
+            f"{len(found.collection.documents):,} documents",
+            title_justify="left",
+        )
+        for heading in ("", "before", "after", "difference", "95 % interval", "p"):
+            grid.add_column(heading, justify="left" if not heading else "right")
+        for measure, change in differences.items():
+            before, after = means["before"][measure], means[found.chosen][measure]
+            grid.add_row(
+                f"[bold]{measure}[/]" if measure == MAIN else measure,
+                f"{100 * before:.1f}",
+                f"{100 * after:.1f}",
+                f"{100 * change.difference:+.1f}",
+                f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
+                f"{change.p_value:.2g}",
+            )
+        console.print(grid)
+        both = {"queries": "queries only, the index stays", "both": "queries and documents"}
+        tried = ", ".join(
+            f"{both[key]} {100 * means[key][MAIN]:.1f} ({found.seconds[key]:.1f} s)"
+            for key in found.fitted
+        )
+        console.print(f"maps {both[found.chosen]}; {MAIN} of what was tried: {tried}")
+        console.print(f"certificate: {in_words(certificate)}")
+        for note in found.notes:
+            console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
+        console.print(f"written to {escape(str(out))}: {', '.join(files.values())}", soft_wrap=True)
+        console.print(escape(snippet(found, files)))
+
+    state.answer(answer, show)
