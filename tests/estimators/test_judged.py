@@ -13,11 +13,12 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from conemetric import FrobMetric, QueryAdapter, RelevanceMetric, load_metric, save_metric
+from conemetric import FrobMetric, QueryAdapter, RelevanceMetric, blend, load_metric, save_metric
 from conemetric.arrays import to_numpy
 from conemetric.estimators import judged
 from conemetric.estimators.judged import Setting
 from conemetric.evaluation.relevance import ndcg, rank
+from conemetric.export import to_sql
 
 BOTH = pytest.mark.parametrize("kind", [RelevanceMetric, QueryAdapter])
 
@@ -312,6 +313,24 @@ def test_metric_is_kept_in_a_file(tmp_path):
     loaded = load_metric(tmp_path / "metric.safetensors")
     assert_allclose(loaded.transform(Q), metric.transform(Q), atol=1e-12)
     assert loaded.certificate == metric.certificate_
+
+
+def test_adapter_is_kept_in_a_file_and_is_no_distance(tmp_path):
+    Q, D, relevance = collection()
+    adapter = QueryAdapter(1.0, random_state=0).fit(Q, D, relevance)
+    save_metric(tmp_path / "adapter.safetensors", adapter)
+    loaded = load_metric(tmp_path / "adapter.safetensors")
+    assert_allclose(loaded.transform(Q), adapter.transform_queries(Q), atol=1e-12)
+    assert loaded.certificate == adapter.certificate_ and loaded.maps_queries_only
+    for use in (
+        lambda: to_sql(loaded, "duckdb"),
+        lambda: blend([loaded, loaded]),
+        lambda: FrobMetric(prior=loaded).fit(D, np.arange(120) % 3),
+        loaded.get_mahalanobis_matrix,
+        lambda: loaded.pair_distance(np.stack([Q, Q], axis=1)),
+    ):
+        with pytest.raises(TypeError, match="not a distance"):
+            use()
 
 
 @BOTH

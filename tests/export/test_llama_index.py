@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from conemetric import QueryAdapter
 from conemetric.export import to_llama_index
 
 pytest.importorskip("torch")
@@ -52,6 +53,23 @@ def test_the_real_adapter_ranks_by_the_learned_inner_product(case, tmp_path):
     documents = np.array([model.get_text_embedding(str(row)) for row in range(len(case.X))])
     np.testing.assert_array_equal(documents, case.X.astype(float))
     check_scores(case, queries @ documents.T, rows)
+
+
+def test_a_query_adapter_is_written_as_it_is(tmp_path):
+    rng = np.random.default_rng(0)
+    documents = rng.normal(size=(40, 5))
+    queries = np.roll(documents, 1, axis=1)
+    judged = np.column_stack([np.arange(40), np.arange(40)])
+    adapter = QueryAdapter(1.0, random_state=0).fit(queries, documents, judged)
+    to_llama_index(adapter, tmp_path / "adapter")
+    torch = pytest.importorskip("torch")
+    state = torch.load(tmp_path / "adapter" / "pytorch_model.bin", weights_only=True)
+    mapped = queries.astype(np.float32) @ state["linear.weight"].numpy().T
+    np.testing.assert_allclose(mapped, adapter.transform_queries(queries), atol=1e-5)
+    assert not state["linear.bias"].any()
+    short = QueryAdapter(1.0, n_components=2, random_state=0).fit(queries, documents, judged)
+    with pytest.raises(ValueError, match="without n_components"):
+        to_llama_index(short, tmp_path / "short")
 
 
 def check_scores(case, scores, rows=slice(None)):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
-from conemetric.report import write_report
+from conemetric.report import write_report, write_retrieval_report
 from conemetric.workflow import Options, learn
+from conemetric.workflow.adapting import AdaptOptions, Collection, adapt
 from conemetric.workflow.supervision import Labelled, Paired, Ranked
 
 X, y = load_iris(return_X_y=True)
@@ -50,11 +51,39 @@ def studies():
     }
 
 
+def collection(helped=True):
+    """Queries one place off from their documents, with texts that are no markup."""
+    rng = np.random.default_rng(0)
+    documents = rng.normal(size=(80, 6))
+    relevant = rng.integers(80, size=60)
+    queries = np.roll(documents[relevant], 1, axis=1) if helped else documents[relevant]
+    relevance = np.column_stack([np.arange(60), relevant, np.ones(60, int)])
+    return Collection(
+        queries,
+        documents,
+        relevance,
+        query_texts=[
+            f"<i>query</i> {i} </script><script>window.broken=1</script>" for i in range(60)
+        ],
+        document_texts=[f"<b>document</b> {i} " + "long " * 60 for i in range(80)],
+    )
+
+
 @pytest.fixture(scope="session")
-def pages(studies, tmp_path_factory):
-    """The reports of the studies, as files."""
+def adaptations():
+    return {
+        "helped": adapt(collection()),
+        "frozen": adapt(collection(helped=False), AdaptOptions(map="queries")),
+    }
+
+
+@pytest.fixture(scope="session")
+def pages(studies, adaptations, tmp_path_factory):
+    """The reports of the studies and adaptations, as files."""
     folder = tmp_path_factory.mktemp("reports")
-    paths = {key: folder / f"{key} ü.html" for key in studies}
+    paths = {key: folder / f"{key} ü.html" for key in (*studies, *adaptations)}
+    for key, found in adaptations.items():
+        write_retrieval_report(paths[key], found, name="<i>odd</i>", snippet="a < b")
     write_report(paths["images"], studies["images"], name="images", image_shape=(8, 8))
     write_report(
         paths["names"],

@@ -20,6 +20,14 @@ TABS = {
 }
 TABS["names"] = TABS["images"]
 TABS["blend"] = {**TABS["images"], "proof": []}
+TABS["helped"] = {
+    "gain": ["differences"],
+    "queries": [],
+    "choice": ["choice"],
+    "proof": ["convergence"],
+    "use": [],
+}
+TABS["frozen"] = {**TABS["helped"], "gain": [], "proof": []}  # no query moved, nothing was solved
 
 DRAWN = """
 const place = document.getElementById("plot-" + arguments[0]);
@@ -49,6 +57,9 @@ def emulate(browser, width, height, scheme="light"):
         ("names", 390, "dark"),
         ("triplets", 1200, "dark"),
         ("blend", 1200, "light"),
+        ("helped", 1200, "light"),
+        ("helped", 390, "dark"),
+        ("frozen", 390, "light"),
     ],
 )
 def test_every_tab_draws_without_errors(browser, pages, page, width, scheme):

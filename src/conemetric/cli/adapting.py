@@ -84,15 +84,13 @@ def adapt(
     conemetric adapt beir/scifact --encode all-MiniLM-L6-v2
     conemetric adapt collection.npz --map queries[/]
     """
-    if similarity not in ("cosine", "inner"):
-        raise ValueError(f"--similarity '{similarity}' is not known; use cosine or inner.")
     with progress_bar() as progress:
         progress("reading")
         collection, notes = read_collection(data, queries, documents, relevance, encode)
         names = [*FILES.values(), DOCUMENT_MAP]
         out = output_folder(out, names, overwrite)
         options = AdaptOptions(
-            map=map_ if similarity == "cosine" or map_ != "auto" else "queries",
+            map=map_,
             similarity=similarity,
             n_components=components,
             test_size=test_size,
@@ -146,7 +144,7 @@ def snippet(found, files):
         if "documents" in files:
             lines.append(f'index = load_metric("{files["documents"]}").transform(document_vectors)')
         where = "the shorter index" if "documents" in files else "the index as it is"
-        lines.append(f"adapter.transform(query_vectors)  # then search {where}")
+        lines.append(f"found = adapter.transform(query_vectors)  # then search {where}")
     return "\n".join(lines)
 
 
@@ -214,6 +212,6 @@ def _answer(found, name, files, out):
         for note in found.notes:
             console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
         console.print(f"written to {escape(str(out))}: {', '.join(files.values())}", soft_wrap=True)
-        console.print(escape(snippet(found, files)))
+        console.print(escape(snippet(found, files)), soft_wrap=True)
 
     state.answer(answer, show)

@@ -90,7 +90,7 @@ def neighbors(
     debug: Debug = False,
 ):
     """Nearest neighbours of every row by the learned distance."""
-    learned = load_metric(metric)
+    learned = load_metric(metric).distance_or_refuse()
     check_free([out] if out is not None else [], overwrite)
     queries = _table(data, learned, id_column)
     searched = queries if against is None else _table(against, learned, id_column)
@@ -166,7 +166,7 @@ def verify(
     """Are these two the same? Threshold, accuracy and ROC of the learned distance on
     pairs, beside the Euclidean one.
     """
-    learned = load_metric(metric)
+    learned = load_metric(metric).distance_or_refuse()
     table = _table(data, learned, id_column)
     indices, same = read_pairs(pairs, table)
     if len(same) < 2 * folds:

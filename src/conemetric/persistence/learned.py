@@ -225,6 +225,18 @@ class LearnedMetric(MahalanobisMetric):
             )
         return self
 
+    def get_mahalanobis_matrix(self):
+        self.distance_or_refuse()
+        return super().get_mahalanobis_matrix()
+
+    def pair_distance(self, pairs):
+        self.distance_or_refuse()
+        return super().pair_distance(pairs)
+
+    def get_metric(self):
+        self.distance_or_refuse()
+        return super().get_metric()
+
     def truncated(self, n_components):
         """The best approximation of this metric by one of ``n_components`` directions.
 

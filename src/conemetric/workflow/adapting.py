@@ -63,7 +63,7 @@ class AdaptOptions:
     ----------
     map : {"auto", "queries", "both"}
         What to map; "auto" tries both and takes the surer gain on held-out training
-        queries.
+        queries. An index by inner product allows for "queries" alone.
     similarity : {"cosine", "inner"}
     n_components : int or None
     test_size : float
@@ -158,7 +158,7 @@ def adapt(collection: Collection, options=None, progress=None) -> Adaptation:
     train, test = _split(collection, options)
     notes: list[str] = []
     fitted, seconds = {}, {}
-    for name in MAPS if options.map == "auto" else (options.map,):
+    for name in _maps(options):
         stage = f"learning a map of {'queries' if name == 'queries' else 'both sides'}"
         progress(stage, None)
         began = time.perf_counter()
@@ -190,11 +190,19 @@ def adapt(collection: Collection, options=None, progress=None) -> Adaptation:
 def _check(options):
     if options.map not in ("auto", *MAPS):
         raise ValueError(f"map={options.map!r} is not known; use auto, {' or '.join(MAPS)}.")
+    if options.similarity not in ("cosine", "inner"):
+        raise ValueError(f"similarity={options.similarity!r} is not known; use cosine or inner.")
     if options.map == "both" and options.similarity == "inner":
         raise ValueError(
             "map='both' learns a distance, which ranks as a cosine does; for an index by inner "
             "product use map='queries'."
         )
+
+
+def _maps(options):
+    if options.map != "auto":
+        return (options.map,)
+    return MAPS if options.similarity == "cosine" else ("queries",)
 
 
 def _prepared(collection, options):
