@@ -174,7 +174,7 @@ class QueryAdapter(JudgedEstimator):
         return replace(data, queries=unit_rows(data.queries), documents=unit_rows(data.documents))
 
     def _frozen(self, data):
-        return like(np.eye(self.n_features), data.documents)
+        return like(np.eye(self.n_features_in_), data.documents)
 
     def _nearest(self, map_, queries, documents, k, excluded=None):
         return nearest_documents(queries @ map_, documents, k, "inner", excluded)
