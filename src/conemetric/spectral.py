@@ -154,6 +154,18 @@ def psd_split(S, rank_guess=None):
     return shrink(S, 0.0, rank_guess)
 
 
+def psd_derivative(S):
+    """A generalised derivative of the positive part at S: in its eigenbasis every entry is
+    multiplied by a divided difference of max(0, .) between two eigenvalues.
+    """
+    xp = namespace(S)
+    values, vectors = eigh(S)
+    k = int((values > 0).sum())
+    ratio = values[:k, None] / (values[:k, None] - values[k:])
+    ones = xp.ones((k, k), dtype=S.dtype, device=S.device)
+    return SpectralMap(vectors, xp.concatenate([ones, ratio], 1), xp.zeros_like(values[k:]))
+
+
 def shrink(S, threshold, rank_guess=None):
     """[S - threshold I]_+ , the proximal map of ``threshold * trace`` over the cone."""
     n = S.shape[0]

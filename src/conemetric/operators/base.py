@@ -64,6 +64,11 @@ class Operator(ABC):
         return self.empty_constraint_vector()[:0]
 
     @property
+    def row_sizes(self) -> Any:
+        """Sizes of the A_r, one per constraint and up to scale; 1.0 where they are not known."""
+        return 1.0
+
+    @property
     def eps(self) -> float:
         """Rounding of one operation in this operator's precision."""
         return float(self.xp.finfo(self.dtype).eps)
@@ -180,6 +185,15 @@ class DifferenceOperator(Operator):
     def pair_lengths(self):
         """Squared Euclidean length of every unique pair."""
         return self._pair_squared_distances(self.X)
+
+    @property
+    def row_sizes(self):
+        """sum_p |B_rp| ||d_p||^2, within a factor of two of the norm of A_r for a triplet."""
+        return self._combine_sizes(self.pair_lengths)
+
+    @abstractmethod
+    def _combine_sizes(self, q):
+        """|B| q."""
 
     @abstractmethod
     def _pair_squared_distances(self, Y):

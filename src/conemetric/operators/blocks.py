@@ -392,6 +392,10 @@ class BlockOperator(Operator):
         adjoint, *results = self.space.totals(total(_adjoint, self.pieces, u), *wanted)
         return adjoint.astype(self.dtype, copy=False), results
 
+    @property
+    def row_sizes(self):
+        return self.space.map(_row_sizes, self.pieces)
+
     def subset(self, index):
         raise NotImplementedError("An operator of blocks is not taken apart by row numbers.")
 
@@ -432,6 +436,10 @@ def _forward_factor(piece, L):
 
 def _adjoint(piece, u):
     return piece.adjoint(u)
+
+
+def _row_sizes(piece):
+    return piece.row_sizes + zeros(piece.n_constraints, piece.reference)
 
 
 def _empty(piece):

@@ -26,6 +26,9 @@ class NumpyOperator(DifferenceOperator):
     def combine(self, q):
         return self._B @ q
 
+    def _combine_sizes(self, q):
+        return abs(self._B) @ q
+
     def distribute(self, u):
         return self._B_transposed @ u
 

@@ -29,6 +29,9 @@ class TorchOperator(DifferenceOperator):
     def combine(self, q):
         return _segment_sums(self.weight * q[self.pair], self.row_start)
 
+    def _combine_sizes(self, q):
+        return _segment_sums(self.weight.abs() * q[self.pair], self.row_start)
+
     def distribute(self, u):
         return _segment_sums(self._entry_weight * u[self._entry_constraint], self._pair_start)
 

@@ -65,6 +65,8 @@ class SpectralDual(ABC):
     # natural size of a multiplier, a number or one per constraint; the solver works in
     # u / unit
     unit: Any = 1.0
+    sizes: Any = 1.0  # of the constraints' matrices, likewise, where a solver may scale by them
+    interior = False  # whether the gain keeps every multiplier away from its bounds
     constant = 0.0  # added to the dual value
 
     def start(self):
@@ -96,6 +98,22 @@ class SpectralDual(ABC):
         wanted = [] if bend is None else [total(_bent, bend, direction)]
         adjoint, bent = self.operator.adjoint_and(direction, *wanted)
         return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(bent)
+
+    def hessian(self, point):
+        """The map from d to minus the second derivative of the dual at ``point`` along d:
+        sigma A(W(A*(d))), W the derivative of the positive part at K(u), plus the bend.
+        """
+        operator, bend = self.operator, self.gain_bend(point.u)
+        K = point.combined if self.offset is None else point.combined + self.offset
+        derivative = spectral.psd_derivative(K)
+
+        def product(d):
+            curved = operator.forward(derivative(operator.adjoint(d)))
+            if bend is None:
+                return operator.space.map(_times, curved, factor=self.sigma)
+            return operator.space.map(_plus_bend, curved, bend, d, factor=self.sigma)
+
+        return product
 
     def refutation(self, point):
         """Why the program has no feasible point, where the multipliers at ``point``
@@ -255,6 +273,14 @@ def _clip(u, lower, upper):
 
 def _product(a, b):
     return (a * b).sum(dtype=namespace(b).float64)
+
+
+def _times(values, factor):
+    return values * factor
+
+
+def _plus_bend(curved, bend, direction, factor):
+    return curved * factor + bend * direction
 
 
 def _bent(bend, direction):

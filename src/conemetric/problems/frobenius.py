@@ -14,14 +14,17 @@ where S is the smaller:
     1/2 ||M0||^2 - 1/2 ||[M0 + S]_+||^2 = 1/2 ||K_-||^2 - 1/2 ||S||^2 - <M0, S>
 """
 
+import math
 from functools import cached_property
 from typing import Any
 
 from .. import spectral
-from ..arrays import float64, like
+from ..arrays import float64, like, namespace
 from ..operators.space import total
 from .base import Evaluation, SpectralProgram
 from .losses import LOSSES, Loss, weighted_sum
+
+UNEVEN = 0.1  # part of the mean below which no constraint's size counts
 
 
 class FrobeniusProgram(SpectralProgram):
@@ -70,7 +73,19 @@ class FrobeniusProgram(SpectralProgram):
         self.prior = self.offset = None if prior is None else like(prior, operator.reference)
         # relative error of an eigendecomposition, on any device
         self.rounding = 8 * operator.n_features * operator.eps
-        self.linear = 1.0
+        self.linear, self.interior = 1.0, self.loss.steep
+
+    @cached_property
+    def sizes(self):
+        """Sizes of the constraints' matrices, none far below the mean; 1.0 where nothing is
+        known of them.
+        """
+        sizes = self.operator.row_sizes
+        if isinstance(sizes, float):
+            return 1.0
+        space = self.operator.space
+        mean = space.sum(weighted_sum, sizes) / self.operator.n_constraints
+        return space.map(_bounded, sizes, least=UNEVEN * mean) if 0 < mean < math.inf else 1.0
 
     def start(self):
         """Without a prior the best multiple of the all-equal multipliers; else the
@@ -152,6 +167,10 @@ class PriorEvaluation(Evaluation):
 
 
 # ---- what is mapped and summed over the blocks of multipliers
+
+
+def _bounded(sizes, least):
+    return namespace(sizes).clip(sizes, least, None)
 
 
 def _scaled(margins, unit, function):

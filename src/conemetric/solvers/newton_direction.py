@@ -1,0 +1,53 @@
+"""Newton directions of a box-constrained spectral dual, by conjugate gradients.
+
+    H d = g on the free multipliers,    H = sigma A_F W A_F* + bend        (problems.base.SpectralDual.hessian)
+
+[K]_+ is strongly semismooth, so steps d with ever smaller residuals converge
+superlinearly (Qi & Sun 2006; Zhao, Sun & Toh 2010). W acts through one eigenbasis of K: a
+product with H is an adjoint, two products in that basis, and a forward. H is singular
+where constraints depend on each other; the gains of conjugate gradients rise with every
+step, so that wherever they stop, at the accuracy wanted, at their limit or at a direction
+without curvature, d is one of ascent. Preconditioned by sigma size_r^2 + bend_r, which is
+the diagonal of H up to W.
+"""
+
+from ..arrays import namespace
+
+ACCURACY = 0.1  # of a Newton direction, relative to the gradient
+MOST = 60  # products with H for one direction
+
+
+def newton_direction(problem, point, free):
+    """H^-1 g on the multipliers where ``free`` is one, zero where it is zero; None where
+    not even the gradient has curvature. And the number of products with H.
+    """
+    space, product = problem.operator.space, problem.hessian(point)
+    diagonal = problem.sigma * problem.sizes**2
+    bend = problem.gain_bend(point.u)
+    if bend is not None:
+        diagonal = diagonal + bend
+    direction, residual = None, point.gradient * free
+    scaled = search = residual / diagonal
+    rest = first = space.sum(_dot, residual, scaled)
+    steps = 0
+    while steps < MOST and rest > ACCURACY**2 * first:
+        image = product(search) * free
+        bent, length = space.sum(_bent, search, image, diagonal)
+        if not bent > problem.operator.eps * length:
+            break
+        steps += 1
+        step = search * (rest / bent)
+        direction = step if direction is None else direction + step
+        residual = residual - image * (rest / bent)
+        scaled = residual / diagonal
+        last, rest = rest, space.sum(_dot, residual, scaled)
+        search = scaled + search * (rest / last)
+    return direction, steps
+
+
+def _dot(a, b):
+    return namespace(a).linalg.vecdot(a, b)
+
+
+def _bent(search, image, diagonal):
+    return _dot(search, image), _dot(search, search * diagonal)

@@ -1,0 +1,68 @@
+"""Directions and units of the dual ascent; its optima are tested with the programs."""
+
+import numpy as np
+import pytest
+from instances import triplet_instance
+
+from conemetric.arrays import to_numpy
+from conemetric.operators import from_triplets
+from conemetric.problems.frobenius import FrobeniusProgram
+from conemetric.solvers.dual_quasi_newton import Box, DualQuasiNewton
+from conemetric.solvers.newton_direction import ACCURACY, newton_direction
+
+
+def dense_hessian(problem, point, m, asarray):
+    product = problem.hessian(point)
+    return np.stack([to_numpy(product(asarray(row))) for row in np.eye(m)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_newton_direction_solves_the_system_of_the_free_multipliers(seed, asarray):
+    X, T, _ = triplet_instance(seed)
+    rng = np.random.default_rng(seed)
+    problem = FrobeniusProgram(from_triplets(asarray(X), T), 1.0, "logistic")
+    point = problem.evaluate(asarray(rng.uniform(0.2, 0.8, len(T))) * problem.unit)
+    free = rng.integers(0, 2, len(T)).astype(float)
+    direction, steps = newton_direction(problem, point, asarray(free))
+    direction = to_numpy(direction)
+    H = dense_hessian(problem, point, len(T), asarray)
+    g = to_numpy(point.gradient) * free
+    diagonal = problem.sigma * to_numpy(problem.sizes) ** 2 + to_numpy(problem.gain_bend(point.u))
+    residual = g - free * (H @ direction)
+    assert np.all(direction[free == 0] == 0)
+    assert residual @ (residual / diagonal) <= 1.01 * ACCURACY**2 * (g @ (g / diagonal))
+    assert 0 < steps <= len(T)
+
+
+def test_no_direction_where_nothing_curves(asarray):
+    """Two points that coincide: a constraint without a matrix, and a linear gain."""
+    X = np.array([[0.0], [0.0], [1.0], [3.0]])
+    problem = FrobeniusProgram(from_triplets(asarray(X), [[0, 1, 1], [0, 2, 3]]), 1.0)
+    point = problem.evaluate(problem.start())
+    direction, steps = newton_direction(problem, point, asarray(np.array([1.0, 0.0])))
+    assert direction is None
+    assert steps == 0
+
+
+def test_units_follow_the_sizes_of_the_constraints(asarray):
+    X, T, _ = triplet_instance(3)
+    problem = FrobeniusProgram(from_triplets(asarray(X), T), 1.0)
+    box = Box.of(problem)
+    differences = X[T[:, 0]] - X[T[:, 1]], X[T[:, 0]] - X[T[:, 2]]
+    sizes = sum((each**2).sum(1) for each in differences)
+    sizes = np.maximum(sizes, 0.1 * sizes.mean())
+    np.testing.assert_allclose(to_numpy(box.balanced.unit), problem.unit / sizes**0.5)
+    assert box.balanced.sizes is None
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_rows_of_very_different_sizes(loss, asarray):
+    """One row a thousand times as far out as all others."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(21, 2)), np.arange(21) % 2
+    X[0] *= 1e3
+    T = [(i, j, k) for i in range(21) for j in (i + 2, i + 4) for k in (i + 1, i + 3)]
+    T = np.array(T) % 21
+    T = T[(y[T[:, 0]] == y[T[:, 1]]) & (y[T[:, 0]] != y[T[:, 2]])]
+    problem = FrobeniusProgram(from_triplets(asarray(X), T), 142.0, loss)
+    assert DualQuasiNewton(tol=1e-4, max_iter=1000).solve(problem).status == "converged"
