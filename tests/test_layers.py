@@ -16,6 +16,7 @@ LAYERS = [
     "operators",
     "neighbours",
     "constraints",
+    "partitions",
     "judgements",
     "spectral",
     "problems",

@@ -23,20 +23,29 @@ def check_labels(y, n_targets):
     """Encode class labels as 0, 1, ... (-1: none); refuse a single class and warn about
     rows without a label and about classes too small for their targets.
     """
-    y = to_numpy(y)
     codes = encode_labels(y)
-    classes, counts = np.unique(y[codes >= 0], return_counts=True)
+    check_class_sizes(*np.unique(np.ravel(to_numpy(y)), return_counts=True), n_targets)
+    return codes
+
+
+def check_class_sizes(classes, counts, n_targets):
+    """What `check_labels` refuses and warns about, from the sorted labels and how many
+    rows have each.
+    """
+    n_rows, n_unlabelled = counts.sum(), 0
+    if first_means_none(classes):
+        n_unlabelled, classes, counts = counts[0], classes[1:], counts[1:]
     if len(classes) < 2:
         raise ValueError(
-            f"y has 1 class, {classes.tolist()[0]!r}, in {len(y)} rows; a metric is learned "
+            f"y has 1 class, {classes.tolist()[0]!r}, in {n_rows} rows; a metric is learned "
             "between classes: give at least two."
         )
-    if (codes < 0).any():
+    if n_unlabelled:
         warnings.warn(
-            f"{int((codes < 0).sum())} of {len(y)} rows have the label -1, which says that a row "
+            f"{n_unlabelled} of {n_rows} rows have the label -1, which says that a row "
             "has none: they are left out of all constraints. Number the classes from 0 if -1 is "
             "one of them.",
-            stacklevel=3,
+            stacklevel=4,
         )
     if counts.max() < 2:
         raise ValueError(
@@ -50,9 +59,8 @@ def check_labels(y, n_targets):
             f"{small.tolist()[0]!r}), so their "
             f"points have fewer than n_targets={n_targets} targets; lower n_targets or merge "
             "classes.",
-            stacklevel=3,
+            stacklevel=4,
         )
-    return codes
 
 
 def encode_labels(y):
@@ -69,17 +77,26 @@ def encode_labels(y):
     (array([ 1, -1,  0,  1]), array([1, 0, 1]))
     """
     y = np.ravel(to_numpy(y))
+    refuse_missing_labels(y)
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    return codes - 1 if first_means_none(classes) else codes
+
+
+def first_means_none(classes):
+    """Whether -1, the first of these sorted labels, says that a row has none."""
+    numbers = classes.dtype.kind in "if" and len(classes) > 2
+    return bool(numbers and classes[0] == -1 and classes[1] >= 0)
+
+
+def refuse_missing_labels(y, where=""):
+    """Name the first label that is None, NaN, NaT or pandas' NA."""
     missing = np.array([_is_missing(value) for value in y]) if y.dtype.kind in "OM" else y != y
     if missing.any():
         raise ValueError(
-            f"y has {int(missing.sum())} missing labels (first: row {int(missing.argmax())}); drop "
-            "those rows, or label them -1."
+            f"y has {int(missing.sum())} missing labels (first: row {int(missing.argmax())}{where}); "
+            "drop those rows, or label them -1."
         )
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    if y.dtype.kind in "if" and len(classes) > 2 and classes[0] == -1 and classes[1] >= 0:
-        codes = codes - 1
-    return codes
 
 
 def _is_missing(value):

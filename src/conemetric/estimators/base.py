@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from .. import spectral
 from ..arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
 from ..operators.span import Coordinates
+from ..partitions import is_dask
 from ..problems.base import Problem
 from ..solvers.base import Solver, SolveResult, warn_user
 from ..sparse import SparseRows
@@ -111,6 +112,7 @@ class MahalanobisMetric(
     # ---- on the way in
 
     def _validate_X(self, X, reset=False, min_samples=1):
+        refuse_dask(self, X)
         refuse_masked(X, "X")
         if is_torch(X):
             X = check_tensor(X, min_samples)
@@ -150,6 +152,7 @@ class MahalanobisMetric(
 
     def _validate_X_and_y(self, X, y):
         """X, and y as a vector on the host with one label for each row."""
+        refuse_dask(self, X)
         refuse_masked(X, "X")
         refuse_masked(y, "y")
         if not is_torch(X):
@@ -279,8 +282,29 @@ class MahalanobisMetric(
             ``X @ components_.T``.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return self._transform_lazily(X)
         X = self._features(self._validate_X(look_up(X, self.preprocessor)))
         return X @ like(self.components_, X).T
+
+    def _transform_lazily(self, X):
+        """The dask array that is transformed when it is computed."""
+        X = X.to_dask_array() if hasattr(X, "to_dask_array") else X
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has shape {X.shape}, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        plain = type(self)._features is MahalanobisMetric._features
+        dtype = np.result_type(X.dtype, np.float32)
+        return X.rechunk({1: -1}).map_blocks(
+            _transformed,
+            to_numpy(self.components_),
+            None if plain else self._features,
+            dtype=dtype,
+            chunks=(X.chunks[0], (len(self.components_),)),
+            meta=np.empty((0, 0), dtype),
+        )
 
     def _features(self, X):
         """What ``components_`` is applied to: X itself, unless a subclass learns its
@@ -429,3 +453,19 @@ def check_tensor(X, min_samples):
     if not bool(X.isfinite().all()):
         raise ValueError("X contains NaN or infinity; drop those rows or impute them first.")
     return X.detach()
+
+
+def refuse_dask(estimator, X):
+    """Say what to do with a dask collection where only memory will do."""
+    if is_dask(X):
+        raise TypeError(
+            f"{type(estimator).__name__} works in memory, and X is a {type(X).__module__} "
+            "collection; give X.compute() or a sample of its rows. FrobMetric, LMNNEig, DMLEig "
+            "and BoostMetric learn from dask collections as they are."
+        )
+
+
+def _transformed(X, components, features):
+    X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
+    X = X if features is None else features(X)
+    return X @ like(components, X).T

@@ -15,6 +15,7 @@ from ..arrays import float64, like, namespace, to_numpy
 from ..constraints import encode_labels, is_continuous, triplets_from_neighbours
 from ..operators import from_triplets
 from ..operators.span import Coordinates, Matrix, in_span, lift
+from ..partitions import is_dask
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
@@ -22,7 +23,13 @@ from ..solvers.base import Certificate, Solver, SolveResult, Status, relative_ga
 from ..solvers.column_generation import ColumnGeneration, Ensemble
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .base import SOLVER_PARAMETERS
-from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
+from .supervised import (
+    REFERENCE_PARAMETERS,
+    TRIPLET_PARAMETERS,
+    SupervisedMetric,
+    refuse_checkpoint,
+    triplet_operator,
+)
 
 PROGRAMS: dict[str, Callable] = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),
@@ -65,6 +72,10 @@ class BoostMetric(SupervisedMetric):
         Iterations (learners) per pass.
     n_targets, n_impostors : int, default=3
         Neighbours per point that make its triplets, when fitted from labels.
+    n_references : int, "auto" or None, default="auto"
+        Rows among which neighbours are searched: a random sample of so many, the same
+        part of every class but enough for its targets; None takes all. "auto" takes
+        all rows of X in memory and of a dask collection up to 200,000 rows, else 20,000.
     neighbors : {"auto", "exact", "approximate"}, default="auto"
         How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
         (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
@@ -84,7 +95,7 @@ class BoostMetric(SupervisedMetric):
     validation_fraction : float, default=0.1
         Part of the points held out, when ``n_iter_no_change`` is given.
     random_state : int, RandomState or None
-        Which points are held out, and for an approximate search; the rest is
+        Which points are held out, references, and an approximate search; the rest is
         deterministic.
     verbose : int, default=0
 
@@ -129,6 +140,7 @@ class BoostMetric(SupervisedMetric):
         "solver": [StrOptions({"stagewise", "corrective"})],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
         **TRIPLET_PARAMETERS,
+        **REFERENCE_PARAMETERS,
         **SOLVER_PARAMETERS,
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -145,6 +157,7 @@ class BoostMetric(SupervisedMetric):
         n_targets=3,
         n_impostors=3,
         neighbors="auto",
+        n_references="auto",
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -161,6 +174,7 @@ class BoostMetric(SupervisedMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.neighbors = neighbors
+        self.n_references = n_references
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -170,12 +184,12 @@ class BoostMetric(SupervisedMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None, neighbors=None):
+    def fit(self, X, y=None, *, triplets=None, neighbors=None, checkpoint=None):
         """Learn the metric from labels or from triplets.
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
+        X : array-like, tensor or dask collection (n, n_features), (m, 3, n_features) or (m, 4, n_features)
             Rows; or triplets of points (a, b, c), a closer to b than to c; or
             quadruplets (a, b, c, d), a closer to b than c to d. With a
             ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
@@ -190,6 +204,11 @@ class BoostMetric(SupervisedMetric):
             graph of distances to the nearest rows of any label, as
             `sklearn.neighbors.KNeighborsTransformer` makes it.
 
+        checkpoint : str, default=None
+            With dask collections: folder or address (``s3://...``) that the state of the
+            solve is kept in now and then; a later fit with the same parameters and data
+            goes on from there.
+
         Returns
         -------
         self
@@ -200,6 +219,9 @@ class BoostMetric(SupervisedMetric):
                 "n_passes=1 with triplets or neighbors."
             )
         y = y if triplets is None else None
+        if is_dask(X):
+            return self._fit_blocks(X, y, triplets, neighbors, checkpoint)
+        refuse_checkpoint(checkpoint)
         X, triplets = self._validate_triplets(X, y, triplets, neighbors)
         if self.n_passes > 1 and (y is None or is_continuous(y)):
             raise ValueError(
@@ -234,6 +256,38 @@ class BoostMetric(SupervisedMetric):
     def _fixed_trace(self) -> bool:
         return self.loss == "hinge"
 
+    def _fit_blocks(self, X, y, triplets, neighbors, checkpoint):
+        for name, usual in (("n_passes", 1), ("n_iter_no_change", None)):
+            if getattr(self, name) != usual:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} does not go with dask collections; give "
+                    f"{name}={usual}, or X in memory."
+                )
+        if self.loss == "hinge":
+            raise ValueError(
+                "loss='hinge' solves a linear program over all triplets at once and does not go "
+                "with dask collections; give loss='logistic' or 'exponential', or X in memory."
+            )
+        found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint)
+        operator = found.operator(triplet_operator)
+        problem = PROGRAMS[self.loss](operator, self.v)
+        span = Coordinates(found.rows.sample)
+        result, ensemble = self._solve(problem, self._keep(operator.reference, span))
+        self._passes, self.n_passes_ = [((), ensemble, ensemble.n_stages)], 1
+        return self._store(problem, result, span.points)
+
+    def _solve(self, problem, keep):
+        """Boost without held-out triplets: (result, ensemble)."""
+        ensemble = Ensemble(problem.operator)
+        return self._run(self._solver(), problem, start=ensemble, keep=keep), ensemble
+
+    def _solver(self) -> Solver:
+        if self.loss == "hinge":
+            return LinearColumnGeneration(tol=self.tol, max_iter=self.max_iter)
+        return ColumnGeneration(
+            tol=self.tol, max_iter=self.max_iter, corrective=self.solver == "corrective"
+        )
+
     def _space(self, X):
         """Where the first pass boosts: the span of the rows, and for the hinge loss,
         whose trace is fixed, one direction beside it for the trace that is better unused.
@@ -247,18 +301,12 @@ class BoostMetric(SupervisedMetric):
         train, validation = self._split(Z, labels, triplets, held)
         operator = from_triplets(Z, train)
         problem = PROGRAMS[self.loss](operator, self.v)
-        if self.loss == "hinge":
-            solver: Solver = LinearColumnGeneration(tol=self.tol, max_iter=self.max_iter)
-        else:
-            solver = ColumnGeneration(
-                tol=self.tol, max_iter=self.max_iter, corrective=self.solver == "corrective"
-            )
-        ensemble, report = Ensemble(operator), self._progress()
         if validation is None:
-            result = self._run(solver, problem, start=ensemble, keep=keep)
+            result, ensemble = self._solve(problem, keep)
             return problem, result, ensemble, ensemble.n_stages
-        watch = EarlyStopping(from_triplets(Z, validation), ensemble, self.n_iter_no_change, report)
-        result = self._run(solver, problem, start=ensemble, callback=watch)
+        ensemble, held_out = Ensemble(operator), from_triplets(Z, validation)
+        watch = EarlyStopping(held_out, ensemble, self.n_iter_no_change, self._progress())
+        result = self._run(self._solver(), problem, start=ensemble, callback=watch)
         kept, point = keep(ensemble.factor(watch.best_stage))
         status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED
         bounds = problem.certify(point, result.dual_point)

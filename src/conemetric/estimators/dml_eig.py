@@ -4,21 +4,38 @@ import warnings
 from dataclasses import replace
 from numbers import Real
 
+import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..arrays import like, namespace, to_index
+from ..arrays import float64, like, namespace, to_index, to_numpy
 from ..operators import from_pairs, from_triplets
+from ..operators.span import Coordinates, Matrix
+from ..partitions import is_dask
 from ..problems.base import Bounds
 from ..problems.dml_eig import DMLEigProgram
-from ..problems.eigenvalue import similar_scatter, whiten
+from ..problems.eigenvalue import ridge_of_spread, similar_scatter, whiten
 from ..problems.lmnn_eig import LMNNEigProgram
 from ..solvers.base import Certificate, Solver, warn_user
 from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS
-from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
+from .supervised import (
+    REFERENCE_PARAMETERS,
+    TRIPLET_PARAMETERS,
+    SupervisedMetric,
+    refuse_checkpoint,
+)
 from .tuples import check_calibration
+
+_ALL_COINCIDE = (
+    "all {} dissimilar pairs join coinciding points, so no metric can separate them; give "
+    "dissimilar pairs of different rows of X."
+)
+_SOME_COINCIDE = (
+    "{} of the {} dissimilar pairs join coinciding points, so the optimum is 0 for any metric; the "
+    "one returned is that of the other pairs. Drop contradicting duplicates from X to certify it."
+)
 
 
 class _EigenvalueMetric(SupervisedMetric):
@@ -31,6 +48,7 @@ class _EigenvalueMetric(SupervisedMetric):
         "mu": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "ridge": [Interval(Real, 0, None, closed="neither")],
         **TRIPLET_PARAMETERS,
+        **REFERENCE_PARAMETERS,
         **SOLVER_PARAMETERS,
     }
     _meant_for: str
@@ -63,6 +81,27 @@ class _EigenvalueMetric(SupervisedMetric):
         wide = X.shape[1] > X.shape[0]
         self.similar_scatter_ = None if wide else similar_scatter(X, similar_pairs, self.ridge)
         return whiten(X, similar_pairs, self.ridge)
+
+    def _whiten_blocks(self, found, similar_of):
+        """Coordinates in which the scatter of the similar pairs, which ``similar_of`` finds
+        in each block, is the identity; of the points, some.
+        """
+        rows, space = found.rows, found.space
+        scatter, n_pairs = space.sum(_same, found.over(_scatter, keep=False, similar_of=similar_of))
+        if not n_pairs:
+            raise ValueError("there are no similar pairs; give some.")
+        ridge = ridge_of_spread(rows.spread, n_pairs, self.ridge)
+        self.similar_scatter_ = scatter + np.diag(ridge)
+        scale = ridge**0.5
+        R = np.linalg.cholesky(scatter / scale / scale[:, None] + np.eye(len(scale)))
+        T = np.linalg.inv(R).T / scale[:, None]
+        return Coordinates((rows.sample - rows.mean) @ T, (Matrix(T),))
+
+    def _operator(self, found, function, whitened):
+        """The operator over whitened points, in float64: kept where it is solved in that."""
+        T, mean = whitened.maps[0].matrix, found.rows.mean
+        keep = found.rows.dtype == np.float64
+        return found.operator(function, dtype=np.float64, keep=keep, T=T, mean=mean)
 
 
 class DMLEig(_EigenvalueMetric):
@@ -97,6 +136,10 @@ class DMLEig(_EigenvalueMetric):
         its impostors dissimilar ones. Where there are many features and few rows, the
         optimum rests on a few pairs and overfits; more impostors help (280 faces in 64
         dimensions: a 3-NN error of 7.1 and 3.1 % with 3 and 30).
+    n_references : int, "auto" or None, default="auto"
+        Rows among which neighbours are searched: a random sample of so many, the same
+        part of every class but enough for its targets; None takes all. "auto" takes
+        all rows of X in memory and of a dask collection up to 200,000 rows, else 20,000.
     neighbors : {"auto", "exact", "approximate"}, default="auto"
         How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
         (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
@@ -109,7 +152,7 @@ class DMLEig(_EigenvalueMetric):
         Largest certified relative gap at which to stop.
     max_iter : int, default=1000
     random_state : int, RandomState or None
-        For an approximate search; the rest is deterministic.
+        For references and an approximate search; the rest is deterministic.
     verbose : int, default=0
 
     Attributes
@@ -166,6 +209,7 @@ class DMLEig(_EigenvalueMetric):
         n_targets=3,
         n_impostors=3,
         neighbors="auto",
+        n_references="auto",
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -179,6 +223,7 @@ class DMLEig(_EigenvalueMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.neighbors = neighbors
+        self.n_references = n_references
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -191,12 +236,22 @@ class DMLEig(_EigenvalueMetric):
         return True
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, pairs=None, similar=None, neighbors=None, calibration_params=None):
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        pairs=None,
+        similar=None,
+        neighbors=None,
+        calibration_params=None,
+        checkpoint=None,
+    ):
         """Learn the metric from labels or from pairs.
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features) or (m, 2, n_features)
+        X : array-like, tensor or dask collection (n, n_features) or (m, 2, n_features)
             Rows; or pairs of points, with y +1 for those alike and -1 for the others.
             With a ``preprocessor``, integers (m, 2) that number the points.
         y : array-like (n,) or (m,), default=None
@@ -214,22 +269,28 @@ class DMLEig(_EigenvalueMetric):
             How to choose ``threshold_`` when X holds pairs of points: arguments of
             `calibrate_threshold`.
 
+        checkpoint : str, default=None
+            With dask collections: folder or address (``s3://...``) that the state of the
+            solve is kept in now and then; a later fit with the same parameters and data
+            goes on from there.
+
         Returns
         -------
         self
         """
         given, y_given = X, y
         check_calibration(**(calibration_params or {}))
+        if is_dask(X):
+            return self._fit_blocks(
+                self._pairs_in_blocks(X, y, pairs, similar, neighbors, checkpoint)
+            )
+        refuse_checkpoint(checkpoint)
         X, pairs, similar = self._validate_pairs(X, y, pairs, similar, neighbors)
         original = from_pairs(X, pairs[~similar])
         apart = original.combine(original.pair_lengths) > 0
         del original  # a copy of X
         if not bool(apart.any()):
-            raise ValueError(
-                f"all {len(apart)} dissimilar pairs join coinciding points, so no metric can "
-                "separate them; "
-                "give dissimilar pairs of different rows of X."
-            )
+            raise ValueError(_ALL_COINCIDE.format(len(apart)))
         whitened = self._whiten(X, pairs[similar])
         operator = from_pairs(whitened.points, pairs[~similar])
         problem = DMLEigProgram(operator, X.dtype)
@@ -237,10 +298,7 @@ class DMLEig(_EigenvalueMetric):
             result = self._solve(problem, X, whitened)
         else:
             warnings.warn(
-                f"{int((~apart).sum())} of the {len(apart)} dissimilar pairs join coinciding "
-                "points, so the optimum is 0 for any "
-                "metric; the one returned is that of the other pairs. Drop contradicting "
-                "duplicates from X to certify it.",
+                _SOME_COINCIDE.format(int((~apart).sum()), len(apart)),
                 stacklevel=2,
             )
             rest = DMLEigProgram(operator.subset(to_index(apart)), X.dtype)
@@ -252,6 +310,27 @@ class DMLEig(_EigenvalueMetric):
         self.objective_ = -self.certificate_.primal
         if self._n_in_tuple is not None:
             self.calibrate_threshold(given, y_given, **(calibration_params or {}))
+        return self
+
+    def _fit_blocks(self, found):
+        whitened = self._whiten_blocks(found, _similar_pairs)
+        n_dissimilar = int(found.space.sum(_same, found.over(_n_dissimilar, keep=False)))
+        if not n_dissimilar:
+            raise ValueError("there are no dissimilar pairs; give pairs of both kinds.")
+        apart = found.narrowed(_dissimilar_apart)
+        if apart is None:
+            raise ValueError(_ALL_COINCIDE.format(n_dissimilar))
+        problem = DMLEigProgram(self._operator(apart, _whitened_pairs, whitened), found.rows.dtype)
+        result = self._solve(problem, problem.operator.reference, whitened)
+        if apart.n_constraints < n_dissimilar:
+            warnings.warn(
+                _SOME_COINCIDE.format(n_dissimilar - apart.n_constraints, n_dissimilar),
+                stacklevel=3,
+            )
+            zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
+            result = replace(result, certificate=zero)
+        self._store(problem, result, whitened.points)
+        self.objective_ = -self.certificate_.primal
         return self
 
 
@@ -274,7 +353,7 @@ class LMNNEig(_EigenvalueMetric):
     ----------
     gamma : float, default=0.5
         Weight of the pull between 0 and 1; one minus it weighs the push.
-    solver, mu, ridge, n_targets, n_impostors, neighbors, n_components, preprocessor, tol,
+    solver, mu, ridge, n_targets, n_impostors, n_references, neighbors, n_components, preprocessor, tol,
     max_iter, random_state, verbose
         As in `DMLEig`.
 
@@ -325,6 +404,7 @@ class LMNNEig(_EigenvalueMetric):
         n_targets=3,
         n_impostors=3,
         neighbors="auto",
+        n_references="auto",
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -339,6 +419,7 @@ class LMNNEig(_EigenvalueMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.neighbors = neighbors
+        self.n_references = n_references
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -347,12 +428,12 @@ class LMNNEig(_EigenvalueMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None, neighbors=None):
+    def fit(self, X, y=None, *, triplets=None, neighbors=None, checkpoint=None):
         """Learn the metric from labels or from triplets.
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
+        X : array-like, tensor or dask collection (n, n_features), (m, 3, n_features) or (m, 4, n_features)
             Rows; or triplets of points (a, b, c), a closer to b than to c; or
             quadruplets (a, b, c, d), a closer to b than c to d. With a
             ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
@@ -364,10 +445,18 @@ class LMNNEig(_EigenvalueMetric):
         neighbors : (targets, impostors) or sparse matrix (n, n), default=None
             As in `DMLEig.fit`.
 
+        checkpoint : str, default=None
+            With dask collections: folder or address (``s3://...``) that the state of the
+            solve is kept in now and then; a later fit with the same parameters and data
+            goes on from there.
+
         Returns
         -------
         self
         """
+        if is_dask(X):
+            return self._fit_blocks(self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint))
+        refuse_checkpoint(checkpoint)
         X, triplets = self._validate_triplets(X, y, triplets, neighbors)
         keys = namespace(X).unique(triplets[:, 0] * len(X) + triplets[:, 1])
         similar = namespace(X).stack([keys // len(X), keys % len(X)], 1)
@@ -376,3 +465,61 @@ class LMNNEig(_EigenvalueMetric):
         result = self._solve(problem, X, whitened)
         self.triplets_, self.multipliers_ = triplets, result.dual_point
         return self._store(problem, result, whitened.points)
+
+    def _fit_blocks(self, found):
+        whitened = self._whiten_blocks(found, _near_pairs)
+        operator = self._operator(found, _whitened_triplets, whitened)
+        problem = LMNNEigProgram(operator, self.gamma, found.rows.dtype)
+        result = self._solve(problem, problem.operator.reference, whitened)
+        return self._store(problem, result, whitened.points)
+
+
+# ---- what is done to each block
+
+
+def _same(value):
+    return value
+
+
+def _similar_pairs(index, similar):
+    return index[similar]
+
+
+def _near_pairs(index, similar):
+    """The distinct (i, j) of triplets (i, j, k)."""
+    n = int(index.max(initial=0)) + 1
+    keys = np.unique(index[:, 0].astype(np.int64) * n + index[:, 1])
+    return np.stack([keys // n, keys % n], 1)
+
+
+def _scatter(points, index, similar, similar_of):
+    """Scatter of the similar pairs of a block, in float64, and their number."""
+    pairs = similar_of(index, similar)
+    if not len(pairs):
+        return np.zeros((points.shape[1], points.shape[1])), 0
+    operator = from_pairs(float64(points), pairs)
+    return operator.adjoint(operator.empty_constraint_vector() + 1), len(pairs)
+
+
+def _n_dissimilar(points, index, similar):
+    return (~similar).sum()
+
+
+def _dissimilar_apart(points, index, similar):
+    """Dissimilar pairs of different points."""
+    pairs = index[~similar]
+    operator = from_pairs(points, pairs)
+    return pairs[to_numpy(operator.combine(operator.pair_lengths)) > 0]
+
+
+def _whitened_triplets(points, index, similar, T, mean):
+    return from_triplets(_whitened(points, T, mean), index)
+
+
+def _whitened_pairs(points, index, similar, T, mean):
+    return from_pairs(_whitened(points, T, mean), index)
+
+
+def _whitened(points, T, mean):
+    points = float64(points)
+    return (points - like(mean, points)) @ like(T, points)

@@ -9,17 +9,24 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..arrays import like, namespace, to_numpy
+from ..arrays import float64, like, namespace, to_numpy
 from ..constraints import encode_labels, find_rows
 from ..evaluation.knn import knn_error
 from ..operators import from_triplets
 from ..operators.span import Coordinates, in_span
+from ..partitions import is_dask
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import SOLVER_PARAMETERS
 from .prior import PRIOR_PARAMETERS, prior_matrix
-from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
+from .supervised import (
+    REFERENCE_PARAMETERS,
+    TRIPLET_PARAMETERS,
+    SupervisedMetric,
+    refuse_checkpoint,
+    triplet_operator,
+)
 from .tuples import n_in_tuple
 
 # chosen over 14 data sets from D = 4 to 384; see docs/defaults.md
@@ -57,6 +64,10 @@ class FrobMetric(SupervisedMetric):
         overlap so much that more than a third of the points have three or more
         impostors nearer than their farthest target; then as many as two points in three
         have there, at most 10. ``triplets_`` shows the outcome.
+    n_references : int, "auto" or None, default="auto"
+        Rows among which neighbours are searched: a random sample of so many, the same
+        part of every class but enough for its targets; None takes all. "auto" takes
+        all rows of X in memory and of a dask collection up to 200,000 rows, else 20,000.
     neighbors : {"auto", "exact", "approximate"}, default="auto"
         How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
         (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
@@ -72,7 +83,7 @@ class FrobMetric(SupervisedMetric):
     warm_start : bool, default=False
         Start from the multipliers of the previous fit, for the triplets it had too.
     random_state : int, RandomState or None
-        For an approximate search; the rest is deterministic.
+        For references and an approximate search; the rest is deterministic.
     verbose : int, default=0
 
     Attributes
@@ -120,6 +131,7 @@ class FrobMetric(SupervisedMetric):
         **PRIOR_PARAMETERS,
         "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
         **TRIPLET_PARAMETERS,
+        **REFERENCE_PARAMETERS,
         **SOLVER_PARAMETERS,
         "warm_start": ["boolean"],
     }
@@ -133,6 +145,7 @@ class FrobMetric(SupervisedMetric):
         n_targets=3,
         n_impostors="auto",
         neighbors="auto",
+        n_references="auto",
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -147,6 +160,7 @@ class FrobMetric(SupervisedMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.neighbors = neighbors
+        self.n_references = n_references
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -156,12 +170,12 @@ class FrobMetric(SupervisedMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None, neighbors=None):
+    def fit(self, X, y=None, *, triplets=None, neighbors=None, checkpoint=None):
         """Learn the metric from labels or from triplets.
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
+        X : array-like, tensor or dask collection (n, n_features), (m, 3, n_features) or (m, 4, n_features)
             Rows; or triplets of points (a, b, c), a closer to b than to c; or
             quadruplets (a, b, c, d), a closer to b than c to d. With a
             ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
@@ -176,32 +190,54 @@ class FrobMetric(SupervisedMetric):
             graph of distances to the nearest rows of any label, as
             `sklearn.neighbors.KNeighborsTransformer` makes it.
 
+        checkpoint : str, default=None
+            With dask collections: folder or address (``s3://...``) that the state of the
+            solve is kept in now and then; a later fit with the same parameters and data
+            goes on from there.
+
         Returns
         -------
         self
         """
+        span, operator, triplets = self._prepare(X, y, triplets, neighbors, checkpoint)
+        C = scaled_C(operator, self.n_features_in_) if self.C == "scale" else float(self.C)
+        start = None if triplets is None else self._previous_multipliers(triplets, C)
+        self._fit_operator(span, operator, triplets, C, start)
+        return self
+
+    def _prepare(self, X, y, triplets, neighbors=None, checkpoint=None):
+        """(span of the rows, operator, triplets); no triplets where they are in blocks."""
+        if is_dask(X):
+            if self.warm_start:
+                raise ValueError(
+                    "warm_start=True does not go with dask collections: multipliers do not "
+                    "outlive a fit; use frobmetric_path, or a checkpoint."
+                )
+            found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint)
+            return Coordinates(found.rows.sample), found.operator(triplet_operator), None
+        refuse_checkpoint(checkpoint)
         X, triplets = self._validate_triplets(X, y, triplets, neighbors)
         span = self._coordinates(X)
-        operator = from_triplets(span.points, triplets)
-        C = scaled_C(operator, X.shape[1]) if self.C == "scale" else float(self.C)
-        return self._fit_operator(
-            span, operator, triplets, C, self._previous_multipliers(triplets, C)
-        )
+        return span, from_triplets(span.points, triplets), triplets
 
     def _fit_operator(self, span, operator, triplets, C, start):
-        number = operator.xp.finfo(operator.dtype)
-        if not float(number.tiny) < C / len(triplets) < float(number.max * number.eps):
+        """Learn from an operator; the multipliers."""
+        number, m = operator.xp.finfo(operator.dtype), operator.n_constraints
+        if not float(number.tiny) < C / m < float(number.max * number.eps):
             raise ValueError(
-                f"C={C:g} over {len(triplets)} triplets is out of the range of {operator.dtype}: "
+                f"C={C:g} over {m} triplets is out of the range of {operator.dtype}: "
                 "C goes with the fourth power of "
                 "the units of X; rescale X, or give it in float64."
             )
         program = FrobeniusProgram(operator, C, self.loss, self._prior(operator))
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        keep = self._keep(operator.X, span)
+        keep = self._keep(operator.reference, span)
         result = self._run(solver, program, start=start, keep=keep)
-        self.C_, self.multipliers_, self.triplets_ = C, result.dual_point, triplets
-        return self._store(program, result, span.points)
+        self.C_ = C
+        if triplets is not None:
+            self.multipliers_, self.triplets_ = result.dual_point, triplets
+        self._store(program, result, span.points)
+        return result.dual_point
 
     def _coordinates(self, X):
         """Without a prior the optimum lies in the span of the rows; a prior reaches beyond it."""
@@ -235,7 +271,7 @@ class FrobMetricCV(FrobMetric):
     cv : int or cross-validation splitter, default=5
     n_neighbors : int, default=3
         k of the k-NN classifier that scores a metric.
-    prior, loss, n_targets, n_impostors, neighbors, n_components, preprocessor, tol, max_iter, \
+    prior, loss, n_targets, n_impostors, n_references, neighbors, n_components, preprocessor, tol, max_iter, \
 random_state, verbose
         As in `FrobMetric`.
 
@@ -281,6 +317,7 @@ random_state, verbose
         n_targets=3,
         n_impostors="auto",
         neighbors="auto",
+        n_references="auto",
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -296,6 +333,7 @@ random_state, verbose
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.neighbors = neighbors
+        self.n_references = n_references
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -332,7 +370,8 @@ random_state, verbose
             Z, y = X[like(rows, X, namespace(X).int64)], y[rows]
             self.scores_ = np.array([self._fold_scores(Z, y, *fold) for fold in self._folds(Z, y)])
         best = int(self.scores_.mean(axis=0).argmax())
-        return self._fit_operator(span, operator, triplets, self.Cs_[best], None)
+        self._fit_operator(span, operator, triplets, self.Cs_[best], None)
+        return self
 
     def _grid(self, operator):
         if isinstance(self.Cs, Integral):
@@ -395,15 +434,13 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
     """
     Cs, first = _ascending(Cs), FrobMetric(**parameters)
     first._validate_params()
-    X, triplets = first._validate_triplets(X, y, triplets)
-    span = first._coordinates(X)
-    operator = from_triplets(span.points, triplets)
+    span, operator, triplets = first._prepare(X, y, triplets)
     path, start = [], None
     for C in Cs.tolist():
         metric = copy(first).set_params(C=C)
         start = None if start is None else start * (C / path[-1].C_)
-        path.append(metric._fit_operator(span, operator, triplets, C, start))
-        start = path[-1].multipliers_
+        start = metric._fit_operator(span, operator, triplets, C, start)
+        path.append(metric)
         if path[-1].certificate_.status is Status.INTERRUPTED:
             break
     return path
@@ -428,11 +465,17 @@ def scaled_C(operator, n_features):
 
 def mean_impostor_distance(operator):
     """s^2, the mean squared Euclidean distance over the impostor pairs of a triplet operator."""
-    far = operator.pair[operator.row_start[:-1]]  # a triplet's row begins with its impostor pair
-    mean_square = float(operator.pair_lengths[far].mean())
+    sum_, count = operator.space.sum(_impostor_lengths, operator.pieces)
+    mean_square = sum_ / count
     if not mean_square**2 > 0:
         raise ValueError(
             "Every impostor coincides with its point, so X has no scale to choose C by; "
             "remove duplicated rows with contradicting labels, or give C as a number."
         )
     return mean_square
+
+
+def _impostor_lengths(operator):
+    """Sum of the squared lengths of the impostor pairs, and their number."""
+    far = operator.pair[operator.row_start[:-1]]  # a triplet's row begins with its impostor pair
+    return float64(operator.pair_lengths[far]).sum(), len(far)

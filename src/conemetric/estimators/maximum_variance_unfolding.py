@@ -28,7 +28,7 @@ from ..problems.maximum_variance_unfolding import UnfoldingOnFace, UnfoldingProg
 from ..problems.rigidity import rigid_face
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
-from .base import CertifiedEstimator, check_extent, check_tensor
+from .base import CertifiedEstimator, check_extent, check_tensor, refuse_dask
 
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
@@ -210,6 +210,7 @@ class MaximumVarianceUnfolding(
         return self._store(X, result)
 
     def _validate(self, X):
+        refuse_dask(self, X)
         refuse_masked(X, "X")
         n_needed = max(3, self.n_neighbors + 1)
         if is_torch(X):

@@ -2,11 +2,18 @@
 
 from numbers import Integral
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .. import constraints
+from .. import constraints, partitions
 from ..arrays import like, namespace
-from ..neighbours import given_neighbours, neighbours_by_label
+from ..neighbours import (
+    given_neighbours,
+    n_references_for,
+    neighbours_by_label,
+    reference_rows,
+)
+from ..operators import from_triplets
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 
@@ -16,6 +23,9 @@ TRIPLET_PARAMETERS = {
     "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "neighbors": [StrOptions({"auto", "exact", "approximate"})],
 }
+REFERENCE_PARAMETERS = {
+    "n_references": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+}
 
 
 class SupervisedMetric(MahalanobisMetric):
@@ -23,6 +33,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     _takes_sparse = True
     _instead_of_labels = ", or constraints by keyword (triplets)"
+    n_references: int | str | None = None
 
     def _unfold(self, X, widths):
         """(points, tuples of their row numbers), or (rows, None) where X holds no tuples."""
@@ -60,7 +71,13 @@ class SupervisedMetric(MahalanobisMetric):
         """Targets and impostors of every point, as the user gives them or by a search."""
         if given is None:
             found = neighbours_by_label(
-                X, y, self.n_targets, self.n_impostors, self.neighbors, self.random_state
+                X,
+                y,
+                self.n_targets,
+                self.n_impostors,
+                self.neighbors,
+                self.random_state,
+                self._references(y),
             )
         else:
             found = given_neighbours(given, X, y, self.n_targets, self.n_impostors)
@@ -126,3 +143,120 @@ class SupervisedMetric(MahalanobisMetric):
                 )
             similar = like(mask, X, namespace(X).bool)
         return X, found, similar
+
+    def _references(self, y):
+        """Rows among which neighbours are searched; None for all."""
+        count = n_references_for(self.n_references, len(y), partitioned=False)
+        return (
+            None if count is None else reference_rows(y, count, self.n_targets, self.random_state)
+        )
+
+    # ---- dask collections
+
+    def _triplets_in_blocks(self, X, y, triplets, neighbors, checkpoint) -> partitions.Constraints:
+        """As `_validate_triplets`, for dask collections."""
+        width = self._width_in_blocks(X, (3, 4), neighbors)
+        if width is not None:
+            if triplets is not None:
+                raise ValueError("Got tuples and triplets; give X as rows with triplets.")
+            found = partitions.from_tuples(partitions.read(X), width)
+        elif triplets is not None:
+            found = partitions.from_numbers(partitions.read(X), triplets)
+        else:
+            found = self._labels_in_blocks(X, y)
+        return self._keep_blocks(X, found, checkpoint)
+
+    def _pairs_in_blocks(
+        self, X, y, pairs, similar, neighbors, checkpoint
+    ) -> partitions.Constraints:
+        """As `_validate_pairs`, for dask collections."""
+        width = self._width_in_blocks(X, (2,), neighbors)
+        if width is not None:
+            if y is None or pairs is not None:
+                raise ValueError("Pairs of points need y: +1 for those alike, -1 for the others.")
+            found = partitions.from_tuples(partitions.read(X, y, labelled=False), width)
+        elif pairs is not None:
+            if similar is None:
+                raise ValueError(
+                    "Got pairs without similar; say of each pair whether its points are alike."
+                )
+            found = partitions.from_numbers(partitions.read(X), pairs, similar)
+        else:
+            found = self._labels_in_blocks(X, y, pairs=True)
+        return self._keep_blocks(X, found, checkpoint)
+
+    def _labels_in_blocks(self, X, y, pairs=False):
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                f"give labels y{self._instead_of_labels}."
+            )
+        self.neighbor_recall_ = 1.0  # among all rows, or among the references
+        return partitions.from_labels(
+            partitions.read(X, y),
+            self.n_targets,
+            self.n_impostors,
+            self.n_references,
+            self.random_state,
+            pairs,
+        )
+
+    def _width_in_blocks(self, X, widths, neighbors):
+        """How many points a tuple has; None for rows."""
+        self.neighbor_recall_ = None
+        if neighbors is not None:
+            raise ValueError(
+                "Got neighbors; with dask collections give triplets or pairs of row numbers."
+            )
+        if self.preprocessor is not None:
+            raise ValueError(
+                "a preprocessor does not go with dask collections; give the points themselves, "
+                "or rows with triplets of their numbers."
+            )
+        self._n_in_tuple = X.shape[1] if X.ndim == 3 else None
+        if self._n_in_tuple not in (None, *widths):
+            raise ValueError(
+                f"X holds {self._n_in_tuple} points in each of its tuples; "
+                f"{type(self).__name__} learns from {' or '.join(map(str, widths))}."
+            )
+        return self._n_in_tuple
+
+    def _keep_blocks(self, X, found, checkpoint):
+        """Facts about the blocks; of constraints in blocks no list is kept."""
+        for name in ("triplets_", "pairs_", "similar_", "multipliers_"):
+            self.__dict__.pop(name, None)
+        self.n_features_in_ = found.rows.n_features
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if self.n_components is not None and self.n_components > self.n_features_in_:
+            raise ValueError(
+                f"n_components={self.n_components} is more than the {self.n_features_in_} features "
+                "of X; lower it, or use None to keep the rank of the learned metric."
+            )
+        if checkpoint is not None:
+            label = {
+                "estimator": type(self).__name__,
+                "constraints": found.n_constraints,
+                **{
+                    name: value
+                    for name, value in self.get_params().items()
+                    if name not in ("verbose", "tol", "max_iter", "n_components")
+                },
+            }
+            found.space.keep_in(checkpoint, label)
+        return found
+
+
+def refuse_checkpoint(checkpoint):
+    """A checkpoint is for fits that outlive a process."""
+    if checkpoint is not None:
+        raise ValueError(
+            f"checkpoint={checkpoint!r} goes with dask collections; give X as one, or "
+            "checkpoint=None."
+        )
+
+
+def triplet_operator(points, index, similar):
+    return from_triplets(points, index)

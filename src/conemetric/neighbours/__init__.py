@@ -7,18 +7,37 @@ sparse points (`sparse`), approximately on the host (`approximate`), or by the u
 """
 
 from .given import given_neighbours
+from .merge import merge
 from .progress import watching_searches
 from .question import Labelled, Nearest, Question
-from .search import Neighbours, answer, nearest, neighbours_by_label
+from .references import choose_references, n_references_for, reference_rows
+from .search import (
+    MOST_IMPOSTORS,
+    Neighbours,
+    answer,
+    enough_of,
+    nearer_impostors,
+    nearest,
+    neighbours_by_label,
+    renumbered,
+)
 
 __all__ = [
+    "MOST_IMPOSTORS",
     "Labelled",
     "Nearest",
     "Neighbours",
     "Question",
     "answer",
+    "choose_references",
+    "enough_of",
     "given_neighbours",
+    "merge",
+    "n_references_for",
+    "nearer_impostors",
     "nearest",
     "neighbours_by_label",
+    "reference_rows",
+    "renumbered",
     "watching_searches",
 ]

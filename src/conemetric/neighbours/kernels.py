@@ -204,7 +204,7 @@ def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
         while count < width and near[i, count] < np.inf:
             exact[count], found[count] = _measure(i, index[i, count], data)
             count += 1
-        bound[i] = _rank(i, exact, found, count, rule, out, distance)
+        bound[i] = rank(i, exact, found, count, rule, out, distance)
 
 
 @jit
@@ -222,7 +222,7 @@ def rank_within_bound(
             if tile[r, c] <= bound[i] and (labels[i] == column_labels[c]) == same and c != own[i]:
                 exact[count], found[count] = _measure(i, c, data)
                 count += 1
-        _rank(i, exact, found, count, rule, out, distance)
+        rank(i, exact, found, count, rule, out, distance)
 
 
 @jit_sums
@@ -240,7 +240,7 @@ def _measure(i, j, data):
 
 
 @jit
-def _rank(i, exact, found, count, rule, out, distance):
+def rank(i, exact, found, count, rule, out, distance):
     """Write the nearest of the first ``count`` of ``found``, numbers held in float64, and
     return what the scan gives at most to any of them or their ties.
 

@@ -35,7 +35,7 @@ class Neighbours(NamedTuple):
 
 
 def neighbours_by_label(
-    X, y, n_targets, n_impostors, method="exact", random_state=None
+    X, y, n_targets, n_impostors, method="exact", random_state=None, references=None
 ) -> Neighbours:
     """Nearest points of the same and of other labels of every point, ties to the lower index.
 
@@ -56,6 +56,8 @@ def neighbours_by_label(
     random_state : int, RandomState or None, default=None
         Draws the sample and the cells of an approximate search; None draws the same
         ones every time.
+    references : integer array, default=None
+        Rows, all with a label, among which neighbours are searched, exactly; None means all.
 
     Returns
     -------
@@ -78,10 +80,14 @@ def neighbours_by_label(
         )
     labelled = np.flatnonzero(to_numpy(y) >= 0)
     if len(labelled) < len(y):
-        return _among(labelled, X, y, n_targets, n_impostors, method, random_state)
+        if references is not None:
+            references = np.searchsorted(labelled, references)
+        return _among(labelled, X, y, n_targets, n_impostors, method, random_state, references)
     points = Labelled(X, to_numpy(y))
     question = Question(points, points, n_targets, most, np.arange(len(points.y)))
-    if method == "exact" or not _worth_approximating(X, method):
+    if references is not None:
+        nearest, recall = _among_references(references, question), 1.0
+    elif method == "exact" or not _worth_approximating(X, method):
         nearest, recall = answer(question), 1.0
     else:
         random_state = check_random_state(0 if random_state is None else random_state)
@@ -120,10 +126,42 @@ def enough_impostors(target_distances, impostor_distances):
     """As many impostors as two points in three have nearer than their farthest target,
     from the distances of the nearest on the host (infinite where there is none).
     """
+    return enough_of(nearer_impostors(target_distances, impostor_distances))
+
+
+def nearer_impostors(target_distances, impostor_distances):
+    """How many points have 0, 1, 2, ... impostors nearer than their farthest target; those
+    without a target do not count.
+    """
     farthest = np.where(target_distances < np.inf, target_distances, -np.inf).max(1)
     nearer = (impostor_distances < NEARER * farthest[:, None]).sum(1)
-    enough = int(np.quantile(nearer[farthest >= 0], 2 / 3, method="higher"))
-    return max(FEWEST_IMPOSTORS, enough)
+    return np.bincount(nearer[farthest >= 0], minlength=impostor_distances.shape[1] + 1)
+
+
+def enough_of(counts):
+    """`enough_impostors`, from what `nearer_impostors` counts."""
+    place = int(np.ceil(2 / 3 * (counts.sum() - 1)))
+    return max(FEWEST_IMPOSTORS, int(np.searchsorted(np.cumsum(counts), place, side="right")))
+
+
+def _among_references(references, question):
+    """The answer among some of the points, by their row numbers."""
+    (X, y), place = question.queries, np.full(len(question.own), -1)
+    place[references] = np.arange(len(references))
+    rows = X[like(references, X, namespace(X).int64)]
+    sample = question._replace(references=Labelled(rows, y[references]), own=place)
+    return renumbered(answer(sample), references)
+
+
+def renumbered(nearest: Nearest, numbers) -> Nearest:
+    """An answer with ``numbers`` in the place of the row numbers of the references."""
+    same, other = (_taken(numbers, found) for found in (nearest.same, nearest.other))
+    return nearest._replace(same=same, other=other)
+
+
+def _taken(numbers, found):
+    xp = namespace(found)
+    return xp.where(found >= 0, like(numbers, found)[xp.clip(found, 0, None)], found)
 
 
 def answer(question: Question) -> Nearest:

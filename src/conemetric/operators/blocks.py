@@ -21,9 +21,10 @@ import operator
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -123,7 +124,18 @@ def _wide(result):
 class Engine(ABC):
     """Where blocks are, and who visits them. A *column* is one piece per block, in a form
     that only its engine knows.
+
+    Dask collections that are fitted within ``with engine:`` are visited by it.
     """
+
+    in_use: ClassVar[ContextVar["Engine | None"]] = ContextVar("engine", default=None)
+
+    def __enter__(self):
+        self._token = Engine.in_use.set(self)
+        return self
+
+    def __exit__(self, *_):
+        Engine.in_use.reset(self._token)
 
     @abstractmethod
     def source(self, tasks: Sequence[Any]) -> Any:
@@ -256,6 +268,11 @@ class BlockSpace(Space):
         return BlockVector(
             self, column=self.engine.across(function, own.column, others.column, small)
         )
+
+    def select(self, vector, blocks):
+        """The vector of these blocks only."""
+        self.compute(vector)
+        return BlockVector(self, column=self.engine.select(vector.column, blocks))
 
     def compute(self, *vectors):
         """Keep what these promise."""
@@ -402,7 +419,9 @@ class BlockOperator(Operator):
     def astype(self, dtype):
         if self.dtype == dtype:
             return self
-        pieces = self.space.passing(_astype, self.pieces, dtype=dtype)
+        wider = np.dtype(dtype).itemsize > self.dtype.itemsize  # computed whenever it is needed
+        make = self.space.passing if wider else self.space.map
+        pieces = make(_astype, self.pieces, dtype=dtype)
         return BlockOperator(pieces, self.n_constraints, self.n_features, dtype)
 
     def empty_constraint_vector(self):

@@ -13,7 +13,7 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
@@ -22,14 +22,14 @@ from distributed.utils import get_ip
 from .blocks import GROUP, Engine, Program
 from .checkpoint import read_piece, write_piece
 
-EMBEDDED = 1 << 13  # bytes of a program that are sent with the task of every block
+EMBEDDED = 1 << 11  # bytes of a program that are sent with the task of every block
 
 
 class Column(NamedTuple):
     """Futures of what a visit left with each block, and which part of it this is."""
 
     states: tuple
-    part: int | None
+    part: int | None = None
 
 
 class Cluster(Engine):
@@ -39,59 +39,57 @@ class Cluster(Engine):
         self.client = client
 
     def source(self, tasks):
-        return Column(tuple(self.client.compute(list(tasks))), None)
+        return Column(tuple(self.client.compute(list(tasks))))
 
     def visit(self, program: Program, inputs: Sequence[Column]):
         states, where = _distinct(inputs)
-        sent = self._sent(program)
+        graph = Graph("conemetric-visit")
+        sent = graph.add("program", partial(_constant, program)) if _large(program) else None
+        visit = partial(_visit, where) if sent else partial(_visit, where, program)
         visited = [
-            self._submit(_visit, sent, where, *block, name="conemetric-visit")
-            for block in zip(*states, strict=True)
+            graph.add(f"block-{k}", visit, *([sent] if sent else []), *block)
+            for k, block in enumerate(zip(*states, strict=True))
         ]
         results = visited
         if program.kept:
-            results = [self._submit(_results, state, name="conemetric-sum") for state in visited]
+            results = [graph.add(f"sum-{k}", _results, key) for k, key in enumerate(visited)]
+        join = partial(_join, program.joins)
         groups = [
-            self._submit(_join, program.joins, *results[k : k + GROUP], name="conemetric-join")
+            graph.add(f"join-{k}", join, *results[k : k + GROUP])
             for k in range(0, len(results), GROUP)
         ]
-        columns = [Column(tuple(visited), k) for k in range(len(program.kept))]
-        return columns, program.join(self.client.gather(groups))
+        kept = visited if program.kept else []
+        futures = self.client.get(graph.tasks, [*kept, *groups], sync=False)
+        columns = [Column(tuple(futures[: len(kept)]), k) for k in range(len(program.kept))]
+        return columns, program.join(self.client.gather(futures[len(kept) :]))
 
     def across(self, function: Callable, own: Column, others: Column, small):
-        chains = [None] * len(own.states)
-        for number, other in enumerate(others.states):
-            chains = [
-                self._submit(
-                    _across,
-                    function,
-                    chain,
-                    mine,
-                    own.part,
-                    other,
-                    others.part,
-                    number,
-                    small,
-                    name="conemetric-across",
-                )
-                for chain, mine in zip(chains, own.states, strict=True)
-            ]
-        return Column(tuple(chains), None)
+        graph = Graph("conemetric-across")
+        last = []
+        for block, mine in enumerate(own.states):
+            chain = None
+            for number, other in enumerate(others.states):
+                step = partial(_across, function, own.part, others.part, number, small)
+                chain = graph.add(f"{block}-{number}", step, chain, mine, other)
+            last.append(chain)
+        return self._column(graph, last)
 
     def save(self, column, folder):
+        graph = Graph("conemetric-save")
         saved = [
-            self._submit(_save, state, column.part, f"{folder}/{block}", name="conemetric-save")
+            graph.add(f"{block}", partial(_save, column.part, f"{folder}/{block}"), state)
             for block, state in enumerate(column.states)
         ]
-        self.client.gather(saved)
+        self.client.gather(self.client.get(graph.tasks, saved, sync=False))
         return self.load(folder, len(saved))
 
     def load(self, folder, n_blocks):
+        graph = Graph("conemetric-load")
         loaded = [
-            self._submit(read_piece, f"{folder}/{block}", name="conemetric-load")
+            graph.add(f"{block}", partial(read_piece, f"{folder}/{block}"))
             for block in range(n_blocks)
         ]
-        return Column(tuple(loaded), None)
+        return self._column(graph, loaded)
 
     def select(self, column, blocks):
         return Column(tuple(column.states[block] for block in blocks), column.part)
@@ -99,25 +97,37 @@ class Cluster(Engine):
     def n_blocks_of(self, column):
         return len(column.states)
 
+    def _column(self, graph, keys):
+        return Column(tuple(self.client.get(graph.tasks, keys, sync=False)))
+
     @cached_property
     def scratch(self):
         """A folder that all workers see, where that is sure: they are on this machine."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        here = {"127.0.0.1", "localhost", "::1", get_ip(), None}
+        here = {"127.0.0.1", "localhost", "::1", get_ip()}
         if not all(urlparse(address).hostname in here for address in workers):
             return None
         folder = tempfile.mkdtemp(prefix="conemetric-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return folder
 
-    def _sent(self, program):
-        """The program as tasks take it: itself where it is small, else a future of it."""
-        if len(pickle.dumps(program)) <= EMBEDDED:
-            return program
-        return self._submit(_same, program, name="conemetric-program")
 
-    def _submit(self, function, *args, name):
-        return self.client.submit(function, *args, key=f"{name}-{uuid.uuid4().hex}", pure=False)
+class Graph:
+    """Tasks by keys that no other graph has."""
+
+    def __init__(self, name):
+        self._name, self._token = name, uuid.uuid4().hex
+        self.tasks: dict[str, tuple] = {}
+
+    def add(self, part, function, *arguments):
+        """The key of a new task; arguments are keys, futures or None."""
+        key = f"{self._name}-{part}-{self._token}"
+        self.tasks[key] = (function, *arguments)
+        return key
+
+
+def _large(program):
+    return len(pickle.dumps(program)) > EMBEDDED
 
 
 def _distinct(inputs):
@@ -136,7 +146,7 @@ def _distinct(inputs):
 # ---- tasks
 
 
-def _same(value):
+def _constant(value):
     return value
 
 
@@ -144,7 +154,7 @@ def _part(state, part):
     return state if part is None else state[0][part]
 
 
-def _visit(program, where, *states):
+def _visit(where, program, *states):
     pieces, results = program.run([_part(states[k], part) for k, part in where])
     return (pieces, results) if program.kept else results
 
@@ -157,9 +167,9 @@ def _join(joins, *results):
     return Program(0, (), (), (), joins).join(results)
 
 
-def _across(function, chain, mine, my_part, other, other_part, number, small):
+def _across(function, my_part, other_part, number, small, chain, mine, other):
     return function(chain, _part(mine, my_part), _part(other, other_part), number, **small)
 
 
-def _save(state, part, address):
+def _save(part, address, state):
     write_piece(_part(state, part), address)

@@ -73,6 +73,12 @@ def ridge_diagonal(X, n_pairs, ridge):
     else:
         Z = X - X.mean(0, dtype=xp.float64)
         spread = xp.einsum("ij,ij->j", Z, Z) / len(Z)
+    return ridge_of_spread(spread, n_pairs, ridge)
+
+
+def ridge_of_spread(spread, n_pairs, ridge):
+    """`ridge_diagonal`, from the mean square of the features about their mean."""
+    xp = namespace(spread)
     return 2 * ridge * n_pairs * xp.where(spread > 0, spread, xp.ones_like(spread))
 
 

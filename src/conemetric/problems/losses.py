@@ -224,7 +224,7 @@ def _sums_of_powers(powers, margins):
 
 def _normalised(powers, shift, total):
     power, own = powers
-    return power / (total * math.exp(shift - float(own)))
+    return power * (math.exp(float(own) - shift) / total)
 
 
 def _moments(margins, change, t):

@@ -1,0 +1,198 @@
+"""Fits on a real cluster of processes: the same bits on any number of workers, and when
+workers or the client are killed on the way.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from conemetric import BoostMetric, FrobMetric, LMNNEig, Status, watching
+from conemetric.operators.in_process import InProcess
+
+distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+psutil = pytest.importorskip("psutil")
+
+SIZES = (70, 1, 0, 60, 69, 100)
+
+
+@contextmanager
+def local_cluster(n_workers):
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield cluster, client
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, sum(SIZES))
+    return rng.normal(size=(len(y), 5)) + 0.7 * y[:, None], y
+
+
+def partitioned(data):
+    X, y = data
+    return da.from_array(X, chunks=(SIZES, X.shape[1])), da.from_array(y, chunks=(SIZES,))
+
+
+def estimators():
+    """The first takes 27 iterations, and is settled after 20."""
+    yield FrobMetric(C=10.0, tol=1e-6)
+    yield LMNNEig(tol=1e-2)
+    yield BoostMetric(v=1e-4, tol=0.0, max_iter=22)
+
+
+def one():
+    return next(estimators())
+
+
+def bits(metric):
+    return metric.components_.tobytes(), metric.certificate_.primal, metric.n_iter_
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data):
+    with InProcess():
+        return bits(one().fit(*partitioned(data)))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_same_bits_on_one_two_and_four_workers_and_in_this_process(data):
+    found = [[bits(metric.fit(*partitioned(data))) for metric in estimators()]]
+    for n_workers in (1, 2, 4):
+        with local_cluster(n_workers):
+            found.append([bits(metric.fit(*partitioned(data))) for metric in estimators()])
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+class Killer:
+    """Kills a worker, by SIGKILL, at one iteration."""
+
+    def __init__(self, client, iteration):
+        self.client, self.iteration, self.killed = client, iteration, None
+
+    def __call__(self, record):
+        if record["iteration"] == self.iteration:
+            self.killed = kill_a_worker(self.client)
+
+
+def kill_a_worker(client):
+    """Of the workers that hold something, one."""
+    holders = {worker for workers in client.who_has().values() for worker in workers}
+    pids = client.run(os.getpid)
+    victim = sorted(holders & set(pids))[0]
+    os.kill(pids[victim], signal.SIGKILL)
+    return victim
+
+
+@pytest.mark.parametrize("iteration", [1, 12, 23])
+def test_a_killed_worker_costs_no_bit(data, undisturbed, iteration):
+    with local_cluster(2) as (_, client):
+        killer = Killer(client, iteration)
+        with watching(killer):
+            metric = one().fit(*partitioned(data))
+    assert killer.killed is not None
+    assert metric.n_iter_ > 23
+    assert bits(metric) == undisturbed
+
+
+def test_a_worker_killed_while_blocks_are_made_costs_no_bit(data, undisturbed):
+    with local_cluster(2) as (_, client):
+        killed = []
+
+        def wait_and_kill():
+            while not client.who_has():
+                time.sleep(0.001)
+            killed.append(kill_a_worker(client))
+
+        watcher = threading.Thread(target=wait_and_kill)
+        watcher.start()
+        metric = one().fit(*partitioned(data))
+        watcher.join()
+    assert killed
+    assert bits(metric) == undisturbed
+
+
+def test_workers_may_come_late_and_have_nothing_to_do(data, undisturbed):
+    with local_cluster(1) as (cluster, client):
+
+        def enlarge(record):
+            if record["iteration"] == 5:
+                cluster.scale(3)
+                client.wait_for_workers(3)
+
+        with watching(enlarge):
+            metric = one().fit(*partitioned(data))
+        assert bits(metric) == undisturbed
+        X, y = data
+        alone = one().fit(da.from_array(X, chunks=-1), da.from_array(y, chunks=-1))
+        assert alone.certificate_.primal == pytest.approx(metric.certificate_.primal, rel=1e-8)
+
+
+def test_an_interrupt_returns_the_best_metric_so_far(data):
+    with local_cluster(2):
+
+        def interrupt(record):
+            if record["iteration"] == 7:
+                signal.raise_signal(signal.SIGINT)
+
+        with watching(interrupt), pytest.warns(UserWarning, match="ended as 'interrupted'"):
+            metric = one().fit(*partitioned(data))
+        assert metric.certificate_.status is Status.INTERRUPTED
+        assert 0 < metric.certificate_.relative_gap < 1
+        assert one().fit(*partitioned(data)).certificate_.status is Status.CONVERGED
+
+
+def test_nothing_outlives_a_killed_client_and_a_later_process_goes_on(data, undisturbed, tmp_path):
+    X, y = data
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    script = f"""
+        import time
+        import dask.array as da, distributed, numpy as np
+        from conemetric import FrobMetric, watching
+
+        if __name__ == "__main__":
+            data = np.load({str(tmp_path / "data.npz")!r})
+            X = da.from_array(data["X"], chunks=({SIZES}, 5))
+            y = da.from_array(data["y"], chunks=({SIZES},))
+            cluster = distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, dashboard_address=None
+            )
+            client = distributed.Client(cluster)
+            slowly = lambda record: time.sleep(0.3 if record["iteration"] > 20 else 0)
+            with watching(slowly):
+                FrobMetric(C=10.0, tol=1e-6).fit(X, y, checkpoint={str(tmp_path / "state")!r})
+    """
+    file = tmp_path / "fit.py"
+    file.write_text(textwrap.dedent(script))
+    process = psutil.Popen([sys.executable, str(file)], stdout=subprocess.DEVNULL)
+    written = tmp_path / "state" / "state"
+    deadline = time.monotonic() + 300
+    while not written.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert written.exists()
+    children = process.children(recursive=True)
+    assert len(children) >= 2
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert not alive
+    later = one().fit(*partitioned(data), checkpoint=str(tmp_path / "state"))
+    components, primal, n_iter = undisturbed
+    assert later.components_.tobytes() == components
+    assert later.certificate_.primal == primal
+    assert later.n_iter_ == n_iter - 20
+    assert_array_equal(later.transform(X), X @ later.components_.T)
