@@ -9,7 +9,6 @@ import sys
 import textwrap
 import threading
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -25,15 +24,33 @@ psutil = pytest.importorskip("psutil")
 SIZES = (70, 1, 0, 60, 69, 100)
 
 
-@contextmanager
-def local_cluster(n_workers):
-    with (
-        distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield cluster, client
+@pytest.fixture(scope="module")
+def cluster():
+    """One worker process at first; those that are killed are started again."""
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        yield client
+
+
+def set_workers(cluster, client, count):
+    cluster.scale(count)
+    deadline = time.monotonic() + 300
+    while len(client.scheduler_info(n_workers=-1)["workers"]) != count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def two_workers(cluster, client):
+    set_workers(cluster, client, 2)
+    return client
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +87,30 @@ def undisturbed(data):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_same_bits_on_one_two_and_four_workers_and_in_this_process(data):
-    found = [[bits(metric.fit(*partitioned(data))) for metric in estimators()]]
-    for n_workers in (1, 2, 4):
-        with local_cluster(n_workers):
-            found.append([bits(metric.fit(*partitioned(data))) for metric in estimators()])
-    assert found[0] == found[1] == found[2] == found[3]
+def test_the_same_bits_on_one_two_and_four_workers_and_in_this_process(data, cluster, client):
+    def found():
+        return [bits(metric.fit(*partitioned(data))) for metric in estimators()]
+
+    with InProcess():
+        expected = found()
+    for count in (1, 2, 4):
+        set_workers(cluster, client, count)
+        assert found() == expected
+
+
+def test_a_worker_may_come_late_and_have_nothing_to_do(data, undisturbed, cluster, client):
+    set_workers(cluster, client, 1)
+
+    def enlarge(record):
+        if record["iteration"] == 5:
+            set_workers(cluster, client, 2)
+
+    with watching(enlarge):
+        metric = one().fit(*partitioned(data))
+    assert bits(metric) == undisturbed
+    X, y = data
+    alone = one().fit(da.from_array(X, chunks=-1), da.from_array(y, chunks=-1))
+    assert alone.certificate_.primal == pytest.approx(metric.certificate_.primal, rel=1e-8)
 
 
 class Killer:
@@ -99,61 +134,41 @@ def kill_a_worker(client):
 
 
 @pytest.mark.parametrize("iteration", [1, 12, 23])
-def test_a_killed_worker_costs_no_bit(data, undisturbed, iteration):
-    with local_cluster(2) as (_, client):
-        killer = Killer(client, iteration)
-        with watching(killer):
-            metric = one().fit(*partitioned(data))
+def test_a_killed_worker_costs_no_bit(data, undisturbed, two_workers, iteration):
+    killer = Killer(two_workers, iteration)
+    with watching(killer):
+        metric = one().fit(*partitioned(data))
     assert killer.killed is not None
     assert metric.n_iter_ > 23
     assert bits(metric) == undisturbed
 
 
-def test_a_worker_killed_while_blocks_are_made_costs_no_bit(data, undisturbed):
-    with local_cluster(2) as (_, client):
-        killed = []
+def test_a_worker_killed_while_blocks_are_made_costs_no_bit(data, undisturbed, two_workers):
+    killed = []
 
-        def wait_and_kill():
-            while not client.who_has():
-                time.sleep(0.001)
-            killed.append(kill_a_worker(client))
+    def wait_and_kill():
+        while not two_workers.who_has():
+            time.sleep(0.001)
+        killed.append(kill_a_worker(two_workers))
 
-        watcher = threading.Thread(target=wait_and_kill)
-        watcher.start()
-        metric = one().fit(*partitioned(data))
-        watcher.join()
+    watcher = threading.Thread(target=wait_and_kill)
+    watcher.start()
+    metric = one().fit(*partitioned(data))
+    watcher.join()
     assert killed
     assert bits(metric) == undisturbed
 
 
-def test_workers_may_come_late_and_have_nothing_to_do(data, undisturbed):
-    with local_cluster(1) as (cluster, client):
+def test_an_interrupt_returns_the_best_metric_so_far(data, undisturbed, two_workers):
+    def interrupt(record):
+        if record["iteration"] == 7:
+            signal.raise_signal(signal.SIGINT)
 
-        def enlarge(record):
-            if record["iteration"] == 5:
-                cluster.scale(3)
-                client.wait_for_workers(3)
-
-        with watching(enlarge):
-            metric = one().fit(*partitioned(data))
-        assert bits(metric) == undisturbed
-        X, y = data
-        alone = one().fit(da.from_array(X, chunks=-1), da.from_array(y, chunks=-1))
-        assert alone.certificate_.primal == pytest.approx(metric.certificate_.primal, rel=1e-8)
-
-
-def test_an_interrupt_returns_the_best_metric_so_far(data):
-    with local_cluster(2):
-
-        def interrupt(record):
-            if record["iteration"] == 7:
-                signal.raise_signal(signal.SIGINT)
-
-        with watching(interrupt), pytest.warns(UserWarning, match="ended as 'interrupted'"):
-            metric = one().fit(*partitioned(data))
-        assert metric.certificate_.status is Status.INTERRUPTED
-        assert 0 < metric.certificate_.relative_gap < 1
-        assert one().fit(*partitioned(data)).certificate_.status is Status.CONVERGED
+    with watching(interrupt), pytest.warns(UserWarning, match="ended as 'interrupted'"):
+        metric = one().fit(*partitioned(data))
+    assert metric.certificate_.status is Status.INTERRUPTED
+    assert 0 < metric.certificate_.relative_gap < 1
+    assert bits(one().fit(*partitioned(data))) == undisturbed
 
 
 def test_nothing_outlives_a_killed_client_and_a_later_process_goes_on(data, undisturbed, tmp_path):
