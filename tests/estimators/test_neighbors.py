@@ -95,7 +95,7 @@ def test_cross_validation_searches_as_told(data, monkeypatch):
     asked = []
 
     def search(*args):
-        asked.append(args[-2])
+        asked.append(args[4])
         return neighbours_by_label(*args[:4])
 
     monkeypatch.setattr("conemetric.estimators.supervised.neighbours_by_label", search)
