@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from conemetric import BoostMetric, FrobMetric, LMNNEig, Status, watching
+from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, Status, watching
 from conemetric.operators.in_process import InProcess
 
 distributed = pytest.importorskip("distributed")
@@ -68,8 +68,9 @@ def partitioned(data):
 def estimators():
     """The first takes 27 iterations, and is settled after 20."""
     yield FrobMetric(C=10.0, tol=1e-6)
-    yield LMNNEig(tol=1e-2)
-    yield BoostMetric(v=1e-4, tol=0.0, max_iter=22)
+    yield LMNNEig(max_iter=2)
+    yield DMLEig(max_iter=2)
+    yield BoostMetric(max_iter=12)
 
 
 def one():
@@ -86,7 +87,7 @@ def undisturbed(data):
         return bits(one().fit(*partitioned(data)))
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*meant for")
 def test_the_same_bits_on_one_two_and_four_workers_and_in_this_process(data, cluster, client):
     def found():
         return [bits(metric.fit(*partitioned(data))) for metric in estimators()]
