@@ -84,7 +84,7 @@ def frobenius_optimum(X, T, C, loss="hinge", prior=None, weights=None):
 def trace_optimum(X, T, loss, v, largest_trace=None):
     """(optimum, M) by CVXPY; None where the program has no minimum."""
     M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
-    margins = cp.hstack([cp.trace(A @ M) for A in triplet_matrices(X, T)])
+    margins = triplet_matrices(X, T).reshape(len(T), -1) @ cp.vec(M, order="C")
     value = cp.log_sum_exp(-margins) if loss == "exponential" else cp.sum(cp.logistic(-margins))
     limits = [] if largest_trace is None else [cp.trace(M) <= largest_trace]
     problem = cp.Problem(cp.Minimize(value + v * cp.trace(M)), limits)
@@ -122,7 +122,7 @@ def soft_margin_optimum(X, T, v):
         cp.Variable(),
         cp.Variable(len(T), nonneg=True),
     )
-    margins = cp.hstack([cp.trace(A @ M) for A in triplet_matrices(X, T)])
+    margins = triplet_matrices(X, T).reshape(len(T), -1) @ cp.vec(M, order="C")
     problem = cp.Problem(
         cp.Minimize(v * cp.sum(slack) - rho), [margins >= rho - slack, cp.trace(M) == 1]
     )

@@ -9,6 +9,7 @@ from conemetric import (
     BoostMetric,
     DMLEig,
     FrobMetric,
+    FrobMetricCV,
     LMNNEig,
     MaximumVarianceUnfolding,
     MaxMarginMatrixFactorization,
@@ -112,6 +113,7 @@ def factorisation(estimator, Y):
 
 OBJECTIVES = {
     FrobMetric.__name__: frobenius,
+    FrobMetricCV.__name__: frobenius,
     BoostMetric.__name__: boosted,
     DMLEig.__name__: closest_dissimilar,
     LMNNEig.__name__: large_margin,

@@ -316,6 +316,7 @@ def spoil(name, value):
     ("change", "message"),
     [
         (spoil("components", lambda a: np.where(a == a[0, 0], np.nan, a)), "NaN or infinity"),
+        (spoil("components", lambda a: a * 1e300), "larger than distances can be"),
         (spoil("components", lambda a: a.astype(np.float32)), "float64"),
         (spoil("components", lambda a: a[:2]), "the arrays are"),
         (spoil("offset", lambda a: a[:, None]), "the arrays are"),

@@ -412,7 +412,7 @@ SOLVER_PARAMETERS = {
 
 
 def check_extent(X):
-    """Refuse rows whose distances, squared and squared again, leave the range of numbers."""
+    """Refuse rows that spread too far, or too little, to compute with."""
     if issparse(X):
         spread = float(abs(X.data).max(initial=0.0))
     elif is_torch(X):
@@ -420,11 +420,16 @@ def check_extent(X):
     else:
         with np.errstate(over="ignore"):
             spread = float((X.max(0) - X.min(0)).max())
-    widest = WIDEST[X.dtype.itemsize]
-    if spread > widest or 0 < spread < 1 / widest:
+    check_size(spread, X.dtype, "X")
+
+
+def check_size(size, dtype, name):
+    """Refuse rows whose distances, squared and squared again, leave the range of numbers."""
+    widest = WIDEST[dtype.itemsize]
+    if size > widest or 0 < size < 1 / widest:
         raise ValueError(
-            f"X spreads over {spread:.1e}, and its squared distances leave the range of {X.dtype}; "
-            "rescale it (StandardScaler), or give it in float64."
+            f"{name} spreads over {size:.1e}, and its squared distances leave the range of "
+            f"{dtype}; rescale it (StandardScaler), or give it in float64."
         )
 
 

@@ -33,7 +33,7 @@ from ..problems.base import Bounds
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Certificate, SolveResult, Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .base import SOLVER_PARAMETERS, CertifiedEstimator, check_tensor
+from .base import SOLVER_PARAMETERS, CertifiedEstimator, check_size, check_tensor
 
 CS = tuple(float(C) for C in 10 ** np.arange(-1.5, 2.6, 0.5))
 N_FOLDS = 4
@@ -297,6 +297,8 @@ class JudgedEstimator(CertifiedEstimator):
                 "embed both by the same encoder."
             )
         if reset:
+            for name, X in {"queries": queries, "documents": documents}.items():
+                check_size(float(abs(X).max()), X.dtype, name)
             self.n_features_in_ = queries.shape[1]
         elif queries.shape[1] != self.n_features_in_:
             raise ValueError(

@@ -27,6 +27,7 @@ FORMAT = 2
 MAX_BYTES = 4 << 30  # of a file; 20,000 x 20,000 in float64 fits
 MAX_HEADER = 32 << 20
 BLOCK = 1 << 20  # numbers read at a time for the checksum
+MOST = 1e150  # size of a number whose square is one
 ROUNDING = 1e-6  # by which a relative gap of a feasible point may be negative
 KEYS = {
     "format",
@@ -259,6 +260,10 @@ def _check_values(arrays, path):
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise MetricFileError(f"'{path}': {name} contains NaN or infinity, so it is no metric.")
+        if abs(array).max(initial=0.0) > MOST:
+            raise MetricFileError(
+                f"'{path}': {name} is larger than distances can be computed with."
+            )
 
 
 def _certificate(values, path):
