@@ -48,9 +48,9 @@ SEARCHES = [on_host, on_device, among_sparse]
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("kind", oracle.KINDS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(20))
 def test_points_among_themselves(search, kind, seed, dtype, monkeypatch):
-    X, y = oracle.labelled(kind, seed, dtype)
+    X, y = oracle.labelled(kind, seed, dtype, n=70)
     points, own = Labelled(X, y), np.arange(len(X))
     found = search(Question(points, points, 3, 5, own), monkeypatch)
     for same, numbers, distances in (
