@@ -1,9 +1,9 @@
 """FrobMetric in blocks against the fit in memory: seconds, traffic, memory of the client.
 
     python benchmarks/blocks_overhead.py [--points 2000000] [--features 64] [--blocks 16]
-        [--workers 2] [--kill]
+        [--workers 2] [--references 20000] [--iterations N] [--kill]
 
-Fits the same rows from labels, against the same 20,000 references, (a) in memory on as
+Fits the same rows from labels, against the same references, (a) in memory on as
 many threads as there are workers, (b) in blocks in this process, (c) in blocks on a local
 cluster of processes, and prints the ratio of their solves and of the whole fits, bytes
 over the wire per iteration beside 8 (D^2 + small) x workers, and the largest resident
@@ -45,7 +45,13 @@ def collections(options):
 def estimator(options):
     from conemetric import FrobMetric
 
-    return FrobMetric(n_references=options.references, random_state=0, n_impostors=3)
+    return FrobMetric(
+        n_references=options.references,
+        random_state=0,
+        n_impostors=3,
+        max_iter=options.iterations or 1000,
+        tol=0.0 if options.iterations else 1e-3,
+    )
 
 
 class Record:
@@ -218,6 +224,7 @@ def main():
     parser.add_argument("--blocks", type=int, default=16)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--references", type=int, default=20_000)
+    parser.add_argument("--iterations", type=int, help="so many, whatever the gap")
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--mode", choices=MODES)
     options = parser.parse_args()

@@ -54,17 +54,25 @@ class _EigenvalueMetric(SupervisedMetric):
     _meant_for: str
 
     def _validate_labels(self, X, y):
+        X, y = super()._validate_labels(X, y)
+        self._warn_of_labels()
+        return X, y
+
+    def _labels_in_blocks(self, X, y, pairs=False):
+        found = super()._labels_in_blocks(X, y, pairs)
+        self._warn_of_labels()
+        return found
+
+    def _warn_of_labels(self):
         """What labels say is learned, but not without a word: no setting was found that does
         no harm where classes overlap.
         """
-        X, y = super()._validate_labels(X, y)
         warn_user(
             f"{type(self).__name__} is meant for {self._meant_for} that are given; from labels it "
             "is often worse than the plain distance where classes overlap. Prefer AutoMetric or "
             "FrobMetric there, or compare it with the plain distance on rows held out.",
             UserWarning,
         )
-        return X, y
 
     def _solve(self, problem, X, whitened):
         solver: Solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
