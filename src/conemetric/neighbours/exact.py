@@ -3,6 +3,7 @@ themselves, once for both.
 """
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -37,7 +38,8 @@ def search(question: Question) -> Nearest:
         rounds = [np.array([[(*block, 0, n_references, False)] for block in blocks])]
     # in one cell that nobody visits: whoever is in a row is offered to the columns
     visits = np.zeros(n, np.int64), np.zeros((1, -(-n // 8)), np.uint8)
-    with threadpool_limits(1 if len(blocks) > 1 else None, "blas"):
+    # looking for the libraries to limit takes longer than a small search
+    with threadpool_limits(1, "blas") if len(blocks) > 1 else nullcontext():
         for played, calls in enumerate(rounds, 1):
             args = calls, TILE, state.arrays, visits
             threaded(kernels.visit_blocks, len(calls), n * references.X.size, *args)
