@@ -50,7 +50,14 @@ def sweep_seconds(problem):
         began = time.perf_counter()
         for rows in problem.slices:
             starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
-            args = (problem.inverse_diagonal, problem.C, np.inf, *state, lam[rows], active[rows])
+            args = (
+                problem.inverse_diagonal,
+                problem.prices[rows],
+                np.inf,
+                *state,
+                lam[rows],
+                active[rows],
+            )
             dual_sweep(problem.block(rows), starts, length, *args)
         sweeps.append(time.perf_counter() - began)
         began = time.perf_counter()
@@ -72,10 +79,12 @@ def main():
     rng = np.random.default_rng(0)
     small = from_triplets(*data(300, options.features, 3000, rng))
     # compiles sweeps and Newton steps
-    DualCoordinate(tol=1e-9).solve(ComparisonProgram(small, scaled_C(small) / 3000))
+    DualCoordinate(tol=1e-9).solve(
+        ComparisonProgram(small, scaled_C(small, small.n_features) / 3000)
+    )
     X, T = data(options.points, options.features, options.triplets, rng)
     print(f"imports and data: peak {gigabytes():.2f} GB")
-    C = scaled_C(from_triplets(X, T)) / len(T)
+    C = scaled_C(from_triplets(X, T), X.shape[1]) / len(T)
     for label, A in (("I", None), ("L", rng.normal(size=(options.features, options.features)))):
         began = time.perf_counter()
         operator = from_triplets(X if A is None else X @ A, T)

@@ -47,7 +47,7 @@ def main():
     X = StandardScaler().fit_transform(data.X.astype(np.float64))[: options.rows]
     triplets = triplets_from_labels(X, data.y[: options.rows].astype(np.int64))
     operator = from_triplets(X, triplets)
-    C = scaled_C(operator)
+    C = scaled_C(operator, operator.n_features)
     problem = FrobeniusProgram(operator, C)
     DualQuasiNewton().solve(problem)  # compile the kernels
     print(f"{len(triplets)} triplets, D = {X.shape[1]}, C = {C:.3g}")

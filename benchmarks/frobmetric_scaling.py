@@ -34,7 +34,7 @@ def instance(rng, m, D):
 def measure(m, D):
     X, triplets = instance(np.random.default_rng(0), m, D)
     operator = from_triplets(X, triplets)
-    problem = FrobeniusProgram(operator, scaled_C(operator))
+    problem = FrobeniusProgram(operator, scaled_C(operator, operator.n_features))
     DualQuasiNewton(max_iter=1, tol=1.0).solve(problem)
     began = time.perf_counter()
     result = DualQuasiNewton(tol=1e-3).solve(problem)

@@ -9,18 +9,18 @@ import numpy as np
 from instances import triplet_matrices
 
 
-def comparison_optimum(Z, L, C):
+def comparison_optimum(Z, L, C, weights=None):
     """The optimum by an interior-point method, in units (objective / (C m), L = F'F)
     that keep its numbers near one.
     """
+    weights = np.ones(len(Z)) if weights is None else weights
     values, vectors = np.linalg.eigh(L)
     F = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
     m, p = Z.shape
     size = np.sqrt(abs(Z).max())
     w = cp.Variable(p, nonneg=True)
-    objective = (
-        0.5 / (C * m * size**4) * cp.sum_squares(F @ w) + cp.sum(cp.pos(1 - Z / size**2 @ w)) / m
-    )
+    loss = weights @ cp.pos(1 - Z / size**2 @ w) / m
+    objective = 0.5 / (C * m * size**4) * cp.sum_squares(F @ w) + loss
     problem = cp.Problem(cp.Minimize(objective))
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-11, tol_feas=1e-11)
     return C * m * problem.value
@@ -81,24 +81,30 @@ def frobenius_optimum(X, T, C, loss="hinge", prior=None, weights=None):
     return C * problem.value
 
 
-def trace_optimum(X, T, loss, v, largest_trace=None):
+def trace_optimum(X, T, loss, v, largest_trace=None, weights=None):
     """(optimum, M) by CVXPY; None where the program has no minimum."""
+    weights = np.ones(len(T)) if weights is None else weights
     M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
     margins = triplet_matrices(X, T).reshape(len(T), -1) @ cp.vec(M, order="C")
-    value = cp.log_sum_exp(-margins) if loss == "exponential" else cp.sum(cp.logistic(-margins))
+    value = (
+        cp.log_sum_exp(np.log(weights) - margins)
+        if loss == "exponential"
+        else weights @ cp.logistic(-margins)
+    )
     limits = [] if largest_trace is None else [cp.trace(M) <= largest_trace]
     problem = cp.Problem(cp.Minimize(value + v * cp.trace(M)), limits)
     problem.solve(solver="CLARABEL")
     return (problem.value, M.value) if M.value is not None else None
 
 
-def lmnn_eig_optimum(X, T, gamma, scatter):
+def lmnn_eig_optimum(X, T, gamma, scatter, weights=None):
+    weights = np.ones(len(T)) if weights is None else weights
     D, A = X.shape[1], triplet_matrices(X, T)
     s = np.sqrt(np.diag(scatter))
     size = abs(A / np.outer(s, s)).max()
     A, scatter = A / np.outer(s, s) / size, scatter / np.outer(s, s) / size
     M = cp.Variable((D, D), PSD=True)
-    loss = cp.sum(cp.pos(1 - A.reshape(len(T), -1) @ cp.vec(M, order="C")))
+    loss = weights @ cp.pos(1 - A.reshape(len(T), -1) @ cp.vec(M, order="C"))
     problem = cp.Problem(cp.Minimize((1 - gamma) * loss + gamma * cp.trace(scatter @ M)))
     problem.solve(solver=cp.CLARABEL)
     return problem.value
@@ -115,8 +121,9 @@ def mmmf_optimum(rows, columns, level, shape, thresholds, gamma):
     return problem.value
 
 
-def soft_margin_optimum(X, T, v):
+def soft_margin_optimum(X, T, v, weights=None):
     """The optimum as a minimisation, by CVXPY."""
+    weights = np.ones(len(T)) if weights is None else weights
     M, rho, slack = (
         cp.Variable((X.shape[1], X.shape[1]), PSD=True),
         cp.Variable(),
@@ -124,7 +131,7 @@ def soft_margin_optimum(X, T, v):
     )
     margins = triplet_matrices(X, T).reshape(len(T), -1) @ cp.vec(M, order="C")
     problem = cp.Problem(
-        cp.Minimize(v * cp.sum(slack) - rho), [margins >= rho - slack, cp.trace(M) == 1]
+        cp.Minimize(v * weights @ slack - rho), [margins >= rho - slack, cp.trace(M) == 1]
     )
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     return problem.value

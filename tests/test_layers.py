@@ -13,6 +13,7 @@ LAYERS = [
     "arrays",
     "compiled",
     "sparse",
+    "weights",
     "operators",
     "neighbours",
     "constraints",

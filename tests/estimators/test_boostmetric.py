@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from instances import expected_failures
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
     [
         BoostMetric(max_iter=20),
         BoostMetric(loss="logistic", solver="corrective", n_passes=2, max_iter=5),
-    ]
+    ],
+    expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore:.*targets")
 def test_follows_scikit_learn(estimator, check):

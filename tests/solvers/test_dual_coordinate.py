@@ -160,14 +160,14 @@ def test_dual_sweep_against_plain_python():
     every step.
     """
     rng = np.random.default_rng(0)
-    Z, L, C = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), 0.3
+    Z, L, prices = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), rng.uniform(0.1, 0.5, 20)
     order, lam, expected = rng.permutation(20), np.zeros(20), np.zeros(20)
     u, w = np.zeros(5), np.zeros(5)
-    dual_sweep(Z, order, 1, 1 / L, C, np.inf, u, w, lam, np.ones(20, dtype=bool))
+    dual_sweep(Z, order, 1, 1 / L, prices, np.inf, u, w, lam, np.ones(20, dtype=bool))
     for i in order:
         t = np.maximum(-(Z.T @ expected), 0)
         gradient = Z[i] @ ((Z.T @ expected + t) / L) - 1
-        expected[i] = np.clip(expected[i] - gradient / (Z[i] @ (Z[i] / L)), 0, C)
+        expected[i] = np.clip(expected[i] - gradient / (Z[i] @ (Z[i] / L)), 0, prices[i])
     assert_allclose(lam, expected, atol=1e-12)
     assert_allclose(u, Z.T @ lam, atol=1e-12)
     assert_allclose(w, np.maximum(u, 0) / L, atol=1e-12)

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import float64, like, namespace, to_numpy
-from ..constraints import encode_labels, is_continuous, triplets_from_neighbours
+from ..constraints import triplets_from_neighbours
 from ..operators import from_triplets
 from ..operators.span import Coordinates, Matrix, in_span, lift
 from ..partitions import is_dask
@@ -49,6 +49,7 @@ class BoostMetric(SupervisedMetric):
         logistic      min sum log(1 + exp(-rho)) + v Tr M
         hinge         max r - v sum max(0, r - rho)   with Tr M = 1
 
+    (with weights, every term of the sums times the weight of its triplet)
     by adding the rank-one matrix that the present weights of the triplets favour most,
     one per iteration. As with AdaBoost, a small v leaves the number of iterations as
     the regulariser; the certificate then says how far the program is from its optimum.
@@ -80,6 +81,9 @@ class BoostMetric(SupervisedMetric):
         How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
         (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
         how many were found. On a device every search is exact.
+    class_weight : "balanced", dict or None, default=None
+        Factors of the weights of the classes, from labels; "balanced" gives every class
+        the same weight in sum.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
     preprocessor : array-like (n, n_features) or callable, default=None
@@ -158,6 +162,7 @@ class BoostMetric(SupervisedMetric):
         n_impostors=3,
         neighbors="auto",
         n_references="auto",
+        class_weight=None,
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -175,6 +180,7 @@ class BoostMetric(SupervisedMetric):
         self.n_impostors = n_impostors
         self.neighbors = neighbors
         self.n_references = n_references
+        self.class_weight = class_weight
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -184,7 +190,16 @@ class BoostMetric(SupervisedMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None, neighbors=None, checkpoint=None):
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        triplets=None,
+        neighbors=None,
+        sample_weight=None,
+        checkpoint=None,
+    ):
         """Learn the metric from labels or from triplets.
 
         Parameters
@@ -203,6 +218,10 @@ class BoostMetric(SupervisedMetric):
             numbers with the same label and with another, -1 where there is none; or a
             graph of distances to the nearest rows of any label, as
             `sklearn.neighbors.KNeighborsTransformer` makes it.
+        sample_weight : array-like (n,) or (m,), default=None
+            What each row counts for with labels y: a triplet as much as its first row, and
+            rows of weight zero are left out. With triplets, what each of them counts
+            for: a weight of two is a triplet given twice, of zero one not given.
 
         checkpoint : str, default=None
             With dask collections: folder or address (``s3://...``) that the state of the
@@ -220,28 +239,27 @@ class BoostMetric(SupervisedMetric):
             )
         y = y if triplets is None else None
         if is_dask(X):
+            self._refuse_weights(sample_weight)
             return self._fit_blocks(X, y, triplets, neighbors, checkpoint)
         refuse_checkpoint(checkpoint)
-        X, triplets = self._validate_triplets(X, y, triplets, neighbors)
-        if self.n_passes > 1 and (y is None or is_continuous(y)):
+        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
+        if neighbors is not None:  # none are searched in the place of these
+            given = replace(given, labels=None)
+        if self.n_passes > 1 and given.labels is None:
             raise ValueError(
                 f"n_passes={self.n_passes} finds new triplets from labels; give labels."
             )
-        labels = (
-            None if y is None or neighbors is not None or is_continuous(y) else encode_labels(y)
-        )
-        held = self._held_out(labels, triplets, len(X))
+        X = given.X
+        held = self._held_out(given.labels, given.tuples, len(X))
         space, self._passes = self._space(X), []
         results: list[SolveResult] = []
         while len(results) < self.n_passes:
             if results:
-                last, triplets = (
-                    triplets,
-                    triplets_from_neighbours(*self._neighbours(space.points, labels)),
-                )
-                if _same(last, triplets):
+                last = given.tuples
+                given = self._triplets_in(space.points, given)
+                if _same(last, given.tuples):
                     break
-            problem, result, ensemble, n_stages = self._boost(X, space, labels, triplets, held)
+            problem, result, ensemble, n_stages = self._boost(space, given, held)
             self._passes.append((space.maps, ensemble, n_stages))
             results.append(result)
             points, L = space.points, result.kept
@@ -249,7 +267,7 @@ class BoostMetric(SupervisedMetric):
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             if stopped or (len(results) > 1 and _settled(results, self.tol)):
                 break
-        self.triplets_, self.n_passes_ = triplets, len(results)
+        self.triplets_, self.n_passes_ = given.in_rows(given.tuples), len(results)
         return self._store(problem, _joined(results), points)
 
     @property
@@ -295,17 +313,24 @@ class BoostMetric(SupervisedMetric):
         span = in_span(X)
         return span.with_spare() if self.loss == "hinge" else span
 
-    def _boost(self, X, space, labels, triplets, held):
+    def _triplets_in(self, Z, given):
+        """The same points with the triplets that their labels make in the space of Z."""
+        found = triplets_from_neighbours(*self._neighbours(Z, given.labels))
+        return replace(given, tuples=found, weights=given.weights_of(found))
+
+    def _boost(self, space, given, held):
         """One pass: (problem, result, ensemble, number of its stages that count)."""
-        Z, keep = space.points, self._keep(X, space)
-        train, validation = self._split(Z, labels, triplets, held)
-        operator = from_triplets(Z, train)
-        problem = PROGRAMS[self.loss](operator, self.v)
+        Z, keep = space.points, self._keep(given.X, space)
+        train, validation = self._split(Z, given, held)
+        operator = from_triplets(Z, train.tuples)
+        problem = PROGRAMS[self.loss](operator, self.v, weights=train.weights)
         if validation is None:
             result, ensemble = self._solve(problem, keep)
             return problem, result, ensemble, ensemble.n_stages
-        ensemble, held_out = Ensemble(operator), from_triplets(Z, validation)
-        watch = EarlyStopping(held_out, ensemble, self.n_iter_no_change, self._progress())
+        ensemble, held_out = Ensemble(operator), from_triplets(Z, validation.tuples)
+        watch = EarlyStopping(
+            held_out, validation.weights, ensemble, self.n_iter_no_change, self._progress()
+        )
         result = self._run(self._solver(), problem, start=ensemble, callback=watch)
         kept, point = keep(ensemble.factor(watch.best_stage))
         status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED
@@ -342,18 +367,20 @@ class BoostMetric(SupervisedMetric):
             )
         return held
 
-    def _split(self, Z, labels, triplets, held):
-        """(training triplets, held-out triplets or None): those of held-out points
+    def _split(self, Z, given, held):
+        """(training constraints, held-out ones or None): those of held-out points
         validate, the others train.
         """
         if held is None:
-            return triplets, None
-        anchored = like(held, Z, namespace(Z).bool)[triplets[:, 0]]
-        if labels is None:
-            return triplets[~anchored], triplets[anchored]
+            return given, None
+        anchored = like(held, Z, namespace(Z).bool)[given.tuples[:, 0]]
+        validation = given.subset(anchored)
+        if given.labels is None:
+            return given.subset(~anchored), validation
         kept = like(np.flatnonzero(~held), Z, namespace(Z).int64)
-        train = triplets_from_neighbours(*self._neighbours(Z[kept], labels[~held]))
-        return kept[train], triplets[anchored]
+        train = triplets_from_neighbours(*self._neighbours(Z[kept], given.labels[~held]))
+        train = kept[train]
+        return replace(given, tuples=train, weights=given.weights_of(train)), validation
 
     def staged_metrics(self):
         """Yield the metric after each iteration, as an array C (learners, n_features)
@@ -377,23 +404,20 @@ class BoostMetric(SupervisedMetric):
 
 
 class EarlyStopping:
-    """Callback that counts the wrongly ordered held-out triplets and stops when the
-    count has not fallen for a while.
+    """Callback that counts the wrongly ordered held-out triplets, by their weights, and
+    stops when the count has not fallen for a while.
     """
 
-    def __init__(self, operator, ensemble, patience, report=None):
-        self.operator, self.ensemble, self.patience, self.report = (
-            operator,
-            ensemble,
-            patience,
-            report,
-        )
+    def __init__(self, operator, weights, ensemble, patience, report=None):
+        self.operator, self.ensemble = operator, ensemble
+        self.patience, self.report = patience, report
+        self.weights = operator.empty_constraint_vector() + 1 if weights is None else weights
         self.best_stage, self.lowest = 0, np.inf
         self.errors: list[float] = []
 
     def __call__(self, record):
         margins = self.operator.forward_factor(self.ensemble.factor())
-        error = float((margins <= 0).sum()) / len(margins)
+        error = float(((margins <= 0) * self.weights).sum() / self.weights.sum())
         self.errors.append(error)
         stage = self.ensemble.n_stages
         if error < self.lowest:

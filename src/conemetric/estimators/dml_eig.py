@@ -82,13 +82,14 @@ class _EigenvalueMetric(SupervisedMetric):
             )
         return self._run(solver, problem, keep=self._keep(X, whitened))
 
-    def _whiten(self, X, similar_pairs):
+    def _whiten(self, X, similar_pairs, weights):
         """The points where the scatter of the similar pairs is the identity; keeps it
         where it is no larger than X.
         """
         wide = X.shape[1] > X.shape[0]
-        self.similar_scatter_ = None if wide else similar_scatter(X, similar_pairs, self.ridge)
-        return whiten(X, similar_pairs, self.ridge)
+        scatter = (X, similar_pairs, self.ridge, weights)
+        self.similar_scatter_ = None if wide else similar_scatter(*scatter)
+        return whiten(*scatter)
 
     def _whiten_blocks(self, found, similar_of):
         """Coordinates in which the scatter of the similar pairs, which ``similar_of`` finds
@@ -152,6 +153,9 @@ class DMLEig(_EigenvalueMetric):
         How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
         (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
         how many were found. On a device every search is exact.
+    class_weight : "balanced", dict or None, default=None
+        Factors of the weights of the classes, from labels (see `fit` for what they do); "balanced" gives every class
+        the same weight in sum.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
     preprocessor : array-like (n, n_features) or callable, default=None
@@ -218,6 +222,7 @@ class DMLEig(_EigenvalueMetric):
         n_impostors=3,
         neighbors="auto",
         n_references="auto",
+        class_weight=None,
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -232,6 +237,7 @@ class DMLEig(_EigenvalueMetric):
         self.n_impostors = n_impostors
         self.neighbors = neighbors
         self.n_references = n_references
+        self.class_weight = class_weight
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -252,6 +258,7 @@ class DMLEig(_EigenvalueMetric):
         pairs=None,
         similar=None,
         neighbors=None,
+        sample_weight=None,
         calibration_params=None,
         checkpoint=None,
     ):
@@ -273,6 +280,12 @@ class DMLEig(_EigenvalueMetric):
             numbers with the same label and with another, -1 where there is none; or a
             graph of distances to the nearest rows of any label, as
             `sklearn.neighbors.KNeighborsTransformer` makes it.
+        sample_weight : array-like (n,) or (m,), default=None
+            What each row counts for with labels y: a pair as much as its first row, and
+            rows of weight zero are left out. With pairs, what each of them counts for.
+            Similar pairs count so often in the sum X_S. Of the dissimilar ones the
+            closest decides, however often it is given: their weights only tell those of
+            weight zero, which are left out, from the others.
         calibration_params : dict, default=None
             How to choose ``threshold_`` when X holds pairs of points: arguments of
             `calibrate_threshold`.
@@ -286,20 +299,23 @@ class DMLEig(_EigenvalueMetric):
         -------
         self
         """
-        given, y_given = X, y
         check_calibration(**(calibration_params or {}))
         if is_dask(X):
+            self._refuse_weights(sample_weight)
             return self._fit_blocks(
                 self._pairs_in_blocks(X, y, pairs, similar, neighbors, checkpoint)
             )
         refuse_checkpoint(checkpoint)
-        X, pairs, similar = self._validate_pairs(X, y, pairs, similar, neighbors)
+        given = self._validate_pairs(X, y, pairs, similar, neighbors, sample_weight)
+        to_calibrate, X = (X, y), given.X
+        pairs, similar = given.tuples, given.similar
         original = from_pairs(X, pairs[~similar])
         apart = original.combine(original.pair_lengths) > 0
         del original  # a copy of X
         if not bool(apart.any()):
             raise ValueError(_ALL_COINCIDE.format(len(apart)))
-        whitened = self._whiten(X, pairs[similar])
+        weights = None if given.weights is None else given.weights[similar]
+        whitened = self._whiten(X, pairs[similar], weights)
         operator = from_pairs(whitened.points, pairs[~similar])
         problem = DMLEigProgram(operator, X.dtype)
         if bool(apart.all()):
@@ -313,11 +329,12 @@ class DMLEig(_EigenvalueMetric):
             result = self._solve(rest, X, whitened)
             zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
             result = replace(result, dual_point=like(~apart, X), certificate=zero)
-        self.pairs_, self.similar_, self.multipliers_ = pairs, similar, result.dual_point
+        self.pairs_, self.similar_ = given.in_rows(pairs), similar
+        self.multipliers_ = result.dual_point
         self._store(problem, result, whitened.points)
         self.objective_ = -self.certificate_.primal
         if self._n_in_tuple is not None:
-            self.calibrate_threshold(given, y_given, **(calibration_params or {}))
+            self.calibrate_threshold(*to_calibrate, **(calibration_params or {}))
         return self
 
     def _fit_blocks(self, found):
@@ -351,6 +368,7 @@ class LMNNEig(_EigenvalueMetric):
 
         min (1 - gamma) sum max(0, 1 - (d_ik' M d_ik - d_ij' M d_ij)) + gamma <X_S, M>
 
+    (with weights, both sums weighted, see `fit`)
     and returns a proof of how far from the optimum it stopped (``certificate_``).
 
     Meant for triplets that are given. It learns from labels too and warns: no setting was
@@ -361,8 +379,8 @@ class LMNNEig(_EigenvalueMetric):
     ----------
     gamma : float, default=0.5
         Weight of the pull between 0 and 1; one minus it weighs the push.
-    solver, mu, ridge, n_targets, n_impostors, n_references, neighbors, n_components, preprocessor, tol,
-    max_iter, random_state, verbose
+    solver, mu, ridge, n_targets, n_impostors, n_references, neighbors, class_weight, n_components, \
+preprocessor, tol, max_iter, random_state, verbose
         As in `DMLEig`.
 
     Attributes
@@ -413,6 +431,7 @@ class LMNNEig(_EigenvalueMetric):
         n_impostors=3,
         neighbors="auto",
         n_references="auto",
+        class_weight=None,
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -428,6 +447,7 @@ class LMNNEig(_EigenvalueMetric):
         self.n_impostors = n_impostors
         self.neighbors = neighbors
         self.n_references = n_references
+        self.class_weight = class_weight
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -436,7 +456,16 @@ class LMNNEig(_EigenvalueMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None, neighbors=None, checkpoint=None):
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        triplets=None,
+        neighbors=None,
+        sample_weight=None,
+        checkpoint=None,
+    ):
         """Learn the metric from labels or from triplets.
 
         Parameters
@@ -452,6 +481,12 @@ class LMNNEig(_EigenvalueMetric):
             closer to row j than to row k; row (i, j, k, l), than row k to row l.
         neighbors : (targets, impostors) or sparse matrix (n, n), default=None
             As in `DMLEig.fit`.
+        sample_weight : array-like (n,) or (m,), default=None
+            What each row counts for with labels y: a triplet as much as its first row, and
+            rows of weight zero are left out. With triplets, what each of them counts
+            for: a weight of two is a triplet given twice, of zero one not given. From
+            labels the pairs of X_S weigh as their first row too; with triplets each
+            counts once, in however many triplets it is.
 
         checkpoint : str, default=None
             With dask collections: folder or address (``s3://...``) that the state of the
@@ -463,15 +498,18 @@ class LMNNEig(_EigenvalueMetric):
         self
         """
         if is_dask(X):
+            self._refuse_weights(sample_weight)
             return self._fit_blocks(self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint))
         refuse_checkpoint(checkpoint)
-        X, triplets = self._validate_triplets(X, y, triplets, neighbors)
+        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
+        X, triplets = given.X, given.tuples
         keys = namespace(X).unique(triplets[:, 0] * len(X) + triplets[:, 1])
         similar = namespace(X).stack([keys // len(X), keys % len(X)], 1)
-        whitened = self._whiten(X, similar)
-        problem = LMNNEigProgram(from_triplets(whitened.points, triplets), self.gamma, X.dtype)
+        whitened = self._whiten(X, similar, given.weights_of(similar))
+        operator = from_triplets(whitened.points, triplets)
+        problem = LMNNEigProgram(operator, self.gamma, X.dtype, given.weights)
         result = self._solve(problem, X, whitened)
-        self.triplets_, self.multipliers_ = triplets, result.dual_point
+        self.triplets_, self.multipliers_ = given.in_rows(triplets), result.dual_point
         return self._store(problem, result, whitened.points)
 
     def _fit_blocks(self, found):

@@ -9,15 +9,16 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..arrays import float64, like, namespace, to_numpy
+from ..arrays import float64, like, namespace
 from ..constraints import encode_labels, find_rows
-from ..evaluation.knn import knn_error
+from ..evaluation.knn import knn_predict
 from ..operators import from_triplets
 from ..operators.span import Coordinates, in_span
 from ..partitions import is_dask
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
+from ..weights import class_factors
 from .base import SOLVER_PARAMETERS
 from .prior import PRIOR_PARAMETERS, prior_matrix
 from .supervised import (
@@ -40,6 +41,8 @@ class FrobMetric(SupervisedMetric):
     Solves, over positive semidefinite M and triplets (i, j, k), ::
 
         min 1/2 ||M - M0||_F^2 + (C/m) sum loss(d_ik' M d_ik - d_ij' M d_ij)
+
+    (with weights, C times the weighted mean of the loss)
 
     with M0 = 0 unless a ``prior`` is given, in the dual, and returns a proof of how far from the optimum it stopped
     (``certificate_``).
@@ -72,6 +75,9 @@ class FrobMetric(SupervisedMetric):
         How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
         (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
         how many were found. On a device every search is exact.
+    class_weight : "balanced", dict or None, default=None
+        Factors of the weights of the classes, from labels; "balanced" gives every class
+        the same weight in sum.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric (its best
         approximation of that rank). None keeps all.
@@ -146,6 +152,7 @@ class FrobMetric(SupervisedMetric):
         n_impostors="auto",
         neighbors="auto",
         n_references="auto",
+        class_weight=None,
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -161,6 +168,7 @@ class FrobMetric(SupervisedMetric):
         self.n_impostors = n_impostors
         self.neighbors = neighbors
         self.n_references = n_references
+        self.class_weight = class_weight
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -170,7 +178,16 @@ class FrobMetric(SupervisedMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None, neighbors=None, checkpoint=None):
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        triplets=None,
+        neighbors=None,
+        sample_weight=None,
+        checkpoint=None,
+    ):
         """Learn the metric from labels or from triplets.
 
         Parameters
@@ -189,6 +206,10 @@ class FrobMetric(SupervisedMetric):
             numbers with the same label and with another, -1 where there is none; or a
             graph of distances to the nearest rows of any label, as
             `sklearn.neighbors.KNeighborsTransformer` makes it.
+        sample_weight : array-like (n,) or (m,), default=None
+            What each row counts for with labels y: a triplet as much as its first row, and
+            rows of weight zero are left out. With triplets, what each of them counts
+            for: a weight of two is a triplet given twice, of zero one not given.
 
         checkpoint : str, default=None
             With dask collections: folder or address (``s3://...``) that the state of the
@@ -199,15 +220,22 @@ class FrobMetric(SupervisedMetric):
         -------
         self
         """
-        span, operator, triplets = self._prepare(X, y, triplets, neighbors, checkpoint)
-        C = scaled_C(operator, self.n_features_in_) if self.C == "scale" else float(self.C)
-        start = None if triplets is None else self._previous_multipliers(triplets, C)
-        self._fit_operator(span, operator, triplets, C, start)
+        span, operator, given = self._prepare(X, y, triplets, neighbors, sample_weight, checkpoint)
+        C = self.C
+        if C == "scale":
+            C = scaled_C(operator, self.n_features_in_, _weights(given))
+        start = (
+            None if given is None else self._previous_multipliers(given.in_rows(given.tuples), C)
+        )
+        self._fit_operator(span, operator, given, float(C), start)
         return self
 
-    def _prepare(self, X, y, triplets, neighbors=None, checkpoint=None):
-        """(span of the rows, operator, triplets); no triplets where they are in blocks."""
+    def _prepare(self, X, y, triplets, neighbors=None, sample_weight=None, checkpoint=None):
+        """(span of the rows, operator, what it was made from, or None where that is in
+        blocks).
+        """
         if is_dask(X):
+            self._refuse_weights(sample_weight)
             if self.warm_start:
                 raise ValueError(
                     "warm_start=True does not go with dask collections: multipliers do not "
@@ -216,11 +244,11 @@ class FrobMetric(SupervisedMetric):
             found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint)
             return Coordinates(found.rows.sample), found.operator(triplet_operator), None
         refuse_checkpoint(checkpoint)
-        X, triplets = self._validate_triplets(X, y, triplets, neighbors)
-        span = self._coordinates(X)
-        return span, from_triplets(span.points, triplets), triplets
+        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
+        span = self._coordinates(given.X)
+        return span, from_triplets(span.points, given.tuples), given
 
-    def _fit_operator(self, span, operator, triplets, C, start):
+    def _fit_operator(self, span, operator, given, C, start):
         """Learn from an operator; the multipliers."""
         number, m = operator.xp.finfo(operator.dtype), operator.n_constraints
         if not float(number.tiny) < C / m < float(number.max * number.eps):
@@ -229,13 +257,15 @@ class FrobMetric(SupervisedMetric):
                 "C goes with the fourth power of "
                 "the units of X; rescale X, or give it in float64."
             )
-        program = FrobeniusProgram(operator, C, self.loss, self._prior(operator))
+        weights = _weights(given)
+        prior = self._prior(operator, weights)
+        program = FrobeniusProgram(operator, C, self.loss, prior, weights)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
         keep = self._keep(operator.reference, span)
         result = self._run(solver, program, start=start, keep=keep)
         self.C_ = C
-        if triplets is not None:
-            self.multipliers_, self.triplets_ = result.dual_point, triplets
+        if given is not None:
+            self.multipliers_, self.triplets_ = result.dual_point, given.in_rows(given.tuples)
         self._store(program, result, span.points)
         return result.dual_point
 
@@ -243,8 +273,10 @@ class FrobMetric(SupervisedMetric):
         """Without a prior the optimum lies in the span of the rows; a prior reaches beyond it."""
         return in_span(X) if self.prior is None else Coordinates(X)
 
-    def _prior(self, operator):
-        size = mean_impostor_distance(operator) if isinstance(self.prior, str) else 1.0
+    def _prior(self, operator, weights):
+        size = 1.0
+        if isinstance(self.prior, str):
+            size = mean_impostor_distance(operator, weights)
         return prior_matrix(self.prior, operator.reference, operator.n_features, size)
 
     def _previous_multipliers(self, triplets, C):
@@ -271,8 +303,8 @@ class FrobMetricCV(FrobMetric):
     cv : int or cross-validation splitter, default=5
     n_neighbors : int, default=3
         k of the k-NN classifier that scores a metric.
-    prior, loss, n_targets, n_impostors, n_references, neighbors, n_components, preprocessor, tol, max_iter, \
-random_state, verbose
+    prior, loss, n_targets, n_impostors, n_references, neighbors, class_weight, n_components, \
+preprocessor, tol, max_iter, random_state, verbose
         As in `FrobMetric`.
 
     Attributes
@@ -282,7 +314,7 @@ random_state, verbose
     Cs_ : array (n_Cs,)
         Ascending values tried.
     scores_ : array (n_folds, n_Cs)
-        Held-out accuracy.
+        Held-out accuracy; with ``class_weight``, rows count as their classes weigh.
 
     Examples
     --------
@@ -318,6 +350,7 @@ random_state, verbose
         n_impostors="auto",
         neighbors="auto",
         n_references="auto",
+        class_weight=None,
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -334,6 +367,7 @@ random_state, verbose
         self.n_impostors = n_impostors
         self.neighbors = neighbors
         self.n_references = n_references
+        self.class_weight = class_weight
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -360,22 +394,23 @@ random_state, verbose
                 "FrobMetricCV chooses C by classification; for tuples use "
                 "GridSearchCV(FrobMetric(), {'C': ...})."
             )
-        X, triplets = self._validate_triplets(X, y, None)
-        y = np.ravel(to_numpy(y))
-        span = self._coordinates(X)
-        operator = from_triplets(span.points, triplets)
-        self.Cs_ = self._grid(operator)
+        given = self._validate_triplets(X, y, None)
+        span = self._coordinates(given.X)
+        operator = from_triplets(span.points, given.tuples)
+        self.Cs_ = self._grid(operator, given)
+        X, y = self._validate_X_and_y(X, y)
         with all_or_nothing():
             rows = np.flatnonzero(encode_labels(y) >= 0)  # the others have nothing to score
             Z, y = X[like(rows, X, namespace(X).int64)], y[rows]
             self.scores_ = np.array([self._fold_scores(Z, y, *fold) for fold in self._folds(Z, y)])
         best = int(self.scores_.mean(axis=0).argmax())
-        self._fit_operator(span, operator, triplets, self.Cs_[best], None)
+        self._fit_operator(span, operator, given, self.Cs_[best], None)
         return self
 
-    def _grid(self, operator):
+    def _grid(self, operator, given):
         if isinstance(self.Cs, Integral):
-            return np.geomspace(1, 1e5, self.Cs) / mean_impostor_distance(operator) ** 2
+            size = mean_impostor_distance(operator, given.weights)
+            return np.geomspace(1, 1e5, self.Cs) / size**2
         return _ascending(self.Cs)
 
     def _folds(self, X, y):
@@ -398,21 +433,24 @@ random_state, verbose
             for name, value in self.get_params().items()
             if name in FrobMetric().get_params()
         }
-        scores = []
+        scores, weights = [], None
+        if self.class_weight is not None:
+            weights = class_factors(self.class_weight, y, np.ones(len(y)))[test]
         for metric in frobmetric_path(
             X[train], y[train], Cs=self.Cs_, **{**parameters, "verbose": 0}
         ):
-            error = knn_error(metric, X[train], y[train], X[test], y[test], self.n_neighbors)
-            scores.append(1 - error)
+            near = metric.transform(X[train]), y[train], metric.transform(X[test])
+            right = knn_predict(*near, self.n_neighbors) == y[test]
+            scores.append(np.average(right, weights=weights))
         return scores
 
 
-def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
+def frobmetric_path(X, y=None, *, triplets=None, sample_weight=None, Cs, **parameters):
     """Fit `FrobMetric` for ascending C, each from the multipliers of the one before.
 
     Parameters
     ----------
-    X, y, triplets
+    X, y, triplets, sample_weight
         As in `FrobMetric.fit`.
     Cs : array-like of floats
     **parameters
@@ -434,16 +472,20 @@ def frobmetric_path(X, y=None, *, triplets=None, Cs, **parameters):
     """
     Cs, first = _ascending(Cs), FrobMetric(**parameters)
     first._validate_params()
-    span, operator, triplets = first._prepare(X, y, triplets)
+    span, operator, given = first._prepare(X, y, triplets, None, sample_weight)
     path, start = [], None
     for C in Cs.tolist():
         metric = copy(first).set_params(C=C)
         start = None if start is None else start * (C / path[-1].C_)
-        start = metric._fit_operator(span, operator, triplets, C, start)
+        start = metric._fit_operator(span, operator, given, C, start)
         path.append(metric)
         if path[-1].certificate_.status is Status.INTERRUPTED:
             break
     return path
+
+
+def _weights(given):
+    return None if given is None else given.weights
 
 
 def _ascending(Cs):
@@ -456,16 +498,18 @@ def _ascending(Cs):
     return values
 
 
-def scaled_C(operator, n_features):
+def scaled_C(operator, n_features, weights=None):
     """The C that makes the program independent of the units of X:
     `SCALE_FREE_C_PER_FEATURE` D / s^4.
     """
-    return SCALE_FREE_C_PER_FEATURE * n_features / mean_impostor_distance(operator) ** 2
+    return SCALE_FREE_C_PER_FEATURE * n_features / mean_impostor_distance(operator, weights) ** 2
 
 
-def mean_impostor_distance(operator):
+def mean_impostor_distance(operator, weights=None):
     """s^2, the mean squared Euclidean distance over the impostor pairs of a triplet operator."""
-    sum_, count = operator.space.sum(_impostor_lengths, operator.pieces)
+    sum_, count = operator.space.sum(
+        _impostor_lengths, operator.pieces, 1.0 if weights is None else weights
+    )
     mean_square = sum_ / count
     if not mean_square**2 > 0:
         raise ValueError(
@@ -475,7 +519,10 @@ def mean_impostor_distance(operator):
     return mean_square
 
 
-def _impostor_lengths(operator):
-    """Sum of the squared lengths of the impostor pairs, and their number."""
+def _impostor_lengths(operator, weights):
+    """Sum of the squared lengths of the impostor pairs, and their number, by weight."""
     far = operator.pair[operator.row_start[:-1]]  # a triplet's row begins with its impostor pair
-    return float64(operator.pair_lengths[far]).sum(), len(far)
+    lengths = float64(operator.pair_lengths[far])
+    if isinstance(weights, float):
+        return lengths.sum(), len(far)
+    return (weights * lengths).sum(), float64(weights).sum()

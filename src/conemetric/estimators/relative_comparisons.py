@@ -29,6 +29,7 @@ class RelativeComparisons(SupervisedMetric):
 
         min over w >= 0 of 1/2 ||A diag(w) A'||_F^2 + C sum max(0, 1 - w'z)
 
+    (with weights, every term of the sum times the weight of its triplet)
     and returns a proof of how far from the optimum it stopped (``certificate_``).
 
     Parameters
@@ -36,7 +37,7 @@ class RelativeComparisons(SupervisedMetric):
     C : float or "scale", default="scale"
         Weight of the loss, a sum over the triplets. "scale" makes the fit independent
         of the units of X: the C that `FrobMetric` takes for "scale", divided by the
-        number of triplets.
+        number of triplets (the sum of their weights).
     basis : None, array-like (n_features, p), "pca" or callable, default=None
         The matrix A. None is the identity: one weight per feature. "pca" takes the
         principal directions of X. A callable is a kernel, called as ``basis(X, Y)`` and
@@ -49,6 +50,9 @@ class RelativeComparisons(SupervisedMetric):
         How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
         (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
         how many were found. On a device every search is exact.
+    class_weight : "balanced", dict or None, default=None
+        Factors of the weights of the classes, from labels; "balanced" gives every class
+        the same weight in sum.
     n_components : int, default=None
         Keep only this many leading directions of the learned metric. None keeps all.
     preprocessor : array-like (n, n_features) or callable, default=None
@@ -129,6 +133,7 @@ class RelativeComparisons(SupervisedMetric):
         n_targets=3,
         n_impostors=3,
         neighbors="auto",
+        class_weight=None,
         n_components=None,
         preprocessor=None,
         tol=1e-3,
@@ -141,6 +146,7 @@ class RelativeComparisons(SupervisedMetric):
         self.n_targets = n_targets
         self.n_impostors = n_impostors
         self.neighbors = neighbors
+        self.class_weight = class_weight
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.tol = tol
@@ -149,7 +155,7 @@ class RelativeComparisons(SupervisedMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None, neighbors=None):
+    def fit(self, X, y=None, *, triplets=None, neighbors=None, sample_weight=None):
         """Learn the weights from labels or from triplets.
 
         Parameters
@@ -168,22 +174,29 @@ class RelativeComparisons(SupervisedMetric):
             numbers with the same label and with another, -1 where there is none; or a
             graph of distances to the nearest rows of any label, as
             `sklearn.neighbors.KNeighborsTransformer` makes it.
+        sample_weight : array-like (n,) or (m,), default=None
+            What each row counts for with labels y: a triplet as much as its first row, and
+            rows of weight zero are left out. With triplets, what each of them counts
+            for: a weight of two is a triplet given twice, of zero one not given.
 
         Returns
         -------
         self
         """
-        X, triplets = self._validate_triplets(X, y, triplets, neighbors)
-        X = self._dense(X)
+        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
+        X, triplets = self._dense(given.X), given.tuples
         host, chosen = to_numpy(X).astype(np.float64, order="C"), to_numpy(triplets)
         A, mapped, gram = self._map(host)
         operator = from_triplets(mapped, chosen)
-        C = self._scaled_C(operator, host, gram, chosen) if self.C == "scale" else self.C
+        weights = None if given.weights is None else to_numpy(given.weights).astype(np.float64)
+        C = self.C
+        if C == "scale":
+            C = self._scaled_C(operator, host, gram, chosen, weights)
         # M is measured by its factor: over the features, or over the kernel's rows
         over = operator if A is None else from_triplets(host, chosen)
         memory = get_config()["working_memory"] * 2**20
         problem = MeasuredComparisonProgram(
-            over, gram if callable(self.basis) else None, operator, C, gram, memory
+            over, gram if callable(self.basis) else None, operator, C, gram, memory, weights
         )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         solver = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed)
@@ -200,7 +213,7 @@ class RelativeComparisons(SupervisedMetric):
             return L, to_numpy(L)
 
         result = self._run(solver, problem, keep=keep)
-        self.C_, self.triplets_ = problem.C, triplets
+        self.C_, self.triplets_ = problem.C, given.in_rows(triplets)
         self.multipliers_ = like(result.dual_point[0], X)
         return self._store(problem, result, over.X)
 
@@ -241,13 +254,14 @@ class RelativeComparisons(SupervisedMetric):
             )
         return K
 
-    def _scaled_C(self, operator, X, gram, triplets):
+    def _scaled_C(self, operator, X, gram, triplets, weights):
         """The C of `FrobMetric`, whose loss is a mean, for the sum here; distances are
         those of X, or of the kernel.
         """
         if self.basis is not None:
             operator = from_triplets(spectral.factor(gram) if callable(self.basis) else X, triplets)
-        return scaled_C(operator, operator.n_features) / len(triplets)
+        amount = len(triplets) if weights is None else weights.sum()
+        return scaled_C(operator, operator.n_features, weights) / amount
 
     def _features(self, X):
         if self.kernel_points_ is None:

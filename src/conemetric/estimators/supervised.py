@@ -1,6 +1,10 @@
-"""What a metric is learned from: labels, triplets or pairs, validated, as index arrays."""
+"""What a metric is learned from: labels, triplets or pairs, validated, as index arrays
+with their weights.
+"""
 
+from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -14,6 +18,7 @@ from ..neighbours import (
     reference_rows,
 )
 from ..operators import from_triplets
+from ..weights import check_weights, class_factors
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 
@@ -22,10 +27,63 @@ TRIPLET_PARAMETERS = {
     "n_targets": [Interval(Integral, 1, None, closed="left")],
     "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "neighbors": [StrOptions({"auto", "exact", "approximate"})],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
 }
 REFERENCE_PARAMETERS = {
     "n_references": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
 }
+
+
+@dataclass(frozen=True)
+class Given:
+    """Points, what is said of them, and what each saying weighs.
+
+    Attributes
+    ----------
+    X : array (n, D) or SparseRows
+        The points.
+    tuples : integer array (m, 2), (m, 3) or (m, 4)
+        Pairs, triplets or quadruplets of them.
+    weights : array (m,) or None
+        Of the tuples, positive; None means one each.
+    similar : boolean array (m,) or None
+        Of pairs, which are similar.
+    labels, point_weights : array (n,) or None
+        Of the points, where they come from labels.
+    rows : integer array (n,) or None
+        The row of the given X that each point is, where those of weight zero are left
+        out; None where none are.
+    """
+
+    X: Any
+    tuples: Any
+    weights: Any = None
+    similar: Any = None
+    labels: Any = None
+    point_weights: Any = None
+    rows: Any = None
+
+    def weights_of(self, tuples):
+        """From labels: a tuple weighs as its first point does."""
+        return None if self.point_weights is None else self.point_weights[tuples[:, 0]]
+
+    def subset(self, which):
+        """The same with some of the tuples only."""
+        weights = None if self.weights is None else self.weights[which]
+        return replace(self, tuples=self.tuples[which], weights=weights)
+
+    def in_rows(self, tuples):
+        """Tuples of points as tuples of rows of the given X."""
+        return tuples if self.rows is None else self.rows[tuples]
+
+
+def _weighted(tuples, sample_weight, kind, X):
+    """(the tuples that weigh something, their weights or None, which they are)"""
+    if sample_weight is None:
+        return tuples, None, slice(None)
+    weights = check_weights(sample_weight, len(tuples), kind)
+    there = like(np.flatnonzero(weights), X, namespace(X).int64)
+    return tuples[there], like(weights, X)[there], there
 
 
 class SupervisedMetric(MahalanobisMetric):
@@ -48,8 +106,10 @@ class SupervisedMetric(MahalanobisMetric):
             )
         return unfold(X, self.preprocessor)
 
-    def _validate_labels(self, X, y):
-        """X and encoded labels; errors name what is wrong before any work starts."""
+    def _validate_rows(self, X, y, sample_weight, all_rows):
+        """(points, their y, their weights or None, the rows they are or None): all rows,
+        or those that weigh something. Errors name what is wrong before any work starts.
+        """
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
@@ -57,7 +117,27 @@ class SupervisedMetric(MahalanobisMetric):
             )
         X, y = self._validate_X_and_y(X, y)
         self._check_n_components(X)
-        return X, constraints.check_labels(y, self.n_targets)
+        weights = check_weights(sample_weight, len(X), "rows of X")
+        if self.class_weight is not None:
+            if constraints.is_continuous(y):
+                self._refuse_class_weight()
+            labelled = constraints.encode_labels(y) >= 0
+            factors = class_factors(self.class_weight, y[labelled], weights[labelled])
+            weights[labelled] *= factors
+        if sample_weight is None and self.class_weight is None:
+            return X, y, None, None
+        there = np.flatnonzero(weights)
+        if all_rows or len(there) == len(X):
+            return X, y, like(weights, X), None
+        rows = like(there, X, namespace(X).int64)
+        return X[rows], y[there], like(weights[there], X), rows
+
+    def _refuse_class_weight(self):
+        if self.class_weight is not None:
+            raise ValueError(
+                f"class_weight={self.class_weight!r} goes with class labels y; use None, and "
+                "sample_weight to weigh constraints."
+            )
 
     def _check_neighbors(self, neighbors, y, constraints_given):
         """Refuse neighbours of the user's that there are no labels to go with."""
@@ -84,34 +164,45 @@ class SupervisedMetric(MahalanobisMetric):
         self.neighbor_recall_ = found.recall
         return found.targets, found.impostors
 
-    def _validate_triplets(self, X, y, triplets, neighbors=None):
-        """X and its triplets, from labels by the papers' rule or as the user gives them;
-        y is then for others, later in a pipeline.
+    def _validate_triplets(self, X, y, triplets, neighbors=None, sample_weight=None):
+        """Points and their triplets, from labels by the papers' rule or as the user gives
+        them; y is then for others, later in a pipeline.
         """
         X, given = self._unfold(X, (3, 4))
         self._check_neighbors(neighbors, y, given is not None or triplets is not None)
-        if given is not None:
-            if triplets is not None:
-                raise ValueError("Got tuples and triplets; give X as rows with triplets.")
-            X = self._validate_X(X, reset=True)
-            self._check_n_components(X)
-            return X, like(given, X, namespace(X).int64)
-        if triplets is None:
-            if y is not None and constraints.is_continuous(y):
-                X, y = self._validate_X_and_y(X, y)
-                self._check_n_components(X)
-                return X, constraints.triplets_from_values(X, y, self.n_targets, self.n_impostors)
-            X, y = self._validate_labels(X, y)
-            found = constraints.triplets_from_neighbours(*self._neighbours(X, y, neighbors))
-        else:
-            X = self._validate_X(X, reset=True, min_samples=3)
-            self._check_n_components(X)
-            found = like(constraints.check_triplets(triplets, len(X)), X, namespace(X).int64)
-        return X, found
+        if given is not None and triplets is not None:
+            raise ValueError("Got tuples and triplets; give X as rows with triplets.")
+        if given is None and triplets is None:
+            return self._from_labels(X, y, neighbors, sample_weight)
+        self._refuse_class_weight()
+        X = self._validate_X(X, reset=True, min_samples=3 if given is None else 1)
+        self._check_n_components(X)
+        if given is None:
+            given = constraints.check_triplets(triplets, len(X))
+        given = like(given, X, namespace(X).int64)
+        return Given(X, *_weighted(given, sample_weight, "triplets", X)[:2])
 
-    def _validate_pairs(self, X, y, pairs, similar, neighbors=None):
-        """X, its pairs and which are similar, from labels by the papers' rule or as the
-        user gives them.
+    def _from_labels(self, X, y, neighbors, sample_weight, pairs=False):
+        X, y, weights, rows = self._validate_rows(X, y, sample_weight, neighbors is not None)
+        labels = similar = None
+        if constraints.is_continuous(y) and not pairs:
+            found = constraints.triplets_from_values(X, y, self.n_targets, self.n_impostors)
+        else:
+            labels = constraints.check_labels(y, self.n_targets)
+            lists = self._neighbours(X, labels, neighbors)
+            if pairs:
+                found, similar = constraints.pairs_from_neighbours(*lists)
+            else:
+                found = constraints.triplets_from_neighbours(*lists)
+        if weights is None:
+            return Given(X, found, None, similar, labels, None, rows)
+        found, of_tuples, there = _weighted(found, weights[found[:, 0]], "constraints", X)
+        similar = similar if similar is None else similar[there]
+        return Given(X, found, of_tuples, similar, labels, weights, rows)
+
+    def _validate_pairs(self, X, y, pairs, similar, neighbors=None, sample_weight=None):
+        """Points, their pairs and which are similar, from labels by the papers' rule or as
+        the user gives them.
         """
         X, given = self._unfold(X, (2,))
         self._check_neighbors(neighbors, y, given is not None or pairs is not None)
@@ -124,25 +215,24 @@ class SupervisedMetric(MahalanobisMetric):
         if pairs is None:
             if similar is not None:
                 raise ValueError("Got similar without pairs; give both, or labels y.")
-            X, y = self._validate_labels(X, y)
-            lists = self._neighbours(X, y, neighbors)
-            found, similar = constraints.pairs_from_neighbours(*lists)
-        else:
-            if similar is None:
-                raise ValueError(
-                    "Got pairs without similar; say of each pair whether its points are alike."
-                )
-            X = self._validate_X(X, reset=True, min_samples=2)
-            self._check_n_components(X)
-            found = like(constraints.check_pairs(pairs, len(X)), X, namespace(X).int64)
-            mask = constraints.check_similar(similar, len(found))
-            if mask.all() or not mask.any():
-                raise ValueError(
-                    f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of "
-                    "both kinds."
-                )
-            similar = like(mask, X, namespace(X).bool)
-        return X, found, similar
+            return self._from_labels(X, y, neighbors, sample_weight, pairs=True)
+        if similar is None:
+            raise ValueError(
+                "Got pairs without similar; say of each pair whether its points are alike."
+            )
+        self._refuse_class_weight()
+        X = self._validate_X(X, reset=True, min_samples=2)
+        self._check_n_components(X)
+        found = like(constraints.check_pairs(pairs, len(X)), X, namespace(X).int64)
+        mask = like(constraints.check_similar(similar, len(found)), X, namespace(X).bool)
+        found, weights, there = _weighted(found, sample_weight, "pairs", X)
+        mask = mask[there]
+        if bool(mask.all()) or not bool(mask.any()):
+            raise ValueError(
+                f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of "
+                "both kinds."
+            )
+        return Given(X, found, weights, mask)
 
     def _references(self, y):
         """Rows among which neighbours are searched; None for all."""
@@ -152,6 +242,16 @@ class SupervisedMetric(MahalanobisMetric):
         )
 
     # ---- dask collections
+
+    def _refuse_weights(self, sample_weight):
+        for name, value in (
+            ("sample_weight", sample_weight),
+            ("class_weight", self.class_weight),
+        ):
+            if value is not None:
+                raise ValueError(
+                    f"{name} does not go with dask collections; leave it out, or give X in memory."
+                )
 
     def _triplets_in_blocks(self, X, y, triplets, neighbors, checkpoint) -> partitions.Constraints:
         """As `_validate_triplets`, for dask collections."""

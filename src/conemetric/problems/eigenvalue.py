@@ -1,11 +1,11 @@
 """Eigenvalue programs (Ying & Li 2012): a trace, plus a hinge loss on the constraints
 of one operator.
 
-    P(S) = w Tr S + c sum_r max(0, b_r - A(S)_r),   S psd           (c = inf: A(S) >= b is enforced)
-    D(u) = b'u,                                     0 <= u <= c,  A*(u) <= w I
-    any u >= 0, times min(c / max u, w / lambda_max(A*(u))), is dual feasible
+    P(S) = w Tr S + sum_r c_r max(0, b_r - A(S)_r),   S psd           (c = inf: A(S) >= b is enforced)
+    D(u) = b'u,                                       0 <= u_r <= c_r,  A*(u) <= w I
+    any u >= 0, times min(1 / max_r u_r / c_r, w / lambda_max(A*(u))), is dual feasible
 
-For b = 1 this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi = 1"
+For b = 1 and all c_r = c this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi = 1"
 (Lemma 2): a point of value delta there, divided by delta, is a point of value 1/delta
 here, and the paper's bound max(max u / c, lambda_max(A*(u)) / w) over the simplex is
 one over the bound above. The proximal subproblem
@@ -26,12 +26,13 @@ from ..operators.space import Total, greatest, total
 from ..operators.span import Coordinates, Diagonal, Matrix, centred_in_span
 from ..sparse import SparseRows
 from .base import Bounds, Problem, SpectralDual
+from .losses import weighted_sum
 
 
-def whiten(X, similar_pairs, ridge):
+def whiten(X, similar_pairs, ridge, weights=None):
     """X in coordinates where the scatter of the similar pairs is the identity, in float64.
 
-    The scatter is X_S = sum of d d' over the pairs, plus a ridge (`ridge_diagonal`). In
+    The scatter is X_S = sum of d d' over the pairs, times their ``weights``, plus a ridge (`ridge_diagonal`). In
     features divided by the square root of the ridge it is the identity that is added,
     so that <X_S, M> is least, at given distances, in the span of the rows there
     (`operators.span`). The scatter is whitened in that span, and is never D x D when
@@ -42,16 +43,27 @@ def whiten(X, similar_pairs, ridge):
     Coordinates
     """
     xp = namespace(X)
-    scale = ridge_diagonal(X, len(similar_pairs), ridge) ** 0.5
+    scale = ridge_diagonal(X, _amount(similar_pairs, weights), ridge) ** 0.5
     span = centred_in_span(_divided(X, scale))
-    operator = from_pairs(span.points, similar_pairs)
-    scatter = operator.adjoint(operator.empty_constraint_vector() + 1)
+    scatter = _scatter(span.points, similar_pairs, weights)
     identity = xp.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
     R = xp.linalg.cholesky(scatter + identity)
     back = xp.linalg.solve(R.T, identity)
     points = span.points
     points = points.mapped(back) if isinstance(points, SparseRows) else points @ back
     return Coordinates(points, (Diagonal(1 / scale), *span.maps, Matrix(back, R.T)))
+
+
+def _scatter(X, pairs, weights):
+    """sum of w d d' over the pairs."""
+    operator = from_pairs(X, pairs)
+    ones = operator.empty_constraint_vector() + 1
+    return operator.adjoint(ones if weights is None else operator.constraint_vector(weights))
+
+
+def _amount(pairs, weights):
+    """The number of pairs, each counted by its weight."""
+    return len(pairs) if weights is None else float(float64(weights).sum())
 
 
 def _divided(X, scale):
@@ -82,11 +94,11 @@ def ridge_of_spread(spread, n_pairs, ridge):
     return 2 * ridge * n_pairs * xp.where(spread > 0, spread, xp.ones_like(spread))
 
 
-def similar_scatter(X, similar_pairs, ridge):
+def similar_scatter(X, similar_pairs, ridge, weights=None):
     """X_S with its ridge, D x D, in float64."""
-    operator = from_pairs(float64(X), similar_pairs)
-    scatter = operator.adjoint(operator.empty_constraint_vector() + 1)
-    return scatter + namespace(X).diag(ridge_diagonal(X, len(similar_pairs), ridge))
+    scatter = _scatter(float64(X), similar_pairs, weights)
+    diagonal = ridge_diagonal(X, _amount(similar_pairs, weights), ridge)
+    return scatter + namespace(X).diag(diagonal)
 
 
 class EigenvalueProgram(Problem):
@@ -96,8 +108,10 @@ class EigenvalueProgram(Problem):
     ----------
     operator : Operator
         In float64, where certificates are evaluated.
-    trace_weight, loss_weight : float
-        w and c.
+    trace_weight : float
+        w.
+    loss_weight : float or array (m,)
+        c, one for all or one each; infinity for all enforces the constraints.
     dtype : dtype, default=None
         Precision to solve in; None keeps float64.
     target : array (m,), default=None
@@ -107,13 +121,20 @@ class EigenvalueProgram(Problem):
     def __init__(self, operator, trace_weight, loss_weight, dtype=None, target=None):
         self.exact_operator = operator
         self.operator = operator if dtype is None else operator.astype(dtype)
-        self.trace_weight, self.loss_weight = float(trace_weight), float(loss_weight)
+        self.trace_weight = float(trace_weight)
+        one = isinstance(loss_weight, float)
+        self.loss_weight = loss_weight if one else self.operator.constraint_vector(loss_weight)
         self.target = 1.0 if target is None else self.operator.constraint_vector(target)
 
     @property
     def hard(self):
         """Whether the constraints are enforced rather than penalised."""
-        return math.isinf(self.loss_weight)
+        return isinstance(self.loss_weight, float) and math.isinf(self.loss_weight)
+
+    @property
+    def price(self):
+        """c where it is finite: the size of a multiplier, if only up to scale."""
+        return 1.0 if self.hard else self.loss_weight
 
     # ---- the program
 
@@ -121,7 +142,7 @@ class EigenvalueProgram(Problem):
         """What `objective` needs of A(L L') = ``margins``, a reduction to be made."""
         if self.hard:
             return greatest(_negative_least, margins)
-        return total(_missing, margins, self.target)
+        return total(_missing, margins, self.target, self.loss_weight)
 
     def objective(self, L, terms):
         """P(L L'), given the `terms` of its margins; where constraints are enforced, of the
@@ -130,7 +151,7 @@ class EigenvalueProgram(Problem):
         trace = self.trace_weight * float((float64(L) ** 2).sum())
         if self.hard:
             return trace / -terms if terms < 0 else math.inf
-        return trace + self.loss_weight * terms
+        return trace + terms
 
     def bounds(self, L, u):
         """Bounds on the program from a factor L of S and multipliers u: P(L L'), and D of
@@ -147,13 +168,16 @@ class EigenvalueProgram(Problem):
         return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
 
     def _of_multipliers(self, u):
-        return greatest(_most, u), total(_gain, u, self.target)
+        return greatest(most_of_price, u, self.price), total(_gain, u, self.target)
 
     def _scale(self, adjoint, most):
-        """What makes multipliers feasible whose A*(u) is ``adjoint`` and largest ``most``."""
+        """What makes multipliers feasible whose A*(u) is ``adjoint`` and ``most`` the
+        largest u_r / c_r.
+        """
         largest = spectral.largest_eigenvalue(adjoint)
         return min(
-            self.loss_weight / most, self.trace_weight / largest if largest > 0 else math.inf
+            math.inf if self.hard else 1 / most,
+            self.trace_weight / largest if largest > 0 else math.inf,
         )
 
     @cached_property
@@ -173,7 +197,7 @@ class EigenvalueProgram(Problem):
         """
         operator, unit = self.operator, self.unit
         adjoint, (most, sum_) = operator.adjoint_and(
-            unit, greatest(_most, unit), total(_gain, unit, 1.0)
+            unit, greatest(most_of_price, unit, self.price), total(_gain, unit, 1.0)
         )
         scale = self._scale(adjoint, most)
         center = zeros((operator.n_features, 0), operator.reference)
@@ -182,7 +206,8 @@ class EigenvalueProgram(Problem):
     @cached_property
     def unit(self):
         """Natural size of each multiplier, up to scale."""
-        return self.operator.empty_constraint_vector() + 1
+        ones = self.operator.empty_constraint_vector() + 1
+        return ones if isinstance(self.loss_weight, float) else ones * self.loss_weight
 
     def proximal(self, center, sigma):
         """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), S_k = L_k L_k' with L_k =
@@ -211,8 +236,6 @@ class ProximalDual(SpectralDual):
     primal objective is that of the step.
     """
 
-    lower = 0.0
-
     def __init__(self, program, center, sigma):
         self.program, self.center, self.sigma = program, center, sigma
         self.operator, self.upper, self.linear = (
@@ -220,6 +243,7 @@ class ProximalDual(SpectralDual):
             program.loss_weight,
             program.target,
         )
+        self.lower = 0.0 if isinstance(self.upper, float) else 0.0 * self.upper
         self.unit, self.offset = program.unit, program.offset(center, sigma)
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
@@ -244,8 +268,9 @@ def _nonnegative(u):
     return u.clip(0)
 
 
-def _most(u):
-    return u.max()
+def most_of_price(u, price):
+    """max_r u_r / c_r."""
+    return u.max() / price if isinstance(price, float) else (u / price).max()
 
 
 def _gain(u, target):
@@ -256,5 +281,5 @@ def _negative_least(margins):
     return -margins.min()
 
 
-def _missing(margins, target):
-    return (target - margins).clip(0).sum(dtype=namespace(margins).float64)
+def _missing(margins, target, loss_weight):
+    return weighted_sum((target - margins).clip(0), loss_weight)

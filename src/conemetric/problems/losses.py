@@ -57,22 +57,29 @@ class Loss(ABC):
         """l and v, elementwise."""
         return self.value(margins), self.multiplier(margins)
 
-    def slope_and_bend(self, margins: Any, change: Any, t: float) -> tuple[Any, Any]:
-        """First and second derivative of the sum of l at ``margins + t change`` by t."""
+    def slope_and_bend(self, margins: Any, change: Any, weights: Any, t: float) -> tuple[Any, Any]:
+        """First and second derivative of the sum of w l at ``margins + t change`` by t."""
         v = self.multiplier(margins + t * change)
-        return -(v * change).sum(), (change * change / self.bend(v)).sum()
+        weighted = weights * change
+        return -(v * weighted).sum(), (change * weighted / self.bend(v)).sum()
 
-    def evaluate(self, margins: Any, space: Space = ARRAYS) -> tuple[float, Any, float]:
-        """(sum of l, u, u'margins) with u = v(margins)."""
-        pair = space.map(self.value_and_multiplier, margins)
+    def evaluate(
+        self, margins: Any, space: Space = ARRAYS, weights: Any = 1.0
+    ) -> tuple[float, Any, float]:
+        """(sum of w l, u, u'margins) with u = w v(margins), w one number or one each."""
+        pair = space.map(self._weighted, margins, weights)
         loss, captured = space.sum(_loss_and_captured, pair, margins)
         return loss, space.map(_second, pair), captured
 
+    def _weighted(self, margins, weights):
+        value, v = self.value_and_multiplier(margins)
+        return (value, v) if isinstance(weights, float) else (weights * value, weights * v)
+
     def along(
-        self, margins: Any, change: Any, t: float, space: Space = ARRAYS
+        self, margins: Any, change: Any, t: float, space: Space = ARRAYS, weights: Any = 1.0
     ) -> tuple[float, float]:
-        """First and second derivative of the sum of l at ``margins + t change`` by t."""
-        return space.sum(self.slope_and_bend, margins, change, t=t)
+        """First and second derivative of the sum of w l at ``margins + t change`` by t."""
+        return space.sum(self.slope_and_bend, margins, change, weights, t=t)
 
     def domain(self, dtype: Any, xp: Any = np) -> tuple[float, float]:
         """Ends of the domain of v; a rounding inside it where the slope there is infinite."""
@@ -149,9 +156,9 @@ class Logistic(Loss):
         loss = self.value(margins)
         return loss, namespace(margins).exp(-margins - loss)
 
-    def slope_and_bend(self, margins, change, t):
+    def slope_and_bend(self, margins, change, weights, t):
         v = self.multiplier(margins + t * change)
-        weighted = v * change
+        weighted = v * change if isinstance(weights, float) else weights * v * change
         return -weighted.sum(), ((1 - v) * weighted) @ change
 
     def gain(self, v):
@@ -186,16 +193,17 @@ class Exponential(Loss):
 
 
 class LogSumExp:
-    """log sum_r exp(-rho_r): not a sum of losses, but as good for boosting."""
+    """log sum_r w_r exp(-rho_r): not a sum of losses, but as good for boosting."""
 
-    def evaluate(self, margins, space=ARRAYS):
-        powers = space.map(_powers, margins)
+    def evaluate(self, margins, space=ARRAYS, weights=1.0):
+        powers = space.map(_powers, _less_log(margins, weights, space))
         wanted = Total(_sums_of_powers, (powers, margins), join=_join_scaled)
         ((shift, total, captured),) = space.totals(wanted)
         u = space.map(_normalised, powers, shift=shift, total=total)
         return shift + np.log(total), u, captured / total
 
-    def along(self, margins, change, t, space=ARRAYS):
+    def along(self, margins, change, t, space=ARRAYS, weights=1.0):
+        margins = _less_log(margins, weights, space)
         wanted = Total(_moments, (margins, change), {"t": t}, _join_scaled)
         ((_, total, first, second),) = space.totals(wanted)
         mean = first / total
@@ -209,6 +217,15 @@ def _loss_and_captured(pair, margins):
 
 def _second(pair):
     return pair[1]
+
+
+def _less_log(margins, weights, space):
+    """rho - log w: w exp(-rho) is the exponential of its negative."""
+    return margins if isinstance(weights, float) else space.map(_minus_log, margins, weights)
+
+
+def _minus_log(margins, weights):
+    return margins - namespace(weights).log(weights)
 
 
 def _powers(margins):

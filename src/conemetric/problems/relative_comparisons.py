@@ -1,16 +1,16 @@
 """The relative-comparison program of Schultz & Joachims (2004), as in FastQP (Nguyen,
 Morell & De Baets 2015, 2.3 and 3.8).
 
-    P(w)      = 1/2 w'Lw + C sum_i max(0, 1 - z_i'w),        w >= 0
-    D(lam, t) = 1'lam - 1/2 (Z'lam + t)' L^-1 (Z'lam + t),   0 <= lam <= C, t >= 0
+    P(w)      = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),      w >= 0
+    D(lam, t) = 1'lam - 1/2 (Z'lam + t)' L^-1 (Z'lam + t),   0 <= lam <= c, t >= 0
     w(lam, t) = L^-1 (Z'lam + t)
 
 with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet (i, j,
-k), and the metric M = A diag(w) A'.
+k), the metric M = A diag(w) A', and c_i = C times the weight of the triplet.
 
 L is never inverted. With y = L^-1 (Z'lam + t) in place of t the dual reads
 
-    D(lam, y) = 1'lam - 1/2 y'Ly,                            0 <= lam <= C, Ly >= Z'lam
+    D(lam, y) = 1'lam - 1/2 y'Ly,                            0 <= lam <= c, Ly >= Z'lam
 
 which also holds for a singular L. No entry of L is negative, so any y becomes feasible
 by adding max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, y), P(w)
@@ -40,6 +40,8 @@ class ComparisonProgram(Problem):
     memory : int, default=2**30
         Bytes that Z may take. A larger Z is not stored; its rows are computed again in
         blocks whenever they are read.
+    weights : array (m,), default=None
+        Of the triplets, positive; None means one each.
 
     Examples
     --------
@@ -52,9 +54,10 @@ class ComparisonProgram(Problem):
     Bounds(primal=0.5, dual=0.5, violation=0.0)
     """
 
-    def __init__(self, operator, C, gram=None, memory=1 << 30):
+    def __init__(self, operator, C, gram=None, memory=1 << 30, weights=None):
         self.operator, self.C = operator, float(C)
         m, p = operator.n_constraints, operator.n_features
+        self.prices = self.C * np.ones(m) if weights is None else self.C * weights  # c
         self.L = np.eye(p) if gram is None else np.ascontiguousarray(gram, dtype=np.float64) ** 2
         self.diagonal = np.diag(self.L).copy()
         self.is_diagonal = np.count_nonzero(self.L) == np.count_nonzero(self.diagonal)
@@ -119,8 +122,12 @@ class ComparisonProgram(Problem):
         return y + np.maximum(combined - self.L @ y, 0.0) * self.inverse_diagonal
 
     def primal_value(self, w, loss):
-        """P(w), given the sum of the hinge losses."""
-        return 0.5 * float(w @ (self.L @ w)) + self.C * float(loss)
+        """P(w), given the sum of the hinge losses, each times its price."""
+        return 0.5 * float(w @ (self.L @ w)) + float(loss)
+
+    def loss(self, margins):
+        """sum_i c_i max(0, 1 - z_i'w), given the ``margins`` Zw."""
+        return float(self.prices @ np.maximum(1 - margins, 0.0))
 
     def dual_value(self, total, y):
         """D(lam, y), given the sum of lam and a feasible y."""
@@ -128,12 +135,13 @@ class ComparisonProgram(Problem):
 
     def certify(self, primal_point, dual_point):
         w = np.maximum(primal_point, 0.0)
-        loss = np.maximum(1 - self.margins(w), 0.0).sum()
-        return Bounds(self.primal_value(w, loss), self.lower_bound(dual_point))
+        return Bounds(
+            self.primal_value(w, self.loss(self.margins(w))), self.lower_bound(dual_point)
+        )
 
     def lower_bound(self, dual_point):
         """D at a dual point made feasible."""
-        lam, y = np.clip(dual_point[0], 0.0, self.C), dual_point[1]
+        lam, y = np.clip(dual_point[0], 0.0, self.prices), dual_point[1]
         return self.dual_value(lam.sum(), self.cover(y, self.combine(lam)))
 
 
@@ -160,8 +168,8 @@ class MeasuredComparisonProgram(ComparisonProgram):
     def certify(self, primal_point, dual_point):
         L = np.asarray(primal_point, dtype=np.float64)
         inner = L.T @ (L if self.features_gram is None else self.features_gram @ L)
-        loss = float(np.maximum(1 - self.over.forward_factor(L), 0.0).sum())
-        primal = 0.5 * float((inner**2).sum()) + self.C * loss
+        loss = self.loss(self.over.forward_factor(L))
+        primal = 0.5 * float((inner**2).sum()) + loss
         return Bounds(primal, self.lower_bound(dual_point))
 
 

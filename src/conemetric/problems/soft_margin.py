@@ -1,13 +1,14 @@
 """The BoostMetric program with the hinge loss (Shen et al. 2012, eqs. 7 and 10),
 written as a minimisation.
 
-    P(M) = -max_rho [ rho - v sum_r max(0, rho - A(M)_r) ],   M psd, Tr M = 1
-    D(u) = -lambda_max(A*(u)),                                0 <= u <= v, sum u = 1
+    P(M) = -max_rho [ rho - sum_r v_r max(0, rho - A(M)_r) ],   M psd, Tr M = 1
+    D(u) = -lambda_max(A*(u)),                                  0 <= u_r <= v_r, sum u = 1
 
-The best rho for given margins is their order statistic number 1/v, so P(M) is minus the
-mean of the 1/v smallest margins. Any u of the dual set bounds the optimum, P(M) >=
-D(u). v m >= 1 is needed, or rho could grow without limit: v = 1/m is the mean margin, v
->= 1 the smallest one.
+with v_r = v w_r. The best rho for given margins is the first at which the v_r of it and
+the smaller ones reach one; with equal weights their order statistic number 1/v, and P(M)
+minus the mean of the 1/v smallest. Any u of the dual set bounds the optimum, P(M) >=
+D(u). sum v_r >= 1 is needed, or rho could grow without limit: with equal weights v = 1/m
+is the mean margin, v >= 1 the smallest one.
 """
 
 import numpy as np
@@ -26,27 +27,33 @@ class SoftMarginProgram(Problem):
     operator : Operator
         One row per triplet.
     v : float
-        Price of one unit of slack, at least 1 / (number of triplets).
+        Price of one unit of slack, at least 1 / (sum of the weights).
+    weights : array (m,), default=None
+        w, positive; None means one each.
     """
 
-    def __init__(self, operator, v):
-        m = operator.n_constraints
+    def __init__(self, operator, v, weights=None):
+        m = operator.n_constraints if weights is None else float(float64(weights).sum())
         if v * m < 1:
             raise ValueError(
-                f"v={v:g} is below 1/m for m={m} triplets: the hinge program has no maximum; give "
-                f"v >= {1 / m:.3g}."
+                f"v={v:g} is below 1/m for m={m:g} triplets, counted by their weight: the hinge "
+                f"program has no maximum; give v >= {1 / m:.3g}."
             )
         self.operator, self.v = operator, float(v)
+        unit = operator.empty_constraint_vector() + 1 if weights is None else weights
+        self.price = self.v * operator.constraint_vector(unit)
 
     def start(self):
-        """Equal multipliers."""
-        return self.operator.empty_constraint_vector() + 1 / self.operator.n_constraints
+        """Multipliers as the weights are."""
+        return self.price / float(self.price.sum())
 
     def value(self, margins):
         """P at a metric of trace one with these margins."""
-        margins = np.sort(to_numpy(margins).astype(np.float64))
-        rho = margins[min(int(1 / self.v), len(margins) - 1)]
-        return float(self.v * np.maximum(rho - margins, 0).sum() - rho)
+        margins, price = (to_numpy(values).astype(np.float64) for values in (margins, self.price))
+        order = np.argsort(margins, kind="stable")
+        enough = min(int(np.searchsorted(np.cumsum(price[order]), 1.0)), len(order) - 1)
+        rho = margins[order[enough]]
+        return float(price @ np.maximum(rho - margins, 0) - rho)
 
     def restricted(self, H):
         """The program over M = sum_j w_j z_j z_j', given the margins H[j] of each z_j
@@ -63,6 +70,7 @@ class SoftMarginProgram(Problem):
         """
         J, m = H.shape
         size = float(abs(H).max()) or 1.0  # HiGHS has absolute tolerances
+        prices = to_numpy(self.price).tolist()
         for method in ("highs", "highs-ipm"):
             result = optimize.linprog(
                 np.append(np.zeros(m), 1.0),
@@ -70,7 +78,7 @@ class SoftMarginProgram(Problem):
                 b_ub=np.zeros(J),
                 A_eq=np.append(np.ones(m), 0.0)[None],
                 b_eq=[1.0],
-                bounds=[(0.0, self.v)] * m + [(None, None)],
+                bounds=[*((0.0, price) for price in prices), (None, None)],
                 method=method,
             )
             if result.success:
@@ -79,16 +87,12 @@ class SoftMarginProgram(Problem):
         return None
 
     def feasible(self, u):
-        """``u`` moved into the dual set: clipped to [0, v], then scaled down or filled
+        """``u`` moved into the dual set: clipped to its box, then scaled down or filled
         up to sum one.
         """
-        u = self.operator.xp.clip(u, 0, self.v)
-        missing = 1 - float(u.sum())
-        return (
-            u / (1 - missing)
-            if missing < 0
-            else u + missing * (self.v - u) / float((self.v - u).sum() or 1.0)
-        )
+        u = self.operator.xp.clip(u, u * 0, self.price)
+        missing, room = 1 - float(u.sum()), self.price - u
+        return u / (1 - missing) if missing < 0 else u + missing * room / float(room.sum() or 1.0)
 
     def certify(self, primal_point, dual_point):
         exact, L = self.exact, float64(primal_point)

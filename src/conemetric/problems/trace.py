@@ -9,7 +9,9 @@
 
 v keeps the scale of the paper: the exponential program is one logarithm of a sum, the
 logistic one a sum over triplets, so that the same v regularises the logistic program
-about m times less. Where triplets can be satisfied with a margin above v per unit of
+about m times less. A triplet of weight w_r counts as w_r of its kind: its term in either
+sum is w_r times as large, u_r with it, and in D(u) stands u_r log(u_r / w_r) for
+u_r log u_r (logistic: w_r times the entropy of u_r / w_r). Where triplets can be satisfied with a margin above v per unit of
 trace the exponential program has no minimum, and boosting is stopped by its iteration
 count.
 
@@ -45,22 +47,25 @@ class TraceProgram(Problem):
         One row per triplet.
     v : float
     loss : smooth Loss, or LogSumExp
+    weights : array (m,), default=None
+        w, positive; None means one each.
     """
 
-    def __init__(self, operator: Any, v: float, loss: Any):
+    def __init__(self, operator: Any, v: float, loss: Any, weights: Any = None):
         self.operator, self.v, self.loss = operator, float(v), loss
+        self.weights = 1.0 if weights is None else operator.constraint_vector(weights)
 
     def evaluate(self, margins):
         """(loss, u, u'margins) at given margins, without overflow at any scale; loss and
         u'margins are floats.
         """
-        return self.loss.evaluate(margins, self.operator.space)
+        return self.loss.evaluate(margins, self.operator.space, self.weights)
 
     def slope(self, margins, change, weight):
         """First and second derivative of the loss at ``margins + t change`` with respect
         to t, at t = ``weight``.
         """
-        return self.loss.along(margins, change, weight, self.operator.space)
+        return self.loss.along(margins, change, weight, self.operator.space, self.weights)
 
     def bounds(self, loss, captured, trace, leading):
         """`Bounds` at a point with this loss, captured = u'A(M), trace = Tr M and

@@ -1,11 +1,11 @@
 """Dual coordinate ascent for the relative-comparison program (FastQP: Nguyen, Morell &
 De Baets 2015), finished by Newton steps.
 
-    P(w) = 1/2 w'Lw + C sum_i max(0, 1 - z_i'w),  w >= 0          D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= C, Ly >= Z'lam
+    P(w) = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),  w >= 0        D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= c, Ly >= Z'lam
     w(lam) = max(0, Z'lam) / diag(L)     for diagonal L           dD/dlam_i = 1 - z_i'w
 
 (problems.relative_comparisons). A sweep maximises D over each multiplier in turn, in
-random order, keeping w up to date [algorithm 2; eq. 3.13 for the step, lam_i = C where
+random order, keeping w up to date [algorithm 2; eq. 3.13 for the step, lam_i = c_i where
 z_i = 0]. The paper updates t once a sweep; with L diagonal the best t for the current
 multipliers is known in closed form, so here it is never out of date. Multipliers at a
 bound whose gradient points outwards by more than anything moved in the last sweep are
@@ -50,6 +50,7 @@ class DualCoordinate(Solver):
         "slices",
         "combine",
         "is_diagonal",
+        "loss",
         "primal_value",
         "dual_value",
     )
@@ -61,15 +62,15 @@ class DualCoordinate(Solver):
 
     def _sweeps(self, problem, start):
         """Sweep while it pays; returns the last multipliers and weights."""
-        m, C, inverse = problem.operator.n_constraints, problem.C, problem.inverse_diagonal
+        m, prices, inverse = len(problem.prices), problem.prices, problem.inverse_diagonal
         rng, length = np.random.default_rng(self.seed), max(1, RUN // len(inverse))
-        lam = np.zeros(m) if start is None else np.clip(start[0], 0.0, C)
+        lam = np.zeros(m) if start is None else np.clip(start[0], 0.0, prices)
         combined = problem.combine(lam)
         w = np.maximum(combined, 0.0) * inverse
         active, bound, last = np.ones(m, dtype=bool), np.inf, np.inf
         while True:
-            loss = np.maximum(1 - problem.margins(w), 0.0).sum()
-            primal, dual = problem.primal_value(w, loss), problem.dual_value(lam.sum(), w)
+            primal = problem.primal_value(w, problem.loss(problem.margins(w)))
+            dual = problem.dual_value(lam.sum(), w)
             yield Iterate(primal, dual, w.copy(), (lam.copy(), w.copy()), extra={"steps": 0})
             gap = relative_gap(primal, dual)
             if not gap < last / WORTHWHILE:
@@ -78,13 +79,13 @@ class DualCoordinate(Solver):
             for number in rng.permutation(len(problem.slices)):
                 rows = problem.slices[number]
                 starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
-                args = (inverse, C, bound, combined, w, lam[rows], active[rows])
+                args = (inverse, prices[rows], bound, combined, w, lam[rows], active[rows])
                 worst = max(worst, dual_sweep(problem.block(rows), starts, length, *args))
             bound = worst if worst > 0 else np.inf
 
 
 @jit_sums
-def dual_sweep(Z, starts, length, inverse, C, bound, u, w, lam, active):
+def dual_sweep(Z, starts, length, inverse, prices, bound, u, w, lam, active):
     """One coordinate maximisation of the dual per row of Z, with diagonal L (FastQP, algorithm 2).
 
     Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` =
@@ -107,12 +108,14 @@ def dual_sweep(Z, starts, length, inverse, C, bound, u, w, lam, active):
             if old <= 0 and gradient <= 0:
                 active[i] = gradient >= -bound
                 continue
-            if old >= C and gradient >= 0:
+            if old >= prices[i] and gradient >= 0:
                 active[i] = gradient <= bound
                 continue
             worst = max(worst, abs(gradient))
-            # a row of zeros has gradient 1 whatever w is: its multiplier belongs at C
-            new = min(max(old + gradient / curvature, 0.0), C) if curvature > 0 else C
+            # a row of zeros has gradient 1 whatever w is: its multiplier belongs at c_i
+            new = prices[i]
+            if curvature > 0:
+                new = min(max(old + gradient / curvature, 0.0), prices[i])
             lam[i] = new
             move = new - old
             for c in range(p):

@@ -1,12 +1,12 @@
 """Frank-Wolfe on the smoothed max-min game of an eigenvalue program: the algorithm of
 Ying & Li (2012), tables 1 and 2.
 
-    maximise  f(S, xi) = min_r (xi_r + A(S)_r)   over   w Tr S + c 1'xi = 1,  S psd,  xi >= 0        (no xi where c = inf)
+    maximise  f(S, xi) = min_r (xi_r + A(S)_r)   over   w Tr S + c'xi = 1,  S psd,  xi >= 0        (no xi where c = inf)
     f_mu(S, xi) = -mu log sum_r exp(-(xi_r + A(S)_r) / mu),    u = softmax(-(xi + A(S)) / mu) its weights on the constraints
-    f(S, xi) <= f* <= max(lambda_max(A*(u)) / w, max u / c)    for every u in the simplex: the certificate of the unsmoothed game
+    f(S, xi) <= f* <= max(lambda_max(A*(u)) / w, max_r u_r / c_r)    for every u in the simplex: the certificate, unsmoothed
 
 Step t moves by 2/(t+1) towards the best vertex against u: v v'/w with v the leading
-eigenvector of A*(u), or the entry of xi whose u is largest. Only that eigenvector is computed
+eigenvector of A*(u), or the entry of xi whose u / c is largest. Only that eigenvector is computed
 (warm-started Lanczos where D is large), and the margins are carried along, one rank-one
 forward per step.
 
@@ -42,17 +42,19 @@ class FrankWolfe(Solver):
 
     mu: float | None = None
     takes_start: ClassVar[bool] = False
-    requires: ClassVar[tuple[str, ...]] = ("operator", "trace_weight", "loss_weight", "game_bounds")
+    requires: ClassVar[tuple[str, ...]] = (
+        "operator",
+        "trace_weight",
+        "price",
+        "hard",
+        "game_bounds",
+    )
     remedy: ClassVar[str] = "use the proximal-point solver, raise max_iter or loosen tol"
 
     def _steps(self, problem, start):
         operator, space, xp = problem.operator, problem.operator.space, problem.operator.xp
-        w, c, m, D = (
-            problem.trace_weight,
-            problem.loss_weight,
-            operator.n_constraints,
-            operator.n_features,
-        )
+        w, m, D = problem.trace_weight, operator.n_constraints, operator.n_features
+        price, slack = problem.price, not problem.hard
         # the start weighs so little that only the first vertex counts (the step of t =
         # 1 is a whole one)
         L = xp.eye(D, dtype=operator.dtype, device=operator.reference.device) / (w * D) ** 0.5
@@ -67,18 +69,20 @@ class FrankWolfe(Solver):
                 scaled = space.map(_scaled_sum, xi, margins, mu=mu)
                 _, u, _ = LogSumExp().evaluate(scaled, space)
             adjoint, ((most, n_most), least) = operator.adjoint_and(
-                u, Total(_most, (u,), join=_join_most), greatest(_negative_least, xi, margins)
+                u,
+                Total(_most, (u, price), join=_join_most),
+                greatest(_negative_least, xi, margins),
             )
             largest, v = spectral.leading_eigenpair(adjoint, v)
-            bound = max(largest / w, most / c)
+            bound = max(largest / w, most) if slack else largest / w
             mu = mu or max(self.tol, LEAST) * bound / (4 * math.log(max(m, 2)))
             value = -least
             primal, dual = problem.game_bounds(value, bound)
-            yield Iterate(primal, dual, L / value**0.5 if value > 0 and math.isfinite(c) else L, u)
+            yield Iterate(primal, dual, L / value**0.5 if value > 0 and slack else L, u)
             t += 1
             step = 2 / (t + 1)
             L = (1 - step) ** 0.5 * L
-            if largest / w >= most / c:
+            if not slack or largest / w >= most:
                 atom = (v / w**0.5)[:, None]
                 xi = space.map(_shrunk, xi, step=step)
                 margins = space.map(_towards, margins, operator.forward_factor(atom), step=step)
@@ -86,7 +90,7 @@ class FrankWolfe(Solver):
                 if L.shape[1] > 2 * D:
                     L = spectral.canonical_factor(L)
             else:  # shared where several constraints weigh most
-                xi = space.map(_slackened, xi, u, step=step, most=most, slack=1 / (c * n_most))
+                xi = space.map(_slackened, xi, u, price, step=step, most=most, n_most=n_most)
                 margins = space.map(_shrunk, margins, step=step)
             if space.settles and t % SETTLE_EVERY == 0:
                 xi = space.settle(xi=xi, L=L, mu=mu, t=t)["xi"]
@@ -96,10 +100,10 @@ class FrankWolfe(Solver):
 # ---- what is mapped and summed over the blocks of multipliers
 
 
-def _most(u):
-    """The largest entry, and how many there are of it."""
-    most = u.max()
-    return most, (u == most).sum()
+def _most(u, price):
+    """The largest u / c, and how many there are of it."""
+    most = (u / price).max()
+    return most, (u / price == most).sum()
 
 
 def _join_most(a, b):
@@ -120,8 +124,8 @@ def _towards(margins, others, step):
     return (1 - step) * margins + step * others
 
 
-def _slackened(xi, u, step, most, slack):
-    return (1 - step) * xi + step * slack * (u == most)
+def _slackened(xi, u, price, step, most, n_most):
+    return (1 - step) * xi + step * (u / price == most) / (price * n_most)
 
 
 def _scaled_sum(xi, margins, mu):

@@ -1,20 +1,20 @@
 """Semismooth Newton steps on the augmented Lagrangian of the relative-comparison program.
 
-    P(w) = 1/2 w'Lw + C sum_i max(0, 1 - z_i'w),  w >= 0          D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= C, Ly >= Z'lam
+    P(w) = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),  w >= 0        D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= c, Ly >= Z'lam
 
-(problems.relative_comparisons). With multipliers c for the margins s = 1 - Zw, the
+(problems.relative_comparisons). With multipliers a for the margins s = 1 - Zw, the
 augmented Lagrangian
 
-    phi(w) = 1/2 w'Lw + sum_i max over 0 <= l <= C of (l s_i - (l - c_i)^2 / (2 sigma)),      w >= 0
+    phi(w) = 1/2 w'Lw + sum_i max over 0 <= l <= c_i of (l s_i - (l - a_i)^2 / (2 sigma)),      w >= 0
 
-is piecewise quadratic and once differentiable: the l that attain it are lam(w) = clip(c
-+ sigma s, 0, C), its gradient is Lw - Z'lam(w), and its Hessian L + sigma Z_F'Z_F, F
+is piecewise quadratic and once differentiable: the l that attain it are lam(w) = clip(a
++ sigma s, 0, c), its gradient is Lw - Z'lam(w), and its Hessian L + sigma Z_F'Z_F, F
 the triplets with lam_i strictly inside. Each step minimises that quadratic model over w
 >= 0 exactly (an active set on the few weights), then phi along the segment. Once phi is
-minimised well enough, c becomes lam(w) and sigma grows. At the minimum of phi, w is
+minimised well enough, a becomes lam(w) and sigma grows. At the minimum of phi, w is
 itself the dual's y, so that
 
-    P - D = sum_i (C max(0, s_i) - lam_i s_i)  +  (1/2 w'Lw + 1/2 y'Ly - w'Z'lam),      y = w raised until Ly >= Z'lam
+    P - D = sum_i (c_i max(0, s_i) - lam_i s_i)  +  (1/2 w'Lw + 1/2 y'Ly - w'Z'lam),      y = w raised until Ly >= Z'lam
 
 splits the gap into what the multipliers still owe and what the steps still owe; "well
 enough" is the second below `ENOUGH` times the first. The number of steps hardly depends
@@ -34,7 +34,7 @@ from .base import Iterate, Solver
 
 ENOUGH = 5.0  # times the multipliers' part of the gap is what the steps may leave
 GROWTH = 10.0  # of sigma, each time the multipliers are renewed
-LARGEST = 1e8  # of sigma / C: beyond, the Hessian has no digits left for L
+LARGEST = 1e8  # of sigma / mean of c: beyond, the Hessian has no digits left for L
 ACCURACY = 0.3  # of the search along a step
 PATIENCE = 50  # steps without a smaller gap after which rounding is all that moves
 DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is rounding
@@ -49,7 +49,7 @@ class SemismoothNewton(Solver):
 
     requires: ClassVar[tuple[str, ...]] = (
         "L",
-        "C",
+        "prices",
         "inverse_diagonal",
         "margins",
         "combine",
@@ -61,7 +61,7 @@ class SemismoothNewton(Solver):
         if start is None:
             start = np.zeros(m), np.zeros(p)
             points = start[1].copy(), (start[0].copy(), start[1].copy())
-            yield Iterate(problem.C * m, 0.0, *points, extra={"steps": 0})
+            yield Iterate(float(problem.prices.sum()), 0.0, *points, extra={"steps": 0})
         run = _Run(problem, *start)
         n_steps = max(1, WORK // (m * p))
         while run.idle < PATIENCE:
@@ -87,7 +87,8 @@ class _Run:
         self.s = 1 - problem.margins(w)
         self.lam, self.combined = np.zeros(len(centre)), np.zeros(len(w))  # combined = Z'lam
         self.inside = np.empty(len(centre), dtype=bool)
-        self.sigma = problem.C
+        self.size = float(problem.prices.mean())
+        self.sigma = self.size
         self.primal, self.dual = np.inf, -np.inf
         self.n_steps = self.idle = 0
 
@@ -95,16 +96,16 @@ class _Run:
         """One step; False, and no step, where the relative gap is within ``tol`` or nothing
         moves any more.
         """
-        problem, w, L, C = self.problem, self.w, self.problem.L, self.problem.C
+        problem, w, L = self.problem, self.w, self.problem.L
         change = np.empty_like(self.s)
         loss, total, slackness = _hinge_multipliers(
-            self.s, self.centre, self.sigma, C, self.lam, change, self.inside
+            self.s, self.centre, self.sigma, problem.prices, self.lam, change, self.inside
         )
         self.combined += problem.combine(change)
         Lw = L @ w
         y = w + np.maximum(self.combined - Lw, 0.0) * problem.inverse_diagonal
         square, square_y = w @ Lw, y @ (L @ y)
-        self._keep_best(0.5 * square + C * loss, total - 0.5 * square_y, y)
+        self._keep_best(0.5 * square + loss, total - 0.5 * square_y, y)
         gap, size = self.primal - self.dual, max(abs(self.primal), abs(self.dual))
         if gap <= tol * size or self.idle >= PATIENCE:
             return False
@@ -112,7 +113,7 @@ class _Run:
         owed = 0.5 * (square + square_y) - w @ self.combined
         if not (owed > ENOUGH * slackness and self._move(Lw)):
             self.centre[:] = self.lam  # nothing left to gain at these multipliers
-            self.sigma = min(GROWTH * self.sigma, LARGEST * C)
+            self.sigma = min(GROWTH * self.sigma, LARGEST * self.size)
         return True
 
     def _keep_best(self, primal, dual, y):
@@ -132,49 +133,49 @@ class _Run:
         ds = problem.margins(d)
         initial, linear, quadratic = d @ (Lw - self.combined), d @ Lw, d @ (L @ d)
         curve = initial, linear, quadratic, ACCURACY
-        step = _hinge_search(self.s, ds, self.centre, self.sigma, problem.C, *curve)
+        step = _hinge_search(self.s, ds, self.centre, self.sigma, problem.prices, *curve)
         w += step * d
         self.s -= step * ds
         return step > 0
 
 
 @jit_sums
-def _hinge_multipliers(s, centre, sigma, C, lam, change, inside):
-    """Set lam to clip(centre + sigma * s, 0, C), ``change`` to its change, ``inside``
+def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
+    """Set lam to clip(centre + sigma * s, 0, c), ``change`` to its change, ``inside``
     where it is strictly between.
 
-    Returns the sums of max(0, s), of lam, and of C max(0, s) - lam s.
+    Returns the sums of c max(0, s), of lam, and of c max(0, s) - lam s.
     """
     loss = total = used = 0.0
     for i in range(len(s)):
         value = centre[i] + sigma * s[i]
         value = value if value > 0.0 else 0.0
-        value = value if value < C else C
-        inside[i] = (value > 0.0) & (value < C)
+        value = value if value < prices[i] else prices[i]
+        inside[i] = (value > 0.0) & (value < prices[i])
         change[i] = value - lam[i]
         lam[i] = value
-        loss += s[i] if s[i] > 0.0 else 0.0
+        loss += prices[i] * s[i] if s[i] > 0.0 else 0.0
         total += value
         used += value * s[i]
-    return loss, total, C * loss - used
+    return loss, total, loss - used
 
 
 @jit_sums
-def _hinge_slope(s, ds, centre, sigma, C, step):
+def _hinge_slope(s, ds, centre, sigma, prices, step):
     """Sum of lam(step) * ds, and its derivative's negative, for lam(step) = clip(centre
-    + sigma * (s - step * ds), 0, C).
+    + sigma * (s - step * ds), 0, c).
     """
     slope = bend = 0.0
     for i in range(len(s)):
         free = centre[i] + sigma * (s[i] - step * ds[i])
         value = free if free > 0.0 else 0.0
-        value = value if value < C else C
+        value = value if value < prices[i] else prices[i]
         slope += value * ds[i]
         bend += ds[i] * ds[i] if value == free else 0.0
     return slope, sigma * bend
 
 
-def _hinge_search(s, ds, centre, sigma, C, initial, linear, quadratic, accuracy):
+def _hinge_search(s, ds, centre, sigma, prices, initial, linear, quadratic, accuracy):
     """Step in (0, 1] along which the smoothed objective falls to (nearly) its least; 0
     where the direction does not descend.
 
@@ -187,7 +188,7 @@ def _hinge_search(s, ds, centre, sigma, C, initial, linear, quadratic, accuracy)
         return 0.0
     low, at_low, high, at_high, step = 0.0, initial, 1.0, 0.0, 1.0
     for trial in range(100):
-        slope, bend = _hinge_slope(s, ds, centre, sigma, C, step)
+        slope, bend = _hinge_slope(s, ds, centre, sigma, prices, step)
         derivative = linear + step * quadratic - slope
         if abs(derivative) <= -accuracy * initial or (trial == 0 and derivative < 0):
             break

@@ -1,0 +1,59 @@
+"""What rows and constraints weigh: the weights a user gives, and classes in balance."""
+
+from typing import Any
+
+import numpy as np
+
+from .arrays import to_numpy
+
+
+def check_weights(sample_weight: Any, n: int, kind: str) -> np.ndarray:
+    """Weights of ``n`` things of this ``kind``, on the host in float64; one each for None.
+
+    Examples
+    --------
+    >>> from conemetric.weights import check_weights
+    >>> check_weights([1, 0, 2], 3, "rows of X")
+    array([1., 0., 2.])
+    """
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.array(to_numpy(sample_weight), dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}; give one number for each of the {n} {kind}."
+        )
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ValueError(
+            f"sample_weight holds {weights[~(weights >= 0) | np.isinf(weights)][0]}; weights are "
+            "finite and not negative."
+        )
+    if not weights.any():
+        raise ValueError(f"sample_weight is zero for all {n} {kind}; give some a weight.")
+    return weights
+
+
+def class_factors(class_weight: Any, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """By what ``class_weight`` multiplies the weight of each row: "balanced" gives all
+    classes the same weight in sum; a dict names the factors of some, the others have one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.weights import class_factors
+    >>> class_factors("balanced", np.array([0, 0, 0, 1]), np.ones(4)).round(3)
+    array([0.667, 0.667, 0.667, 2.   ])
+    """
+    classes, number = np.unique(y, return_inverse=True)
+    if isinstance(class_weight, str):
+        present, in_sum = np.zeros(len(classes)), np.bincount(number, weights)
+        there = in_sum > 0
+        present[there] = weights.sum() / (there.sum() * in_sum[there])
+        return present[number]
+    unknown = set(class_weight) - set(classes.tolist())
+    if unknown:
+        raise ValueError(
+            f"class_weight names {sorted(unknown, key=str)[0]!r}, which is not among the labels y."
+        )
+    factors = [class_weight.get(label, 1.0) for label in classes.tolist()]
+    return check_weights(factors, len(classes), "classes (class_weight)")[number]

@@ -1,0 +1,252 @@
+"""Weights of rows and of constraints: what they do to each program, and to its optimum."""
+
+import numpy as np
+import pytest
+from instances import random_triplets
+from numpy.testing import assert_allclose, assert_array_equal
+from oracles import (
+    comparison_optimum,
+    dml_eig_optimum,
+    frobenius_optimum,
+    lmnn_eig_optimum,
+    soft_margin_optimum,
+    trace_optimum,
+)
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from conemetric import (
+    BoostMetric,
+    DMLEig,
+    FrobMetric,
+    FrobMetricCV,
+    LMNNEig,
+    RelativeComparisons,
+    frobmetric_path,
+)
+from conemetric.arrays import to_numpy
+from conemetric.problems.eigenvalue import similar_scatter
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*targets", "ignore:.*no metric"
+)
+RIDGE = 1e-3
+FROM_TRIPLETS = {
+    "frobmetric": FrobMetric(C=2.0, tol=1e-9),
+    "squared hinge": FrobMetric(C=2.0, loss="squared_hinge", tol=1e-9),
+    "logistic": FrobMetric(C=2.0, loss="logistic", tol=1e-9),
+    "boosted": BoostMetric(v=5.0, solver="corrective", tol=1e-6),
+    "boosted logistic": BoostMetric(v=5.0, loss="logistic", solver="corrective", tol=1e-6),
+    "boosted hinge": BoostMetric(v=0.2, loss="hinge", tol=1e-7),
+    "lmnn_eig": LMNNEig(ridge=RIDGE, tol=1e-6),
+    "frank-wolfe": LMNNEig(ridge=RIDGE, solver="frank-wolfe", max_iter=30),
+    "relative": RelativeComparisons(C=0.1, tol=1e-9),
+}
+
+
+def instance(seed):
+    """X, triplets, and weights from 0.1 to 10."""
+    rng = np.random.default_rng(seed)
+    n, D = int(rng.integers(6, 12)), int(rng.integers(2, 5))
+    X = rng.normal(size=(n, D))
+    T = random_triplets(rng, n, int(rng.integers(8, 25)))
+    return X, T, 10 ** rng.uniform(-1, 1, len(T))
+
+
+def optimum(name, X, T, w):
+    """The weighted program by an interior-point method."""
+    if name in ("frobmetric", "squared hinge", "logistic"):
+        return frobenius_optimum(X, T, 2.0, FROM_TRIPLETS[name].loss, weights=w)
+    if name == "boosted hinge":
+        return soft_margin_optimum(X, T, 0.2, w)
+    if name.startswith("boosted"):
+        return trace_optimum(X, T, FROM_TRIPLETS[name].loss, 5.0, weights=w)[0]
+    if name == "relative":
+        i, j, k = X[T].transpose(1, 0, 2)
+        return comparison_optimum((i - k) ** 2 - (i - j) ** 2, np.eye(X.shape[1]), 0.1, w)
+    scatter = similar_scatter(X, np.unique(T[:, :2], axis=0), RIDGE)
+    return lmnn_eig_optimum(X, T, 0.5, scatter, w)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", FROM_TRIPLETS)
+def test_weighted_triplets_against_a_conic_solver(name, seed):
+    X, T, w = instance(seed)
+    metric = clone(FROM_TRIPLETS[name]).fit(X, triplets=T, sample_weight=w)
+    value, certificate = optimum(name, X, T, w), metric.certificate_
+    slack = 2e-6 * abs(value) + 1e-7
+    assert certificate.primal >= value - slack
+    assert certificate.dual <= value + slack
+    if name != "frank-wolfe":
+        assert certificate.primal == pytest.approx(value, rel=2e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weighted_pairs_against_a_conic_solver(seed):
+    X, T, w = instance(seed)
+    pairs, similar = np.vstack([T[:, :2], T[:, [0, 2]]]), np.arange(2 * len(T)) < len(T)
+    weights = np.append(w, w[::-1])
+    metric = DMLEig(ridge=RIDGE, tol=1e-6)
+    metric.fit(X, pairs=pairs, similar=similar, sample_weight=weights)
+    scatter = similar_scatter(X, pairs[similar], RIDGE, w)
+    assert_allclose(metric.similar_scatter_, scatter)
+    value = dml_eig_optimum(X, pairs, similar, scatter)
+    assert metric.objective_ == pytest.approx(value, rel=2e-5)
+
+
+@pytest.mark.parametrize("name", FROM_TRIPLETS)
+def test_two_is_a_triplet_given_twice_and_zero_one_not_given(name):
+    X, T, _ = instance(1)
+    count = np.random.default_rng(0).integers(0, 4, len(T))
+    weighted = clone(FROM_TRIPLETS[name]).fit(X, triplets=T, sample_weight=count)
+    repeated = clone(weighted).fit(X, triplets=T.repeat(count, axis=0))
+    assert_array_equal(weighted.triplets_, T[count > 0])
+    # both intervals hold the same optimum
+    first, second = weighted.certificate_, repeated.certificate_
+    assert first.dual <= second.primal + 1e-9 * abs(second.primal)
+    assert second.dual <= first.primal + 1e-9 * abs(first.primal)
+    if name != "frank-wolfe":
+        assert first.primal == pytest.approx(second.primal, rel=1e-6, abs=1e-8)
+    if name == "frobmetric":
+        assert_allclose(
+            weighted.get_mahalanobis_matrix(), repeated.get_mahalanobis_matrix(), atol=1e-5
+        )
+
+
+def test_two_is_a_similar_pair_given_twice():
+    X, T, _ = instance(1)
+    pairs, similar = np.vstack([T[:, :2], T[:, [0, 2]]]), np.arange(2 * len(T)) < len(T)
+    count = np.random.default_rng(0).integers(0, 4, len(pairs))
+    weighted = DMLEig(ridge=RIDGE).fit(X, pairs=pairs, similar=similar, sample_weight=count)
+    chosen = np.arange(len(pairs)).repeat(count)
+    repeated = DMLEig(ridge=RIDGE).fit(X, pairs=pairs[chosen], similar=similar[chosen])
+    assert_allclose(weighted.similar_scatter_, repeated.similar_scatter_)
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=2e-3)
+
+
+FROM_LABELS = {
+    "frobmetric": FrobMetric(),
+    "prior": FrobMetric(prior="identity"),
+    "boosted": BoostMetric(max_iter=5),
+    "held out": BoostMetric(max_iter=5, n_iter_no_change=2, random_state=0),
+    "two passes": BoostMetric(v=1.0, loss="logistic", max_iter=5, n_passes=2),
+    "lmnn_eig": LMNNEig(),
+    "dml_eig": DMLEig(ridge=RIDGE),
+    "relative": RelativeComparisons(),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(60, 5)), np.arange(60) % 3
+    X[:, 0] += y
+    return X, y
+
+
+@pytest.mark.parametrize("name", FROM_LABELS)
+def test_rows_of_weight_zero_are_absent(name, rows):
+    X, y = rows
+    w = np.where(np.arange(60) % 4 == 1, 0.0, 1.0)
+    weighted = clone(FROM_LABELS[name]).fit(X, y, sample_weight=w)
+    absent = clone(weighted).fit(X[w > 0], y[w > 0])
+    assert weighted.objective_ == pytest.approx(absent.objective_, rel=1e-9)
+    assert_allclose(weighted.components_, absent.components_, atol=1e-7)
+    if name == "dml_eig":
+        assert_array_equal(weighted.pairs_, np.flatnonzero(w)[absent.pairs_])
+    else:
+        assert_array_equal(weighted.triplets_, np.flatnonzero(w)[absent.triplets_])
+
+
+@pytest.mark.parametrize("name", ["frobmetric", "boosted", "relative"])
+def test_a_triplet_weighs_as_its_first_row(name, rows):
+    X, y = rows
+    w = np.random.default_rng(0).uniform(0.5, 2, 60)
+    by_rows = clone(FROM_LABELS[name]).fit(X, y, sample_weight=w)
+    T = by_rows.triplets_
+    by_triplets = clone(by_rows).fit(X, triplets=T, sample_weight=w[T[:, 0]])
+    assert_allclose(by_rows.components_, by_triplets.components_)
+
+
+@pytest.mark.parametrize("name", FROM_LABELS)
+def test_libraries_and_precisions_agree(name, rows, asarray, dtype):
+    X, y = rows
+    w = np.random.default_rng(0).integers(0, 3, 60)
+    plain = clone(FROM_LABELS[name]).fit(X, y, sample_weight=w)
+    here = clone(plain).fit(asarray(X.astype(dtype)), y, sample_weight=asarray(w))
+    assert to_numpy(here.components_).dtype == dtype
+    assert here.objective_ == pytest.approx(plain.objective_, rel=3e-3)
+
+
+def test_balanced_classes_weigh_the_same(rows):
+    X, _ = rows
+    y = np.array([0] * 40 + [1] * 15 + [2] * 5)
+    w = np.random.default_rng(0).uniform(0.5, 2, 60)
+    balanced = FrobMetric(class_weight="balanced").fit(X, y, sample_weight=w)
+    factor = w.sum() / (3 * np.bincount(y, w))
+    assert_allclose(
+        balanced.components_, FrobMetric().fit(X, y, sample_weight=w * factor[y]).components_
+    )
+    named = FrobMetric(class_weight={1: 2.0, 2: 0.0}).fit(X, y)
+    by_hand = FrobMetric().fit(X[:55], y[:55], sample_weight=np.array([1.0, 2.0])[y[:55]])
+    assert_allclose(named.components_, by_hand.components_)
+
+
+def test_given_neighbours_keep_all_rows(rows):
+    X, y = rows
+    w = np.where(np.arange(60) % 4 == 1, 0.0, 2.0)
+    # the target of every row is the next of its class, whatever that weighs
+    others = np.arange(60)[:, None]
+    lists = (others + 3) % 60, (others + 1) % 60
+    metric = FrobMetric(n_targets=1, n_impostors=1).fit(X, y, neighbors=lists, sample_weight=w)
+    assert (w[metric.triplets_[:, 0]] > 0).all()
+    assert (w[metric.triplets_[:, 1]] == 0).any()
+
+
+def test_a_path_is_weighted_too(rows):
+    X, y = rows
+    w = np.random.default_rng(0).uniform(0.5, 2, 60)
+    (metric,) = frobmetric_path(X, y, sample_weight=w, Cs=[0.1])
+    assert_allclose(
+        metric.components_, FrobMetric(C=0.1).fit(X, y, sample_weight=w).components_, atol=1e-9
+    )
+    chosen = FrobMetricCV(Cs=[0.1], cv=2, class_weight="balanced").fit(X, y)
+    assert_allclose(
+        chosen.components_, FrobMetric(C=0.1, class_weight="balanced").fit(X, y).components_
+    )
+
+
+def test_weights_are_routed_through_a_pipeline(rows):
+    X, y = rows
+    w = np.random.default_rng(0).uniform(0.5, 2, 60)
+    with config_context(enable_metadata_routing=True):
+        metric = FrobMetric().set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(metric, KNeighborsClassifier(3)).fit(X, y, sample_weight=w)
+    expected = FrobMetric().fit(X, y, sample_weight=w)
+    assert_allclose(pipeline[0].components_, expected.components_)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, 2.0], r"shape \(2,\); give one number for each of the 60 rows"),
+        (np.full(60, -1.0), "holds -1.0"),
+        (np.full(60, np.nan), "holds nan"),
+        (np.zeros(60), "zero for all 60 rows"),
+    ],
+)
+def test_errors_name_what_is_wrong(rows, weights, message):
+    with pytest.raises(ValueError, match=message):
+        FrobMetric().fit(*rows, sample_weight=weights)
+
+
+def test_class_weights_go_with_labels(rows):
+    X, y = rows
+    with pytest.raises(ValueError, match="goes with class labels"):
+        FrobMetric(class_weight="balanced").fit(X, triplets=[[0, 1, 2]])
+    with pytest.raises(ValueError, match="goes with class labels"):
+        FrobMetric(class_weight="balanced").fit(X, y + X[:, 1])
+    with pytest.raises(ValueError, match="names 7, which is not among the labels"):
+        FrobMetric(class_weight={7: 1.0}).fit(X, y)
