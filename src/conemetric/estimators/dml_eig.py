@@ -53,10 +53,11 @@ class _EigenvalueMetric(SupervisedMetric):
     }
     _meant_for: str
 
-    def _validate_labels(self, X, y):
-        X, y = super()._validate_labels(X, y)
-        self._warn_of_labels()
-        return X, y
+    def _from_labels(self, *args, **options):
+        given = super()._from_labels(*args, **options)
+        if given.labels is not None:
+            self._warn_of_labels()
+        return given
 
     def _labels_in_blocks(self, X, y, pairs=False):
         found = super()._labels_in_blocks(X, y, pairs)
