@@ -290,7 +290,6 @@ class DMLEig(_EigenvalueMetric):
         calibration_params : dict, default=None
             How to choose ``threshold_`` when X holds pairs of points: arguments of
             `calibrate_threshold`.
-
         checkpoint : str, default=None
             With dask collections: folder or address (``s3://...``) that the state of the
             solve is kept in now and then; a later fit with the same parameters and data
@@ -488,7 +487,6 @@ preprocessor, tol, max_iter, random_state, verbose
             for: a weight of two is a triplet given twice, of zero one not given. From
             labels the pairs of X_S weigh as their first row too; with triplets each
             counts once, in however many triplets it is.
-
         checkpoint : str, default=None
             With dask collections: folder or address (``s3://...``) that the state of the
             solve is kept in now and then; a later fit with the same parameters and data

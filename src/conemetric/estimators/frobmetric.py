@@ -210,7 +210,6 @@ class FrobMetric(SupervisedMetric):
             What each row counts for with labels y: a triplet as much as its first row, and
             rows of weight zero are left out. With triplets, what each of them counts
             for: a weight of two is a triplet given twice, of zero one not given.
-
         checkpoint : str, default=None
             With dask collections: folder or address (``s3://...``) that the state of the
             solve is kept in now and then; a later fit with the same parameters and data
