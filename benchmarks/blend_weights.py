@@ -44,7 +44,6 @@ BASE = ("plain", *default_candidates())
 EXTRA = {
     "logistic": FrobMetric(loss="logistic"),
     "frob10": FrobMetric(n_impostors=10),
-    "prior": FrobMetric(prior="identity"),
 }
 SUBSETS = {
     "all": BASE,

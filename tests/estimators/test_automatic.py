@@ -244,7 +244,7 @@ def test_progress_names_the_candidate():
     seen = []
     with watching(lambda record: seen.append(record["candidate"])):
         AutoMetric(random_state=0).fit(X, y)
-    assert set(seen) == {"relative", "frob", "boost"}
+    assert set(seen) == {"relative", "frob", "prior", "boost"}
 
 
 def test_verbose_says_what_each_candidate_does(capsys):

@@ -71,6 +71,7 @@ def default_candidates() -> dict[str, Candidate]:
         "relative": Candidate(RelativeComparisons()),
         "lda": Candidate(LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")),
         "frob": Candidate(FrobMetric()),
+        "prior": Candidate(FrobMetric(prior="identity")),
         "boost": Candidate(BoostMetric(max_iter=100)),
         "nca": Candidate(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
     }
@@ -128,10 +129,11 @@ class AutoMetric(MahalanobisMetric):
     Parameters
     ----------
     candidates : "auto" or dict of str to estimator, default="auto"
-        "auto" takes `RelativeComparisons`, `FrobMetric`, `BoostMetric` with 100 learners,
-        and scikit-learn's `LinearDiscriminantAnalysis` (shrunk) and
-        `NeighborhoodComponentsAnalysis` (20 steps, at most 1,000 rows and 200 features). Any estimator will do that learns from
-        labels and transforms linearly. The plain distance is always among them.
+        "auto" takes `RelativeComparisons`, `FrobMetric` about zero and about the identity
+        ("prior"), `BoostMetric` with 100 learners, and scikit-learn's
+        `LinearDiscriminantAnalysis` (shrunk) and `NeighborhoodComponentsAnalysis` (20 steps,
+        at most 1,000 rows and 200 features). Any estimator will do that learns from labels
+        and transforms linearly. The plain distance is always among them.
     n_components : int, default=None
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
@@ -175,7 +177,7 @@ class AutoMetric(MahalanobisMetric):
     >>> metric.evidence_.error["blend"] <= metric.evidence_.error["plain"]
     True
     >>> sorted(metric.weights_)
-    ['boost', 'frob', 'lda', 'nca', 'plain', 'relative']
+    ['boost', 'frob', 'lda', 'nca', 'plain', 'prior', 'relative']
     """
 
     _parameter_constraints = {
