@@ -34,7 +34,7 @@ METHODS = {
     "LDA": LinearDiscriminantAnalysis(),
     "RelativeComparisons": RelativeComparisons(random_state=0),
     "FrobMetric": FrobMetric(random_state=0),
-    "BoostMetric": BoostMetric(random_state=0),
+    "BoostMetric": BoostMetric(1e-7, loss="exponential", solver="stagewise", random_state=0),
     "AutoMetric": AutoMetric(random_state=0),
 }
 

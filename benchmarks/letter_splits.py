@@ -73,7 +73,12 @@ def _errors(metric, spaces, labels):
 def boosted(solver, n_targets, n_impostors):
     data = load("letter")
     metric = BoostMetric(
-        loss="logistic", solver=solver, n_passes=3, n_targets=n_targets, n_impostors=n_impostors
+        1e-7,
+        loss="logistic",
+        solver=solver,
+        n_passes=3,
+        n_targets=n_targets,
+        n_impostors=n_impostors,
     )
     with warnings.catch_warnings():
         # so small a v leaves the stop to validation

@@ -39,7 +39,9 @@ X = np.hstack(
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", ConvergenceWarning)
-    metric = BoostMetric(max_iter=100).fit(X, y)
+    metric = BoostMetric(
+        1e-7, loss="exponential", solver="stagewise", max_iter=100
+    ).fit(X, y)
 eigenvalues = (metric.components_**2).sum(axis=1)
 print(
     f"{len(metric.triplets_)} triplets; eigenvalues over their sum:",

@@ -64,10 +64,10 @@ def boosted(estimator, X):
     if estimator.loss == "hinge":
         assert abs(trace(estimator) - 1) < 1e-5
         ordered = np.sort(rho)
-        values = ordered - estimator.v * np.array([np.maximum(0, r - rho).sum() for r in ordered])
+        values = ordered - estimator.v_ * np.array([np.maximum(0, r - rho).sum() for r in ordered])
         return -values.max()
     loss = logsumexp(-rho) if estimator.loss == "exponential" else np.logaddexp(0, -rho).sum()
-    return loss + estimator.v * trace(estimator)
+    return loss + estimator.v_ * trace(estimator)
 
 
 def scatter_trace(estimator):

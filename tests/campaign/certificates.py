@@ -135,7 +135,9 @@ def boosted_optimum(metric, X):
     trace = size * float((metric.components_**2).sum())
     largest = trace if metric.loss == "exponential" else None
     scaled = X / size**0.5
-    return oracles.trace_optimum(scaled, metric.triplets_, metric.loss, metric.v / size, largest)[0]
+    return oracles.trace_optimum(scaled, metric.triplets_, metric.loss, metric.v_ / size, largest)[
+        0
+    ]
 
 
 def soft_margin(rng, X):
@@ -144,7 +146,7 @@ def soft_margin(rng, X):
 
 def soft_margin_optimum(metric, X):
     size = mean_square(X)
-    return size * oracles.soft_margin_optimum(X / size**0.5, metric.triplets_, metric.v)
+    return size * oracles.soft_margin_optimum(X / size**0.5, metric.triplets_, metric.v_)
 
 
 def closest_pair(rng, X):

@@ -3,18 +3,20 @@ early stopping, stages, errors.
 """
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from instances import expected_failures
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conemetric import BoostMetric
+from conemetric import BoostMetric, UselessMetricWarning
 from conemetric.arrays import to_numpy
 from conemetric.constraints import triplets_from_labels
 
@@ -88,11 +90,10 @@ def test_every_variant_improves_on_the_euclidean_metric(circles, parameters):
 def test_labels_and_triplets_give_the_same_metric_in_both_libraries(iris, asarray, dtype):
     X, y = iris[0].astype(dtype), iris[1]
     triplets = triplets_from_labels(X, y, 3, 3)
-    by_labels = BoostMetric(1.0, loss="logistic", max_iter=8).fit(asarray(X), asarray(y))
-    by_triplets = BoostMetric(1.0, loss="logistic", max_iter=8).fit(
-        asarray(X), triplets=asarray(triplets)
-    )
-    reference = BoostMetric(1.0, loss="logistic", max_iter=8).fit(iris[0], y)
+    boost = BoostMetric(1.0, solver="stagewise", max_iter=8)
+    by_labels = clone(boost).fit(asarray(X), asarray(y))
+    by_triplets = clone(boost).fit(asarray(X), triplets=asarray(triplets))
+    reference = clone(boost).fit(iris[0], y)
     M = reference.get_mahalanobis_matrix()
     for metric in (by_labels, by_triplets):
         assert to_numpy(metric.components_).dtype == dtype
@@ -152,6 +153,38 @@ def test_passes_end_when_nothing_changes():
     assert metric.n_passes_ == 1
 
 
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+def test_the_default_converges_on_ordinary_data(load):
+    X, y = load(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric = BoostMetric().fit(StandardScaler().fit_transform(X), y)
+    certificate = metric.certificate_
+    assert certificate.status == "converged"
+    assert certificate.relative_gap <= 1e-3 and certificate.violation == 0
+
+
+def test_a_program_without_a_minimum_says_so():
+    X, y = load_wine(return_X_y=True)
+    metric = BoostMetric(1e-7, loss="exponential", solver="stagewise")
+    with pytest.warns(ConvergenceWarning, match="BoostMetric ended as 'unbounded'.*no minimum"):
+        certificate = metric.fit(StandardScaler().fit_transform(X), y).certificate_
+    assert certificate.status == "unbounded"
+    assert certificate.relative_gap == np.inf and certificate.dual == -np.inf
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "hinge"])
+def test_the_default_v_has_no_units(loss, iris):
+    first = BoostMetric(loss=loss).fit(*iris)
+    second = BoostMetric(loss=loss).fit(iris[0] * 1000, iris[1])
+    power = 0 if loss == "hinge" else 2
+    assert second.v_ == pytest.approx(first.v_ * 1000**power, rel=1e-9)
+    zero = BoostMetric(100 * first.v_, loss=loss) if power else None
+    if zero is not None:  # from there on the zero metric is optimal
+        with pytest.warns(UselessMetricWarning):
+            assert not zero.fit(*iris).components_.any()
+
+
 def test_warns_with_gap_and_remedy_when_stopped_by_the_iteration_count(iris):
     with pytest.warns(
         ConvergenceWarning, match=r"'max_iter' after 3 iterations.*raise v, max_iter or tol"
@@ -162,7 +195,8 @@ def test_warns_with_gap_and_remedy_when_stopped_by_the_iteration_count(iris):
 @pytest.mark.parametrize(
     "parameters, data, message",
     [
-        ({"loss": "hinge"}, "labels", "v=1e-07 is below 1/m"),
+        ({"v": 1e-7, "loss": "hinge"}, "labels", "v=1e-07 is below 1/m"),
+        ({"v": "auto"}, "labels", "'v' parameter"),
         ({"n_passes": 2}, "triplets", "n_passes=2 finds new triplets from labels; give y"),
         (
             {"n_iter_no_change": 5, "validation_fraction": 1e-3},

@@ -91,6 +91,33 @@ def test_bound_holds_for_every_metric_of_no_larger_trace(loss, seed):
     assert bounds.violation >= 0
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_logistic_bound_holds_for_every_metric(seed):
+    X, T, _ = triplet_instance(seed)
+    rng = np.random.default_rng(seed)
+    problem = LogisticTrace(from_triplets(X, T), 0.05)
+    optimum, _ = trace_optimum(X, T, "logistic", 0.05)
+    for u in (None, rng.random(len(T))):  # those of the metric, and any others
+        bounds = problem.certify(rng.normal(size=(X.shape[1], 2)) * 0.3, u)
+        assert 0 <= bounds.dual <= optimum + 1e-6 * abs(optimum)
+        assert bounds.violation == 0
+
+
+def test_far_from_its_constraint_the_exponential_program_has_no_bound():
+    X, T, _ = triplet_instance(2)
+    bounds = ExponentialTrace(from_triplets(X, T), 1e-4).certify(np.zeros((X.shape[1], 1)))
+    assert bounds.violation > 0.1 and bounds.dual == -np.inf
+
+
+def test_a_program_without_a_minimum_is_proven_so():
+    X = np.array([[0.0, 0.0], [0.1, 0.0], [2.0, 0.5]])
+    operator, L = from_triplets(X, np.array([[0, 1, 2], [1, 0, 2]])), np.array([[1.0], [0.0]])
+    smallest = operator.forward_factor(L).min()
+    assert "no minimum" in ExponentialTrace(operator, 0.99 * smallest).unbounded(L)
+    assert ExponentialTrace(operator, 1.01 * smallest).unbounded(L) == ""
+    assert LogisticTrace(operator, 1e-9).unbounded(L) == ""  # bounded below by zero
+
+
 def test_certificate_is_in_float64(asarray):
     X, T, _ = triplet_instance(6)
     L = np.random.default_rng(0).normal(size=(X.shape[1], 2)).astype(np.float32)

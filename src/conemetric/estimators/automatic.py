@@ -72,7 +72,7 @@ def default_candidates() -> dict[str, Candidate]:
         "lda": Candidate(LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")),
         "frob": Candidate(FrobMetric()),
         "prior": Candidate(FrobMetric(prior="identity")),
-        "boost": Candidate(BoostMetric(max_iter=100)),
+        "boost": Candidate(BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=100)),
         "nca": Candidate(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
     }
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .. import spectral
 from ..arrays import float64, like, namespace, to_numpy
 from ..constraints import triplets_from_neighbours
 from ..operators import from_triplets
@@ -37,6 +38,9 @@ PROGRAMS: dict[str, Callable] = {
     "hinge": SoftMarginProgram,
 }
 
+SCALE_FREE_V = 0.01  # small enough to follow the triplets, large enough to converge
+SHARE_OF_MARGINS = 0.1  # of all margins, the smallest, that the hinge loss is about
+
 
 class BoostMetric(SupervisedMetric):
     """Mahalanobis metric boosted from rank-one learners, with exponential, logistic or
@@ -51,20 +55,27 @@ class BoostMetric(SupervisedMetric):
 
     (with weights, every term of the sums times the weight of its triplet)
     by adding the rank-one matrix that the present weights of the triplets favour most,
-    one per iteration. As with AdaBoost, a small v leaves the number of iterations as
-    the regulariser; the certificate then says how far the program is from its optimum.
+    one per iteration, and returns a proof of how far from the optimum it stopped
+    (``certificate_``).
 
     Parameters
     ----------
-    v : float, default=1e-7
-        Weight of the trace, on the paper's scale: against one logarithm of a sum
-        (exponential) or against a sum over the triplets (logistic). For the hinge loss
-        it is the price of slack and at least 1 / (number of triplets).
-    loss : {"exponential", "logistic", "hinge"}, default="exponential"
-    solver : {"stagewise", "corrective"}, default="stagewise"
-        "stagewise" finds the weight of each new learner alone; "corrective"
-        re-optimises all weights in every iteration. With the hinge loss each iteration
-        solves a linear program for all weights, whatever is given here.
+    v : float or "scale", default="scale"
+        Weight of the trace, in the units of squared distances: against one logarithm of
+        a sum (exponential) or against a sum over the triplets (logistic). "scale" is a
+        hundredth of the v from which the zero metric is optimal, so that the fit does
+        not depend on the units of X. With a much smaller v (the paper's 1e-7) the
+        number of iterations is the regulariser, as in AdaBoost; where the triplets can
+        all be met, the exponential program then has no minimum, and the certificate's
+        status says so. For the hinge loss v is the price of slack, at least 1 / (number
+        of triplets) and ten times that for "scale": the mean of the smallest tenth of
+        the margins is made large.
+    loss : {"logistic", "exponential", "hinge"}, default="logistic"
+    solver : {"corrective", "stagewise"}, default="corrective"
+        "corrective" re-optimises all weights in every iteration; "stagewise" finds the
+        weight of each new learner alone, which is cheaper and seldom reaches ``tol``.
+        With the hinge loss each iteration solves a linear program for all weights,
+        whatever is given here.
     n_passes : int, default=1
         Passes over the data, from labels only: each finds its triplets anew in the
         space learned so far and boosts there. Passes end early when the triplets or the
@@ -108,9 +119,11 @@ class BoostMetric(SupervisedMetric):
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
     certificate_ : Certificate
-        Of the last pass. ``gap`` is proven against every metric of no larger trace (the
-        Frank-Wolfe gap), ``violation`` is the relative excess of lambda_max(A*(u)) over
-        v; without excess the bound holds against every metric. Hinge: global always.
+        Of the last pass. With the exponential loss ``gap`` is proven against metrics of no
+        larger trace (the Frank-Wolfe gap), ``violation`` is the relative excess of
+        lambda_max(A*(u)) over v, and there is no bound (-inf) where that is above 0.1.
+    v_ : float
+        The v that was used in the last pass, in the units of X.
     objective_, n_iter_, history_
         Objective of the last pass, iterations of all passes, and scalars per iteration
         (``history_["pass"]`` numbers the passes).
@@ -139,7 +152,7 @@ class BoostMetric(SupervisedMetric):
 
     _remedy = "a lower v, " + SupervisedMetric._remedy
     _parameter_constraints = {
-        "v": [Interval(Real, 0, None, closed="neither")],
+        "v": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "loss": [StrOptions(set(PROGRAMS))],
         "solver": [StrOptions({"stagewise", "corrective"})],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
@@ -152,10 +165,10 @@ class BoostMetric(SupervisedMetric):
 
     def __init__(
         self,
-        v=1e-7,
+        v="scale",
         *,
-        loss="exponential",
-        solver="stagewise",
+        loss="logistic",
+        solver="corrective",
         n_passes=1,
         max_iter=500,
         n_targets=3,
@@ -287,7 +300,7 @@ class BoostMetric(SupervisedMetric):
             )
         found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint)
         operator = found.operator(triplet_operator)
-        problem = PROGRAMS[self.loss](operator, self.v)
+        problem = self._program(operator)
         span = Coordinates(found.rows.sample)
         result, ensemble = self._solve(problem, self._keep(operator.reference, span))
         self._passes, self.n_passes_ = [((), ensemble, ensemble.n_stages)], 1
@@ -304,6 +317,20 @@ class BoostMetric(SupervisedMetric):
         return ColumnGeneration(
             tol=self.tol, max_iter=self.max_iter, corrective=self.solver == "corrective"
         )
+
+    def _program(self, operator, weights=None):
+        self.v_ = self._scaled_v(operator, weights) if self.v == "scale" else float(self.v)
+        return PROGRAMS[self.loss](operator, self.v_, weights=weights)
+
+    def _scaled_v(self, operator, weights):
+        """`SCALE_FREE_V` times the v from which M = 0 is optimal: lambda_max(A*(u)) there."""
+        if self.loss == "hinge":
+            m = operator.n_constraints if weights is None else float(float64(weights).sum())
+            return max(1.0, min(m, 1 / SHARE_OF_MARGINS)) / m
+        program = PROGRAMS[self.loss](operator, 1.0, weights=weights)
+        _, u, _ = program.evaluate(operator.empty_constraint_vector())
+        leading = spectral.largest_eigenvalue(operator.adjoint(u))
+        return SCALE_FREE_V * leading if leading > 0 else 1.0  # M = 0 is optimal for every v
 
     def _space(self, X):
         """Where the first pass boosts: the span of the rows, and for the hinge loss,
@@ -322,7 +349,7 @@ class BoostMetric(SupervisedMetric):
         Z, keep = space.points, self._keep(given.X, space)
         train, validation = self._split(Z, given, held)
         operator = from_triplets(Z, train.tuples)
-        problem = PROGRAMS[self.loss](operator, self.v, weights=train.weights)
+        problem = self._program(operator, train.weights)
         if validation is None:
             result, ensemble = self._solve(problem, keep)
             return problem, result, ensemble, ensemble.n_stages

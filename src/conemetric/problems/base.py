@@ -44,6 +44,10 @@ class Problem(ABC):
     def certify(self, primal_point, dual_point) -> Bounds:
         """Bounds from a primal and a dual feasible point, in float64, on the original program."""
 
+    def unbounded(self, primal_point) -> str:
+        """Why the program has no minimum, where the point proves it; else nothing."""
+        return ""
+
 
 class SpectralDual(ABC):
     """Maximise gain(u) - sigma/2 ||[K(u)]_+||_F^2 over a box, with K(u) = K0 + sign A*(u).

@@ -19,9 +19,13 @@ At any M, with u = u(A(M)), tau = Tr M and lambda = lambda_max(A*(u)), convexity
 
     P(N) >= P(M) - [v tau - u'A(M)] - tau max(0, lambda - v)       for every psd N with Tr N <= tau,
 
-the Frank-Wolfe bound. `certify` returns it as the dual value, and max(0, lambda - v) /
-v, by which u misses the dual constraint, as the violation. For any N at all the bound
-is lower by at most (Tr N - tau) max(0, lambda - v); without violation it is global.
+the Frank-Wolfe bound. For any N at all it is lower by at most (Tr N - tau) max(0,
+lambda - v); without that excess it is global. For a sum of losses `certify` returns the
+better D(s u), s = min(1, v / lambda): u scaled until it is feasible, a bound against
+every metric. The exponential program, whose u is in the simplex, has no such bound:
+there the Frank-Wolfe bound is the dual value and max(0, lambda - v) / v, by which u
+misses its constraint, the violation. Where that is above `FAR` it says nothing of metrics
+that are larger, and the dual value is minus infinity.
 """
 
 from typing import Any
@@ -33,9 +37,11 @@ from .. import spectral
 from ..arrays import float64, like, namespace
 from ..operators.space import greatest, total
 from .base import Bounds, Problem
+from .losses import Loss, weighted_sum
 
 # no weight may move a margin further: where a program has no minimum, steps end here
 MARGIN_LIMIT = 1e4
+FAR = 0.1  # relative excess of lambda_max(A*(u)) over v from which there is no bound
 
 
 class TraceProgram(Problem):
@@ -76,12 +82,45 @@ class TraceProgram(Problem):
             primal, primal - (self.v * trace - captured) - trace * excess, excess / self.v
         )
 
+    @property
+    def additive(self) -> bool:
+        """Whether the loss is a sum over the constraints, so that any u can be scaled
+        until it is dual feasible.
+        """
+        return isinstance(self.loss, Loss)
+
+    def lower_bound(self, u, leading) -> float:
+        """D of u scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
+        scale = self.v / leading if leading > self.v else 1.0
+        weights = () if isinstance(self.weights, float) else (self.weights,)
+        return self.operator.space.sum(_scaled_gain, u, *weights, loss=self.loss, scale=scale)
+
     def certify(self, primal_point, dual_point=None):
-        """Bounds at M = L L' with L = ``primal_point``; the multipliers are recomputed from it."""
+        """Bounds at M = L L' with L = ``primal_point``, and at given multipliers or at those
+        that belong to M.
+        """
         exact, L = self.exact, float64(primal_point)
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
+        if dual_point is not None and self.additive:
+            u = exact.operator.space.map(_in_float64, dual_point)
         leading, _ = spectral.leading_eigenpair(exact.operator.adjoint(u))
-        return self.bounds(loss, captured, float((L * L).sum()), leading)
+        bounds = self.bounds(loss, captured, float((L * L).sum()), leading)
+        if self.additive:
+            return Bounds(bounds.primal, exact.lower_bound(u, leading))
+        return bounds._replace(dual=-np.inf) if bounds.violation > FAR else bounds
+
+    def unbounded(self, primal_point):
+        if self.additive:
+            return ""
+        exact, L = self.exact, float64(primal_point)
+        margins = exact.operator.forward_factor(L)
+        smallest = -exact.operator.space.max(_negative_largest, margins)
+        if not smallest > self.v * float((L * L).sum()) > 0:
+            return ""
+        return (
+            "the program has no minimum, because its triplets can be met with a margin above v "
+            "per unit of trace, and it falls for ever as the metric grows"
+        )
 
     def restricted(self, H, weights, tol):
         """Weights that minimise the program over M = sum_j w_j z_j z_j', w >= 0, given
@@ -123,6 +162,19 @@ class TraceProgram(Problem):
 
 
 # ---- what is mapped and summed over the blocks of margins
+
+
+def _scaled_gain(u, weights=1.0, *, loss, scale):
+    v = namespace(u).clip(scale * u / weights, 0.0, loss.largest)
+    return weighted_sum(loss.gain(v), weights)
+
+
+def _in_float64(u):
+    return float64(u)
+
+
+def _negative_largest(margins):
+    return (-margins).max()
 
 
 def combined_rows(H, weights):

@@ -89,6 +89,10 @@ class Method:
         return getattr(importlib.import_module(module), name)(**self.parameters)
 
 
+# BoostMetric as in its paper, where the number of iterations is what regularises
+BOOSTING: dict[str, Any] = {"v": 1e-7, "loss": "exponential", "solver": "stagewise"}
+
+
 def ours(name, grid: Grid = ({},), **parameters):
     """A method of this package, by class name.
 

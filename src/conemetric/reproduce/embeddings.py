@@ -8,7 +8,7 @@ from functools import lru_cache
 from ..datasets import load
 from ..evaluation.knn import knn_error
 from ..evaluation.retrieval import neighbour_recall, recall_at_k
-from .definition import Experiment, Method, ours
+from .definition import BOOSTING, Experiment, Method, ours
 from .device import on_device
 from .timing import timed
 
@@ -90,7 +90,7 @@ EMBEDDINGS = Embeddings(
         ),
         "FrobMetric": ours("FrobMetric"),
         "FrobMetric, 3 impostors": ours("FrobMetric", n_impostors=3),
-        "BoostMetric": ours("BoostMetric"),
+        "BoostMetric": ours("BoostMetric", **BOOSTING),
         "DML-eig": ours("DMLEig"),
         "LMNN-eig": ours("LMNNEig"),
         "RelativeComparisons": ours("RelativeComparisons"),

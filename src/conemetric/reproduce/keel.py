@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from .definition import Method, ours
+from .definition import BOOSTING, Method, ours
 from .knn_tables import KnnTable
 
 # AutoMetric was tuned on these only
@@ -85,7 +85,7 @@ KEEL_AUTO = KeelTable(
         "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
         REFERENCE: Method("sklearn.neighbors:NeighborhoodComponentsAnalysis", {"random_state": 0}),
         "FrobMetric": ours("FrobMetric"),
-        "BoostMetric": ours("BoostMetric"),
+        "BoostMetric": ours("BoostMetric", **BOOSTING),
         "DML-eig": ours("DMLEig"),
         "LMNN-eig": ours("LMNNEig"),
         "RelativeComparisons": ours("RelativeComparisons"),

@@ -9,7 +9,7 @@ import numpy as np
 from ..datasets import load
 from ..evaluation.knn import preprocessing, random_splits
 from ..evaluation.retrieval import precision_at_k
-from .definition import Experiment, Method, Published, ours
+from .definition import BOOSTING, Experiment, Method, Published, ours
 from .knn_tables import KnnTable
 from .timing import timed
 
@@ -50,7 +50,7 @@ BOOSTMETRIC_TOY = HiddenPlane(
     quantity="share of the metric in the informative plane, %",
     columns=("circles",),
     methods={
-        "BoostMetric": ours("BoostMetric"),
+        "BoostMetric": ours("BoostMetric", **BOOSTING),
         "FrobMetric": ours("FrobMetric", n_impostors=3),
         "PCA": Method("sklearn.decomposition:PCA", {"n_components": 2}),
         "LDA": Method(
@@ -77,7 +77,7 @@ BOOSTMETRIC_V = KnnTable(
     paper="Shen et al. 2012, table 2 (v has no influence; there with another breast cancer set, and diabetes)",
     quantity="3-NN error, %",
     columns=("balance", "wine", "wdbc"),
-    methods={f"v = {v:g}": ours("BoostMetric", v=v) for v in V_BALANCE},
+    methods={f"v = {v:g}": ours("BoostMetric", **{**BOOSTING, "v": v}) for v in V_BALANCE},
     published={("balance", f"v = {v:g}"): Published(*error) for v, error in V_BALANCE.items()},
     runs=10,
 )
@@ -102,7 +102,7 @@ BOOSTMETRIC_TIME = TimeAgainstDimension(
     paper="Shen et al. 2012, figure 2",
     quantity="seconds",
     columns=tuple(f"D={D}" for D in (50, 100, 200, 500, 1000)),
-    methods={"BoostMetric": ours("BoostMetric"), "FrobMetric": ours("FrobMetric")},
+    methods={"BoostMetric": ours("BoostMetric", **BOOSTING), "FrobMetric": ours("FrobMetric")},
 )
 
 
@@ -137,7 +137,7 @@ BOOSTMETRIC_RETRIEVAL = Retrieval(
     columns=tuple(f"{name}:{k}" for name in ("optdigits", "usps11000") for k in (5, 10, 15, 20)),
     methods={
         "Euclidean": Method(),
-        "BoostMetric": ours("BoostMetric"),
+        "BoostMetric": ours("BoostMetric", **BOOSTING),
         "FrobMetric": ours("FrobMetric"),
     },
     runs=2,

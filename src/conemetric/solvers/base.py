@@ -43,6 +43,14 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"  # Ctrl-C
     STOPPED = "stopped"  # the callback asked for it
     INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"  # the program is proven to have no minimum
+
+
+# where going on is no remedy
+REMEDIES = {
+    Status.INFEASIBLE: "drop or loosen constraints",
+    Status.UNBOUNDED: "raise v, or take the logistic loss, which always has a minimum",
+}
 
 
 def relative_gap(primal, dual):
@@ -287,6 +295,9 @@ class Solver(ABC):
             status, reason = Status.INFEASIBLE, str(proof)
         kept, point = (None, best.primal_point) if keep is None else keep(best.primal_point)
         bounds = problem.certify(point, best.dual_point)
+        if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
+            reason = problem.unbounded(point)
+            status = Status.UNBOUNDED if reason else status
         certificate = self._judge(
             Certificate.from_bounds(bounds, status), best, reason, name or type(self).__name__
         )
@@ -311,7 +322,7 @@ class Solver(ABC):
                 reason
                 or f"relative gap {certificate.relative_gap:.2e}{violation}, tol={self.tol:g}"
             )
-            remedy = "drop or loosen constraints" if status is Status.INFEASIBLE else self.remedy
+            remedy = REMEDIES.get(status, self.remedy)
             warn_user(
                 f"{name} ended as '{status}' after {best.n_iter} iterations: {cause}. "
                 f"The best certified point is returned; to go on, {remedy}.",

@@ -15,9 +15,10 @@ An iteration costs one adjoint and one rank-one forward, O(nD + pairs); correcti
 also products with the margins of the learners in use, at most max(2D, 32) of them: past
 that they are replaced by the eigenvectors of M, which is the same metric.
 
-Stops when lambda_max(A*(u)) - v <= tol v and the Frank-Wolfe gap v Tr M - u'A(M) + Tr M
-(lambda_max - v)_+ <= tol |P|. Until the first holds the iterates' dual value is minus
-infinity; both numbers are in the history, as ``violation`` and ``frank_wolfe_gap``.
+For a sum of losses the iterates' dual value is D of u scaled until it is feasible. For
+the exponential program it is the Frank-Wolfe bound, with the gap v Tr M - u'A(M) + Tr M
+(lambda_max - v)_+, once lambda_max(A*(u)) - v <= tol v, and minus infinity before; both
+numbers are in the history, as ``frank_wolfe_gap`` and ``excess``.
 """
 
 import copy
@@ -86,8 +87,11 @@ class ColumnGeneration(Solver):
                 "learners": len(ensemble.weights),
                 "evaluations": evaluations,
             }
-            dual = bounds.dual if bounds.violation <= self.tol else -np.inf
-            yield Iterate(bounds.primal, dual, ensemble.factor(), None, extra=extra)
+            if problem.additive:
+                dual, multipliers = problem.lower_bound(u, leading), u
+            else:
+                dual, multipliers = bounds.dual if bounds.violation <= self.tol else -np.inf, None
+            yield Iterate(bounds.primal, dual, ensemble.factor(), multipliers, extra=extra)
             if corrected and not bounds.primal < lowest:
                 return
             lowest = min(lowest, bounds.primal)
