@@ -84,6 +84,24 @@ def test_pairs_by_points_numbers_and_signs():
         assert learned.objective_ == pytest.approx(by_number.objective_, rel=2e-3)
 
 
+def test_a_callable_may_be_given_names():
+    pairs, sign = some_pairs()
+    names = np.array([f"photo-{i}.png" for i in range(len(X))])
+    photos = dict(zip(names, X, strict=True))
+    metric = DMLEig(preprocessor=lambda paths: np.array([photos[path] for path in paths]))
+    by_number = DMLEig(preprocessor=X).fit(pairs, sign)
+    for given in (names[pairs], names[pairs].tolist(), names[pairs].astype(object)):
+        metric.fit(given, sign)
+        assert metric.objective_ == by_number.objective_
+        assert_array_equal(metric.predict(given), by_number.predict(pairs))
+    assert_array_equal(metric.transform(names), by_number.transform(X))
+
+
+def test_a_metric_of_one_feature_takes_numbers():
+    metric = FrobMetric().fit(X[:, :1], y)
+    assert metric.get_metric()(5, 6.5) == metric.get_metric()([5.0], [6.5]) > 0
+
+
 def test_tensors_stay_tensors(asarray, dtype):
     T = some_triplets()
     learned = FrobMetric().fit(asarray(X.astype(dtype))[asarray(T)])

@@ -379,8 +379,8 @@ class MahalanobisMetric(
 
 
 def _row(point, name):
-    """A point, given as a vector or as one row, as one row."""
-    row = np.asarray(point)
+    """A point, given as a vector, as one row or, of one feature, as a number; as one row."""
+    row = np.atleast_1d(point)
     if row.ndim != 1 and not (row.ndim == 2 and len(row) == 1):
         raise ValueError(f"{name} has shape {row.shape}; give one point, as a vector.")
     return row.reshape(1, -1)

@@ -2,7 +2,7 @@
 a metric says of them.
 
 A tuple is given by its points, in an array (m, 2 | 3 | 4, D), or, with a
-``preprocessor``, by their numbers (m, 2 | 3 | 4). Of a pair, y says +1 (alike) or -1;
+``preprocessor``, by their numbers or names (m, 2 | 3 | 4). Of a pair, y says +1 (alike) or -1;
 a triplet (a, b, c) says that a is closer to b than to c, a quadruplet (a, b, c, d) that
 a is closer to b than c to d.
 """
@@ -27,25 +27,31 @@ def n_in_tuple(X: Any, preprocessor: Any = None) -> int | None:
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if len(shape) == 3:
         return shape[1]
-    if len(shape) == 2 and preprocessor is not None and to_numpy(X).dtype.kind in "iu":
-        return shape[1]
-    return None
+    return shape[1] if len(shape) == 2 and _names_points(X, preprocessor) else None
+
+
+def _names_points(X, preprocessor):
+    """Whether X holds numbers of points or, for a callable, their names."""
+    if preprocessor is None:
+        return False
+    names = np.asarray(to_numpy(X))
+    if names.ndim > 2 or names.dtype.kind in "iu":
+        return names.ndim <= 2
+    return callable(preprocessor) and names.size > 0 and isinstance(names.flat[0], str)
 
 
 def look_up(X: Any, preprocessor: Any) -> Any:
-    """The points that X numbers, where there is a preprocessor; X itself otherwise.
+    """The points that X numbers or names, where there is a preprocessor; X itself otherwise.
 
     Parameters
     ----------
     X : array
     preprocessor : array-like (n, D) or callable, or None
-        A callable maps an integer array (k,) to the points (k, D).
+        A callable maps an array of numbers or names (k,) to the points (k, D).
     """
-    if preprocessor is None:
+    if not _names_points(X, preprocessor):
         return X
     numbers = np.asarray(to_numpy(X))
-    if numbers.ndim > 2 or numbers.dtype.kind not in "iu":
-        return X  # points after all
     flat = numbers.ravel()
     if callable(preprocessor):
         points = preprocessor(flat)
