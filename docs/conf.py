@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 
 project = "conemetric"
 author = "The conemetric developers"
+copyright = "2026, the conemetric developers"
 version = release = conemetric.__version__
 extensions = [
     "sphinx.ext.autodoc",
@@ -27,6 +28,7 @@ html_theme = "furo"
 html_title = f"conemetric {release}"
 myst_heading_anchors = 3
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # methods stand below their class, in full
 default_role = "autolink"

@@ -36,7 +36,7 @@ def error(Psi, snr_db, draw):
 
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
-for axis, snr_db in zip(axes, (20, 6), strict=True):
+for axis, snr_db in zip(axes, (12, 3), strict=True):
     learned, random = [], []
     for rank, Psi in zip(path.ranks, path.components, strict=True):
         rng = np.random.default_rng(0)

@@ -47,4 +47,4 @@ SpectrumDisplay.from_estimator(metric)
 # The objective of the metric and the proven bound close in on the optimum, whatever it
 # is; their distance is the certificate.
 ConvergenceDisplay.from_estimator(metric)
-print(metric.certificate_)
+print(f"within {metric.certificate_.relative_gap:.1e} of the optimum")

@@ -23,7 +23,7 @@ between = np.stack(
     [rng.integers(0, len(squares), 500), rng.integers(len(squares), len(X), 500)], 1
 )
 noisy, y_noisy = np.tile(X, (5, 1)), np.tile(y, 5)
-noisy = noisy + 0.1 * rng.normal(size=noisy.shape)
+noisy = noisy + 0.3 * rng.normal(size=noisy.shape)
 
 
 def error(components):
