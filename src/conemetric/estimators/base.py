@@ -361,9 +361,12 @@ class MahalanobisMetric(
         """
         check_is_fitted(self)
         components, features = to_numpy(self.components_).copy(), self._features
+        n_features = self.n_features_in_
 
         def metric(u, v, squared=False):
-            first, second = (features(_row(point, "uv"[i])) for i, point in enumerate((u, v)))
+            first, second = (
+                features(_row(point, name, n_features)) for name, point in (("u", u), ("v", v))
+            )
             mapped = components @ (first - second)[0]
             value = float(mapped @ mapped)
             return value if squared else value**0.5
@@ -378,9 +381,9 @@ class MahalanobisMetric(
         return tags
 
 
-def _row(point, name):
+def _row(point, name, n_features):
     """A point, given as a vector, as one row or, of one feature, as a number; as one row."""
-    row = np.atleast_1d(point)
+    row = np.asarray(point) if n_features > 1 else np.atleast_1d(point)
     if row.ndim != 1 and not (row.ndim == 2 and len(row) == 1):
         raise ValueError(f"{name} has shape {row.shape}; give one point, as a vector.")
     return row.reshape(1, -1)
