@@ -94,3 +94,26 @@ def test_a_factor_of_any_size_keeps_its_rank(asarray, size):
         to_numpy(spectral.canonical_factor(asarray(L * np.float32(size)))).astype(np.float64) / size
     )
     assert_allclose(factor @ factor.T, L.astype(np.float64) @ L.T, atol=1e-5)
+
+
+@pytest.mark.parametrize("positive", [0, 1, 7, 19, 20])
+@pytest.mark.parametrize("spread", [1.0, 1e-1, 1e-3])
+def test_the_sign_gives_the_same_part(positive, spread):
+    """Of eigenvalues over six decades, and of a matrix that is only positive or negative."""
+    torch = pytest.importorskip("torch")
+    S = symmetric(20, positive)
+    scale = np.geomspace(1, spread, 20)
+    S = torch.as_tensor(scale[:, None] * S * scale, dtype=torch.float32)
+    part = spectral.by_sign(S)
+    P = positive_part(S.double().numpy())
+    size = np.linalg.norm(S)
+    assert part.factor.dtype == S.dtype
+    assert_allclose(part.matrix(), P, atol=1e-6 * size)
+    assert_allclose(part.squared_norm, (P**2).sum(), rtol=1e-10, atol=1e-13 * size**2)
+
+
+def test_where_the_sign_is_in_doubt_eigenvalues_decide():
+    torch = pytest.importorskip("torch")
+    S = torch.diag(torch.tensor([1.0, -1.0, 1.001 * 2**0.5 * spectral.NEGLIGIBLE]))
+    assert spectral.by_sign(S) is None
+    assert spectral.by_sign(torch.zeros(3, 3)) is None

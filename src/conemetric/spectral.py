@@ -20,6 +20,9 @@ from .arrays import arange, float64, is_torch, like, namespace
 # rows; one eigenvector by Lanczos takes 5 ms there, all of them 12 (two Neoverse-N1
 # cores)
 PARTIAL_FROM = 300
+SIGN_FROM = 300  # rows from which a GPU finds a positive part faster by the sign
+NEGLIGIBLE = 1e-7  # part of the norm of a matrix that is rounding in single precision
+SIGN_STEPS = 21  # after which eigenvalues so small have got their sign
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,73 @@ def definite_part(S) -> DefinitePart | None:
         return DefinitePart(S, np.linalg.cholesky(S))
     except np.linalg.LinAlgError:
         return None
+
+
+@dataclass(frozen=True)
+class FactoredPart:
+    """A positive semidefinite matrix L L' by L = ``factor`` alone, of full column rank."""
+
+    factor: Any
+    squared_norm: float
+    tail: ClassVar[None] = None
+
+    @property
+    def rank(self):
+        return self.factor.shape[1]
+
+    def matrix(self):
+        return self.factor @ self.factor.T
+
+
+def positive_factor(S, rank_guess=None) -> PSDPart | FactoredPart:
+    """[S]_+ where its factor will do, as `psd_split` has it: in single precision on a GPU
+    a large one is found without eigenvalues.
+    """
+    if is_torch(S) and S.is_cuda and len(S) >= SIGN_FROM and S.dtype.itemsize == 4:
+        part = by_sign(S)
+        if part is not None:
+            return part
+    return psd_split(S, rank_guess)
+
+
+def by_sign(S) -> FactoredPart | None:
+    """[S]_+ of a tensor in single precision by matrix products in double; None where
+    that fails.
+
+    sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least
+    eigenvalue grows the most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for
+    improving the sign function computation of a Hermitian matrix"). Eigenvalues below
+    `NEGLIGIBLE` times ||S||_F count as negative: to single precision they are zero.
+    """
+    import torch
+
+    # a little more than the norm, so that no eigenvalue of A, shifted, is above one
+    size = 1.001 * float(torch.linalg.matrix_norm(S, dtype=torch.float64))
+    if not 0 < size < np.inf:
+        return None
+    A = S.double() / size
+    sign = A.clone()
+    sign.diagonal().sub_(NEGLIGIBLE)
+    least = NEGLIGIBLE
+    for _ in range(SIGN_STEPS):
+        scale = (3 / (1 + least + least**2)) ** 0.5
+        sign = torch.addmm(sign, sign, sign @ sign, beta=1.5 * scale, alpha=-0.5 * scale**3)
+        least = 0.5 * scale * least * (3 - (scale * least) ** 2)
+    positive = (len(S) + float(sign.diagonal().sum())) / 2
+    rank = round(positive)
+    if abs(positive - rank) > 1e-3:  # an eigenvalue that is neither
+        return None
+    generator = torch.Generator(device=S.device).manual_seed(0)
+    drawn = torch.randn((len(S), rank), generator=generator, dtype=A.dtype, device=A.device)
+    columns = sign @ drawn + drawn  # twice the projections of random vectors
+    triangle, fault = torch.linalg.cholesky_ex(columns.T @ columns)
+    basis = torch.linalg.solve_triangular(triangle, columns.T, upper=False).T
+    core = basis.T @ A @ basis
+    root, another = torch.linalg.cholesky_ex((core + core.T) / 2)
+    if bool(fault) or bool(another):
+        return None
+    factor = (basis @ root) * size**0.5
+    return FactoredPart(factor.to(S.dtype), float((core**2).sum()) * size**2)
 
 
 def psd_split(S, rank_guess=None):

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conemetric import FrobMetric, FrobMetricCV, frobmetric_path
+from conemetric import FrobMetric, FrobMetricCV, frobmetric_path, spectral
 from conemetric.arrays import to_numpy
 
 
@@ -338,3 +338,23 @@ def test_small_classes_warn_and_use_what_is_there():
     anchors = set(metric.triplets_[:, 0].tolist())
     assert anchors == set(range(8))  # the single 'c' has no target, but serves as an impostor
     assert 8 in metric.triplets_[:, 2]
+
+
+@pytest.mark.parametrize("prior", [None, "identity"])
+def test_without_eigenvalues_the_optimum_is_the_same(prior, monkeypatch):
+    """As a GPU finds positive parts in single precision."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, y = torch.as_tensor(rng.normal(size=(150, 12)), dtype=torch.float32), rng.integers(0, 3, 150)
+    plain = FrobMetric(prior=prior, tol=1e-4).fit(X, y)
+    found = []
+
+    def positive_factor(S, rank_guess=None):
+        found.append(spectral.by_sign(S) if S.dtype == torch.float32 else None)
+        return found[-1] or spectral.psd_split(S, rank_guess)
+
+    monkeypatch.setattr(spectral, "positive_factor", positive_factor)
+    metric = FrobMetric(prior=prior, tol=1e-4).fit(X, y)
+    assert sum(part is not None for part in found) > 5
+    assert metric.certificate_.relative_gap <= 1e-4
+    assert metric.objective_ == pytest.approx(plain.objective_, rel=2e-4)

@@ -141,11 +141,10 @@ class DeviceSearch:
             return numbers, distances, 0
         width = candidates.shape[1]
         for rows in torch.arange(n, device=self.device).split(max(1, self._most_gathered // width)):
-            references = candidates[rows].flatten()
-            exact = self._measure(rows.repeat_interleave(width), references)
-            exact = exact.masked_fill(references < 0, torch.inf).reshape(-1, width)
+            references = candidates[rows]
+            exact = self._measure(rows, references).masked_fill(references < 0, torch.inf)
             numbers[rows], distances[rows], farthest[rows] = self._nearest(
-                rows, exact, self.reference_order[references].reshape(-1, width), count
+                rows, exact, self.reference_order[references], count
             )
         reach = 2 * _lengths(self._centred(self.X[self.order]))
         bound = farthest**2 + self.gamma * (reach + farthest) ** 2
@@ -160,10 +159,11 @@ class DeviceSearch:
         return *answer, len(again)
 
     def _measure(self, queries, references):
-        """Distances of pairs, by their differences in float64."""
-        differences = self.X[self.order[queries]].double()
-        differences -= self.R[self.reference_order[references]]
-        return _lengths(differences.div_(self.unit))
+        """Distances of queries (m,) to their references (m, k), by differences in float64."""
+        X, R = self.X[self.order[queries]].double(), self.R[self.reference_order[references]]
+        # the unit is a power of two: nothing but the sum of squares is rounded
+        differences = torch.sub(X[:, None] / self.unit, R, alpha=1 / self.unit)
+        return torch.linalg.vector_norm(differences, dim=2)
 
     def _nearest(self, rows, exact, numbers, count):
         """The ``count`` nearest of each row, ties by number; and the distance beyond
@@ -199,7 +199,7 @@ class DeviceSearch:
             return tuple(torch.cat(part) for part in zip(*parts, strict=True))
         row, column = pairs[pairs[:, 0].argsort(stable=True)].T
         held = zip(row.split(self._most_gathered), column.split(self._most_gathered), strict=True)
-        distances = torch.cat([self._measure(rows[i], j) for i, j in held])
+        distances = torch.cat([self._measure(rows[i], j[:, None])[:, 0] for i, j in held])
         # one row of a table for each query, as wide as the longest
         size = torch.bincount(row, minlength=len(rows))
         slot = torch.arange(len(row), device=self.device) - (size.cumsum(0) - size)[row]

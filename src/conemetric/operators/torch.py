@@ -2,11 +2,8 @@
 device of the data.
 """
 
-from functools import cached_property
-from itertools import pairwise
-
-import numpy as np
 import torch
+from torch.nn.functional import embedding_bag
 
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
@@ -25,12 +22,20 @@ class TorchOperator(DifferenceOperator):
         self._end_order = torch.argsort(ends, stable=True)
         self._end_start = _starts(ends[self._end_order], self.n_points)
         self._first = _starts(self.a, self.n_points)
+        sizes = torch.unique(self.row_start[1:] - self.row_start[:-1])
+        # entries of each constraint, where all have as many
+        self._n_entries = int(sizes[0]) if len(sizes) == 1 else None
 
     def combine(self, q):
-        return _segment_sums(self.weight * q[self.pair], self.row_start)
+        return self._per_constraint(self.weight * q[self.pair])
 
     def _combine_sizes(self, q):
-        return _segment_sums(self.weight.abs() * q[self.pair], self.row_start)
+        return self._per_constraint(self.weight.abs() * q[self.pair])
+
+    def _per_constraint(self, values):
+        if self._n_entries:
+            return values.reshape(-1, self._n_entries).sum(1)
+        return _segment_sums(values, self.row_start)
 
     def distribute(self, u):
         return _segment_sums(self._entry_weight * u[self._entry_constraint], self._pair_start)
@@ -45,7 +50,9 @@ class TorchOperator(DifferenceOperator):
         return self._pair_squared_distances(self.X @ L)
 
     def _pair_squared_distances(self, Y):
-        return self._per_pair(lambda a, b: (Y[a] - Y[b]).square().sum(1), Y.shape[1])
+        return self._per_pair(
+            lambda a, b: torch.linalg.vector_norm(Y[a].sub_(Y[b]), dim=1).square(), Y.shape[1]
+        )
 
     def _per_pair(self, function, width):
         parts = _in_blocks(function, width, self.a, self.b)
@@ -54,14 +61,9 @@ class TorchOperator(DifferenceOperator):
     def pair_adjoint(self, w):
         degree = _segment_sums(torch.cat([w, w])[self._end_order], self._end_start)
         G = 0.5 * degree[:, None] * self.X
-        for rows, total in _weighted_rows(w, self.X, self.b, self._first, self._row_blocks):
-            G[rows] -= total
+        G -= _weighted_rows(w, self.X, self.b, self._first)
         S = self.X.T @ G
         return S + S.T
-
-    @cached_property
-    def _row_blocks(self):
-        return _row_blocks(self._first, self.n_features)
 
 
 class TorchBilinear(BilinearOperator):
@@ -84,15 +86,7 @@ class TorchBilinear(BilinearOperator):
         return _segment_sums(torch.cat([u, -u])[self._order], self._pair_start)
 
     def weighted_documents(self, w):
-        total = torch.empty_like(self.queries)
-        pairs = w, self.documents, self.document, self._first, self._row_blocks
-        for rows, part in _weighted_rows(*pairs):
-            total[rows] = part
-        return total
-
-    @cached_property
-    def _row_blocks(self):
-        return _row_blocks(self._first, self.n_features)
+        return _weighted_rows(w, self.documents, self.document, self._first)
 
 
 def _in_blocks(function, width, a, b):
@@ -104,21 +98,13 @@ def _in_blocks(function, width, a, b):
     ]
 
 
-def _row_blocks(first, width):
-    """Ranges of rows, and of the pairs that begin in them, of at most about `BLOCK`
-    scalars each; row i begins the pairs ``first[i]:first[i + 1]``.
+def _weighted_rows(w, X, b, first):
+    """Sums over the pairs p that begin in each row of w[p] X[b[p]], in a fixed order; row
+    i begins the pairs ``first[i]:first[i + 1]``. No (pairs x features) array exists.
     """
-    first = first.cpu().numpy()
-    cuts = np.searchsorted(first, np.arange(0, first[-1], max(1, BLOCK // width)))
-    cuts = np.unique([0, *cuts, len(first) - 1])
-    return [(slice(lo, hi), slice(first[lo], first[hi])) for lo, hi in pairwise(cuts.tolist())]
-
-
-def _weighted_rows(w, X, b, first, blocks):
-    """Yield (rows, sums over the pairs p that begin in each row of w[p] X[b[p]])."""
-    for rows, pairs in blocks:
-        weighted = w[pairs, None] * X[b[pairs]]
-        yield rows, _segment_sums(weighted, first[rows.start : rows.stop + 1] - pairs.start)
+    return embedding_bag(
+        b, X, first.to(b.dtype), mode="sum", per_sample_weights=w, include_last_offset=True
+    )
 
 
 def _starts(sorted_numbers, n):

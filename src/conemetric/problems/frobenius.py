@@ -119,7 +119,7 @@ class FrobeniusProgram(SpectralProgram):
         return None if self.loss.linear else self._relative(self.loss.bend, u) / self.unit
 
     def evaluate(self, u, rank_guess=None, *wanted):
-        kind = Evaluation if self.prior is None else PriorEvaluation
+        kind = PlainEvaluation if self.prior is None else PriorEvaluation
         return kind(self, u, rank_guess, wanted)
 
     def primal_terms(self, margins):
@@ -138,6 +138,14 @@ class FrobeniusProgram(SpectralProgram):
         return square if square > self.rounding**2 * size else 0.0
 
 
+class PlainEvaluation(Evaluation):
+    """As `Evaluation`, of which the solver asks no eigenvalues."""
+
+    @cached_property
+    def part(self):
+        return spectral.positive_factor(self.combined, self.rank_guess)
+
+
 class PriorEvaluation(Evaluation):
     """As `Evaluation`, without the difference of two large norms (see the module
     docstring), and without eigenvalues while M0 + A*(u) is positive definite.
@@ -150,7 +158,7 @@ class PriorEvaluation(Evaluation):
             definite = spectral.definite_part(K)
             if definite is not None:
                 return definite
-        return spectral.psd_split(K, self.rank_guess)
+        return spectral.positive_factor(K, self.rank_guess)
 
     @cached_property
     def dual(self):
