@@ -7,13 +7,15 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import ListedColormap
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
 from conemetric import FrobMetric
 from conemetric.evaluation.knn import knn_error
 
-GREY = "#808495"  # to be read on white and on black
+# to be seen on white and on black
+GREY, COLOURS = "#808495", ListedColormap(["#e8853c", "#2f9e8f", "#4f83cc"])
 
 rng = np.random.default_rng(0)
 y = np.repeat(np.arange(3), 500)
@@ -30,7 +32,7 @@ panels = {
 }
 figure, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
 for axis, (title, (view, error)) in zip(axes, panels.items(), strict=True):
-    axis.scatter(*view.transform(X_test).T, c=y_test, s=7, cmap="viridis")
+    axis.scatter(*view.transform(X_test).T, c=y_test, s=7, cmap=COLOURS)
     axis.set(xticks=[], yticks=[], aspect="equal")
     axis.set_title(f"Distances {title}: 3-NN error {error:.0%}", color=GREY, fontsize=11)
     axis.set_frame_on(False)
