@@ -241,7 +241,9 @@ def _dtype(X):
 def _partitions(collection):
     """Delayed partitions, whole along every axis but the first."""
     if not hasattr(collection, "chunks"):
-        return list(collection.to_delayed())
+        # columns that are not needed are not read; a full optimisation would also join
+        # partitions, those of one column otherwise than those of many
+        return list(collection.simplify().to_delayed(optimize_graph=False))
     if any(len(sizes) > 1 for sizes in collection.chunks[1:]):
         collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
     return list(collection.to_delayed().ravel())
@@ -481,9 +483,16 @@ def _checked(number, X, y, weights, dtype):
         refuse_missing_labels(y, f" {where}")
     if weights is not None:
         weights = weights.astype(dtype)
-        if not (np.isfinite(weights).all() and (weights >= 0).all()):
-            raise ValueError(f"sample_weight is negative or not finite {where}.")
+        there = _weighing(weights, where)
+        X, y, weights = X[there], None if y is None else y[there], weights[there]
     return number, np.ascontiguousarray(X.reshape(-1, X.shape[-1])), y, weights
+
+
+def _weighing(weights, where):
+    """Which weights are not zero: the others count for nothing."""
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(f"sample_weight is negative or not finite {where}.")
+    return weights > 0
 
 
 def _facts(piece, labelled):
@@ -579,7 +588,16 @@ def _checked_numbers(index, similar, weights, n_rows):
     index = check_pairs(index, n_rows) if index.shape[-1] == 2 else check_triplets(index, n_rows)
     if similar is not None:
         similar = check_similar(similar, len(index))
-    return index, similar, None if weights is None else np.asarray(weights)
+    if weights is None:
+        return index, similar, None
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (len(index),):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape} for {len(index)} constraints; partition it "
+            "as them."
+        )
+    there = _weighing(weights, "")
+    return index[there], None if similar is None else similar[there], weights[there]
 
 
 def _mine(before, rows, given, _, limits):

@@ -9,13 +9,18 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric import (
+    AutoMetric,
     BoostMetric,
     DMLEig,
     FrobMetric,
     FrobMetricCV,
     LMNNEig,
     MaximumVarianceUnfolding,
+    MaxMarginMatrixFactorization,
     NuMax,
+    QueryAdapter,
+    RelativeComparisons,
+    RelevanceMetric,
     frobmetric_path,
 )
 from conemetric.operators.in_process import InProcess
@@ -170,6 +175,38 @@ def test_pairs_of_points():
     assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("prior", [None, "identity"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_weights_and_priors(prior, loss):
+    X, y = labelled(17)
+    rng = np.random.default_rng(17)
+    estimator = made("FrobMetric", prior=prior, loss=loss)
+    weights = rng.integers(0, 4, len(y)) * rng.uniform(size=len(y))
+    expected = fit(estimator, X, y, sample_weight=weights).certificate_.primal
+    sizes = (50, 70)
+    metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes), sample_weight=weights)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    triplets = random_triplets(3, X, 90)
+    expected = fit(estimator, X, triplets=triplets, sample_weight=weights[:90])
+    metric = fit(estimator, partitioned(X, sizes), triplets=triplets, sample_weight=weights[:90])
+    assert metric.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-9)
+
+
+def test_columns_of_a_parquet_file_are_read_alike(tmp_path):
+    """Left alone, dask would join the partitions of the label, which is small."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frames = pytest.importorskip("dask.dataframe")
+    X, y = labelled(18)
+    table = pandas.DataFrame(X, columns=list("abcd")).assign(label=y)
+    for part in range(4):
+        table[30 * part : 30 * part + 30].to_parquet(tmp_path / f"part-{part}.parquet")
+    read = frames.read_parquet(tmp_path)
+    metric = FrobMetric(tol=1e-10).fit(read[list("abcd")], read["label"])
+    expected = FrobMetric(tol=1e-10).fit(X, y)
+    assert metric.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-9)
+
+
 def test_coinciding_dissimilar_pairs_are_told():
     X, y = labelled(9, n=60)
     X[:4], y[:4] = X[0], [0, 1, 0, 1]
@@ -297,8 +334,15 @@ def dask_unknown(array):
 def test_everybody_else_refuses_a_dask_array():
     X, y = labelled(15)
     parts = partitioned(X, (60, 60))
-    for estimator in (NuMax(), FrobMetricCV()):
+    for estimator in (NuMax(), FrobMetricCV(), RelativeComparisons(), AutoMetric()):
         with pytest.raises(TypeError, match=r"works in memory.*give X.compute\(\) or a sample"):
             estimator.fit(parts, y)
     with pytest.raises(TypeError, match=r"works in memory.*give X.compute\(\) or a sample"):
         MaximumVarianceUnfolding().fit(parts)
+    with pytest.raises(TypeError, match=r"works in memory, and Y.*give Y.compute\(\)"):
+        MaxMarginMatrixFactorization().fit(parts)
+    for estimator in (QueryAdapter(), RelevanceMetric()):
+        with pytest.raises(TypeError, match=r"give queries.compute\(\)"):
+            estimator.fit(parts, X, [[0, 1]])
+        with pytest.raises(TypeError, match=r"give documents.compute\(\)"):
+            estimator.fit(X, parts, [[0, 1]])

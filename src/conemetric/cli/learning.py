@@ -12,8 +12,10 @@ from ..report import write_report
 from ..workflow import Options
 from ..workflow import learn as run_study
 from ..workflow.learning import COMPILING
+from ..workflow.partitioned import Partitioned
 from ..workflow.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
+from .parts import computing, find_parts, is_pattern, refuse_with_many_files
 from .tasks import (
     DataArgument,
     DropMissing,
@@ -99,6 +101,21 @@ def learn(
         str | None,
         typer.Option(metavar="HxW", help="Rows are grey images of this size; show them."),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Compute on a local cluster of this many processes, partition by partition.",
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Likewise on the dask cluster of this scheduler, as tcp://host:8786.",
+        ),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
     debug: Debug = False,
@@ -109,27 +126,27 @@ def learn(
     [dim]conemetric learn                                  the bundled digits
     conemetric learn cars.csv --label brand
     conemetric learn vectors.npy --labels classes.npy --pca 100
-    conemetric learn people.parquet --id person --pairs pairs.csv[/]
+    conemetric learn people.parquet --id person --pairs pairs.csv
+    conemetric learn 'part-*.parquet' --label y --workers 4[/]
     """
     shape = _image_shape(image, data)
-    with progress_bar() as progress:
-        progress("reading")
-        table, task, name = load_task(
-            data,
-            label,
-            labels,
-            pairs,
-            triplets,
-            id_column=id_column,
-            ignore=ignore or (),
-            keep=keep or (),
+    many = is_pattern(data) or workers is not None or scheduler is not None
+    if many:
+        refuse_with_many_files(
+            labels=labels,
+            pairs=pairs,
+            triplets=triplets,
+            id=id_column,
             drop_missing=drop_missing,
             impute=impute,
             one_hot=one_hot,
+            max_rows=max_rows,
+            time_budget=time_budget,
         )
-        out = output_folder(out, list(FILES.values()), overwrite)
+    with computing(workers, scheduler), progress_bar() as progress:
+        progress("reading")
         options = Options(
-            method,
+            "frob" if many and method is None else method,
             {"tol": tol},
             impute=impute,
             scale=scale,
@@ -141,6 +158,24 @@ def learn(
             seed=seed,
             time_budget=time_budget,
         )
+        chosen = {"ignore": ignore or (), "keep": keep or ()}
+        if many:
+            table, name = find_parts(data, label, **chosen), str(data)
+            task = Partitioned.of(table.read, table.sizes, options)
+        else:
+            table, task, name = load_task(
+                data,
+                label,
+                labels,
+                pairs,
+                triplets,
+                id_column=id_column,
+                drop_missing=drop_missing,
+                impute=impute,
+                one_hot=one_hot,
+                **chosen,
+            )
+        out = output_folder(out, list(FILES.values()), overwrite)
         saved = out / "metric.safetensors"
         study = run_study(
             task,

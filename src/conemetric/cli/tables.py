@@ -202,20 +202,7 @@ def _floating(X):
 def _read_frame(path, label, id_column, ignore, keep, one_hot, metric):
     lazy = scan(path)
     schema = lazy.collect_schema()
-    for name, option in (
-        (label, "--label"),
-        (id_column, "--id"),
-        *((name, "--ignore") for name in ignore),
-        *((name, "--keep") for name in keep),
-    ):
-        if name is not None and name not in schema:
-            close = difflib.get_close_matches(name, schema.names(), 1)
-            hint = (
-                f"did you mean '{close[0]}'?"
-                if close
-                else f"the columns are {listed(schema.names())}."
-            )
-            raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
+    check_columns(path, schema, label, id_column, ignore, keep)
     if lazy.select(pl.len()).collect().item() == 0:
         raise ValueError(f"'{path}' has no rows.")
     aside = [name for name in dict.fromkeys((label, id_column, *ignore)) if name is not None]
@@ -237,17 +224,35 @@ def _read_frame(path, label, id_column, ignore, keep, one_hot, metric):
         if left:
             hint = "" if one_hot else "; --one-hot learns from words"
             notes.append(f"Left out, not numeric: {listed(left)}{hint}.")
-        columns, categories = _choose(path, frame, columns, words, keep, notes)
+        columns, categories = choose_columns(path, frame, columns, words, keep, notes)
     X, names = column_matrix(frame, columns, path, categories)
     if metric is not None and metric.feature_names is not None and names != metric.feature_names:
         X = X[:, [names.index(name) for name in metric.feature_names]]
-    labels = None if label is None else _labels(frame[label])
+    labels = None if label is None else class_labels(frame[label])
     ids = None if id_column is None else frame[id_column].to_numpy()
     notes.append(f"Columns used: {listed(columns, 30)}.")
     return Table(X, names, labels, ids, categories or None, tuple(notes))
 
 
-def _choose(path, frame, columns, words, keep, notes):
+def check_columns(path, schema, label, id_column, ignore, keep):
+    """Refuse options that name columns a file has not."""
+    for name, option in (
+        (label, "--label"),
+        (id_column, "--id"),
+        *((name, "--ignore") for name in ignore),
+        *((name, "--keep") for name in keep),
+    ):
+        if name is not None and name not in schema:
+            close = difflib.get_close_matches(name, schema.names(), 1)
+            hint = (
+                f"did you mean '{close[0]}'?"
+                if close
+                else f"the columns are {listed(schema.names())}."
+            )
+            raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
+
+
+def choose_columns(path, frame, columns, words, keep, notes):
     """Leave out columns that number the rows and columns of too many words; the values of
     the other words.
     """
@@ -423,7 +428,7 @@ def _vectors(series, path, dtype):
     return series.explode().cast(dtype).to_numpy().reshape(len(series), -1)
 
 
-def _labels(series):
+def class_labels(series):
     """Labels as NumPy strings or integers; None marks a missing one."""
     if series.dtype.is_float():
         values = series.drop_nulls().drop_nans()
@@ -448,7 +453,7 @@ def _read_labels(path, n):
             raise ValueError(
                 f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
             )
-        labels = _labels(frame.to_series())
+        labels = class_labels(frame.to_series())
     else:
         labels = np.array(path.read_text(encoding="utf-8").split("\n"))
         labels = labels[:-1] if len(labels) and labels[-1] == "" else labels

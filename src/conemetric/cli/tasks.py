@@ -23,7 +23,8 @@ DataArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="DATA",
-        help="CSV, Parquet, npy or npz file, or a named data set; digits when left out.",
+        help="CSV, Parquet, npy or npz file, or a named data set; digits when left out. A pattern "
+        "(quoted) names many Parquet files, learned from partition by partition.",
     ),
 ]
 Label = Annotated[

@@ -463,12 +463,12 @@ def check_tensor(X, min_samples):
     return X.detach()
 
 
-def refuse_dask(estimator, X):
+def refuse_dask(estimator, X, name="X"):
     """Say what to do with a dask collection where only memory will do."""
     if is_dask(X):
         raise TypeError(
-            f"{type(estimator).__name__} works in memory, and X is a {type(X).__module__} "
-            "collection; give X.compute() or a sample of its rows. FrobMetric, LMNNEig, DMLEig "
+            f"{type(estimator).__name__} works in memory, and {name} is a {type(X).__module__} "
+            f"collection; give {name}.compute() or a sample of its rows. FrobMetric, LMNNEig, DMLEig "
             "and BoostMetric learn from dask collections as they are."
         )
 

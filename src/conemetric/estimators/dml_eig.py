@@ -59,8 +59,8 @@ class _EigenvalueMetric(SupervisedMetric):
             self._warn_of_labels()
         return given
 
-    def _labels_in_blocks(self, X, y, pairs=False):
-        found = super()._labels_in_blocks(X, y, pairs)
+    def _labels_in_blocks(self, X, y, pairs=False, sample_weight=None):
+        found = super()._labels_in_blocks(X, y, pairs, sample_weight)
         self._warn_of_labels()
         return found
 

@@ -24,6 +24,7 @@ from .prior import PRIOR_PARAMETERS, prior_matrix
 from .supervised import (
     REFERENCE_PARAMETERS,
     TRIPLET_PARAMETERS,
+    Given,
     SupervisedMetric,
     refuse_checkpoint,
     triplet_operator,
@@ -222,26 +223,27 @@ class FrobMetric(SupervisedMetric):
         span, operator, given = self._prepare(X, y, triplets, neighbors, sample_weight, checkpoint)
         C = self.C
         if C == "scale":
-            C = scaled_C(operator, self.n_features_in_, _weights(given))
-        start = (
-            None if given is None else self._previous_multipliers(given.in_rows(given.tuples), C)
-        )
+            C = scaled_C(operator, self.n_features_in_, given.weights)
+        start = None
+        if given.tuples is not None:
+            start = self._previous_multipliers(given.in_rows(given.tuples), C)
         self._fit_operator(span, operator, given, float(C), start)
         return self
 
     def _prepare(self, X, y, triplets, neighbors=None, sample_weight=None, checkpoint=None):
-        """(span of the rows, operator, what it was made from, or None where that is in
-        blocks).
+        """(span of the rows, operator, what it was made from: only the weights where that
+        is in blocks).
         """
         if is_dask(X):
-            self._refuse_weights(sample_weight)
+            self._refuse_weights(None)
             if self.warm_start:
                 raise ValueError(
                     "warm_start=True does not go with dask collections: multipliers do not "
                     "outlive a fit; use frobmetric_path, or a checkpoint."
                 )
-            found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint)
-            return Coordinates(found.rows.sample), found.operator(triplet_operator), None
+            found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint, sample_weight)
+            given = Given(None, None, found.weights)
+            return Coordinates(found.rows.sample), found.operator(triplet_operator), given
         refuse_checkpoint(checkpoint)
         given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
         span = self._coordinates(given.X)
@@ -256,14 +258,13 @@ class FrobMetric(SupervisedMetric):
                 "C goes with the fourth power of "
                 "the units of X; rescale X, or give it in float64."
             )
-        weights = _weights(given)
-        prior = self._prior(operator, weights)
-        program = FrobeniusProgram(operator, C, self.loss, prior, weights)
+        prior = self._prior(operator, given.weights)
+        program = FrobeniusProgram(operator, C, self.loss, prior, given.weights)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
         keep = self._keep(operator.reference, span)
         result = self._run(solver, program, start=start, keep=keep)
         self.C_ = C
-        if given is not None:
+        if given.tuples is not None:
             self.multipliers_, self.triplets_ = result.dual_point, given.in_rows(given.tuples)
         self._store(program, result, span.points)
         return result.dual_point
@@ -481,10 +482,6 @@ def frobmetric_path(X, y=None, *, triplets=None, sample_weight=None, Cs, **param
         if path[-1].certificate_.status is Status.INTERRUPTED:
             break
     return path
-
-
-def _weights(given):
-    return None if given is None else given.weights
 
 
 def _ascending(Cs):

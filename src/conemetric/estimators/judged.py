@@ -33,7 +33,7 @@ from ..problems.base import Bounds
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Certificate, SolveResult, Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .base import SOLVER_PARAMETERS, CertifiedEstimator, check_size, check_tensor
+from .base import SOLVER_PARAMETERS, CertifiedEstimator, check_size, check_tensor, refuse_dask
 
 CS = tuple(float(C) for C in 10 ** np.arange(-1.5, 2.6, 0.5))
 N_FOLDS = 4
@@ -237,6 +237,8 @@ class JudgedEstimator(CertifiedEstimator):
         -------
         self
         """
+        refuse_dask(self, queries, "queries")
+        refuse_dask(self, documents, "documents")
         data = self._validate(queries, documents, relevance, reset=True)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         setting = Setting(self.C, self._margins[0], self.n_hard, self.n_random)

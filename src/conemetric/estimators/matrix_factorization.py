@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..problems.mmmf import MMMFProgram
 from ..solvers.factored_descent import FactoredDescent
-from .base import CertifiedEstimator
+from .base import CertifiedEstimator, refuse_dask
 
 MAX_LEVELS = 50  # every level is one more constraint per observation
 
@@ -113,6 +113,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         -------
         self
         """
+        refuse_dask(self, Y, "Y")
         rows, columns, values, shape = _observations(Y)
         self.levels_, level = np.unique(values, return_inverse=True)
         self.thresholds_ = self._check_levels(self.levels_)

@@ -253,17 +253,20 @@ class SupervisedMetric(MahalanobisMetric):
                     f"{name} does not go with dask collections; leave it out, or give X in memory."
                 )
 
-    def _triplets_in_blocks(self, X, y, triplets, neighbors, checkpoint) -> partitions.Constraints:
+    def _triplets_in_blocks(
+        self, X, y, triplets, neighbors, checkpoint, sample_weight=None
+    ) -> partitions.Constraints:
         """As `_validate_triplets`, for dask collections."""
         width = self._width_in_blocks(X, (3, 4), neighbors)
         if width is not None:
             if triplets is not None:
                 raise ValueError("Got tuples and triplets; give X as rows with triplets.")
-            found = partitions.from_tuples(partitions.read(X), width)
+            found = partitions.from_tuples(partitions.read(X, weights=sample_weight), width)
         elif triplets is not None:
-            found = partitions.from_numbers(partitions.read(X), triplets)
+            rows = partitions.read(X)
+            found = partitions.from_numbers(rows, triplets, weights=sample_weight)
         else:
-            found = self._labels_in_blocks(X, y)
+            found = self._labels_in_blocks(X, y, sample_weight=sample_weight)
         return self._keep_blocks(X, found, checkpoint)
 
     def _pairs_in_blocks(
@@ -285,7 +288,7 @@ class SupervisedMetric(MahalanobisMetric):
             found = self._labels_in_blocks(X, y, pairs=True)
         return self._keep_blocks(X, found, checkpoint)
 
-    def _labels_in_blocks(self, X, y, pairs=False):
+    def _labels_in_blocks(self, X, y, pairs=False, sample_weight=None):
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
@@ -293,7 +296,7 @@ class SupervisedMetric(MahalanobisMetric):
             )
         self.neighbor_recall_ = 1.0  # among all rows, or among the references
         return partitions.from_labels(
-            partitions.read(X, y),
+            partitions.read(X, y, sample_weight),
             self.n_targets,
             self.n_impostors,
             self.n_references,

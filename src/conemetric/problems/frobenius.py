@@ -15,7 +15,7 @@ where S is the smaller:
 """
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from .. import spectral
@@ -92,8 +92,8 @@ class FrobeniusProgram(SpectralProgram):
         multipliers of the prior's own margins, which are the optimum as C goes to zero.
         """
         if self.prior is not None:
-            v = self.loss.multiplier(self.operator.forward(self.prior))
-            return self.project(self.operator.xp.clip(v, None, 1.0) * self.unit)
+            margins = self.operator.forward(self.prior)
+            return self.project(self._scaled(partial(_multiplier, loss=self.loss), margins))
         u = self.operator.empty_constraint_vector() + self.unit
         squared_norm = self.evaluate(u).part.squared_norm
         if squared_norm > 0:
@@ -183,6 +183,11 @@ def _bounded(sizes, least):
 
 def _scaled(margins, unit, function):
     return function(margins) * unit
+
+
+def _multiplier(margins, loss):
+    """The multiplier of each margin, none beyond those of the hinge."""
+    return namespace(margins).clip(loss.multiplier(margins), None, 1.0)
 
 
 def _relative(u, unit, function):

@@ -1,0 +1,95 @@
+"""FrobMetric from more Parquet than the process may hold.
+
+    python benchmarks/blocks_out_of_core.py FOLDER [--points 10000000] [--limit-gb 3]
+
+Writes the rows as float32, with labels, to FOLDER/part-*.parquet (unless they are there),
+then in a process of its own, whose data segment is limited by the operating system, fits
+from labels against references, and prints the seconds of one read of the files, of the
+blocks, and of each pass of the solver over them, the certified gap and the largest
+resident size.
+"""
+
+import argparse
+import glob
+import os
+import resource
+import subprocess
+import sys
+import time
+
+from blocks_overhead import Record, chunk, peak_mb, warm_up
+
+
+def write(options):
+    import polars as pl
+
+    os.makedirs(options.folder, exist_ok=True)
+    rows = options.points // options.parts
+    for k in range(options.parts):
+        path = os.path.join(options.folder, f"part-{k:04d}.parquet")
+        if not os.path.exists(path):
+            X, y = chunk(k, rows, options.features)
+            names = [f"f{i}" for i in range(options.features)]
+            frame = pl.DataFrame(X, schema=names).with_columns(label=pl.Series(y))
+            frame.write_parquet(path, compression="uncompressed")
+
+
+def limited_fit(options):
+    limit = int(options.limit_gb * 1e9)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    import dask.dataframe as dd
+
+    from conemetric import FrobMetric, watching
+
+    warm_up()
+    paths = sorted(glob.glob(os.path.join(options.folder, "part-*.parquet")))
+    frame = dd.read_parquet(paths)
+    features = [name for name in frame.columns if name != "label"]
+    began = time.perf_counter()
+    n_rows = sum(len(part.compute(scheduler="synchronous")) for part in frame.partitions)
+    read = time.perf_counter() - began
+    print(f"{n_rows:,} rows in {len(paths)} files: one read takes {read:.1f} s", flush=True)
+
+    record, began = Record(), time.perf_counter()
+    metric = FrobMetric(
+        n_references=options.references,
+        n_targets=options.targets,
+        n_impostors=3,
+        random_state=0,
+        verbose=options.verbose,
+    )
+    with watching(record):
+        metric.fit(frame[features], frame["label"])
+    ended = time.perf_counter()
+    one = record.per_iteration(record.times)
+    print(
+        f"fit: {ended - began:.1f} s in all; {record.times[0] - began:.1f} s to the first iteration, "
+        f"{one:.1f} s per iteration ({one / read:.2f} x one read), {metric.n_iter_} iterations, gap "
+        f"{metric.certificate_.relative_gap:.1e} ({metric.certificate_.status}); "
+        f"{peak_mb():.0f} MB resident at most under a limit of {limit / 1e6:.0f} MB"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder")
+    parser.add_argument("--points", type=int, default=10_000_000)
+    parser.add_argument("--features", type=int, default=64)
+    parser.add_argument("--parts", type=int, default=40)
+    parser.add_argument("--references", type=int, default=5_000)
+    parser.add_argument("--targets", type=int, default=1)
+    parser.add_argument("--limit-gb", type=float, default=3.0)
+    parser.add_argument("--verbose", type=int, default=0)
+    parser.add_argument("--limited", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.limited:
+        limited_fit(options)
+        return
+    write(options)
+    subprocess.run([sys.executable, *sys.argv, "--limited"], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Many Parquet files as partitions, and where to compute on them."""
+
+import glob
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from ..extras import require
+from .app import state
+from .tables import (
+    check_columns,
+    choose_columns,
+    class_labels,
+    column_matrix,
+    feature_columns,
+    listed,
+)
+
+PART_BYTES = (
+    1 << 26
+)  # of the numbers of a partition: few and large ones, of which a worker holds several
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Partitions, and what is known about their columns.
+
+    Attributes
+    ----------
+    read : list of callables
+        Each returns rows and labels of one partition.
+    sizes : list of int
+        Rows of each.
+    names : list of str
+        The features.
+    notes : tuple of str
+        What was left out, in words.
+    """
+
+    read: list
+    sizes: list[int]
+    names: list[str]
+    notes: tuple[str, ...]
+    ids = categories = None
+
+
+def is_pattern(data) -> bool:
+    """Whether an argument names many files."""
+    return data is not None and glob.has_magic(str(data)) and not Path(data).exists()
+
+
+def find_parts(pattern, label, ignore=(), keep=()) -> Parts:
+    """The partitions of the Parquet files that a pattern names: whole files, or pieces of
+    large ones.
+
+    Parameters
+    ----------
+    pattern : str
+        A path or an address (``s3://...``) with ``*``, ``?`` or ``[...]``.
+    label : str
+        Column of the classes.
+    ignore, keep : sequences of str
+        Columns to leave out, or to keep although they look like row numbers.
+    """
+    if pattern is None:
+        raise ValueError("--workers and --scheduler go with Parquet files; name them.")
+    paths = _paths(pattern)
+    if label is None:
+        raise ValueError(
+            f"'{pattern}' names many files; say which column holds classes by --label."
+        )
+    schema = pl.scan_parquet(paths[0]).collect_schema()
+    check_columns(paths[0], schema, label, None, ignore, keep)
+    columns = feature_columns(paths[0], schema, leave_out=(label, *ignore))
+    notes: list[str] = []
+    left = [name for name in schema.names() if name not in (*columns, label, *ignore)]
+    if left:
+        notes.append(f"Left out, not numeric: {listed(left)}.")
+    first = pl.scan_parquet(paths[0]).select(columns).head(PART_BYTES // (8 * len(columns)))
+    first = first.collect()
+    columns, _ = choose_columns(paths[0], first, columns, (), keep, notes)
+    X, names = column_matrix(first.select(columns), columns, paths[0])
+    most = max(1, PART_BYTES // (X.shape[1] * X.dtype.itemsize))
+    readers, sizes = [], []
+    for path in paths:
+        _check_schema(path, paths[0], schema, [*columns, label])
+        n = pl.scan_parquet(path).select(pl.len()).collect().item()
+        pieces = -(-n // most)
+        for start, stop in zip(*_bounds(n, pieces), strict=True):
+            readers.append(partial(read_part, path, start, stop - start, columns, label, X.dtype))
+            sizes.append(stop - start)
+    if sum(sizes) == 0:
+        raise ValueError(f"the {len(paths)} files '{pattern}' have no rows.")
+    notes.append(f"Columns used: {listed(columns, 30)}.")
+    return Parts(readers, sizes, names, tuple(notes))
+
+
+def _paths(pattern):
+    if "://" in pattern:
+        files, path = require("fsspec.core", "cluster").url_to_fs(pattern)
+        paths = [files.unstrip_protocol(found) for found in sorted(files.glob(path))]
+    else:
+        paths = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))
+    if not paths:
+        raise FileNotFoundError(f"there is no file '{pattern}'.")
+    other = [path for path in paths if not path.lower().endswith((".parquet", ".pq"))]
+    if other:
+        raise ValueError(
+            f"'{other[0]}' is not Parquet; many files at a time are read from that only."
+        )
+    return paths
+
+
+def _check_schema(path, first, schema, columns):
+    found = pl.scan_parquet(path).collect_schema()
+    for name in columns:
+        if found.get(name) != schema[name]:
+            raise ValueError(
+                f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{first}' "
+                f"{schema[name]}; give files with the same columns."
+            )
+
+
+def _bounds(n, pieces):
+    ends = np.linspace(0, n, pieces + 1).astype(int).tolist()
+    return ends[:-1], ends[1:]
+
+
+def read_part(path, start, length, columns, label, dtype):
+    """Rows and labels of a piece of a Parquet file."""
+    frame = pl.scan_parquet(path).slice(start, length).select([*columns, label]).collect()
+    X, _ = column_matrix(frame.select(columns), columns, path)
+    return X.astype(dtype, copy=False), class_labels(frame[label])
+
+
+def refuse_with_many_files(**options):
+    """Name the first option that was given and does not go with many files."""
+    for name, value in options.items():
+        if value:
+            raise ValueError(
+                f"--{name.replace('_', '-')} does not go with many files; leave it out, or give "
+                "one file without --workers and --scheduler."
+            )
+
+
+@contextmanager
+def computing(workers, scheduler):
+    """Compute on so many processes of this machine, on the cluster of a scheduler, or, with
+    neither, in this process: a few partitions at a time, out of core where memory is short.
+    """
+    if workers is not None and scheduler is not None:
+        raise ValueError("got --workers and --scheduler; give one of them.")
+    if workers is None and scheduler is None:
+        yield
+        return
+    distributed = require("distributed", "cluster")
+    if scheduler is not None:
+        with distributed.Client(scheduler) as client:
+            _say_where(client)
+            yield
+        return
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        _say_where(client)
+        yield
+
+
+def _say_where(client):
+    count = len(client.scheduler_info(n_workers=-1)["workers"])
+    state.say(f"computing on {count} workers; dashboard: {client.dashboard_link}")
