@@ -16,7 +16,7 @@ pytest.importorskip("dask.array")
 @pytest.fixture
 def pattern(tmp_path, frame):
     """Wine in three files, one of them empty, with a column that numbers the rows."""
-    table = frame.with_columns(number=pl.int_range(len(frame)))
+    table = frame.with_columns(row_id=pl.int_range(len(frame)))
     mixed = table.sample(fraction=1.0, shuffle=True, seed=0)
     for k, (start, stop) in enumerate([(0, 100), (100, 100), (100, 178)]):
         mixed[start:stop].write_parquet(tmp_path / f"part-{k}.parquet")
@@ -30,7 +30,7 @@ def no_report(monkeypatch):
 
 def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path):
     distributed = pytest.importorskip("distributed")
-    usual = "learn", pattern, "--label", "kind", "--keep", "number", "--tol", "1e-2"
+    usual = "learn", pattern, "--label", "kind", "--keep", "row_id", "--tol", "1e-2"
     here = run(*usual, "--out", tmp_path / "here", "--json")
     assert here.code == 0
     assert here.json["rows"] == 178 and here.json["features"] == 14
@@ -54,9 +54,9 @@ def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path
 
 def test_large_files_are_cut_and_held_out_rows_not_learned_from(pattern, monkeypatch):
     monkeypatch.setattr(module, "PART_BYTES", 14 * 8 * 30)
-    parts = find_parts(pattern, "kind", keep=["number"])
+    parts = find_parts(pattern, "kind", keep=["row_id"])
     assert len(parts.sizes) == 4 + 3 and max(parts.sizes) <= 30 and sum(parts.sizes) == 178
-    assert parts.names == [*(f"f{i}" for i in range(13)), "number"]
+    assert parts.names == [*(f"f{i}" for i in range(13)), "row_id"]
     options = Options(test_size=0.25)
     task = Partitioned.of(parts.read, parts.sizes, options)
     task = task.split(options, np.random.default_rng(0)).prepared(_Same())
@@ -74,7 +74,7 @@ class _Same:
 
 def test_rows_are_numbered_by_a_column_that_is_left_out(pattern):
     parts = find_parts(pattern, "kind")
-    assert "number" not in parts.names
+    assert "row_id" not in parts.names
     assert any("numbers of the rows" in note for note in parts.notes)
 
 

@@ -141,7 +141,6 @@ def learn(
             impute=impute,
             one_hot=one_hot,
             max_rows=max_rows,
-            time_budget=time_budget,
         )
     with computing(workers, scheduler), progress_bar() as progress:
         progress("reading")

@@ -20,6 +20,7 @@ from .tables import (
     listed,
 )
 
+FIRST_ROWS = 100_000  # of the first file, by which columns are judged
 PART_BYTES = (
     1 << 26
 )  # of the numbers of a partition: few and large ones, of which a worker holds several
@@ -80,8 +81,7 @@ def find_parts(pattern, label, ignore=(), keep=()) -> Parts:
     left = [name for name in schema.names() if name not in (*columns, label, *ignore)]
     if left:
         notes.append(f"Left out, not numeric: {listed(left)}.")
-    first = pl.scan_parquet(paths[0]).select(columns).head(PART_BYTES // (8 * len(columns)))
-    first = first.collect()
+    first = pl.scan_parquet(paths[0]).select(columns).head(FIRST_ROWS).collect()
     columns, _ = choose_columns(paths[0], first, columns, (), keep, notes)
     X, names = column_matrix(first.select(columns), columns, paths[0])
     most = max(1, PART_BYTES // (X.shape[1] * X.dtype.itemsize))
