@@ -12,6 +12,8 @@ from conemetric.operators import from_triplets
 from conemetric.operators.blocks import BlockOperator, BlockSpace
 from conemetric.operators.in_process import InProcess, Store, usable_memory
 from conemetric.operators.space import ARRAYS, greatest, total
+from conemetric.problems.frobenius import FrobeniusProgram
+from conemetric.solvers.dual_quasi_newton import BALANCE_FROM, DualQuasiNewton
 
 pytest.importorskip("dask")
 
@@ -105,6 +107,17 @@ def test_forward_and_adjoint_are_those_of_one_operator(blocks, points, triplets)
     S = L @ L.T
     (inner,) = blocks.space.totals(total(operator.matmul, blocks.forward(S), in_blocks))
     assert inner == pytest.approx(np.sum(S * blocks.adjoint(in_blocks)), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_a_program_over_blocks_has_the_same_optimum(blocks, points, triplets, loss):
+    """With a C so large that units and Newton directions come into play."""
+    whole = FrobeniusProgram(from_triplets(points, triplets), 1e4, loss)
+    solver = DualQuasiNewton(tol=1e-7, settle_every=None)
+    expected, found = solver.solve(whole), solver.solve(FrobeniusProgram(blocks, 1e4, loss))
+    assert found.history["evaluations"][-1] > BALANCE_FROM
+    assert found.certificate.meets(1e-7)
+    assert_allclose(found.certificate.primal, expected.certificate.primal, rtol=2e-7)
 
 
 def test_a_wider_operator_is_never_kept(blocks, points, triplets):

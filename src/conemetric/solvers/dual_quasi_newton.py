@@ -180,7 +180,8 @@ class Box:
         """With units that fall with the square root of the constraints' sizes, so that the
         dual curves more alike along all multipliers.
         """
-        return replace(self, unit=self.unit * self.sizes**-0.5, sizes=None)
+        unit = self.space.map(_per_root, self.unit, self.sizes)
+        return replace(self, unit=unit, sizes=None)
 
     def at(self, point):
         """What the functions below ask of a point: u, the gradient, and the box."""
@@ -261,6 +262,10 @@ def two_loop(gram, k):
 
 def _largest(values):
     return abs(values).max() if np.ndim(values) else abs(values)
+
+
+def _per_root(unit, sizes):
+    return unit * sizes**-0.5
 
 
 def _scaled(values, factor):

@@ -22,10 +22,9 @@ def newton_direction(problem, point, free):
     not even the gradient has curvature. And the number of products with H.
     """
     space, product = problem.operator.space, problem.hessian(point)
-    diagonal = problem.sigma * problem.sizes**2
     bend = problem.gain_bend(point.u)
-    if bend is not None:
-        diagonal = diagonal + bend
+    bend = 0.0 if bend is None else bend
+    diagonal = space.map(_diagonal, problem.sizes, bend, sigma=problem.sigma)
     direction, residual = None, point.gradient * free
     scaled = search = residual / diagonal
     rest = first = space.sum(_dot, residual, scaled)
@@ -43,6 +42,10 @@ def newton_direction(problem, point, free):
         last, rest = rest, space.sum(_dot, residual, scaled)
         search = scaled + search * (rest / last)
     return direction, steps
+
+
+def _diagonal(sizes, bend, sigma):
+    return sigma * sizes**2 + bend
 
 
 def _dot(a, b):
