@@ -51,6 +51,8 @@ SPREAD = 0.05  # part of the mean squared distance to all rows in a metric's sca
 MOST_JUDGED = 3000  # rows that judge, of all folds together
 # each of its steps is quadratic in rows and in features
 MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 1000, 200
+# a prior reaches beyond the span of few rows: each step decomposes a matrix of all features
+MOST_FEATURES_FOR_PRIOR = 500
 TRIAL = 200  # rows a candidate is timed on, where there is a time budget
 CERTAIN = 0.05  # p-value below which the blend is called better or worse
 
@@ -71,7 +73,7 @@ def default_candidates() -> dict[str, Candidate]:
         "relative": Candidate(RelativeComparisons()),
         "lda": Candidate(LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")),
         "frob": Candidate(FrobMetric()),
-        "prior": Candidate(FrobMetric(prior="identity")),
+        "prior": Candidate(FrobMetric(prior="identity"), most_features=MOST_FEATURES_FOR_PRIOR),
         "boost": Candidate(BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=100)),
         "nca": Candidate(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
     }
@@ -130,7 +132,7 @@ class AutoMetric(MahalanobisMetric):
     ----------
     candidates : "auto" or dict of str to estimator, default="auto"
         "auto" takes `RelativeComparisons`, `FrobMetric` about zero and about the identity
-        ("prior"), `BoostMetric` with 100 learners, and scikit-learn's
+        ("prior", at most 500 features), `BoostMetric` with 100 learners, and scikit-learn's
         `LinearDiscriminantAnalysis` (shrunk) and `NeighborhoodComponentsAnalysis` (20 steps,
         at most 1,000 rows and 200 features). Any estimator will do that learns from labels
         and transforms linearly. The plain distance is always among them.
