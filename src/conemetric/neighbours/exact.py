@@ -29,22 +29,26 @@ def search(question: Question) -> Nearest:
     order = np.argsort(queries.y, kind="stable")
     state = HostSearch(question, order, order if alone else np.argsort(references.y, kind="stable"))
     blocks = [(start, min(start + TILE, n)) for start in range(0, n, TILE)]
-    if alone:
-        rounds = [
-            np.array([[(*one, *other, one != other)] for one, other in pairs])
-            for pairs in tournament(blocks)
-        ]
-    else:
-        rounds = [np.array([[(*block, 0, n_references, False)] for block in blocks])]
+    against_all = [(block, (0, n_references)) for block in blocks]
+    rounds = list(tournament(blocks)) if alone else [against_all]
     # in one cell that nobody visits: whoever is in a row is offered to the columns
     visits = np.zeros(n, np.int64), np.zeros((1, -(-n // 8)), np.uint8)
     # looking for the libraries to limit takes longer than a small search
     with threadpool_limits(1, "blas") if len(blocks) > 1 else nullcontext():
-        for played, calls in enumerate(rounds, 1):
-            args = calls, TILE, state.arrays, visits
-            threaded(kernels.visit_blocks, len(calls), n * references.X.size, *args)
+        for played, pairs in enumerate(rounds, 1):
+            args = pairs, alone, state.arrays, visits
+            threaded(_meet, len(pairs), n * references.X.size, *args)
             report(played / len(rounds))
     return state.rank(all_offered=True)
+
+
+def _meet(start, stop, pairs, alone, arrays, visits):
+    """Offer to the queries of each block the references of its partner, and the other way
+    round where these are other points of the same.
+    """
+    for one, other in pairs[start:stop]:
+        both = int(alone and one != other)
+        kernels.offer(np.arange(*one), *other, TILE, both, arrays, visits)
 
 
 def tournament(players: list) -> Iterator[list]:

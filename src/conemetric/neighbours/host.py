@@ -70,7 +70,7 @@ class HostSearch:
 
     @property
     def arrays(self):
-        """What `kernels.visit_blocks` calls ``search``."""
+        """What `kernels.offer` calls ``search``."""
         queries = self.Z, self.squares, self.labels
         references = self.Z_reference, self.reference_squares, self.reference_labels
         return queries, references, self.own, *self.lists

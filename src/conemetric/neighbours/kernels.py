@@ -20,23 +20,6 @@ STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vector
 
 
 @jit
-def visit_blocks(start, stop, calls, size, search, visits):
-    """In turn for each of calls[start:stop], (first query, last, first reference, last,
-    both): offer these references to these queries, in tiles of ``size``, and with
-    ``both`` the queries to the references.
-    """
-    numbers = np.empty(size, np.int64)
-    for t in range(start, stop):
-        for c in range(calls.shape[1]):
-            call = calls[t, c]
-            for row in range(call[0], call[1], size):
-                rows = numbers[: min(size, call[1] - row)]
-                for r in range(len(rows)):
-                    rows[r] = row + r
-                _offer(rows, call[2], call[3], size, call[4], search, visits)
-
-
-@jit
 def visit_cells(start, stop, calls, begin, size, search, visits):
     """In turn for each of calls[start:stop], (first query, last, first cell, last, both):
     offer to these queries the references of those of these cells that they visit, and
@@ -56,7 +39,7 @@ def visit_cells(start, stop, calls, begin, size, search, visits):
                     if count >= size or (count > 0 and byte == (call[1] - 1) >> 3):
                         rows, count = visitors[:count], 0
                         first, last = begin[k], begin[k + 1]
-                        _offer(rows, first, last, size, call[4], search, visits)
+                        offer(rows, first, last, size, call[4], search, visits)
 
 
 @jit
@@ -72,7 +55,7 @@ def _append_set(bits, byte, first, last, numbers, count):
 
 
 @jit
-def _offer(rows, first, last, size, both, search, visits):
+def offer(rows, first, last, size, both, search, visits):
     """Offer references first:last to queries ``rows``, in tiles of ``size``; with ``both``,
     where points are searched among themselves, also each of these to each of those, but
     for those that visit its cell in their turn.
