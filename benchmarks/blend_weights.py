@@ -26,7 +26,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from conemetric import FrobMetric, RelativeComparisons
 from conemetric.datasets import load
-from conemetric.estimators.automatic import SPREAD, default_candidates, learn
+from conemetric.estimators.automatic import SPREAD, default_candidates, fit_linear_map
 from conemetric.evaluation.knn import evenly_by_class, knn_error, majority, nearest_labels
 from conemetric.reproduce.keel import KEEL_AUTO, TUNED_ON
 from conemetric.spectral import factor
@@ -72,7 +72,7 @@ def fit_folds(X, y, n_folds, seed, estimators):
                 L = (
                     np.eye(X.shape[1])
                     if name == "plain"
-                    else learn(estimator, X[train], y[train], 0)[0]
+                    else fit_linear_map(estimator, X[train], y[train], 0)[0]
                 )
             except (ValueError, np.linalg.LinAlgError):
                 continue

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from peer_worker import METHODS
 
-from conemetric.datasets import available, load
+from conemetric.datasets import is_available, load
 from conemetric.evaluation.knn import knn_error, preprocessing, random_splits
 
 WORKER = Path(__file__).with_name("peer_worker.py")
@@ -231,7 +231,7 @@ def write(results, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    known = [name for name in SETS if available(name.partition(" ")[0])]
+    known = [name for name in SETS if is_available(name.partition(" ")[0])]
     parser.add_argument("--datasets", nargs="*", default=known, choices=SETS)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--out", type=Path, default=Path("peers.json"))

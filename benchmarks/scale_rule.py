@@ -16,7 +16,7 @@ import numpy as np
 
 from conemetric import FrobMetric
 from conemetric.constraints import triplets_from_labels
-from conemetric.datasets import available, load
+from conemetric.datasets import is_available, load
 from conemetric.evaluation.knn import Split, knn_error, preprocessing, random_splits
 
 KAPPAS = [10, 100, 300, 1e3, 3e3, 1e4, 3e4, 1e5]
@@ -78,7 +78,9 @@ def path(split, X, y, prepare):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("scale_rule.jsonl"))
-    parser.add_argument("--datasets", nargs="*", default=[name for name in SETS if available(name)])
+    parser.add_argument(
+        "--datasets", nargs="*", default=[name for name in SETS if is_available(name)]
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     records = []

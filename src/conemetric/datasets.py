@@ -272,11 +272,11 @@ def local_file(name):
     return path if path is not None and path.is_file() else None
 
 
-def available(name):
+def is_available(name):
     """Whether `load` needs no network for this name.
 
-    >>> from conemetric.datasets import available
-    >>> available("iris")
+    >>> from conemetric.datasets import is_available
+    >>> is_available("iris")
     True
     """
     spec = REGISTRY.get(name)

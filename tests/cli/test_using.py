@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from conemetric import FrobMetric, load_metric, save_metric
 from conemetric.cli import streams
-from conemetric.workflow.methods import available
+from conemetric.workflow.methods import methods_for
 
 X, y = load_wine(return_X_y=True)
 NAMES = [f"f{i}" for i in range(13)]
@@ -160,7 +160,7 @@ def test_inspect_tells_what_is_in_a_file(run, metric):
 
 
 def test_compare_sets_methods_side_by_side(run, csv, tmp_path):
-    names = [method.name for method in available("labels") if method.name in ("frob", "dml-eig")]
+    names = [method.name for method in methods_for("labels") if method.name in ("frob", "dml-eig")]
     chosen = [part for name in names for part in ("--method", name)]
     answer = run(
         "compare", csv, "--label", "kind", *chosen, "--out", tmp_path / "out", "--json"

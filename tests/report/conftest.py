@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 
 from conemetric.report import write_report, write_retrieval_report
-from conemetric.workflow import Options, learn
+from conemetric.workflow import Options, run_study
 from conemetric.workflow.adapting import AdaptOptions, Collection, adapt
 from conemetric.workflow.supervision import Labelled, Paired, Ranked
 
@@ -18,7 +18,7 @@ def triplet_study():
     rng = np.random.default_rng(0)
     triplets = np.array([rng.choice(150, 3, replace=False) for _ in range(600)])
     i, j, k = triplets.T
-    return learn(
+    return run_study(
         Ranked(X, triplets[(y[i] == y[j]) & (y[i] != y[k])]),
         Options(method="frob", scale="standard"),
     )
@@ -27,7 +27,7 @@ def triplet_study():
 def pair_study():
     pairs = np.random.default_rng(0).integers(150, size=(300, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    return learn(
+    return run_study(
         Paired(X, pairs, similar=y[pairs[:, 0]] == y[pairs[:, 1]]),
         Options(method="dml-eig", parameters={"tol": 1e-2}),
     )
@@ -41,11 +41,11 @@ def studies():
         ["a</script><script>window.broken=1</script>", "<b>bold</b> & 'quoted'", "Blüte"]
     )
     return {
-        "images": learn(images, Options(method="frob", parameters={"tol": 1e-2})),
-        "names": learn(
+        "images": run_study(images, Options(method="frob", parameters={"tol": 1e-2})),
+        "names": run_study(
             Labelled(X, names[y]), Options(method="frob", n_pca=3), feature_names=list('<>&"')
         ),
-        "blend": learn(Labelled(X, y), Options()),
+        "blend": run_study(Labelled(X, y), Options()),
         "triplets": triplet_study(),
         "pairs": pair_study(),
     }

@@ -12,11 +12,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from conemetric import datasets, reproduce
-from conemetric.evaluation.statistics import compare
+from conemetric.evaluation.statistics import compare_runs
 from conemetric.reproduce import figure, get_experiment, list_experiments, run_experiment
 from conemetric.reproduce.definition import (
+    Competitor,
     Experiment,
-    Method,
     Published,
     ScaleFreeC,
     ours,
@@ -34,7 +34,7 @@ class Counting(Experiment):
         return {"value": value, "seconds": 0.5, "tolerance": 0.1}
 
 
-METHODS = {"good": Method(), "bad": Method(), "absent": ours("NoSuchMetric")}
+METHODS = {"good": Competitor(), "bad": Competitor(), "absent": ours("NoSuchMetric")}
 FAKE = Counting(
     name="fake",
     title="A fake",
@@ -180,7 +180,7 @@ def test_bad_arguments(tmp_path, arguments, message):
 
 def test_comparison_of_two_methods_uses_the_runs_they_share(tmp_path):
     table = run_experiment("fake", out=tmp_path)
-    assert table.comparison("alpha", "good", "bad", 0.2) == compare([1, 2, 3], [3, 4, 5], 0.2)
+    assert table.comparison("alpha", "good", "bad", 0.2) == compare_runs([1, 2, 3], [3, 4, 5], 0.2)
 
 
 def test_every_experiment_is_well_formed():

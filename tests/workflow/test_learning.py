@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris, load_wine
 
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import approximate
-from conemetric.workflow import Options, learn, learning, methods
+from conemetric.workflow import Options, learning, methods, run_study
 from conemetric.workflow.methods import KNOWN, find
 from conemetric.workflow.supervision import (
     Judgement,
@@ -22,7 +22,7 @@ X, y = load_iris(return_X_y=True)
 
 
 def test_no_row_is_both_learned_from_and_judged_on():
-    study = learn(Labelled(X, y), Options(method="frob", test_size=0.4, max_rows=50))
+    study = run_study(Labelled(X, y), Options(method="frob", test_size=0.4, max_rows=50))
     task = study.task
     assert not set(task.train) & set(task.test) and set(task.learn) <= set(task.train)
     assert len(task.learn) == pytest.approx(50, abs=2) and len(task.test) == 60
@@ -34,21 +34,21 @@ def test_no_row_is_both_learned_from_and_judged_on():
 
 def test_preprocessing_sees_training_rows_only():
     spoilt = X.copy()
-    reference = learn(Labelled(X, y), Options(method="frob", scale="standard"))
+    reference = run_study(Labelled(X, y), Options(method="frob", scale="standard"))
     test = reference.task.original(reference.task.test)
     spoilt[test] *= 100
-    study = learn(Labelled(spoilt, y), Options(method="frob", scale="standard"))
+    study = run_study(Labelled(spoilt, y), Options(method="frob", scale="standard"))
     np.testing.assert_array_equal(study.metric.components, reference.metric.components)
 
 
 def test_columns_in_other_units_are_standardised():
-    study = learn(Labelled(*load_wine(return_X_y=True)), Options(method="frob"))
+    study = run_study(Labelled(*load_wine(return_X_y=True)), Options(method="frob"))
     assert study.metric.preprocessing == ["StandardScaler"]
     assert any(note.startswith("Columns standardised") for note in study.notes)
 
 
 def test_labels_alone_ask_for_a_blend_that_says_what_it_gains():
-    study = learn(Labelled(X, y), Options(n_neighbors=5))
+    study = run_study(Labelled(X, y), Options(n_neighbors=5))
     assert (study.options.method, study.metric.method) == ("auto", "AutoMetric")
     assert study.metric.certificate is None and study.evidence.n_neighbors == 5
     (why,) = [note for note in study.notes if note.startswith("Cross-validated")]
@@ -58,17 +58,17 @@ def test_labels_alone_ask_for_a_blend_that_says_what_it_gains():
 
 
 def test_a_blend_learns_from_training_rows_only():
-    one = learn(Labelled(X, y), Options(scale="none"))
+    one = run_study(Labelled(X, y), Options(scale="none"))
     spoilt = X.copy()
     spoilt[one.task.original(one.task.test)] *= 100
-    again = learn(Labelled(spoilt, y), Options(scale="none"))
+    again = run_study(Labelled(spoilt, y), Options(scale="none"))
     np.testing.assert_array_equal(again.metric.components, one.metric.components)
     assert again.evidence == one.evidence
 
 
 def test_progress_names_the_candidate():
     seen = set()
-    learn(Labelled(X, y), Options(), progress=lambda stage, record, done: seen.add(stage))
+    run_study(Labelled(X, y), Options(), progress=lambda stage, record, done: seen.add(stage))
     assert {"learning, frob", "learning, boost"} <= seen
 
 
@@ -82,7 +82,7 @@ def test_compilation_is_shown_as_what_it_is(monkeypatch):
 
     monkeypatch.setattr(Labelled, "fit", compile_and_fit)
     seen = []
-    study = learn(
+    study = run_study(
         Labelled(X, y),
         Options(method="frob", scale="none"),
         progress=lambda stage, record, done: seen.append(stage),
@@ -100,7 +100,7 @@ def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
 
     monkeypatch.setattr(Labelled, "judge", fail)
     with pytest.raises(RuntimeError):
-        learn(
+        run_study(
             Labelled(X, y),
             Options(method="frob", scale="none"),
             on_metric=lambda metric, interrupted: handed.append((metric.method, interrupted)),
@@ -110,7 +110,7 @@ def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
 
 def test_progress_names_the_stage_and_shows_the_iterations():
     seen = []
-    learn(
+    run_study(
         Labelled(X, y),
         Options(method="frob"),
         progress=lambda stage, record, done: seen.append((stage, record, done)),
@@ -123,11 +123,11 @@ def test_progress_names_the_stage_and_shows_the_iterations():
 
 
 def test_all_rows_are_learned_from_while_that_takes_minutes(monkeypatch):
-    study = learn(Labelled(X, y), Options(method="frob"))
+    study = run_study(Labelled(X, y), Options(method="frob"))
     assert len(study.task.learn) == 105
     assert "Learned from all 105 training rows." in study.notes
     monkeypatch.setattr(methods, "WORK", 60 * 50 * (2 * 2**2 + 100 * 2 + 1000))
-    study = learn(Labelled(X, y), Options(method="frob", n_pca=2))
+    study = run_study(Labelled(X, y), Options(method="frob", n_pca=2))
     assert len(study.task.learn) == pytest.approx(50, abs=2)
     assert any("of 105 training rows, drawn class by class" in note for note in study.notes)
 
@@ -142,7 +142,9 @@ def test_fewer_rows_of_more_features_take_as_long(method):
 def test_what_an_approximate_search_found_is_said(monkeypatch):
     monkeypatch.setattr(approximate, "SAMPLE", 30)
     monkeypatch.setattr(approximate.Cells, "enough", lambda *args: [2, 2])
-    study = learn(Labelled(X, y), Options(method="frob", parameters={"neighbors": "approximate"}))
+    study = run_study(
+        Labelled(X, y), Options(method="frob", parameters={"neighbors": "approximate"})
+    )
     share = f"{study.estimator.neighbor_recall_:.1%}"
     assert any(note.startswith(f"Neighbours found approximately: {share}") for note in study.notes)
 
@@ -155,7 +157,7 @@ def random_pairs(n=400):
 
 def test_pairs_are_judged_by_a_threshold_of_the_training_pairs():
     indices, same = random_pairs()
-    study = learn(Paired(X, indices, similar=same), Options(scale="standard"))
+    study = run_study(Paired(X, indices, similar=same), Options(scale="standard"))
     assert study.metric.method == "DMLEig"
     assert study.after.n == round(0.3 * len(indices))
     distance, threshold = study.after.detail["distance"], study.after.detail["threshold"]
@@ -168,7 +170,7 @@ def test_triplets_are_judged_by_order():
     rng = np.random.default_rng(0)
     triplets = np.array([rng.choice(150, 3, replace=False) for _ in range(500)])
     i, j, k = triplets.T
-    study = learn(
+    study = run_study(
         Ranked(X, triplets[(y[i] == y[j]) & (y[i] != y[k])]),
         Options(method="frob", scale="standard"),
     )

@@ -10,9 +10,8 @@ from rich.table import Table as Grid
 
 from ..persistence import save_metric
 from ..solvers.base import all_or_nothing
-from ..workflow import Options
-from ..workflow import learn as run_study
-from ..workflow.methods import available, find
+from ..workflow import Options, run_study
+from ..workflow.methods import find, methods_for
 from ..workflow.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
 from .tasks import (
@@ -96,7 +95,9 @@ def compare(
             impute=impute,
             one_hot=one_hot,
         )
-        methods = [find(choice, task.kind) for choice in method] if method else available(task.kind)
+        methods = (
+            [find(choice, task.kind) for choice in method] if method else methods_for(task.kind)
+        )
         files = {chosen.name: f"{chosen.name}.safetensors" for chosen in methods}
         out = output_folder(out, ["table.csv", *files.values()], overwrite)
         options = Options(

@@ -9,8 +9,7 @@ from rich.table import Table as Grid
 
 from ..persistence import save_metric
 from ..report import write_report
-from ..workflow import Options
-from ..workflow import learn as run_study
+from ..workflow import Options, run_study
 from ..workflow.learning import COMPILING
 from ..workflow.partitioned import Partitioned
 from ..workflow.supervision import p_value

@@ -299,7 +299,7 @@ class AutoMetric(MahalanobisMetric):
         threads = {"prefer": "threads"} if is_torch(rows.X) else {}
         try:
             fits = Parallel(n_jobs=self.n_jobs, **threads)(
-                delayed(learn)(candidate.estimator, *rows.part(part, candidate), rows.seed)
+                delayed(fit_linear_map)(candidate.estimator, *rows.part(part, candidate), rows.seed)
                 for part in parts
             )
         except (ValueError, np.linalg.LinAlgError) as error:
@@ -364,7 +364,7 @@ class Rows:
         began = stopwatch()
         with suppress(ValueError, np.linalg.LinAlgError):  # said when all rows are fitted
             X, y = self.part(self.folds[0].train[:TRIAL], candidate)
-            learn(candidate.estimator, X, y, self.seed)
+            fit_linear_map(candidate.estimator, X, y, self.seed)
         return stopwatch() - began
 
     def judge(self, L, fold):
@@ -426,7 +426,7 @@ def _weights(wrong):
     return {name: weight / total for name, weight in weights.items()}
 
 
-def learn(estimator, X, y, seed):
+def fit_linear_map(estimator, X, y, seed):
     """(L, certificate) of a clone of the estimator fitted to the rows: transform(x) = L'x +
     a constant.
     """

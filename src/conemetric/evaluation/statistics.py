@@ -49,7 +49,7 @@ class Comparison(NamedTuple):
     corrected_t: float
 
 
-def compare(first, second, test_share):
+def compare_runs(first, second, test_share):
     """Compare two methods on the same random splits.
 
     Wilcoxon's signed-rank test takes the runs as independent; random splits overlap, so
@@ -70,8 +70,8 @@ def compare(first, second, test_share):
 
     Examples
     --------
-    >>> from conemetric.evaluation.statistics import compare
-    >>> result = compare([0.1, 0.12, 0.11, 0.1], [0.2, 0.21, 0.19, 0.22], test_share=15 / 70)
+    >>> from conemetric.evaluation.statistics import compare_runs
+    >>> result = compare_runs([0.1, 0.12, 0.11, 0.1], [0.2, 0.21, 0.19, 0.22], test_share=15 / 70)
     >>> result.difference < 0, result.corrected_t < 0.01
     (True, True)
     """

@@ -38,11 +38,11 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
     >>> import os, tempfile
     >>> from sklearn.datasets import load_iris
     >>> from conemetric.report import write_report
-    >>> from conemetric.workflow import Options, learn
+    >>> from conemetric.workflow import Options, run_study
     >>> from conemetric.workflow.supervision import Labelled
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = os.path.join(folder, "report.html")
-    ...     write_report(page, learn(Labelled(*load_iris(return_X_y=True)), Options(method="frob")), name="iris")
+    ...     write_report(page, run_study(Labelled(*load_iris(return_X_y=True)), Options(method="frob")), name="iris")
     ...     print(open(page, encoding="utf-8").read()[:15])
     <!DOCTYPE html>
     """

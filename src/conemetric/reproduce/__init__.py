@@ -59,7 +59,7 @@ def run_experiment(
 
     Returns
     -------
-    Table
+    ResultTable
 
     Examples
     --------

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from .. import constraints
 from ..problems.eigenvalue import whiten
-from .definition import Method
+from .definition import Competitor
 
 
 class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
@@ -51,4 +51,4 @@ class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
         return X @ self.components_.T
 
 
-WHITENING = Method(f"{__name__}:SimilarPairsWhitening")
+WHITENING = Competitor(f"{__name__}:SimilarPairsWhitening")

@@ -46,8 +46,8 @@ def published_table(columns, text):
 
 
 @dataclass(frozen=True)
-class Method:
-    """A row of a table.
+class Competitor:
+    """A method in a table: its name there is its key.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def ours(name, grid: Grid = ({},), **parameters):
     >>> ours("FrobMetric", C=2.0).make().C
     2.0
     """
-    return Method(f"conemetric:{name}", parameters, grid)
+    return Competitor(f"conemetric:{name}", parameters, grid)
 
 
 class ScaleFreeC:
@@ -163,7 +163,7 @@ class Experiment(ABC):
         What it shows, where, and what is measured.
     columns : tuple of str
         Data sets; ``name:variant`` where one set appears in several forms.
-    methods : mapping of str to Method
+    methods : mapping of str to Competitor
     published : mapping of (column, method) to Published
     runs : int, or mapping of column to int
         As many as the paper has.
@@ -175,7 +175,7 @@ class Experiment(ABC):
     paper: str
     quantity: str
     columns: tuple[str, ...]
-    methods: Mapping[str, Method]
+    methods: Mapping[str, Competitor]
     published: Mapping[tuple[str, str], Published] = field(default_factory=dict)
     runs: int | Mapping[str, int] = 1
     lower_is_better: bool = True
@@ -188,7 +188,7 @@ class Experiment(ABC):
         fetched here, before several processes ask.
         """
         source = column.partition(":")[0]
-        if source in datasets.REGISTRY and not datasets.available(source):
+        if source in datasets.REGISTRY and not datasets.is_available(source):
             try:
                 datasets.load(source)
             except FileNotFoundError:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from ..datasets import load
 from ..evaluation.knn import knn_error
 from ..evaluation.retrieval import neighbour_recall, recall_at_k
-from .definition import BOOSTING, Experiment, Method, ours
+from .definition import BOOSTING, Competitor, Experiment, ours
 from .device import on_device
 from .timing import timed
 
@@ -78,14 +78,14 @@ EMBEDDINGS = Embeddings(
     quantity="error, %",
     columns=tuple(f"{SET}:{kind}" for kind in ("1-NN", "3-NN", "10-NN", "miss@10")),
     methods={
-        "Euclidean": Method(),
-        "whitening": Method("sklearn.decomposition:PCA", {"whiten": True}),
-        "PCA 128": Method("sklearn.decomposition:PCA", {"n_components": 128}),
-        "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
-        "NCA": Method(
+        "Euclidean": Competitor(),
+        "whitening": Competitor("sklearn.decomposition:PCA", {"whiten": True}),
+        "PCA 128": Competitor("sklearn.decomposition:PCA", {"n_components": 128}),
+        "LDA": Competitor("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
+        "NCA": Competitor(
             "sklearn.neighbors:NeighborhoodComponentsAnalysis", {"max_iter": 20, "random_state": 0}
         ),
-        "logistic regression": Method(
+        "logistic regression": Competitor(
             "sklearn.linear_model:LogisticRegression", {"C": 10.0, "max_iter": 1000}
         ),
         "FrobMetric": ours("FrobMetric"),
@@ -104,7 +104,7 @@ COMPRESSION = Embeddings(
     quantity="%",
     columns=tuple(f"{SET}:{kind}" for kind in ("neighbours lost@10", "1-NN", "10-NN")),
     methods={
-        f"{name} {size}": Method(where, {"n_components": size, **parameters})
+        f"{name} {size}": Competitor(where, {"n_components": size, **parameters})
         for size in SIZES
         for name, where, parameters in (
             ("NuMax", "conemetric:NuMax", {}),

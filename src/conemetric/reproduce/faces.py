@@ -17,7 +17,7 @@ from sklearn.metrics import roc_curve
 from ..datasets import load
 from ..evaluation.verification import best_threshold, distance_score, marginalised_knn_score
 from .baselines import WHITENING
-from .definition import BOOSTING, Experiment, Method, ours, published_table
+from .definition import BOOSTING, Competitor, Experiment, ours, published_table
 from .features import local_binary_patterns, oriented_gradients
 from .timing import timed
 
@@ -85,8 +85,8 @@ FROBMETRIC_TABLE2 = FaceVerification(
     title="Face pairs with identities known (published: SIFT features)",
     paper="Shen et al. 2014, table II",
     methods={
-        "Euclidean": Method(),
-        "Euclidean, Mk-NN": Method(),
+        "Euclidean": Competitor(),
+        "Euclidean, Mk-NN": Competitor(),
         "FrobMetric": ours("FrobMetric"),
         "FrobMetric, Mk-NN": ours("FrobMetric"),
         "BoostMetric": ours("BoostMetric", **BOOSTING, max_iter=100),
@@ -102,7 +102,7 @@ DML_EIG_TABLE6 = FaceVerification(
     title="Face pairs, restricted protocol (published: SIFT features, PCA 100)",
     paper="Ying & Li 2012, table 6",
     methods={
-        "Euclidean": Method(),
+        "Euclidean": Competitor(),
         "whitening, restricted": WHITENING,
         "DML-eig, restricted": ours("DMLEig"),
     },

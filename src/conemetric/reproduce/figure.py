@@ -10,7 +10,7 @@ OURS, OTHERS, PUBLISHED = "#77aadd", "#cccccc", "#cc3311"
 
 
 def draw(table, path):
-    """Write the figure of a `Table` to ``path`` (no window is opened, whatever the backend)."""
+    """Write the figure of a `ResultTable` to ``path`` (no window is opened, whatever the backend)."""
     Figure = require("matplotlib.figure", "cli").Figure
     columns = list(dict.fromkeys(row.dataset for row in table.rows))
     if not columns:

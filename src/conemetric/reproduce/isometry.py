@@ -12,7 +12,7 @@ from ..datasets import load
 from ..evaluation.compressive import translating_images
 from ..evaluation.isometry import distortions
 from ..evaluation.knn import knn_error
-from .definition import Experiment, Method, Published, ours, published_table
+from .definition import Competitor, Experiment, Published, ours, published_table
 from .device import on_device
 from .timing import timed
 
@@ -66,7 +66,7 @@ NUMAX_RANK = RankNeeded(
     paper="Hegde et al. 2015, figures 3 and 6",
     quantity="dimensions",
     columns=("squares:0.1", "squares:0.2", "squares:0.4", "mnist:0.2", "mnist:0.4"),
-    methods={"NuMax": ours("NuMax"), "PCA": Method()},
+    methods={"NuMax": ours("NuMax"), "PCA": Competitor()},
 )
 
 
@@ -79,7 +79,7 @@ def _mnist20():
 
 
 @dataclass(frozen=True)
-class AllSecants(Experiment):
+class EveryPair(Experiment):
     """1-NN error after NuMax on every pair of the 60,000 training points (hours on a
     CPU, seconds on a GPU).
     """
@@ -98,7 +98,7 @@ class AllSecants(Experiment):
 
 
 FULL_COLUMNS = ("mnist:0.4", "mnist:0.25", "mnist:0.1")
-NUMAX_MNIST = AllSecants(
+NUMAX_MNIST = EveryPair(
     name="numax-table1",
     title="All 1.8 billion secants of MNIST",
     paper="Hegde et al. 2015, tables 1 and 2",
@@ -134,7 +134,7 @@ NUMAX_ISOLET = ClassAware(
     columns=("isolet:105",),
     methods={
         "NuMax-Class": ours("NuMax", class_aware=True),
-        "PCA": Method("sklearn.decomposition:PCA"),
+        "PCA": Competitor("sklearn.decomposition:PCA"),
     },
     published={("isolet:105", "NuMax-Class"): Published(6.0)},
 )

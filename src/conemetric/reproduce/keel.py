@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from .definition import BOOSTING, Method, ours
+from .definition import BOOSTING, Competitor, ours
 from .knn_tables import KnnTable
 
 # AutoMetric was tuned on these only
@@ -81,9 +81,11 @@ KEEL_AUTO = KeelTable(
     quantity="3-NN error, %",
     columns=COLUMNS,
     methods={
-        PLAIN: Method(),
-        "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
-        REFERENCE: Method("sklearn.neighbors:NeighborhoodComponentsAnalysis", {"random_state": 0}),
+        PLAIN: Competitor(),
+        "LDA": Competitor("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
+        REFERENCE: Competitor(
+            "sklearn.neighbors:NeighborhoodComponentsAnalysis", {"random_state": 0}
+        ),
         "FrobMetric": ours("FrobMetric"),
         "BoostMetric": ours("BoostMetric", **BOOSTING),
         "DML-eig": ours("DMLEig"),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..datasets import load
 from ..evaluation.knn import Grid, Split, evaluate, official_split, preprocessing, random_splits
 from .baselines import WHITENING
-from .definition import CrossValidated, Experiment, Method, ScaleFreeC, ours, published_table
+from .definition import Competitor, CrossValidated, Experiment, ScaleFreeC, ours, published_table
 from .device import on_device
 
 
@@ -113,8 +113,8 @@ FROBMETRIC_TABLE1 = KnnTable(
     title="FrobMetric on seven data sets",
     paper="Shen et al. 2014, table I",
     methods={
-        "Euclidean": Method(prepared=False),
-        "PCA": Method(),
+        "Euclidean": Competitor(prepared=False),
+        "PCA": Competitor(),
         "FrobMetric": ours("FrobMetric", grid=KAPPAS, n_impostors=3, tol=1e-2),
         "FrobMetric, default C": ours("FrobMetric"),
         "FrobMetric, 10 impostors": ours("FrobMetric", n_impostors=10),
@@ -147,7 +147,7 @@ BOOSTMETRIC_TABLE1 = KnnTable(
     name="boostmetric-table1",
     title="BoostMetric on seven data sets (E exponential, L logistic, TC totally corrective, MP multi-pass)",
     paper="Shen et al. 2012, table 1",
-    methods={"Euclidean": Method(prepared=False), **dict(_boosting())},
+    methods={"Euclidean": Competitor(prepared=False), **dict(_boosting())},
     published=published_table(SHEN_COLUMNS, SHEN_PUBLISHED),
     stages=(5, 10, 20, 50, 100, 200, 300, 400, 500),
     **SHEN,
@@ -172,7 +172,7 @@ DML_EIG_TABLE4 = KnnTable(
     quantity="3-NN error, %",
     columns=YING_COLUMNS,
     methods={
-        "Euclidean": Method(),
+        "Euclidean": Competitor(),
         "whitening": WHITENING,
         "DML-eig": ours("DMLEig"),
         "DML-eig, 30 impostors": ours("DMLEig", n_impostors=30),
@@ -186,7 +186,7 @@ DML_EIG_TABLE4 = KnnTable(
             ),
         ),
         "FrobMetric": ours("FrobMetric"),
-        "LDA": Method("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
+        "LDA": Competitor("sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
     },
     published=published_table(
         YING_COLUMNS,

@@ -11,13 +11,13 @@ from ..datasets import load
 from ..evaluation.compressive import best_match, manifold_pursuit, measure, translating_images
 from ..evaluation.knn import knn_error
 from ..evaluation.retrieval import neighbour_recall
-from .definition import Experiment, Method, ours
+from .definition import Competitor, Experiment, ours
 from .timing import timed
 
 LINEAR = {
     "NuMax": ours("NuMax"),
-    "PCA": Method("sklearn.decomposition:PCA"),
-    "random projection": Method("sklearn.random_projection:GaussianRandomProjection"),
+    "PCA": Competitor("sklearn.decomposition:PCA"),
+    "random projection": Competitor("sklearn.random_projection:GaussianRandomProjection"),
 }
 # standard deviation of the noise in figure 12, where shapes are 1 on 0; the paper gives
 # none

@@ -21,7 +21,7 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from sklearn.exceptions import ConvergenceWarning
 
-from ..evaluation.statistics import compare
+from ..evaluation.statistics import compare_runs
 from ..extras import require
 from ..solvers.base import all_or_nothing
 from . import figure
@@ -46,7 +46,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Result of an experiment.
 
     Attributes
@@ -88,7 +88,7 @@ class Table:
 
     def comparison(self, dataset, first, second, test_share):
         """Paired tests between two methods on the runs they share
-        (`evaluation.statistics.compare`).
+        (`evaluation.statistics.compare_runs`).
         """
         values = {
             name: {
@@ -99,7 +99,7 @@ class Table:
             for name in (first, second)
         }
         runs = sorted(values[first].keys() & values[second].keys())
-        return compare(
+        return compare_runs(
             [values[first][run] for run in runs], [values[second][run] for run in runs], test_share
         )
 
@@ -118,7 +118,7 @@ def run(
     callback: Callable | None = None,
 ):
     """Measure what is missing of an experiment, write records, CSV and figure to
-    ``out``, and return the `Table`.
+    ``out``, and return the `ResultTable`.
     """
     if n_jobs != -1 and n_jobs < 1:
         raise ValueError(f"n_jobs={n_jobs}; give a number of processes, or -1 for one per core.")
@@ -262,7 +262,7 @@ def _summary(experiment, records, skipped):
         rows.append(
             Row(column, method, len(values), mean, std, seconds, their_mean, their_std, verdict)
         )
-    return Table(experiment, rows, skipped, records)
+    return ResultTable(experiment, rows, skipped, records)
 
 
 def _tolerance(published, std, group):

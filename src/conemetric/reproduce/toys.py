@@ -9,7 +9,7 @@ import numpy as np
 from ..datasets import load
 from ..evaluation.knn import preprocessing, random_splits
 from ..evaluation.retrieval import precision_at_k
-from .definition import BOOSTING, Experiment, Method, Published, ours
+from .definition import BOOSTING, Competitor, Experiment, Published, ours
 from .knn_tables import KnnTable
 from .timing import timed
 
@@ -52,8 +52,8 @@ BOOSTMETRIC_TOY = HiddenPlane(
     methods={
         "BoostMetric": ours("BoostMetric", **BOOSTING),
         "FrobMetric": ours("FrobMetric", n_impostors=3),
-        "PCA": Method("sklearn.decomposition:PCA", {"n_components": 2}),
-        "LDA": Method(
+        "PCA": Competitor("sklearn.decomposition:PCA", {"n_components": 2}),
+        "LDA": Competitor(
             "sklearn.discriminant_analysis:LinearDiscriminantAnalysis", {"solver": "eigen"}
         ),
     },
@@ -136,7 +136,7 @@ BOOSTMETRIC_RETRIEVAL = Retrieval(
     quantity="precision among the k nearest, %",
     columns=tuple(f"{name}:{k}" for name in ("optdigits", "usps11000") for k in (5, 10, 15, 20)),
     methods={
-        "Euclidean": Method(),
+        "Euclidean": Competitor(),
         "BoostMetric": ours("BoostMetric", **BOOSTING),
         "FrobMetric": ours("FrobMetric"),
     },

@@ -9,7 +9,7 @@ from sklearn.datasets import make_swiss_roll
 from sklearn.manifold import trustworthiness
 
 from ..datasets import load
-from .definition import Experiment, Method, Published, ours
+from .definition import Competitor, Experiment, Published, ours
 from .timing import timed
 
 
@@ -47,8 +47,8 @@ MVU_TIMES = Unfolding(
     columns=tuple(NEIGHBOURS),
     methods={
         "MVU": ours("MaximumVarianceUnfolding"),
-        "Isomap": Method("sklearn.manifold:Isomap"),
-        "LLE": Method("sklearn.manifold:LocallyLinearEmbedding", {"eigen_solver": "dense"}),
+        "Isomap": Competitor("sklearn.manifold:Isomap"),
+        "LLE": Competitor("sklearn.manifold:LocallyLinearEmbedding", {"eigen_solver": "dense"}),
     },
     published={("teapots100_rgb76x101", "MVU"): Published(4.0), ("frey", "MVU"): Published(131.0)},
 )

@@ -2,6 +2,6 @@
 Euclidean distance, keep what a report needs.
 """
 
-from .learning import Options, Study, learn
+from .learning import Options, Study, run_study
 
-__all__ = ["Options", "Study", "learn"]
+__all__ = ["Options", "Study", "run_study"]

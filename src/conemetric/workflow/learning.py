@@ -15,7 +15,7 @@ from ..estimators.base import UselessMetricWarning
 from ..neighbours import watching_searches
 from ..persistence import LearnedMetric
 from ..solvers.base import Status, watching
-from .methods import available, find
+from .methods import find, methods_for
 from .supervision import data_id
 
 SMALL = 2000  # rows that scaling is judged on
@@ -114,7 +114,7 @@ class Study:
 DEFAULT_OPTIONS = Options()
 
 
-def learn(
+def run_study(
     task,
     options=DEFAULT_OPTIONS,
     *,
@@ -148,16 +148,16 @@ def learn(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.workflow import Options, learn
+    >>> from conemetric.workflow import Options, run_study
     >>> from conemetric.workflow.supervision import Labelled
     >>> X, y = load_iris(return_X_y=True)
-    >>> study = learn(Labelled(X, y), Options(method="frob"))
+    >>> study = run_study(Labelled(X, y), Options(method="frob"))
     >>> study.after.rate <= 0.1, study.metric.method
     (True, 'FrobMetric')
     """
     clock = _Clock(progress or (lambda stage, record, done: None))
     compiled_before = seconds_compiling()
-    method = find(options.method or available(task.kind)[0].name, task.kind)
+    method = find(options.method or methods_for(task.kind)[0].name, task.kind)
     options = replace(options, method=method.name)
     notes: list[str] = []
     rng = np.random.default_rng(options.seed)

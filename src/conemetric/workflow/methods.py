@@ -92,7 +92,7 @@ def _class(method):
     return getattr(importlib.import_module("conemetric"), method.class_name, None)
 
 
-def available(supervision=None):
+def methods_for(supervision=None):
     """The methods that are installed and take ``supervision`` ("labels", "pairs",
     "triplets" or "none"; None for all).
     """
@@ -124,10 +124,10 @@ def find(name, supervision):
     >>> find("frob", "labels").class_name
     'FrobMetric'
     """
-    fitting = {method.name: method for method in available(supervision)}
+    fitting = {method.name: method for method in methods_for(supervision)}
     if name not in fitting:
         takers = ", ".join(fitting) or "none"
-        known = {method.name: method for method in available()}
+        known = {method.name: method for method in methods_for()}
         if name in known:
             raise ValueError(
                 f"method '{name}' learns from {' or '.join(known[name].accepts)}, not "
