@@ -10,7 +10,7 @@ blobs centred at even pixels and tested on the others, against random ones.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from conemetric import delta_path
+from conemetric import numax_path
 from conemetric.evaluation.compressive import (
     manifold_pursuit,
     measure,
@@ -19,9 +19,10 @@ from conemetric.evaluation.compressive import (
 
 images, positions = translating_images("blob", side=16, size=2)
 train = (positions % 2 == 0).all(1)
-path = delta_path(images[train], [0.4, 0.2, 0.1, 0.05], tol=0.01)
-print("distortion  ", *(f"{delta:6.2f}" for delta in path.deltas))
-print("measurements", *(f"{rank:6d}" for rank in path.ranks))
+path = numax_path(images[train], deltas=[0.4, 0.2, 0.1, 0.05], tol=0.01)
+ranks = [len(metric.components_) for metric in path]
+print("distortion  ", *(f"{metric.delta:6.2f}" for metric in path))
+print("measurements", *(f"{rank:6d}" for rank in ranks))
 
 # %%
 # Ten draws of the noise and of the random measurements; the error of an image is that
@@ -38,14 +39,15 @@ def error(Psi, snr_db, draw):
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
 for axis, snr_db in zip(axes, (12, 3), strict=True):
     learned, random = [], []
-    for rank, Psi in zip(path.ranks, path.components, strict=True):
+    for rank, metric in zip(ranks, path, strict=True):
+        Psi = metric.components_
         rng = np.random.default_rng(0)
         draws = [rng.normal(size=Psi.shape) / rank**0.5 for _ in range(10)]
         learned.append(np.mean([error(Psi, snr_db, draw) for draw in range(10)]))
         random.append(np.mean([error(Psi, snr_db, i) for i, Psi in enumerate(draws)]))
     for name, values in (("NuMax", learned), ("random", random)):
         print(f"{snr_db:2d} dB, {name:6s}", *(f"{value:6.1%}" for value in values))
-        axis.semilogy(path.ranks, values, "o-", label=name)
+        axis.semilogy(ranks, values, "o-", label=name)
     axis.set(xlabel="measurements M", title=f"{snr_db} dB")
 axes[0].set_ylabel("relative squared error of recovery")
 axes[0].legend()

@@ -10,7 +10,7 @@ linear measurements by the nearest clean image after measurement. NuMax is given
 import matplotlib.pyplot as plt
 import numpy as np
 
-from conemetric import delta_path
+from conemetric import numax_path
 from conemetric.evaluation.compressive import translating_images
 from conemetric.evaluation.isometry import baselines
 from conemetric.evaluation.knn import knn_error
@@ -32,24 +32,25 @@ def error(components):
     )
 
 
-path = delta_path(X, [0.8, 0.6, 0.4, 0.2, 0.1], pairs=between, tol=0.01)
+path = numax_path(X, deltas=[0.8, 0.6, 0.4, 0.2, 0.1], pairs=between, tol=0.01)
+ranks = [len(metric.components_) for metric in path]
 errors = {
-    "NuMax (inter-class)": [error(components) for components in path.components],
+    "NuMax (inter-class)": [error(metric.components_) for metric in path],
     "PCA": [],
     "random projection": [],
 }
-for rank in path.ranks:
-    errors["PCA"].append(error(baselines(X, int(rank))["PCA"].components_))
+for rank in ranks:
+    errors["PCA"].append(error(baselines(X, rank)["PCA"].components_))
     draws = [
-        error(baselines(X, int(rank), seed)["random projection"].components_)
+        error(baselines(X, rank, seed)["random projection"].components_)
         for seed in range(10)
     ]
     errors["random projection"].append(np.mean(draws))
 
-print("rows               ", *(f"{rank:6d}" for rank in path.ranks))
+print("rows               ", *(f"{rank:6d}" for rank in ranks))
 for name, values in errors.items():
     print(f"{name:20s}", *(f"{100 * value:5.1f}%" for value in values))
-    plt.plot(path.ranks, values, "o-", label=name)
+    plt.plot(ranks, values, "o-", label=name)
 plt.xlabel("measurements M")
 plt.ylabel("classification error")
 plt.title("Disk against square")

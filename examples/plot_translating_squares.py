@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import PCA
 
-from conemetric import delta_path
+from conemetric import numax_path
 from conemetric.evaluation.compressive import translating_images
 from conemetric.evaluation.isometry import distortions
 
@@ -32,15 +32,16 @@ pairs = rng.integers(0, len(images), (1000, 2))
 pairs = pairs[pairs[:, 0] != pairs[:, 1]]
 
 deltas = [0.5, 0.4, 0.3, 0.2, 0.1, 0.05]
-path = delta_path(images, deltas, pairs=pairs)
-principal = [rows_needed(images, pairs, delta) for delta in path.deltas]
-print("delta     ", *(f"{delta:6.2f}" for delta in path.deltas))
-print("NuMax rank", *(f"{rank:6d}" for rank in path.ranks))
+path = numax_path(images, deltas=deltas, pairs=pairs)
+ranks = [len(metric.components_) for metric in path]
+principal = [rows_needed(images, pairs, delta) for delta in deltas]
+print("delta     ", *(f"{delta:6.2f}" for delta in deltas))
+print("NuMax rank", *(f"{rank:6d}" for rank in ranks))
 print("PCA rank  ", *(f"{rank:6d}" for rank in principal))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
-left.plot(path.ranks, path.deltas, "o-", label="NuMax")
-left.plot(principal, path.deltas, "s-", label="PCA of the secants")
+left.plot(ranks, deltas, "o-", label="NuMax")
+left.plot(principal, deltas, "s-", label="PCA of the secants")
 left.set(
     xlabel="rows of the embedding",
     ylabel="isometry constant delta",
@@ -48,10 +49,9 @@ left.set(
 )
 left.legend()
 
-differences = images[pairs[:, 0]] - images[pairs[:, 1]]
-kept = ((differences @ path.components[-1].T) ** 2).sum(1) / (differences**2).sum(1)
-rank = int(path.ranks[-1])
-right.hist(kept, bins=50, alpha=0.7, label=f"NuMax, delta = {path.deltas[-1]}")
+kept = distortions(path[-1], images, pairs)
+rank = ranks[-1]
+right.hist(kept, bins=50, alpha=0.7, label=f"NuMax, delta = {deltas[-1]}")
 right.hist(
     distortions(PCA(rank).fit(images), images, pairs), bins=50, alpha=0.7, label="PCA"
 )

@@ -9,7 +9,7 @@ from .estimators.dml_eig import DMLEig, LMNNEig
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
 from .estimators.matrix_factorization import MaxMarginMatrixFactorization
 from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
-from .estimators.numax import DeltaPath, NuMax, delta_path
+from .estimators.numax import NuMax, numax_path
 from .estimators.query_adapter import QueryAdapter
 from .estimators.relative_comparisons import RelativeComparisons
 from .estimators.relevance import RelevanceMetric
@@ -22,7 +22,6 @@ __all__ = [
     "BoostMetric",
     "Certificate",
     "DMLEig",
-    "DeltaPath",
     "FrobMetric",
     "FrobMetricCV",
     "FrobeniusSDPResult",
@@ -37,9 +36,9 @@ __all__ = [
     "Status",
     "UselessMetricWarning",
     "blend",
-    "delta_path",
     "frobmetric_path",
     "load_metric",
+    "numax_path",
     "save_metric",
     "solve_frobenius_sdp",
     "watching",

@@ -22,8 +22,8 @@ from conemetric import (
     NuMax,
     QueryAdapter,
     RelativeComparisons,
-    delta_path,
     frobmetric_path,
+    numax_path,
 )
 from conemetric.arrays import to_numpy
 from conemetric.evaluation.knn import evaluate, random_splits
@@ -202,7 +202,7 @@ def test_ctrl_c_ends_a_series_of_fits(iris):
     with interrupt_at(0), pytest.raises(KeyboardInterrupt):
         NuMax(n_components=3).fit(X)
     with interrupt_at(0), pytest.raises(KeyboardInterrupt):
-        delta_path(X, [0.2, 0.4])
+        numax_path(X, deltas=[0.2, 0.4])
     for parameters in ({}, {"n_iter_no_change": 50, "random_state": 0}):
         with interrupt_at(2):
             metric = BoostMetric(n_passes=3, **parameters).fit(X, y)

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conemetric import NuMax, delta_path
+from conemetric import NuMax, numax_path
 from conemetric.arrays import to_numpy
 from conemetric.estimators.numax import LARGEST_DELTA
 from conemetric.solvers.base import watching
@@ -102,12 +102,15 @@ def test_n_components_finds_the_smallest_delta_of_that_rank(X):
 
 
 def test_path_has_rising_ranks_and_matches_single_fits(X):
-    path = delta_path(X, [0.2, 0.6, 0.4])
-    assert_allclose(path.deltas, [0.6, 0.4, 0.2])
-    assert (np.diff(path.ranks) >= 0).all() and (np.diff(path.traces) > 0).all()
-    assert_allclose(path.traces[1], NuMax(0.4).fit(X).objective_, rtol=2e-3)
-    assert (path.violations <= 1e-3).all() and (path.relative_gaps <= 1e-3).all()
-    assert [len(rows) for rows in path.components] == path.ranks.tolist()
+    path = numax_path(X, deltas=[0.2, 0.6, 0.4])
+    assert [metric.delta_ for metric in path] == [metric.delta for metric in path]
+    assert [metric.delta for metric in path] == [0.6, 0.4, 0.2]
+    assert (np.diff([len(metric.components_) for metric in path]) >= 0).all()
+    assert (np.diff([metric.objective_ for metric in path]) > 0).all()
+    assert_allclose(path[1].objective_, NuMax(0.4).fit(X).objective_, rtol=2e-3)
+    for metric in path:
+        certificate = metric.certificate_
+        assert certificate.violation <= 1e-3 and certificate.relative_gap <= 1e-3
 
 
 def test_units_and_position_do_not_matter(X):
@@ -141,9 +144,9 @@ def test_ctrl_c_ends_a_search_with_the_best_embedding_found(X):
     assert model.certificate_.status == "interrupted" and model.certificate_.violation <= 1e-3
     assert model.components_.shape[0] <= 4 and model.delta_ > whole.delta_
     with interrupted_at_solve(3):
-        path = delta_path(X, [0.6, 0.4, 0.3, 0.2])
-    assert path.deltas.tolist() == [0.6, 0.4]
-    assert len(path.ranks) == len(path.components) == 2
+        path = numax_path(X, deltas=[0.6, 0.4, 0.3, 0.2])
+    assert [metric.delta for metric in path] == [0.6, 0.4]
+    assert all(metric.certificate_.status == "converged" for metric in path)
 
 
 def test_a_rank_out_of_reach_is_reported(X):
@@ -211,4 +214,4 @@ def test_bad_input_is_refused_with_a_remedy(X, parameters, fit, message):
 
 def test_path_refuses_deltas_outside_the_unit_interval(X):
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
-        delta_path(X, [0.5, 1.5])
+        numax_path(X, deltas=[0.5, 1.5])

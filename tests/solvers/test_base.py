@@ -33,7 +33,7 @@ class Counter(Solver):
     error: type[BaseException] = KeyboardInterrupt
     stop_at: int | None = None
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         k = start or 1
         while k != self.stop_at:
             if k == self.fail_at:
@@ -123,7 +123,7 @@ def test_relative_gap_has_no_absolute_floor():
 
 def test_without_a_bound_the_lowest_value_is_kept():
     class Unbounded(Counter):
-        def _steps(self, problem, start):
+        def steps(self, problem, start):
             for k in (1, 2, 3):
                 yield Iterate(1 + 1 / k, -np.inf, k, k)
 

@@ -136,8 +136,8 @@ def test_stages_keep_what_each_iteration_had():
     X, T, _ = triplet_instance(6)
     problem = ExponentialTrace(from_triplets(X, T), 1e-2)
     for corrective in (True, False):
-        ensemble = Ensemble(problem.operator)
-        result = ColumnGeneration(max_iter=30, corrective=corrective).solve(problem, start=ensemble)
+        result = ColumnGeneration(max_iter=30, corrective=corrective).solve(problem)
+        ensemble = result.state
         assert ensemble.n_stages == result.n_iter > 15
         values = [
             problem.certify(ensemble.factor(stage)).primal for stage in range(ensemble.n_stages + 1)
@@ -148,10 +148,10 @@ def test_stages_keep_what_each_iteration_had():
 def test_goes_on_from_an_ensemble():
     X, T, _ = triplet_instance(6)
     problem = LogisticTrace(from_triplets(X, T), 1e-7)
-    whole, parts = Ensemble(problem.operator), Ensemble(problem.operator)
-    ColumnGeneration(max_iter=20).solve(problem, start=whole)
-    ColumnGeneration(max_iter=12).solve(problem, start=parts)
-    ColumnGeneration(max_iter=8).solve(problem, start=parts)
+    whole = ColumnGeneration(max_iter=20).solve(problem).state
+    first = ColumnGeneration(max_iter=12).solve(problem).state
+    parts = ColumnGeneration(max_iter=8).solve(problem, start=first).state
+    assert first.n_stages == 12 and parts.n_stages == 20
     assert_allclose(parts.factor() @ parts.factor().T, whole.factor() @ whole.factor().T, rtol=1e-6)
 
 

@@ -24,9 +24,7 @@ def game(seed, kind):
 def steps(problem, n, **parameters):
     return [
         iterate
-        for iterate, _ in zip(
-            FrankWolfe(**parameters)._steps(problem, None), range(n), strict=False
-        )
+        for iterate, _ in zip(FrankWolfe(**parameters).steps(problem, None), range(n), strict=False)
     ]
 
 

@@ -21,7 +21,7 @@ from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
 from ..solvers.base import Certificate, Solver, SolveResult, Status, relative_gap
-from ..solvers.column_generation import ColumnGeneration, Ensemble
+from ..solvers.column_generation import ColumnGeneration
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .base import SOLVER_PARAMETERS
 from .supervised import (
@@ -271,8 +271,8 @@ class BoostMetric(SupervisedMetric):
                 given = self._triplets_in(space.points, given)
                 if _same(last, given.tuples):
                     break
-            problem, result, ensemble, n_stages = self._boost(space, given, held)
-            self._passes.append((space.maps, ensemble, n_stages))
+            problem, result, n_stages = self._boost(space, given, held)
+            self._passes.append((space.maps, result.state, n_stages))
             results.append(result)
             points, L = space.points, result.kept
             space = Coordinates(points @ like(result.primal_point, X), (Matrix(float64(L)),))
@@ -302,14 +302,10 @@ class BoostMetric(SupervisedMetric):
         operator = found.operator(triplet_operator)
         problem = self._program(operator)
         span = Coordinates(found.rows.sample)
-        result, ensemble = self._solve(problem, self._keep(operator.reference, span))
-        self._passes, self.n_passes_ = [((), ensemble, ensemble.n_stages)], 1
+        keep = self._keep(operator.reference, span)
+        result = self._run(self._solver(), problem, keep=keep)
+        self._passes, self.n_passes_ = [((), result.state, result.state.n_stages)], 1
         return self._store(problem, result, span.points)
-
-    def _solve(self, problem, keep):
-        """Boost without held-out triplets: (result, ensemble)."""
-        ensemble = Ensemble(problem.operator)
-        return self._run(self._solver(), problem, start=ensemble, keep=keep), ensemble
 
     def _solver(self) -> Solver:
         if self.loss == "hinge":
@@ -345,28 +341,23 @@ class BoostMetric(SupervisedMetric):
         return replace(given, tuples=found, weights=given.weights_of(found))
 
     def _boost(self, space, given, held):
-        """One pass: (problem, result, ensemble, number of its stages that count)."""
+        """One pass: (problem, result, number of its stages that count)."""
         Z, keep = space.points, self._keep(given.X, space)
         train, validation = self._split(Z, given, held)
         operator = from_triplets(Z, train.tuples)
         problem = self._program(operator, train.weights)
         if validation is None:
-            result, ensemble = self._solve(problem, keep)
-            return problem, result, ensemble, ensemble.n_stages
-        ensemble, held_out = Ensemble(operator), from_triplets(Z, validation.tuples)
-        watch = EarlyStopping(
-            held_out, validation.weights, ensemble, self.n_iter_no_change, self._progress()
-        )
-        result = self._run(self._solver(), problem, start=ensemble, callback=watch)
-        kept, point = keep(ensemble.factor(watch.best_stage))
+            result = self._run(self._solver(), problem, keep=keep)
+            return problem, result, result.state.n_stages
+        watch = EarlyStopping(self.n_iter_no_change, self._progress())
+        measure = partial(_share_wrong, from_triplets(Z, validation.tuples), validation.weights)
+        result = self._run(self._solver(), problem, callback=watch, measure=measure)
+        kept, point = keep(result.state.factor(watch.best_stage))
         status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED
         bounds = problem.certify(point, result.dual_point)
         certificate = Certificate.from_bounds(bounds, status)
-        history = {**result.history, "validation_error": np.array(watch.errors)}
-        result = replace(
-            result, primal_point=point, kept=kept, certificate=certificate, history=history
-        )
-        return problem, result, ensemble, watch.best_stage
+        result = replace(result, primal_point=point, kept=kept, certificate=certificate)
+        return problem, result, watch.best_stage
 
     def _held_out(self, labels, triplets, n_points):
         """Mask of the points held out for early stopping: of every class its part, or
@@ -430,27 +421,27 @@ class BoostMetric(SupervisedMetric):
 
 
 class EarlyStopping:
-    """Callback that counts the wrongly ordered held-out triplets, by their weights, and
-    stops when the count has not fallen for a while.
+    """Callback that stops when the share of wrongly ordered held-out triplets has not
+    fallen for a while.
     """
 
-    def __init__(self, operator, weights, ensemble, patience, report=None):
-        self.operator, self.ensemble = operator, ensemble
+    def __init__(self, patience, report=None):
         self.patience, self.report = patience, report
-        self.weights = operator.empty_constraint_vector() + 1 if weights is None else weights
         self.best_stage, self.lowest = 0, np.inf
-        self.errors: list[float] = []
 
     def __call__(self, record):
-        margins = self.operator.forward_factor(self.ensemble.factor())
-        error = float(((margins <= 0) * self.weights).sum() / self.weights.sum())
-        self.errors.append(error)
-        stage = self.ensemble.n_stages
-        if error < self.lowest:
-            self.best_stage, self.lowest = stage, error
+        if record["validation_error"] < self.lowest:
+            self.best_stage, self.lowest = record["stage"], record["validation_error"]
         if self.report is not None:
-            self.report({**record, "validation_error": error})
-        return stage - self.best_stage >= self.patience
+            self.report(record)
+        return record["stage"] - self.best_stage >= self.patience
+
+
+def _share_wrong(held_out, weights, factor):
+    """What part of the held-out triplets, by weight, the metric L L' orders wrongly."""
+    margins = held_out.forward_factor(factor)
+    weights = held_out.empty_constraint_vector() + 1 if weights is None else weights
+    return {"validation_error": float(((margins <= 0) * weights).sum() / weights.sum())}
 
 
 def _same(triplets, others):

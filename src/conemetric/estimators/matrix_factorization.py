@@ -41,8 +41,6 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
     max_iter : int, default=200
-    random_state : int, RandomState or None
-        For symmetry with the other estimators; the fit is deterministic.
     verbose : int, default=0
 
     Attributes
@@ -84,18 +82,14 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         "thresholds": ["array-like", None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self, gamma=1.0, *, thresholds=None, tol=1e-3, max_iter=200, random_state=None, verbose=0
-    ):
+    def __init__(self, gamma=1.0, *, thresholds=None, tol=1e-3, max_iter=200, verbose=0):
         self.gamma = gamma
         self.thresholds = thresholds
         self.tol = tol
         self.max_iter = max_iter
-        self.random_state = random_state
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -1,7 +1,8 @@
 """NuMax: near-isometric linear embeddings of minimum rank (Hegde et al. 2015)."""
 
 import warnings
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -329,69 +330,51 @@ def _check_pairs(pairs, similar, n, class_aware, y):
     return pairs, check_similar(similar, len(pairs))
 
 
-@dataclass(frozen=True)
-class DeltaPath:
-    """Embeddings along a path of distortions, one entry per delta."""
-
-    deltas: np.ndarray
-    ranks: np.ndarray
-    traces: np.ndarray
-    violations: np.ndarray
-    relative_gaps: np.ndarray
-    components: list
-
-
-def delta_path(X, deltas, y=None, *, pairs=None, similar=None, **parameters):
-    """Rank of the NuMax embedding against delta, each solve started from the one before.
+def numax_path(X, y=None, *, pairs=None, similar=None, deltas, **parameters):
+    """Fit `NuMax` for descending delta, each from the solution of the one before.
 
     Parameters
     ----------
     X, y, pairs, similar
         As for `NuMax.fit`.
-    deltas : sequence of float
-        Distortions; solved from the largest to the smallest.
+    deltas : array-like of floats
+        Distortions, strictly between 0 and 1.
     **parameters
-        Of `NuMax` (``class_aware``, ``tol``, ...).
+        Other parameters of `NuMax`.
 
     Returns
     -------
-    DeltaPath
-        With deltas falling; Ctrl-C ends it with the last one solved.
+    list of NuMax
+        One fitted estimator per delta, in descending order; Ctrl-C ends the list with the
+        last one solved.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from conemetric import delta_path
-    >>> path = delta_path(load_digits().data[:50], [0.2, 0.5])
-    >>> bool(path.ranks[0] <= path.ranks[1])
+    >>> from conemetric import numax_path
+    >>> path = numax_path(load_digits().data[:50], deltas=[0.2, 0.5])
+    >>> [metric.delta_ for metric in path]
+    [0.5, 0.2]
+    >>> len(path[0].components_) <= len(path[1].components_)
     True
     """
     deltas = np.sort(np.atleast_1d(np.asarray(deltas, dtype=float)))[::-1]
     if len(deltas) == 0 or not (deltas[-1] > 0 and deltas[0] < 1):
         raise ValueError(f"deltas must lie strictly between 0 and 1; got {deltas.tolist()}.")
-    estimator = NuMax(**parameters)
-    estimator._validate_params()
-    span, secants = estimator._secants(X, y, pairs, similar)
-    start, certificates = None, []
-    components: list = []
-    for delta in deltas:
+    first = NuMax(**parameters)
+    first._validate_params()
+    span, secants = first._secants(X, y, pairs, similar)
+    path: list[NuMax] = []
+    start = None
+    for delta in deltas.tolist():
+        metric = copy(first).set_params(delta=delta)
         try:
-            with all_or_nothing():
-                solution = estimator._solve(span, secants, float(delta), start)
+            with all_or_nothing():  # an unfinished embedding keeps no distances
+                solution = metric._solve(span, secants, delta, start)
         except KeyboardInterrupt:
-            if not components:
+            if not path:
                 raise
-            deltas = deltas[: len(components)]
             break
-        start, result = _point(solution), solution[1]
-        estimator._store(solution[0], result, secants.X)
-        certificates.append(result.certificate)
-        components.append(estimator.components_)
-    return DeltaPath(
-        deltas,
-        np.array([len(rows) for rows in components]),
-        np.array([certificate.primal for certificate in certificates]),
-        np.array([certificate.violation for certificate in certificates]),
-        np.array([certificate.relative_gap for certificate in certificates]),
-        components,
-    )
+        start = _point(solution)
+        path.append(metric._finish(*solution))
+    return path

@@ -83,7 +83,7 @@ class ADMM(Solver):
         "operator.symmetric_adjoint",
     )
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         A, xp, beta, rho = problem.operator, problem.operator.xp, self.beta, self.rho
         y = A.empty_constraint_vector()
         if start is None:

@@ -1,7 +1,7 @@
 """What every solver shares: the outer loop, its stopping rule, status, certificate,
 history, callback and Ctrl-C.
 
-An algorithm is a generator of iterates (`Solver._steps`); the loop around it lives
+An algorithm is a generator of iterates (`Solver.steps`); the loop around it lives
 here, once. It keeps the best primal and the best dual point seen, stops when
 
     |primal - dual| / max(|primal|, |dual|) <= tol    and    violation <= tol
@@ -114,7 +114,8 @@ class Iterate:
     """What an algorithm yields after an iteration; ``extra`` holds more scalars for the history.
 
     Without a ``dual_point`` the dual value bounds this iterate's primal point only, and
-    takes the place of earlier ones.
+    takes the place of earlier ones. ``state`` is what the algorithm can go on from, where
+    that is more than its points.
     """
 
     primal: float
@@ -123,6 +124,7 @@ class Iterate:
     dual_point: Any
     violation: float = 0.0
     extra: dict[str, float] = field(default_factory=dict)
+    state: Any = None
 
 
 class Infeasible(Exception):
@@ -138,7 +140,8 @@ class SolveResult:
     """Best points found, their certificate, and the history of scalars (one array per
     name, one entry per iteration).
 
-    ``kept`` is what the caller asked to keep of the primal point; see `Solver.solve`.
+    ``kept`` is what the caller asked to keep of the primal point (see `Solver.solve`), and
+    ``state`` the last iterate's.
     """
 
     primal_point: Any
@@ -147,6 +150,7 @@ class SolveResult:
     n_iter: int
     history: dict[str, np.ndarray]
     kept: Any = None
+    state: Any = None
 
     @property
     def status(self):
@@ -228,7 +232,7 @@ class Solver(ABC):
     remedy: ClassVar[str] = "raise max_iter or loosen tol"
 
     @abstractmethod
-    def _steps(self, problem, start) -> Iterator[Iterate]:
+    def steps(self, problem, start) -> Iterator[Iterate]:
         """Yield the starting point, then one iterate per iteration; return when no
         progress is possible.
         """
@@ -240,6 +244,7 @@ class Solver(ABC):
         callback: Callback | None = None,
         keep: Callable | None = None,
         name: str | None = None,
+        measure: Callable | None = None,
     ) -> SolveResult:
         """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
 
@@ -257,6 +262,9 @@ class Solver(ABC):
             of the other. None stores the point as it is.
         name : str, default=None
             Who asks, in a warning; None is the solver itself.
+        measure : callable, default=None
+            From each iterate's primal point to a dict of further scalars, which join the
+            record that callbacks see and the history.
 
         Warns
         -----
@@ -272,10 +280,10 @@ class Solver(ABC):
         if start is not None and not self.takes_start:
             raise TypeError(f"{type(self).__name__} begins where its problem says; give no start.")
         callbacks = [watch for watch in (callback, _watcher.get()) if watch is not None]
-        best = _Best(self.tol)
+        best = _Best(self.tol, measure)
         status, reason = Status.STALLED, ""
         try:
-            for iterate in self._steps(problem, start):
+            for iterate in self.steps(problem, start):
                 record = best.take(iterate)
                 if any([watch(record) for watch in callbacks]):
                     status = Status.STOPPED
@@ -301,7 +309,9 @@ class Solver(ABC):
         certificate = self._judge(
             Certificate.from_bounds(bounds, status), best, reason, name or type(self).__name__
         )
-        return SolveResult(point, best.dual_point, certificate, best.n_iter, best.history(), kept)
+        return SolveResult(
+            point, best.dual_point, certificate, best.n_iter, best.history(), kept, best.state
+        )
 
     def _judge(self, certificate, best, reason, name):
         """Settle the status by the float64 certificate alone, and warn unless it meets ``tol``."""
@@ -341,10 +351,11 @@ def _has(problem, name):
 
 
 class _Best:
-    """Best primal and best dual point of a run, and its history."""
+    """Best primal and best dual point of a run, its last state, and its history."""
 
-    def __init__(self, tol):
+    def __init__(self, tol, measure=None):
         self.tol, self.n_iter = tol, -1
+        self.measure, self.state = measure, None
         self.primal = self.violation = np.inf
         self.dual = -np.inf
         self.primal_point = self.dual_point = None
@@ -353,6 +364,7 @@ class _Best:
 
     def take(self, iterate):
         self.n_iter += 1
+        self.state = iterate.state
         # points of one iterate belong together; those of several serve until one is good enough
         enough = self._within_tol(iterate, iterate.dual)
         if enough or iterate.dual > self.dual or self.dual_point is None:
@@ -371,6 +383,7 @@ class _Best:
             "relative_gap": relative_gap(self.primal, self.dual),
             "violation": iterate.violation,
             **iterate.extra,
+            **(self.measure(iterate.primal_point) if self.measure else {}),
         }
         self._records.append(record)
         return record

@@ -39,8 +39,8 @@ INNER_TOL = 0.1  # corrective weights are found to this part of lambda_max - v
 
 @dataclass(frozen=True)
 class ColumnGeneration(Solver):
-    """Boosting of rank-one metrics; ``start`` is an `Ensemble` to go on from, which is
-    extended in place.
+    """Boosting of rank-one metrics; ``start`` is an `Ensemble` to go on from, and the
+    ``state`` of the result the one that came of it.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ class ColumnGeneration(Solver):
         "is what regularises)"
     )
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         operator, v = problem.operator, problem.v
-        ensemble = Ensemble(operator) if start is None else start
         resumed = operator.space.resume()
         if resumed is not None:
-            ensemble.restore(resumed["ensemble"])
+            start = resumed["ensemble"]
+        ensemble = Ensemble(operator) if start is None else copy.deepcopy(start)
         margins = operator.forward_factor(ensemble.factor())
         rows, z, lowest, evaluations, corrected = None, None, np.inf, 0, False
         for number in count():
@@ -85,13 +85,16 @@ class ColumnGeneration(Solver):
                 "frank_wolfe_gap": gap,
                 "excess": bounds.violation,
                 "learners": len(ensemble.weights),
+                "stage": ensemble.n_stages,
                 "evaluations": evaluations,
             }
             if problem.additive:
                 dual, multipliers = problem.lower_bound(u, leading), u
             else:
                 dual, multipliers = bounds.dual if bounds.violation <= self.tol else -np.inf, None
-            yield Iterate(bounds.primal, dual, ensemble.factor(), multipliers, extra=extra)
+            yield Iterate(
+                bounds.primal, dual, ensemble.factor(), multipliers, extra=extra, state=ensemble
+            )
             if corrected and not bounds.primal < lowest:
                 return
             lowest = min(lowest, bounds.primal)
@@ -181,10 +184,6 @@ class Ensemble:
         self._n_learners = 0
         self._stages = []
         self.use([], [])
-
-    def restore(self, other):
-        """Become equal to another."""
-        self.__dict__.update(copy.deepcopy(other.__dict__))
 
     @property
     def trace(self):

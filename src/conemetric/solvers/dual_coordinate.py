@@ -55,10 +55,10 @@ class DualCoordinate(Solver):
         "dual_value",
     )
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         if problem.is_diagonal and problem.operator.n_constraints * len(problem.L) > FEW:
             start = yield from self._sweeps(problem, start)
-        yield from SemismoothNewton(self.tol, self.max_iter)._steps(problem, start)
+        yield from SemismoothNewton(self.tol, self.max_iter).steps(problem, start)
 
     def _sweeps(self, problem, start):
         """Sweep while it pays; returns the last multipliers and weights."""

@@ -63,7 +63,7 @@ class DualQuasiNewton(Solver):
         "interior",
     )
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         box = Box.of(problem)
         space = box.space
         u, evaluations = self._first(problem, start)

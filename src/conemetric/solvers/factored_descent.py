@@ -57,7 +57,7 @@ class FactoredDescent(Solver):
         "target",
     )
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         operator, w, c = problem.operator, problem.trace_weight, problem.loss_weight
         u = operator.empty_constraint_vector() + c
         L = np.zeros((operator.n_features, 0))

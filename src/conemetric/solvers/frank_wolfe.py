@@ -51,7 +51,7 @@ class FrankWolfe(Solver):
     )
     remedy: ClassVar[str] = "use the proximal-point solver, raise max_iter or loosen tol"
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         operator, space, xp = problem.operator, problem.operator.space, problem.operator.xp
         w, m, D = problem.trace_weight, operator.n_constraints, operator.n_features
         price, slack = problem.price, not problem.hard

@@ -54,7 +54,7 @@ class InteriorPoint(Solver):
         "sigma",
     )
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         state = State.begin(problem)
         while state is not None:
             point = problem.evaluate(problem.project(state.u))

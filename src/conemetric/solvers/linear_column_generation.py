@@ -25,15 +25,16 @@ PATIENCE = 10
 
 @dataclass(frozen=True)
 class LinearColumnGeneration(Solver):
-    """Cutting planes for `SoftMarginProgram`; ``start`` is an empty `Ensemble`, which is
-    filled in place.
+    """Cutting planes for `SoftMarginProgram`; the ``state`` of the result is the
+    `Ensemble` that was found.
     """
 
     requires: ClassVar[tuple[str, ...]] = ("operator", "start", "value", "restricted")
+    takes_start: ClassVar[bool] = False
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         operator = problem.operator
-        ensemble = Ensemble(operator) if start is None else start
+        ensemble = Ensemble(operator)
         directions, bound, best = self._separate(operator, [problem.start()], np.inf, -np.inf, None)
         numbers, idle, H = np.zeros(0, int), np.zeros(0, int), np.zeros((0, operator.n_constraints))
         while directions:
@@ -64,7 +65,8 @@ class LinearColumnGeneration(Solver):
                 bound,
                 ensemble.factor(),
                 best,
-                extra={"learners": len(used), "columns": len(H)},
+                extra={"learners": len(used), "columns": len(H), "stage": ensemble.n_stages},
+                state=ensemble,
             )
 
     def _separate(self, operator, points, ceiling, bound, best):

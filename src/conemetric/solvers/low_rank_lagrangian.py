@@ -62,7 +62,7 @@ class LowRankLagrangian(Solver):
         "start_factor",
     )
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         b, forward = problem.b, problem.operator.forward_factor
         Y = problem.start_factor() if start is None else start
         u = problem.project(b * 0)

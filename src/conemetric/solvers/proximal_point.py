@@ -53,7 +53,7 @@ class ProximalPoint(Solver):
     takes_start: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = ("proximal", "bounds", "start")
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         space = problem.operator.space
         resumed = space.resume()
         state = State(*problem.start()) if resumed is None else State(**resumed)
@@ -61,7 +61,7 @@ class ProximalPoint(Solver):
             state = State(**space.settle(**state._asdict()))
             u, center, sigma, subproblems, failed = state
             inner = DualQuasiNewton(settle_every=None)
-            for steps, point in enumerate(inner._steps(problem.proximal(center, sigma), u)):
+            for steps, point in enumerate(inner.steps(problem.proximal(center, sigma), u)):
                 if steps % CHECK == 0:
                     bounds = problem.bounds(point.primal_point, point.dual_point)
                     yield self._iterate(bounds, point, subproblems, sigma)

@@ -72,7 +72,7 @@ class SecantGeneration(Solver):
     seed: int = 0
     requires: ClassVar[tuple[str, ...]] = ("secants", "restrict", "delta")
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         rng = np.random.default_rng(self.seed)
         active, scanner = _Active(self, problem, start, rng), _Scanner(self, problem, rng)
         stuck = np.inf  # violation or gap when the inner solver last gave up
@@ -222,7 +222,7 @@ def _solve_active(inner, active, point, violation, gap):
     """The first ADMM iterate within this violation and relative gap (or the last one),
     and the steps it took.
     """
-    for taken, iterate in enumerate(inner._steps(active, point), 1):
+    for taken, iterate in enumerate(inner.steps(active, point), 1):
         close = (
             abs(relative_gap(iterate.primal, iterate.dual)) <= gap
             and iterate.violation <= violation

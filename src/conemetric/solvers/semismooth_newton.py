@@ -56,7 +56,7 @@ class SemismoothNewton(Solver):
         "gram",
     )
 
-    def _steps(self, problem, start):
+    def steps(self, problem, start):
         m, p = problem.operator.n_constraints, len(problem.L)
         if start is None:
             start = np.zeros(m), np.zeros(p)
