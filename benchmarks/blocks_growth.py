@@ -34,7 +34,7 @@ def measured(options, mode, workers):
             "OMP_NUM_THREADS": str(workers),
             "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]),
         },
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
     ).stdout

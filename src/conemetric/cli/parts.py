@@ -1,6 +1,7 @@
 """Many Parquet files as partitions, and where to compute on them."""
 
 import glob
+import signal
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -163,14 +164,25 @@ def computing(workers, scheduler):
             _say_where(client)
             yield
         return
-    with (
-        distributed.LocalCluster(
+    with _unheard():
+        cluster = distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+        )
+    with cluster, distributed.Client(cluster) as client:
         _say_where(client)
         yield
+
+
+@contextmanager
+def _unheard():
+    """Processes that are started meanwhile do not hear Ctrl-C: it is for the fit, which
+    still needs them for its last certificate.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _say_where(client):
