@@ -206,9 +206,6 @@ class BlockVector(Vector):
     def __rmul__(self, other):
         return self.space.map(operator.mul, other, self)
 
-    def __pow__(self, exponent):
-        return self.space.map(operator.pow, self, exponent)
-
     def __truediv__(self, other):
         return self.space.map(operator.truediv, self, other)
 
