@@ -117,3 +117,16 @@ def test_where_the_sign_is_in_doubt_eigenvalues_decide():
     S = torch.diag(torch.tensor([1.0, -1.0, 1.001 * 2**0.5 * spectral.NEGLIGIBLE]))
     assert spectral.by_sign(S) is None
     assert spectral.by_sign(torch.zeros(3, 3)) is None
+
+
+def test_the_host_decomposes_what_a_device_cannot(monkeypatch):
+    torch = pytest.importorskip("torch")
+    S = torch.as_tensor(symmetric(5, 2))
+    expected = spectral.eigh(S)
+
+    def fails(S):
+        raise torch.linalg.LinAlgError
+
+    monkeypatch.setattr(torch.linalg, "eigh", fails)
+    for part, wanted in zip(spectral.eigh(S), expected, strict=True):
+        assert_allclose(abs(part.numpy()), abs(wanted.numpy()), atol=1e-12)
