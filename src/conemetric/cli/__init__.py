@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from . import adapting, comparing, compressing, exporting, learning, reproducing, using
 from .app import Command, app, state
-from .tasks import in_options
+from .wording import in_options
 
 __all__ = ["app", "main"]
 

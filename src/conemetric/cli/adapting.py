@@ -14,7 +14,9 @@ from ..workflow.adapting import MEASURES, AdaptOptions
 from ..workflow.adapting import adapt as run_adaptation
 from .app import Debug, Json, Seed, progress_bar, state
 from .collections import read_collection
-from .tasks import Overwrite, TestSize, Tolerance, in_words, output_folder, write_csv
+from .options import Overwrite, TestSize, Tolerance
+from .outputs import output_folder, write_csv
+from .wording import in_words
 
 FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
 DOCUMENT_MAP = "documents.safetensors"

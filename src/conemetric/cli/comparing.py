@@ -14,7 +14,7 @@ from ..workflow import Options, run_study
 from ..workflow.methods import find, methods_for
 from ..workflow.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
-from .tasks import (
+from .options import (
     DataArgument,
     DropMissing,
     Id,
@@ -33,13 +33,10 @@ from .tasks import (
     TestSize,
     Tolerance,
     Triplets,
-    fit_facts,
-    in_options,
-    load_task,
-    output_folder,
-    row,
-    write_csv,
 )
+from .outputs import output_folder, write_csv
+from .tasks import load_task
+from .wording import fit_facts, in_options, row
 
 
 def compare(

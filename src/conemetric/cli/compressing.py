@@ -16,21 +16,11 @@ from ..solvers.base import Status, watching
 from ..workflow.methods import find
 from ..workflow.supervision import sample_by_class
 from .app import Debug, Json, Seed, progress_bar, state
+from .options import DataArgument, DropMissing, Id, Ignore, Keep, Label, Labels, Overwrite
+from .outputs import output_folder, write_csv
 from .tables import Table
-from .tasks import (
-    DataArgument,
-    DropMissing,
-    Id,
-    Ignore,
-    Keep,
-    Label,
-    Labels,
-    Overwrite,
-    in_words,
-    load_rows,
-    output_folder,
-    write_csv,
-)
+from .tasks import load_rows
+from .wording import in_words
 
 N_PAIRS = 20_000
 

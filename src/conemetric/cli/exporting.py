@@ -10,7 +10,8 @@ from ..export import to_faiss, to_llama_index, to_onnx, to_sentence_transformers
 from ..extras import require
 from ..persistence import atomic_path, load_metric
 from .app import Debug, Json, state
-from .tasks import Overwrite, check_free
+from .options import Overwrite
+from .outputs import check_free
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
 

@@ -14,8 +14,7 @@ from ..workflow.learning import COMPILING
 from ..workflow.partitioned import Partitioned
 from ..workflow.supervision import p_value
 from .app import Debug, Json, Seed, progress_bar, state
-from .parts import computing, find_parts, is_pattern, refuse_with_many_files
-from .tasks import (
+from .options import (
     DataArgument,
     DropMissing,
     Id,
@@ -35,14 +34,11 @@ from .tasks import (
     TestSize,
     Tolerance,
     Triplets,
-    fit_facts,
-    in_options,
-    in_words,
-    load_task,
-    output_folder,
-    row,
-    write_csv,
 )
+from .outputs import output_folder, write_csv
+from .parts import computing, find_parts, is_pattern, refuse_with_many_files
+from .tasks import load_task
+from .wording import fit_facts, in_options, in_words, row
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 IMAGES = {

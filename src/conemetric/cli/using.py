@@ -14,10 +14,11 @@ from ..evaluation.verification import best_threshold, cross_validate, distance_s
 from ..neighbours import nearest, watching_searches
 from ..persistence import atomic_path, load_metric
 from .app import Debug, Json, Seed, progress_bar, state
+from .options import DropMissing, Id, Overwrite
+from .outputs import check_free, output_folder, write_csv
 from .relations import read_pairs
 from .streams import embedded_batches, write_stream
 from .tables import check_file, read_table
-from .tasks import DropMissing, Id, Overwrite, check_free, output_folder, write_csv
 
 Metric = Annotated[
     Path,
