@@ -72,7 +72,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--sizes", nargs="*", default=["middle", "large"], choices=SIZES)
     parser.add_argument("--estimators", nargs="*", default=list(ESTIMATORS), choices=ESTIMATORS)
-    parser.add_argument("--C", type=float, nargs="*", default=[1.0, 10.0])
+    parser.add_argument("--C", type=float, nargs="*", default=[1.0, 10.0, 100.0])
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     clock = Clock(options.device)

@@ -25,6 +25,14 @@ def test_the_code_of_the_front_page_prints_what_stands_below_it(capsys):
     assert capsys.readouterr().out == output
 
 
+def test_the_example_of_the_page_on_retrieval_runs(capsys):
+    """Numbers are not compared: the texts are those of the scikit-learn installed."""
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "retrieval.md").read_text(), re.DOTALL)
+    (code,) = (block for block in blocks if "reference_pages" in block)
+    exec(code, {})
+    assert "converged" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):

@@ -13,17 +13,20 @@ the optional download that brings the sets named ``keel_...``.
 
 import hashlib
 import importlib.util
+import inspect
 import os
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import datasets as bundled
 from sklearn.datasets import fetch_openml, get_data_home
+from sklearn.utils.discovery import all_estimators, all_functions
 
 VARIABLE = "CONEMETRIC_DATA"
 
@@ -263,6 +266,47 @@ def load(name, *, dtype=np.float64):
             f"{_folder_hint(name)}"
         )
     return _dataset(name, _from_openml(name, spec), dtype)
+
+
+class JudgedTexts(NamedTuple):
+    """Texts to search for, texts to search in, and which belong together."""
+
+    queries: list[str]
+    documents: list[str]
+    names: list[str]
+    relevance: np.ndarray
+
+
+def reference_pages() -> JudgedTexts:
+    """A small judged collection that is at hand: scikit-learn's own reference.
+
+    The first sentence of what is said of a class or function is a query, and the rest,
+    some 500 pages in all, are the documents; the page that the sentence was taken from is the
+    relevant one.
+
+    Returns
+    -------
+    JudgedTexts
+        queries, documents, names (of the documents) : lists of str; relevance : integer
+        array (r, 2) of [query, document].
+
+    Examples
+    --------
+    >>> from conemetric.datasets import reference_pages
+    >>> pages = reference_pages()
+    >>> pages.queries[2], pages.names[2]
+    ('An AdaBoost regressor.', 'AdaBoostRegressor')
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what scikit-learn is about to remove
+        found = dict([*all_estimators(), *all_functions()])
+    rows = []
+    for name in sorted(found, key=str.lower):
+        sentence, _, page = (inspect.getdoc(found[name]) or "").partition("\n\n")
+        if len(page) > 300:  # more than a list of parameters
+            rows.append((" ".join(sentence.split()), page, name))
+    queries, documents, names = (list(column) for column in zip(*rows, strict=True))
+    return JudgedTexts(queries, documents, names, np.column_stack([np.arange(len(rows))] * 2))
 
 
 def local_file(name):

@@ -163,6 +163,13 @@ def test_a_folder_in_beirs_layout_keeps_its_split_and_its_texts(run, collection,
     assert found.document_texts[7] == "text 7"
 
 
+def test_without_files_there_is_an_example_at_hand(run, tmp_path):
+    result = run("adapt", "--map", "queries", "--out", tmp_path / "out", "--json")
+    assert result.code == 0, result.err
+    assert result.json["data"] == "reference pages" and result.json["documents"] > 300
+    assert any("Without a collection" in note for note in result.json["notes"])
+
+
 @pytest.mark.parametrize("map_", ["queries", "both"])
 @pytest.mark.parametrize("components", [None, 4])
 def test_the_snippet_ranks_as_the_table_says(

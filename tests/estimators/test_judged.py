@@ -388,3 +388,15 @@ def test_fewer_queries_choose_where_there_are_many(monkeypatch):
     monkeypatch.setattr(judged, "MOST_HELD_OUT", 20)
     fitted = QueryAdapter(random_state=0).fit(*collection(n_queries=100))
     assert {len(candidate.values) for candidate in fitted.candidates_} == {20}
+
+
+def test_a_path_ends_past_its_best_but_not_before_anything_moved():
+    def path(*gains):
+        setting = Setting(1.0, 0.1, 10, 10)
+        return [judged.Candidate(setting, 0.5, g, e, np.zeros(0)) for g, e in gains]
+
+    ends = judged._past_its_best
+    assert not ends(path((0.0, 0.0), (0.0, 0.0), (0.001, 0.002), (-0.001, 0.003)))
+    assert ends(path((0.0, 0.0), (-0.02, 0.01), (-0.03, 0.01)))
+    assert not ends(path((0.01, 0.002), (0.02, 0.001), (0.01, 0.001)))
+    assert ends(path((0.01, 0.002), (0.02, 0.001), (0.01, 0.001), (0.015, 0.001)))

@@ -28,7 +28,8 @@ def adapt(
         str | None,
         typer.Argument(
             metavar="[COLLECTION]",
-            help="Folder in BEIR's layout, or npz file with queries, documents and relevance.",
+            help="Folder in BEIR's layout, or npz file with queries, documents and relevance; "
+            "scikit-learn's reference pages when left out.",
         ),
     ] = None,
     queries: Annotated[
@@ -82,7 +83,8 @@ def adapt(
     """Adapt a frozen embedding to judged queries, judge it on queries held out, and
     write the map, a report and a table.
 
-    [dim]conemetric adapt --queries q.parquet --documents d.parquet --relevance qrels.tsv
+    [dim]conemetric adapt
+    conemetric adapt --queries q.parquet --documents d.parquet --relevance qrels.tsv
     conemetric adapt beir/scifact --encode all-MiniLM-L6-v2
     conemetric adapt collection.npz --map queries[/]
     """
@@ -103,12 +105,19 @@ def adapt(
         found.notes[:0] = notes
         progress("writing the report")
         files = _save(found, out)
-        name = Path(data or relevance or "").stem
+        name = _name(data, relevance)
         write_retrieval_report(
             out / FILES["report"], found, name=name, snippet=snippet(found, files)
         )
         write_csv(out / FILES["table"], _query_rows(found))
     _answer(found, name, files, out)
+
+
+def _name(data, relevance):
+    """What to call the collection: its file or folder, or the folder of its files."""
+    if data is not None:
+        return Path(data).resolve().stem
+    return "reference pages" if relevance is None else Path(relevance).resolve().parent.name
 
 
 def _save(found, out):
@@ -132,13 +141,10 @@ def _save(found, out):
 def snippet(found, files):
     """Code that uses what was written."""
     lines = ["from conemetric import load_metric", ""]
-    unit = (
-        "  # of norm one, as they were learned from" if found.options.similarity == "cosine" else ""
-    )
     if found.chosen == "both":
         lines += [
-            f'metric = load_metric("{files["adapter"]}")',
-            f"index = metric.transform(document_vectors){unit}",
+            f'metric = load_metric("{files["adapter"]}")  # of vectors of norm one',
+            "index = metric.transform(document_vectors)",
             "found = metric.transform(query_vectors)  # compare by Euclidean distance",
         ]
     else:

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
 
+from ..datasets import reference_pages
 from ..extras import require
 from ..workflow.adapting import Collection
 from .tables import ARRAYS, TABLES, check_file, column_matrix, listed, load_arrays, scan
@@ -44,12 +48,15 @@ def read_collection(data, queries, documents, relevance, encode=None) -> tuple[C
     Parameters
     ----------
     data : path or None
-        A folder in BEIR's layout, or an npz file of queries, documents and relevance.
+        A folder in BEIR's layout, or an npz file of queries, documents and relevance;
+        without any of these, scikit-learn's reference pages.
     queries, documents, relevance : paths or None
         Files instead; with a folder, vectors instead of those in it.
     encode : str, default=None
         Model of sentence-transformers that turns texts into vectors.
     """
+    if not (data or queries or documents or relevance):
+        return _bundled(encode)
     folder = data is not None and Path(data).is_dir()
     if data is not None and not folder:
         if queries or documents or relevance:
@@ -187,6 +194,32 @@ def _with_vectors(rows, name, encode):
     model = require("sentence_transformers", "encode").SentenceTransformer(encode)
     X = model.encode(rows.texts, convert_to_numpy=True, show_progress_bar=False)
     return replace(rows, X=np.ascontiguousarray(X, np.float32))
+
+
+def _bundled(encode):
+    """scikit-learn's reference pages, by word counts unless there is a model to encode them."""
+    pages = reference_pages()
+    place = Path("reference-pages")
+    sides = {
+        "queries": Rows(place, names=pages.names, texts=pages.queries),
+        "documents": Rows(place, names=pages.names, texts=pages.documents),
+    }
+    if encode is None:
+        encoder = make_pipeline(
+            TfidfVectorizer(sublinear_tf=True, stop_words="english"),
+            TruncatedSVD(64, random_state=0),
+        ).fit(pages.documents)
+        sides = {
+            name: replace(rows, X=encoder.transform(rows.texts)) for name, rows in sides.items()
+        }
+    sides = {name: _with_vectors(rows, name, encode) for name, rows in sides.items()}
+    grades = np.ones(len(pages.relevance), np.int64)
+    note = (
+        "Without a collection, scikit-learn's reference: the first sentence of a page is a query, "
+        "the rest of it the document to be found"
+        + (", as 64 latent directions of word counts." if encode is None else ".")
+    )
+    return _collection(sides, np.column_stack([pages.relevance, grades]), None), [note]
 
 
 # ---- BEIR's folders, and everything in one file

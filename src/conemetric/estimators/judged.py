@@ -40,7 +40,7 @@ N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS
 MOST_HELD_OUT = 2_000  # queries that choose
 CHOICE_TOL = 1e-2  # gap at which a fit that only chooses may stop
-PATIENCE = 2  # values of C without a surer gain after which a path ends
+PATIENCE = 2  # values of C past the best of a path after which it ends
 DEPTH = 10  # of the nDCG that chooses and scores
 SAMPLED_DOCUMENTS = 1 << 16  # whose covariance is taken
 SAMPLED_COMPARISONS = 1 << 12  # whose size is measured
@@ -349,8 +349,11 @@ class JudgedEstimator(CertifiedEstimator):
 
     def _mapped_operator(self, data, comparisons):
         """The operator of the queries and documents that are compared, mapped by T."""
-        used, number = np.unique(comparisons.triplets[:, 1:], return_inverse=True)
-        triplets = np.column_stack([comparisons.triplets[:, 0], number.reshape(-1, 2)])
+        triplets = comparisons.triplets.copy()
+        seen = np.zeros(len(data.documents), bool)
+        seen[triplets[:, 1:]] = True
+        used = np.flatnonzero(seen)
+        triplets[:, 1:] = (np.cumsum(seen) - 1)[triplets[:, 1:]]
         T = like(comparisons.T, data.documents)
         return self._operator(data.queries @ T, data.documents[used] @ T, triplets)
 
@@ -427,11 +430,21 @@ class JudgedEstimator(CertifiedEstimator):
                     map_ = self._map(data, kept.T, float64(result.primal_point))
                     values[place] = self._judge(like(map_, data.documents), data, test)
                 path.append(Candidate.of(setting, values, frozen.values))
-                best = max(path, key=lambda candidate: candidate.sure_gain)
-                if len(path) - path.index(best) > PATIENCE:
+                if _past_its_best(path):
                     break
             candidates += path
         return candidates
+
+
+def _past_its_best(path):
+    """Whether the last few candidates of a path are less sure than one before them; a
+    path on which nothing has been gained yet goes on until the loss is plain.
+    """
+    best = max(path, key=lambda candidate: candidate.sure_gain)
+    recent = path[path.index(best) + 1 :][-PATIENCE:]
+    if len(recent) < PATIENCE:
+        return False
+    return best.sure_gain > 0 or all(c.gain + c.standard_error < 0 for c in recent)
 
 
 def check_rows(X, name):

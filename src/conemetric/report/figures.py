@@ -311,7 +311,7 @@ def choice_figure(paths):
             )
         )
     figure.add_hline(y=0, line_dash="dot", line_color="#888")
-    figure.update_xaxes(title="C", type="log", exponentformat="power")
+    figure.update_xaxes(title="C", type="log", exponentformat="power", dtick=1)
     figure.update_yaxes(title="gain of nDCG@10, points")
     figure.update_layout(legend={"orientation": "h", "y": -0.2})
     return figure

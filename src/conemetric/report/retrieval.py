@@ -52,6 +52,7 @@ def write_retrieval_report(path, adaptation: Adaptation, *, name="data", snippet
         "headline": headline(adaptation),
         "protocol": protocol(adaptation),
         "cards": cards(adaptation),
+        "taken": SIDES[adaptation.chosen],
         "measures": measures_table(adaptation),
         "counts": f"{won:,} queries won, {lost:,} lost, {len(before) - won - lost:,} stayed.",
         "won": queries_table(adaptation, [i for i in order[::-1] if after[i] > before[i]][:SHOWN]),
@@ -193,14 +194,22 @@ def advice(adaptation):
 def query_text(adaptation, i):
     """What to call the i-th held-out query."""
     collection, query = adaptation.collection, adaptation.held_out[i]
-    return _label(query, collection.query_names, collection.query_texts, "query")
+    return _text(query, collection.query_texts) or _name(query, collection.query_names, "query")
 
 
-def _label(row, names, texts, kind):
-    if texts is not None and texts[row]:
-        text = texts[row]
-        return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\u2026"
-    return str(names[row]) if names is not None else f"{kind} {row}"
+def document_text(collection, document):
+    name = _name(document, collection.document_names, "document")
+    text = _text(document, collection.document_texts)
+    return f"{name}: {text}" if text else name
+
+
+def _name(row, names, kind):
+    return f"{kind} {row}" if names is None else str(names[row])
+
+
+def _text(row, texts):
+    text = "" if texts is None else " ".join((texts[row] or "").split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\u2026"
 
 
 def queries_table(adaptation, queries):
@@ -220,7 +229,10 @@ def queries_table(adaptation, queries):
         values = f"{100 * before[i]:.0f} \u2192 {100 * after[i]:.0f}"
         rows.append(
             f"<tr><th scope='row'>{html.escape(query_text(adaptation, i))}</th><td>{values}</td>"
-            + "".join(f"<td><ol>{items}</ol></td>" for items in lists)
+            + "".join(
+                f"<td data-label='{label}'><ol>{items}</ol></td>"
+                for label, items in zip(("before", "after"), lists, strict=True)
+            )
             + "</tr>"
         )
     return f"<table class='queries'>{''.join(rows)}</table>"
@@ -232,7 +244,7 @@ def documents_list(adaptation, i, documents):
     relevant = set(judged[judged[:, 2] > 0, 1].tolist())
     items = []
     for document in documents.tolist():
-        text = _label(document, collection.document_names, collection.document_texts, "document")
+        text = document_text(collection, document)
         mark = "<strong>relevant</strong> " if document in relevant else ""
         items.append(f"<li>{mark}{html.escape(text)}</li>")
     return "".join(items)
@@ -246,8 +258,9 @@ def paths(adaptation):
             setting = candidate.setting
             if setting.C == 0:
                 continue
-            negatives = "near and random" if setting.n_hard else "random"
-            name = f"{SIDES[key]}, margin {setting.margin:g}, {negatives} negatives"
+            side = "queries" if key == "queries" else "both"
+            negatives = "" if setting.n_hard else ", random only"
+            name = f"{side}, margin {setting.margin:g}{negatives}"
             found.setdefault(name, []).append(
                 (setting.C, 100 * candidate.gain, 100 * candidate.standard_error)
             )

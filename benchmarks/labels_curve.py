@@ -1,0 +1,74 @@
+"""1-NN error on frozen embeddings against the number of labelled rows in a class, by defaults.
+
+    CONEMETRIC_DATA=... python benchmarks/labels_curve.py [--counts 4 16 64] [--draws 5]
+    [--figure FILE.png]
+
+debian_minilm384: so many rows of each of the 33 sections are drawn from the official
+training rows, FrobMetric learns from them by its defaults, and the test rows take the
+label of the nearest of them, by the plain distance and by the learned one.
+"""
+
+import argparse
+
+import numpy as np
+
+from conemetric import FrobMetric
+from conemetric.datasets import load
+from conemetric.evaluation.knn import knn_error
+
+
+def draw_rows(y, count, seed):
+    """``count`` rows of each class."""
+    rng = np.random.default_rng([count, seed])
+    drawn = [rng.permutation(np.flatnonzero(y == label))[:count] for label in np.unique(y)]
+    return np.concatenate(drawn)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--counts", nargs="*", type=int, default=[4, 16, 64])
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--figure")
+    options = parser.parse_args()
+    data = load("debian_minilm384", dtype=np.float32)
+    X, y, n = data.X, data.y, data.n_train
+    curve = []
+    print("| labelled rows of a class | plain distance | FrobMetric |\n|---|---|---|")
+    for count in options.counts:
+        errors = []
+        for seed in range(options.draws):
+            rows = draw_rows(y[:n], count, seed)
+            learned = FrobMetric().fit(X[rows], y[rows])
+            errors.append(
+                [
+                    100 * knn_error(metric, X[rows], y[rows], X[n:], y[n:], [1])[0]
+                    for metric in (None, learned)
+                ]
+            )
+        means, spread = (
+            np.mean(errors, axis=0),
+            np.std(errors, axis=0, ddof=min(1, len(errors) - 1)),
+        )
+        curve.append(means)
+        cells = " | ".join(f"{m:.1f} ({s:.1f})" for m, s in zip(means, spread, strict=True))
+        print(f"| {count} | {cells} |", flush=True)
+    if options.figure:
+        draw(options.counts, np.array(curve), options.figure)
+
+
+def draw(counts, curve, path):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 3.2), layout="constrained")
+    axes = figure.subplots()
+    for name, values in zip(("plain distance", "FrobMetric"), curve.T, strict=True):
+        axes.plot(counts, values, "o-", label=name)
+    axes.set(xscale="log", xlabel="labelled rows of each class", ylabel="1-NN error, %")
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.minorticks_off()
+    axes.legend()
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
