@@ -96,7 +96,7 @@ def varied_instance(seed):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(75))
 def test_optimum_with_prior_and_weights(seed, loss):
     X, T, C, prior, weights = varied_instance(seed)
     optimum = frobenius_optimum(X, T, C, loss, prior, weights)
@@ -107,7 +107,7 @@ def test_optimum_with_prior_and_weights(seed, loss):
     assert certificate.dual <= optimum + slack <= certificate.primal + 2 * slack
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(75))  # 50 of them with a prior
 def test_optimum_with_prior_in_every_library_and_precision(seed, asarray, dtype):
     X, T, C, prior, weights = varied_instance(seed)
     X = X.astype(dtype)
