@@ -24,7 +24,7 @@ from .progress import report
 from .question import Labelled, Nearest, Question
 
 CELLS = 3.0  # times the root of the number of references
-GOAL = 0.994  # share of a sample's neighbours in the cells that are visited
+GOAL = 0.992  # share of a sample's neighbours in the cells that are visited
 SAMPLE = 500  # queries by which visits are counted, and as many to measure recall on
 PER_CENTRE = 32  # references that a centre is placed by
 QUERIES = 2048  # that choose their cells together, a multiple of 8
