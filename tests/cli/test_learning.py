@@ -229,6 +229,16 @@ def test_missing_values(run, frame, tmp_path):
     assert result.code == 0 and result.json["rows"] == 156
 
 
+def test_rows_labelled_minus_one_have_no_label(run, frame, tmp_path):
+    path, codes = tmp_path / "partly.csv", np.arange(178) % 3
+    partly = np.where(np.arange(178) % 10 == 0, -1, codes)
+    frame.with_columns(kind=pl.Series(partly)).write_csv(path)
+    args = ("learn", path, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
+    words = ("the label 'kind' in 18 rows (-1 says that a row has none)", "--drop-missing")
+    assert refused(run(*args), *words)
+    assert run(*args, "--drop-missing", "--json").json["rows"] == 160
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

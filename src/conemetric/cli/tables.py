@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from ..constraints import encode_labels
+
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
 MISSING = ["", "NA", "NaN", "nan", "null", "?"]
@@ -468,11 +470,7 @@ def _read_labels(path, n):
 def _check_values(table, path, drop_missing, allow_missing, label):
     """Refuse missing and infinite values by column and number of rows, or drop their rows."""
     bad = np.isinf(table.X) if allow_missing else ~np.isfinite(table.X)
-    no_label = (
-        np.zeros(len(bad), bool)
-        if table.labels is None
-        else np.array([value is None for value in table.labels])
-    )
+    no_label = _unlabelled(table.labels, len(bad))
     rows = bad.any(axis=1) | no_label
     if not rows.any():
         return table
@@ -484,7 +482,9 @@ def _check_values(table, path, drop_missing, allow_missing, label):
         if counts[i]
     ]
     if no_label.any():
-        listed.append(f"the label '{label}' in {int(no_label.sum()):,} rows")
+        name = f"the label '{label}'" if label else "the label"
+        which = " (-1 says that a row has none)" if table.labels.dtype.kind == "i" else ""
+        listed.append(f"{name} in {int(no_label.sum()):,} rows{which}")
     kind = "infinite" if allow_missing else "missing or infinite"
     missing = f"{int(rows.sum()):,} of {len(rows):,} rows have {kind} values: {', '.join(listed)}"
     if int((counts > 0).sum()) > 3:
@@ -500,6 +500,15 @@ def _check_values(table, path, drop_missing, allow_missing, label):
         for name in ("X", "labels", "ids")
     }
     return replace(table, **cut, notes=(*table.notes, f"Dropped: {missing}."))
+
+
+def _unlabelled(labels, n):
+    """Which rows have no label: an empty one, or -1 beside two or more classes."""
+    if labels is None:
+        return np.zeros(n, bool)
+    if labels.dtype.kind == "i":
+        return encode_labels(labels) < 0
+    return np.array([value is None for value in labels])
 
 
 def _check_ids(table, path, id_column):

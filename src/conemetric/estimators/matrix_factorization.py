@@ -11,7 +11,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..problems.mmmf import MMMFProgram
+from ..solvers.base import Solver
 from ..solvers.factored_descent import FactoredDescent
+from ..solvers.proximal_point import ProximalPoint
 from .base import CertifiedEstimator, refuse_dask
 
 MAX_LEVELS = 50  # every level is one more constraint per observation
@@ -40,7 +42,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         on.
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
-    max_iter : int, default=200
+    max_iter : int, default=500
     verbose : int, default=0
 
     Attributes
@@ -85,7 +87,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         "verbose": ["verbose"],
     }
 
-    def __init__(self, gamma=1.0, *, thresholds=None, tol=1e-3, max_iter=200, verbose=0):
+    def __init__(self, gamma=1.0, *, thresholds=None, tol=1e-3, max_iter=500, verbose=0):
         self.gamma = gamma
         self.thresholds = thresholds
         self.tol = tol
@@ -112,8 +114,10 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         self.levels_, level = np.unique(values, return_inverse=True)
         self.thresholds_ = self._check_levels(self.levels_)
         problem = MMMFProgram(rows, columns, level, shape, self.thresholds_, self.gamma)
-        solver = FactoredDescent(tol=self.tol, max_iter=self.max_iter)
-        result = self._run(solver, problem)
+        # where the whole matrix can be decomposed, that ends sooner and never crawls
+        method = ProximalPoint if problem.operator.is_dense else FactoredDescent
+        solver: Solver = method(tol=self.tol, max_iter=self.max_iter)
+        result = self._run(solver, problem, keep=lambda L: (None, balanced(L, shape[0])))
         self.row_factors_, self.column_factors_ = np.vsplit(result.primal_point, [shape[0]])
         self.multipliers_, self.n_features_in_ = result.dual_point, shape[1]
         return self._store_result(result)
@@ -184,6 +188,23 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         """
         values = self.decision_function(entries)
         return self.levels_[np.searchsorted(self.thresholds_, values)]
+
+
+def balanced(L, n):
+    """The factors U = L[:n] and V = L[n:] of the same X = U V' whose squares are least:
+    ||U||^2 + ||V||^2 = 2 ||X||_*.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.estimators.matrix_factorization import balanced
+    >>> abs(balanced(np.array([[8.0], [2.0]]), 1))
+    array([[4.],
+           [4.]])
+    """
+    (Q, R), (S, T) = (np.linalg.qr(part) for part in np.vsplit(L, [n]))
+    left, values, right = np.linalg.svd(R @ T.T, full_matrices=False)
+    return np.vstack([Q @ left, S @ right.T]) * values**0.5
 
 
 def _observations(Y):

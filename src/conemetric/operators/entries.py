@@ -4,8 +4,8 @@
     forward   A(M)_r = sign_r X[row_r, column_r]
     adjoint   A*(u) = 1/2 [[0, W], [W', 0]],   W = sum_r sign_r u_r e_row e_column'
 
-The adjoint is a sparse matrix of order n + m; nothing dense of that order is ever
-formed.
+The adjoint is a sparse matrix of order n + m, dense up to `MOST_DENSE`, where sparse
+products take longer; beyond, nothing dense of that order is ever formed.
 """
 
 import numpy as np
@@ -14,6 +14,8 @@ from scipy import sparse
 from ..compiled import threaded
 from .base import Operator
 from .numpy import pair_inner_products
+
+MOST_DENSE = 120  # order of the adjoint up to which it is dense
 
 
 class EntryOperator(Operator):
@@ -39,6 +41,7 @@ class EntryOperator(Operator):
             shape,
         )
         self.n_constraints, self.n_features = len(rows), sum(shape)
+        self.is_dense = self.n_features <= MOST_DENSE
         keys = np.asarray(rows, dtype=np.int64) * shape[1] + columns
         keys, self._entry = np.unique(keys, return_inverse=True)
         self._a, self._b = keys // shape[1], shape[0] + keys % shape[1]
@@ -61,7 +64,8 @@ class EntryOperator(Operator):
     def adjoint(self, u):
         weight = np.bincount(self._entry, weights=self.signs * u, minlength=len(self._a))
         parts = (0.5 * weight[self._place], self._indices, self._row_start)
-        return sparse.csr_array(parts, shape=(self.n_features, self.n_features))
+        adjoint = sparse.csr_array(parts, shape=(self.n_features, self.n_features))
+        return adjoint.toarray() if self.is_dense else adjoint
 
     def subset(self, index):
         return EntryOperator(self.rows[index], self.columns[index], self.signs[index], self.shape)
