@@ -241,24 +241,15 @@ class AllSecants(Secants):
         xp = self.xp
         dtype = self.X.dtype if dtype is None else dtype
         points = arange(self.n_points, self.X) if points is None else points
-        X, y = like(self.X[points], self.X, dtype), None if self.y is None else self.y[points]
+        y = None if self.y is None else self.y[points]
         limit = (DUPLICATE if dtype == xp.float64 else NOISY) * self.square
-        left, right = _distance_factors(X)
-        left_embedded, right_embedded = _distance_factors(X @ like(L, X))
-        rows, columns = GPU_TILE if is_torch(X) and X.is_cuda else CPU_TILE
-        find = _worst_on_device if is_torch(X) else _worst_on_threads
-        tiles = [(i, j) for i in range(0, len(X), rows) for j in range(i, len(X), columns)]
+        tiles = _Tiles(like(self.X[points], self.X, dtype), L, y, limit)
         found, duplicates, count = [], 0, 0
-        for visited in range(len(tiles)):
-            i, j = tiles[(first_tile + visited) % len(tiles)]
-            I, J = slice(i, i + rows), slice(j, j + columns)
-            classes = None if y is None else (y[I], y[J])
-            squared, embedded = left[I] @ right[J].T, left_embedded[I] @ right_embedded[J].T
-            column, value, short = find(squared, embedded, j - i, classes, limit)
-            row = xp.broadcast_to(arange(len(value), X)[:, None] + i, value.shape)
-            found.append((row.reshape(-1), (column + j).reshape(-1), value.reshape(-1)))
+        for visited in range(1, len(tiles) + 1):
+            row, column, value, short = tiles.worst((first_tile + visited - 1) % len(tiles))
+            found.append((row, column, value))
             duplicates = duplicates + short
-            if enough is not None and visited + 1 < len(tiles):
+            if enough is not None and visited < len(tiles):
                 count += int((value > delta * (1 + enough[1])).sum())
                 if count >= enough[0]:
                     break
@@ -267,7 +258,7 @@ class AllSecants(Secants):
         keep = to_index(excess > 0)
         a, b = points[row[keep]], points[column[keep]]
         keys = xp.minimum(a, b) * self.n_points + xp.maximum(a, b)
-        next_tile = (first_tile + visited + 1) % len(tiles) if visited + 1 < len(tiles) else None
+        next_tile = (first_tile + visited) % len(tiles) if visited < len(tiles) else None
         return self._scan_result(keys, excess[keep], duplicates, next_tile)
 
 
@@ -314,6 +305,37 @@ class ListedSecants(Secants):
         excess = self.xp.concat(parts)
         keep = to_index(excess > 0)
         return self._scan_result(keys[keep], excess[keep], self.n_near_duplicates)
+
+
+class _Tiles:
+    """All pairs of rows of X, tile by tile, and in each row of a tile the secants that
+    L L' keeps worst.
+    """
+
+    def __init__(self, X, L, y, limit):
+        self.y, self.limit = y, limit
+        self.rows, self.columns = GPU_TILE if is_torch(X) and X.is_cuda else CPU_TILE
+        self.corners = [
+            (i, j) for i in range(0, len(X), self.rows) for j in range(i, len(X), self.columns)
+        ]
+        self.factors = _distance_factors(X)
+        self.embedded_factors = _distance_factors(X @ like(L, X))
+        self._find = _worst_on_device if is_torch(X) else _worst_on_threads
+
+    def __len__(self):
+        return len(self.corners)
+
+    def worst(self, number):
+        """(rows, columns, distances of their ratio from 1, near-duplicates) of a tile."""
+        i, j = self.corners[number]
+        I, J = slice(i, i + self.rows), slice(j, j + self.columns)
+        classes = None if self.y is None else (self.y[I], self.y[J])
+        squared, embedded = (
+            left[I] @ right[J].T for left, right in (self.factors, self.embedded_factors)
+        )
+        column, value, short = self._find(squared, embedded, j - i, classes, self.limit)
+        row = namespace(value).broadcast_to(arange(len(value), value)[:, None] + i, value.shape)
+        return row.reshape(-1), (column + j).reshape(-1), value.reshape(-1), short
 
 
 def _distance_factors(X):

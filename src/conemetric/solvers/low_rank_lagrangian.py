@@ -19,6 +19,8 @@ without smoothing) end with constraints missed by 3e-4; quasi-Newton ascent on t
 which a large sigma makes ill-conditioned, still misses them by 2e-3 after 309
 decompositions.
 
+`solvers.factored_descent` is its relative for losses, and says what they share.
+
 Stops when |P - D| / max(|P|, |D|) <= tol and the violation of the constraints is <=
 tol.
 """
@@ -210,73 +212,95 @@ class Line:
         """Move along ``direction`` to where the slope has fallen to a tenth; the step,
         or None when there is no descent.
         """
-        p, Y, Z = self.problem, self.Y, direction
-        xp, forward = p.operator.xp, p.operator.forward_factor
-        A0, A2 = self.margins, forward(Z)
-        A1 = forward(Y + Z) - A0 - A2
-        # <C, X> + ||X||_F^2 / (2 sigma) is a quartic in t, by products of Y, Z, C Z; so
-        # is the rest where multipliers are free
-        columns, multipliers = (
-            xp.concat([Y, Z, p.cost_product(Z)], 1),
-            self.u + self.mu * (A0 - p.b),
-        )
-        rows = xp.stack([multipliers, A1, A2])
-        products = xp.concat(
-            [
-                (columns.T @ columns).reshape(-1),
-                (rows @ rows.T).reshape(-1),
-                (gradient * Z).sum()[None],
-            ]
-        )
-        products, r = to_numpy(products), Y.shape[1]
-        small, of_rows, start = (
-            products[:-10].reshape(3 * r, 3 * r),
-            products[-10:-1].reshape(3, 3),
-            float(products[-1]),
-        )
-        YY, YZ, ZZ = small[:r, :r], small[:r, r : 2 * r], small[r : 2 * r, r : 2 * r]
-        cy, cz, s = np.trace(small[:r, 2 * r :]), np.trace(small[r : 2 * r, 2 * r :]), 1 / p.sigma
-        square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
-        poly = 2 * np.array(
-            [
-                cy + s * (YY * YZ).sum(),
-                cz + s * square,
-                3 * s * (YZ * ZZ).sum(),
-                s * (ZZ * ZZ).sum(),
-            ]
-        )
-        free = not p.bounded
-        if free:
-            (_, m1, m2), (_, a11, a12), (_, _, a22) = of_rows
-            poly += [m1, 2 * m2 + self.mu * a11, 3 * self.mu * a12, 2 * self.mu * a22]
+        section = Section(self, direction, gradient)
+        t = section.lowest()
+        if t is not None:
+            self.Y = self.Y + t * direction
+            self.margins = section.margins(t)
+        return t
 
-        def slopes(t):
-            """First and second derivative at t."""
-            first, second = (
-                poly @ t ** np.arange(4),
-                poly[1:] @ (np.arange(1, 4) * t ** np.arange(3)),
-            )
-            if free:
-                return first, second
-            unclipped, rate = multipliers + (self.mu * t) * (A1 + t * A2), A1 + (2 * t) * A2
-            lam = p.project(unclipped)
-            left, right = (
-                xp.stack([lam, xp.where(lam == unclipped, rate, 0.0)]),
-                xp.stack([rate, A2]),
-            )
-            (along, bent), (stiff, _) = to_numpy(left @ right.T)
-            return first + along, second + 2 * bent + self.mu * stiff
 
-        if not start < 0:
+class Section:
+    """The augmented Lagrangian at Y + t Z as a function of t.
+
+    The margins are A0 + t A1 + t^2 A2. The derivative of <C, X> + ||X||_F^2 / (2 sigma) is
+    a cubic in t (``cubic``, its coefficients), by products of Y, Z and C Z; so is that of
+    the rest where multipliers are free.
+    """
+
+    def __init__(self, line, Z, gradient):
+        self.problem, self.mu, Y = line.problem, line.mu, line.Y
+        xp, forward = line.problem.operator.xp, line.problem.operator.forward_factor
+        self.A0, self.A2 = line.margins, forward(Z)
+        self.A1 = forward(Y + Z) - self.A0 - self.A2
+        self.multipliers = line.u + self.mu * (self.A0 - line.problem.b)
+        columns = xp.concat([Y, Z, line.problem.cost_product(Z)], 1)
+        rows = xp.stack([self.multipliers, self.A1, self.A2])
+        # all products that need the device, in one transfer
+        parts = [columns.T @ columns, rows @ rows.T, (gradient * Z).sum()[None]]
+        products = to_numpy(xp.concat([part.reshape(-1) for part in parts]))
+        r = Y.shape[1]
+        self.cubic = _objective_slope(products[:-10].reshape(3 * r, 3 * r), 1 / self.problem.sigma)
+        if not self.problem.bounded:
+            self.cubic += _penalty_slope(products[-10:-1].reshape(3, 3), self.mu)
+        self.slope_at_zero = float(products[-1])
+
+    def margins(self, t):
+        return self.A0 + t * (self.A1 + t * self.A2)
+
+    def slopes(self, t):
+        """First and second derivative at t."""
+        first = self.cubic @ t ** np.arange(4)
+        second = self.cubic[1:] @ (np.arange(1, 4) * t ** np.arange(3))
+        if not self.problem.bounded:
+            return first, second
+        xp = self.problem.operator.xp
+        unclipped = self.multipliers + (self.mu * t) * (self.A1 + t * self.A2)
+        rate = self.A1 + (2 * t) * self.A2
+        lam = self.problem.project(unclipped)
+        left = xp.stack([lam, xp.where(lam == unclipped, rate, 0.0)])
+        right = xp.stack([rate, self.A2])
+        (along, bent), (stiff, _) = to_numpy(left @ right.T)
+        return first + along, second + 2 * bent + self.mu * stiff
+
+    def lowest(self):
+        """A step at which the slope is a tenth of that at zero, by Newton's method kept
+        inside a bracket; None when there is no descent.
+        """
+        if not self.slope_at_zero < 0:
             return None
         low, high, t = 0.0, np.inf, 1.0
         for _ in range(MAX_TRIALS):
-            slope, bend = slopes(t)
-            if abs(slope) <= 0.1 * abs(start):
+            slope, bend = self.slopes(t)
+            if abs(slope) <= 0.1 * abs(self.slope_at_zero):
                 break
             low, high = (t, high) if slope < 0 else (low, t)
             newton = t - slope / bend if bend > 0 else np.inf
             t = newton if low < newton < min(high, 10 * t) else min(10 * t, (low + high) / 2)
-        self.Y = Y + t * Z
-        self.margins = A0 + t * (A1 + t * A2)
         return t
+
+
+def _objective_slope(gram, s):
+    """Coefficients of d/dt of <C, X> + s/2 ||X||_F^2 at X = (Y + t Z)(Y + t Z)', from the
+    products of the columns of Y, Z and C Z.
+    """
+    r = len(gram) // 3
+    YY, YZ, ZZ = gram[:r, :r], gram[:r, r : 2 * r], gram[r : 2 * r, r : 2 * r]
+    YCZ, ZCZ = np.trace(gram[:r, 2 * r :]), np.trace(gram[r : 2 * r, 2 * r :])
+    square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
+    return 2 * np.array(
+        [
+            YCZ + s * (YY * YZ).sum(),
+            ZCZ + s * square,
+            3 * s * (YZ * ZZ).sum(),
+            s * (ZZ * ZZ).sum(),
+        ]
+    )
+
+
+def _penalty_slope(gram, mu):
+    """Coefficients of d/dt of ||u + mu (A - b)||^2 / (2 mu), from the products of the
+    multipliers at t = 0, A1 and A2.
+    """
+    (_, m1, m2), (_, a11, a12), (_, _, a22) = gram
+    return [m1, 2 * m2 + mu * a11, 3 * mu * a12, 2 * mu * a22]

@@ -234,60 +234,90 @@ def _active_set(H, q, w, factor, room, sets):
     entering = -1
     for _ in range(10 * p + 100):
         while k > 0:
-            for r in range(done, k):
-                j = support[r]
-                for c in range(r + 1):
-                    t = H[j, support[c]]
-                    for e in range(c):
-                        t -= factor[r, e] * factor[c, e]
-                    factor[r, c] = (
-                        t / factor[c, c]
-                        if c < r
-                        else np.sqrt(t if t > DEPENDENT * H[j, j] else H[j, j])
-                    )
-                t = q[j]
-                for e in range(r):
-                    t -= factor[r, e] * half[e]
-                half[r] = t / factor[r, r]
-            done = k
-            step, blocking = 1.0, -1
-            for r in range(k - 1, -1, -1):
-                t = half[r]
-                for e in range(r + 1, k):
-                    t -= factor[e, r] * x[e]
-                x[r] = t / factor[r, r]
-                if x[r] <= 0:
-                    now = w[support[r]]
-                    ratio = now / (now - x[r]) if now > 0 else 0.0
-                    if ratio <= step:
-                        step, blocking = ratio, r
-            kept = 0
-            for r in range(k):
-                j = support[r]
-                w[j] += step * (x[r] - w[j])
-                if blocking >= 0 and (r == blocking or w[j] <= 0):
-                    w[j], inside[j] = 0.0, 0
-                    done = r if r < done else done
-                else:
-                    support[kept] = j
-                    kept += 1
-            k = kept
+            _factorise(H, q, support, done, k, factor, half)
+            step, blocking = _towards_minimum(factor, half, w, support, k, x)
+            done, k = _take_step(w, x, step, blocking, support, k, inside)
             if blocking < 0:
                 break
         # it came and left at once: only rounding called it
         if entering >= 0 and not inside[entering]:
             break
-        entering, best = -1, 0.0
-        for j in range(p):
-            if not inside[j] and H[j, j] > 0:
-                descent, size = q[j], abs(q[j])
-                for r in range(k):
-                    t = H[j, support[r]] * w[support[r]]
-                    descent -= t
-                    size += abs(t)
-                if descent > 1e-15 * p * size and descent * descent / H[j, j] > best:
-                    entering, best = j, descent * descent / H[j, j]
+        entering = _entering(H, q, w, support, k, inside)
         if entering < 0:
             break
         support[k], inside[entering] = entering, 1
         k += 1
+
+
+@jit
+def _factorise(H, q, support, done, k, factor, half):
+    """Rows ``done`` to k of the Cholesky factor F on the support, and of ``half``, the
+    solution of F half = q.
+    """
+    for r in range(done, k):
+        j = support[r]
+        for c in range(r + 1):
+            t = H[j, support[c]]
+            for e in range(c):
+                t -= factor[r, e] * factor[c, e]
+            factor[r, c] = (
+                t / factor[c, c] if c < r else np.sqrt(t if t > DEPENDENT * H[j, j] else H[j, j])
+            )
+        t = q[j]
+        for e in range(r):
+            t -= factor[r, e] * half[e]
+        half[r] = t / factor[r, r]
+
+
+@jit
+def _towards_minimum(factor, half, w, support, k, x):
+    """Set x to the minimum on the support; how far towards it w stays feasible, and the
+    place of the variable that is then in the way (-1: none).
+    """
+    step, blocking = 1.0, -1
+    for r in range(k - 1, -1, -1):
+        t = half[r]
+        for e in range(r + 1, k):
+            t -= factor[e, r] * x[e]
+        x[r] = t / factor[r, r]
+        if x[r] <= 0:
+            now = w[support[r]]
+            ratio = now / (now - x[r]) if now > 0 else 0.0
+            if ratio <= step:
+                step, blocking = ratio, r
+    return step, blocking
+
+
+@jit
+def _take_step(w, x, step, blocking, support, k, inside):
+    """Take the step and drop the variables that it brings to zero: (rows of the factor
+    that still hold, size of the support).
+    """
+    done, kept = k, 0
+    for r in range(k):
+        j = support[r]
+        w[j] += step * (x[r] - w[j])
+        if blocking >= 0 and (r == blocking or w[j] <= 0):
+            w[j], inside[j] = 0.0, 0
+            done = r if r < done else done
+        else:
+            support[kept] = j
+            kept += 1
+    return done, kept
+
+
+@jit
+def _entering(H, q, w, support, k, inside):
+    """The variable at zero whose entry promises most; -1 where none does beyond rounding."""
+    p = len(q)
+    entering, best = -1, 0.0
+    for j in range(p):
+        if not inside[j] and H[j, j] > 0:
+            descent, size = q[j], abs(q[j])
+            for r in range(k):
+                t = H[j, support[r]] * w[support[r]]
+                descent -= t
+                size += abs(t)
+            if descent > 1e-15 * p * size and descent * descent / H[j, j] > best:
+                entering, best = j, descent * descent / H[j, j]
+    return entering
