@@ -27,6 +27,16 @@ def namespace(*arrays):
     return np
 
 
+def on_device(array):
+    """Whether ``array`` is in the memory of an accelerator."""
+    return is_torch(array) and array.device.type != "cpu"
+
+
+def as_array(values):
+    """``values`` as they are where they are a tensor, else as a NumPy array."""
+    return values if is_torch(values) else np.asarray(values)
+
+
 def to_numpy(array):
     """Copy ``array`` to host memory as a NumPy array (a view when it already is one)."""
     return array.detach().cpu().numpy() if is_torch(array) else np.asarray(array)
@@ -69,6 +79,18 @@ def arange(n, reference):
 def to_index(mask):
     """Positions where a boolean vector is true."""
     return mask.nonzero()[:, 0] if is_torch(mask) else np.flatnonzero(mask)
+
+
+def transposed(matrix):
+    """The transpose, contiguous on the host, where rows are read one by one."""
+    return matrix.T if is_torch(matrix) else np.ascontiguousarray(matrix.T)
+
+
+def unique_rows(matrix):
+    """The distinct rows, sorted, and for each row its number among them."""
+    if is_torch(matrix):
+        return matrix.unique(dim=0, return_inverse=True)
+    return np.unique(matrix, axis=0, return_inverse=True)
 
 
 def float64(array):

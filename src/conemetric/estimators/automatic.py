@@ -33,7 +33,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import spectral
-from ..arrays import is_torch, like, to_numpy
+from ..arrays import is_torch, like, to_numpy, transposed
 from ..compiled import stopwatch
 from ..constraints import check_labels
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
@@ -255,7 +255,7 @@ class AutoMetric(MahalanobisMetric):
             for part in judged
         )
         L = like(spectral.factor(matrix)[:, : self.n_components], X, X.dtype)
-        self.components_ = L.T if is_torch(L) else np.ascontiguousarray(L.T)
+        self.components_ = transposed(L)
         return self
 
     def _candidates(self):

@@ -12,7 +12,16 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .. import spectral
-from ..arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
+from ..arrays import (
+    as_array,
+    float64,
+    is_torch,
+    like,
+    namespace,
+    refuse_masked,
+    to_numpy,
+    transposed,
+)
 from ..operators.span import Coordinates
 from ..partitions import is_dask
 from ..problems.base import Problem
@@ -233,7 +242,7 @@ class MahalanobisMetric(
             certificate = certificate.truncated(primal, self.tol)
         if L.shape[1] == 0:  # the zero metric still needs a column to transform into
             L = like(np.zeros((L.shape[0], 1)), L)
-        self.components_ = L.T if is_torch(L) else np.ascontiguousarray(L.T)
+        self.components_ = transposed(L)
         self._warn_if_useless(points, point)
         return self._store_result(replace(result, certificate=certificate))
 
@@ -331,7 +340,7 @@ class MahalanobisMetric(
         check_is_fitted(self)
         refuse_masked(pairs, "pairs")
         pairs = look_up(pairs, self.preprocessor)
-        pairs = pairs if is_torch(pairs) else np.asarray(pairs)
+        pairs = as_array(pairs)
         if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
             raise ValueError(
                 f"pairs has shape {tuple(pairs.shape)}; give two points for each pair, (n_pairs, "

@@ -51,9 +51,10 @@ class FrobMetric(SupervisedMetric):
     Parameters
     ----------
     C : float or "scale", default="scale"
-        Weight of the loss. "scale" makes the fit independent of the units of X: C = 30
-        D / s^4, with D the number of features and s^2 the mean squared Euclidean
-        distance of the impostor pairs.
+        Weight of the loss, a mean over the triplets (`RelativeComparisons` weighs their
+        sum, as its paper does: its C is this one divided by their number). "scale" makes
+        the fit independent of the units of X: C = 30 D / s^4, with D the number of
+        features and s^2 the mean squared Euclidean distance of the impostor pairs.
     prior : None, "identity", array-like (n_features, n_features) or fitted metric, default=None
         M0, the metric to stay near: the smaller C, the nearer. "identity" is the plain
         distance, M0 = I / s^2 with s^2 as above. A metric learned before, or its

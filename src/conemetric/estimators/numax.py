@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from ..arrays import is_torch, to_numpy
+from ..arrays import on_device, to_numpy
 from ..constraints import check_pairs, check_similar, encode_labels
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
@@ -206,7 +206,7 @@ class NuMax(MahalanobisMetric):
 
     def _solve(self, span, secants, delta, start=None):
         """The problem and its solution at one delta."""
-        batch = BATCH_ON_GPU if is_torch(secants.X) and secants.X.is_cuda else BATCH_ON_CPU
+        batch = BATCH_ON_GPU if on_device(secants.X) else BATCH_ON_CPU
         seed = (
             0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from ..arrays import float64, is_torch, like, namespace
+from ..arrays import as_array, float64, like, namespace
 
 PRIOR_PARAMETERS = {
     "prior": [
@@ -44,7 +44,7 @@ def prior_matrix(prior: Any, reference: Any, n_features: int, mean_square: float
         return like(np.eye(n_features) / mean_square, reference)
     if hasattr(prior, "get_mahalanobis_matrix"):
         prior = prior.get_mahalanobis_matrix()
-    M = prior if is_torch(prior) else np.asarray(prior)
+    M = as_array(prior)
     if tuple(M.shape) != (n_features, n_features):
         raise ValueError(
             f"prior has shape {tuple(M.shape)}; for {n_features} features give a metric or a "

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import spectral
-from ..arrays import is_torch, namespace
+from ..arrays import namespace, transposed
 from ..neighbours.ranking import nearest_documents
 from ..operators import from_triplets
 from ..problems.frobenius import FrobeniusProgram
@@ -155,4 +155,4 @@ class RelevanceMetric(JudgedEstimator, MahalanobisMetric):  # type: ignore[misc]
         return map_[:, : self.n_components]
 
     def _set(self, data, map_):
-        self.components_ = map_.T if is_torch(map_) else np.ascontiguousarray(map_.T)
+        self.components_ = transposed(map_)

@@ -15,7 +15,7 @@ from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..arrays import is_torch, namespace, refuse_masked, to_numpy
+from ..arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
 from ..neighbours import nearest
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
@@ -55,9 +55,9 @@ def look_up(X: Any, preprocessor: Any) -> Any:
     flat = numbers.ravel()
     if callable(preprocessor):
         points = preprocessor(flat)
-        points = points if is_torch(points) else np.asarray(points)
+        points = as_array(points)
     else:
-        points = preprocessor if is_torch(preprocessor) else np.asarray(preprocessor)
+        points = as_array(preprocessor)
         if flat.size and not 0 <= flat.min() <= flat.max() < len(points):
             raise ValueError(
                 f"X numbers points from {flat.min()} to {flat.max()}; the preprocessor has "
@@ -91,12 +91,7 @@ def unfold(tuples: Any, preprocessor: Any = None) -> tuple[Any, Any]:
             f"tuples has shape {tuple(points.shape)}; give 2, 3 or 4 points in each: "
             "(n_tuples, 2 | 3 | 4, n_features)."
         )
-    if is_torch(points):
-        rows, number = namespace(points).unique(
-            points.reshape(m * k, -1), dim=0, return_inverse=True
-        )
-    else:
-        rows, number = np.unique(points.reshape(m * k, -1), axis=0, return_inverse=True)
+    rows, number = unique_rows(points.reshape(m * k, -1))
     return rows, number.reshape(m, k)
 
 
@@ -128,7 +123,7 @@ class TupleMethods(BaseEstimator):
 
     def _tuple_points(self, tuples):
         points = look_up(tuples, self.preprocessor)
-        points = points if is_torch(points) else np.asarray(points)
+        points = as_array(points)
         if points.ndim != 3 or points.shape[1] not in NAMES:
             raise ValueError(
                 f"tuples has shape {tuple(points.shape)}; give 2, 3 or 4 points in each: "

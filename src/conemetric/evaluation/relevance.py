@@ -8,7 +8,7 @@ systems on the same queries by `statistics.paired_difference`.
 
 import numpy as np
 
-from ..arrays import is_torch, namespace, to_numpy
+from ..arrays import as_array, namespace, to_numpy
 from ..judgements import Judgements, check_relevance
 from ..neighbours.ranking import nearest_documents
 
@@ -38,7 +38,7 @@ def rank(queries, documents, k=100, similarity="cosine") -> np.ndarray:
     array([[1, 0]])
     """
     namespace(queries, documents)  # refuses a mixture
-    queries, documents = (X if is_torch(X) else np.asarray(X) for X in (queries, documents))
+    queries, documents = (as_array(X) for X in (queries, documents))
     if queries.ndim != 2 or documents.ndim != 2 or queries.shape[1] != documents.shape[1]:
         raise ValueError(
             f"queries have shape {tuple(queries.shape)} and documents {tuple(documents.shape)}; "

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array, check_random_state
 
-from ..arrays import is_torch, like, namespace, to_numpy
+from ..arrays import is_torch, like, namespace, on_device, to_numpy
 from ..sparse import SparseRows
 from . import approximate, exact, sparse
 from .question import Labelled, Nearest, Question
@@ -117,7 +117,7 @@ def _among(rows, X, y, *options):
 
 
 def _worth_approximating(X, method):
-    if isinstance(X, SparseRows) or (is_torch(X) and X.device.type != "cpu"):
+    if isinstance(X, SparseRows) or on_device(X):
         return False
     return method == "approximate" or X.shape[0] ** 2 * X.shape[1] > EXACT_WORK
 
@@ -183,7 +183,7 @@ def answer(question: Question) -> Nearest:
     namespace(X, question.references.X)
     if isinstance(X, SparseRows):
         return sparse.search(question)
-    if is_torch(X) and X.device.type != "cpu":
+    if on_device(X):
         from . import device
 
         return device.search(question)

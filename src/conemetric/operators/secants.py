@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import arange, float64, is_torch, like, namespace, to_index
+from ..arrays import arange, float64, is_torch, like, namespace, on_device, to_index
 from ..compiled import jit, threaded
 from .base import Operator
 
@@ -314,7 +314,7 @@ class _Tiles:
 
     def __init__(self, X, L, y, limit):
         self.y, self.limit = y, limit
-        self.rows, self.columns = GPU_TILE if is_torch(X) and X.is_cuda else CPU_TILE
+        self.rows, self.columns = GPU_TILE if on_device(X) else CPU_TILE
         self.corners = [
             (i, j) for i in range(0, len(X), self.rows) for j in range(i, len(X), self.columns)
         ]

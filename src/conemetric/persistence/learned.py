@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import is_torch, like, namespace, to_numpy
+from ..arrays import as_array, like, namespace, to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..estimators.query_adapter import QueryAdapter
 from ..solvers.base import Status
@@ -161,7 +161,7 @@ class LearnedMetric(MahalanobisMetric):
         if hasattr(X, "columns"):
             X = self._numbers(X)
         if self.fill is not None:
-            X = X if is_torch(X) else np.asarray(X)
+            X = as_array(X)
             X = namespace(X).where(X == X, X, like(self.fill, X))
         return super()._validate_X(X, reset, min_samples)
 

@@ -35,7 +35,7 @@ from typing import ClassVar
 from scipy.linalg import cho_factor, cho_solve
 
 from .. import spectral
-from ..arrays import arange, is_torch, namespace
+from ..arrays import arange, is_torch, namespace, on_device
 from .base import Iterate, Solver
 
 # steps; after the last change of beta the convergence theory holds
@@ -122,9 +122,7 @@ class ADMM(Solver):
 
     def _least_squares(self, A):
         """The map r -> (z, r - (rho I + A A*) z), z the solution or close to it."""
-        limit = self.max_direct or (
-            DIRECT_ON_GPU if is_torch(A.V) and A.V.is_cuda else DIRECT_ON_CPU
-        )
+        limit = self.max_direct or (DIRECT_ON_GPU if on_device(A.V) else DIRECT_ON_CPU)
         if A.n_symmetric < A.n_constraints and A.n_symmetric <= limit:
             solve = _factorised(A.symmetric_gram(), self.rho)
             return lambda r: (
