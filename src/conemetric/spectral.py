@@ -15,7 +15,7 @@ from scipy.linalg import cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from .arrays import arange, float64, is_torch, like, namespace, to_numpy
+from .arrays import float64, is_torch, like, namespace, to_numpy
 
 # rows; one eigenvector by Lanczos takes 5 ms there, all of them 12 (two Neoverse-N1
 # cores)
@@ -364,6 +364,11 @@ def _signed_factor(values, vectors, rtol):
 
 def with_fixed_signs(L):
     """L with the entry of largest magnitude in each column positive."""
+    return L * signs(L)
+
+
+def signs(L):
+    """-1 for each column whose entry of largest magnitude is negative, else 1."""
     xp = namespace(L)
-    largest = xp.argmax(abs(L), 0)
-    return L * xp.sign(L[largest, arange(L.shape[1], L)])
+    positive = xp.amax(L, 0) >= -xp.amin(L, 0)
+    return 2 * like(positive, L) - 1

@@ -100,8 +100,17 @@ def near_isometry(X, T):
     return metric, SecantIsometryProgram(AllSecants(X), 0.3), None, SecantGeneration()
 
 
+def identity_prior(X, T):
+    metric = FrobMetric(C=5.0, prior="identity").fit(X, triplets=T)
+    far = to_numpy(X[T[:, 0]] - X[T[:, 2]])
+    prior = np.eye(X.shape[1]) / (far**2).sum(1).mean()
+    program = FrobeniusProgram(from_triplets(X, T), 5.0, "hinge", prior)
+    return metric, program, None, DualQuasiNewton()
+
+
 FITS = {
     "frobmetric": frobenius,
+    "identity": identity_prior,
     "lmnn_eig": lmnn_eig,
     "dml_eig": dml_eig,
     "exponential": boosted("exponential", LogSumExp()),
@@ -152,13 +161,25 @@ def test_the_optimum_is_that_over_all_features(name, seed):
     assert direct.dual <= metric.certificate_.primal + slack
 
 
-@pytest.mark.parametrize("name", ["frobmetric", "dml_eig", "lmnn_eig", "logistic", "numax"])
+@pytest.mark.parametrize(
+    "name", ["frobmetric", "identity", "dml_eig", "lmnn_eig", "logistic", "numax"]
+)
 def test_every_library_and_precision(name, asarray, dtype):
     X, T = instance(4)
     metric = FITS[name](X, T)[0]
     here = FITS[name](asarray(X.astype(dtype)), T)[0]
     assert to_numpy(here.components_).dtype == dtype
     assert here.objective_ == pytest.approx(metric.objective_, rel=2e-3)
+
+
+def test_outside_the_span_the_metric_is_the_identity():
+    X, T = instance(4)
+    metric = FrobMetric(prior="identity").fit(X, triplets=T)
+    away = np.linalg.qr((X - X.mean(0)).T, mode="complete")[0][:, len(X) :]
+    scale = ((X[T[:, 0]] - X[T[:, 2]]) ** 2).sum(1).mean()
+    assert_allclose(metric.get_mahalanobis_matrix() @ away, away / scale, atol=1e-12)
+    norms = np.linalg.norm(metric.components_, axis=1)
+    assert (np.diff(norms) <= 1e-12).all()
 
 
 def test_stages_are_metrics_of_the_features():

@@ -13,6 +13,7 @@ from scipy import sparse
 from conemetric import compiled
 from conemetric.arrays import to_numpy
 from conemetric.operators import MatrixOperator, from_pairs, from_triplets
+from conemetric.operators import numpy as numpy_operator
 
 SEEDS = range(6)
 
@@ -46,6 +47,20 @@ def test_forward_and_adjoint_match_dense_matrices(seed, asarray, dtype, eps):
         np.einsum("mij,ij->m", A, L @ L.T),
         atol=eps * size * 10,
     )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_half_of_a_symmetric_product(seed, dtype, eps, monkeypatch):
+    """What is done for many features, done for few: also where points have no multiplier."""
+    X, T, rng = instance(seed, dtype)
+    operator, A = from_triplets(X, T), triplet_matrices(X.astype(np.float64), T)
+    for share in (1.0, 0.2):
+        u = (rng.normal(size=len(T)) * (rng.uniform(size=len(T)) < share)).astype(dtype)
+        with monkeypatch.context() as patch:
+            patch.setattr(numpy_operator, "SYMMETRIC_FROM", 1)
+            S = operator.adjoint(u)
+        assert_allclose(S, np.einsum("mij,m->ij", A, u), atol=eps * abs(A).max() * 10)
+        assert (S == S.T).all()
 
 
 @settings(max_examples=40, deadline=None)

@@ -221,7 +221,12 @@ class MahalanobisMetric(
                 L = L / (L * L).sum() ** 0.5
             if not space.maps:
                 return like(L, X), like(L, X)
-            factor = like(spectral.canonical_factor(space.lift(float64(L)), rtol=0.0), X)
+            factor = space.lift(float64(L))
+            if space.isometric:  # its columns stay orthogonal
+                factor *= spectral.signs(factor)
+            else:
+                factor = spectral.canonical_factor(factor, rtol=0.0)
+            factor = like(factor, X)
             return factor, space.lower(float64(factor))
 
         return keep

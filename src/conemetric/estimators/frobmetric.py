@@ -9,6 +9,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from .. import spectral
 from ..arrays import float64, like, namespace
 from ..constraints import encode_labels, find_rows
 from ..evaluation.knn import knn_predict
@@ -263,6 +264,8 @@ class FrobMetric(SupervisedMetric):
         program = FrobeniusProgram(operator, C, self.loss, prior, given.weights)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
         keep = self._keep(operator.reference, span)
+        if prior is not None and span.maps:
+            keep = _keep_beyond(operator.reference, span, float(prior[0, 0]))
         result = self._run(solver, program, start=start, keep=keep)
         self.C_ = C
         if given.tuples is not None:
@@ -271,8 +274,11 @@ class FrobMetric(SupervisedMetric):
         return result.dual_point
 
     def _coordinates(self, X):
-        """Without a prior the optimum lies in the span of the rows; a prior reaches beyond it."""
-        return in_span(X) if self.prior is None else Coordinates(X)
+        """Without a prior the optimum lies in the span of the rows. Outside of it nothing
+        moves the metric away from the identity; another prior knows no such division.
+        """
+        plain = self.prior is None or isinstance(self.prior, str)
+        return in_span(X) if plain else Coordinates(X)
 
     def _prior(self, operator, weights):
         size = 1.0
@@ -483,6 +489,21 @@ def frobmetric_path(X, y=None, *, triplets=None, sample_weight=None, Cs, **param
         if path[-1].certificate_.status is Status.INTERRUPTED:
             break
     return path
+
+
+def _keep_beyond(X, span, level):
+    """What `MahalanobisMetric._keep` returns, of a metric that is ``level`` times the
+    identity outside the span.
+    """
+    outside = level**0.5 * span.outside()
+
+    def keep(L):
+        factor = namespace(X).concat([span.lift(float64(spectral.canonical_factor(L))), outside], 1)
+        order = namespace(X).argsort(-(factor * factor).sum(0), stable=True)
+        factor = like(spectral.with_fixed_signs(factor[:, order]), X)
+        return factor, span.lower(float64(factor))
+
+    return keep
 
 
 def _ascending(Cs):

@@ -2,6 +2,8 @@
 for the pairs.
 """
 
+from functools import cached_property
+
 import numpy as np
 from scipy import sparse
 
@@ -10,6 +12,9 @@ from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
 MOST_TOUCHED = 0.9  # part of the points above which those without a multiplier stay in
+# features from which half of a symmetric product is worth more than reading each pair from
+# one of its ends only, and the parts that product is made in
+SYMMETRIC_FROM, PARTS = 512, 8
 
 
 class NumpyOperator(DifferenceOperator):
@@ -59,9 +64,38 @@ class NumpyOperator(DifferenceOperator):
         rows = np.arange(self.n_points) if X is self.X else rows
         G = np.empty_like(X)
         work = self.n_pairs * self.n_features
-        threaded(half_laplacian, len(rows), work, rows, self.X, w, degree, self._first, self.b, G)
-        S = X.T @ G
-        return S + S.T
+        if self.n_features < SYMMETRIC_FROM:
+            pairs = w, degree, self._first, self.b
+            threaded(half_laplacian, len(rows), work, rows, self.X, *pairs, G)
+            S = X.T @ G
+            return S + S.T
+        first, others, number = self._from_both_ends
+        pairs = w[number], 2 * degree, first, others
+        threaded(half_laplacian, len(rows), 2 * work, rows, self.X, *pairs, G)
+        return symmetric_product(X, G)
+
+    @cached_property
+    def _from_both_ends(self):
+        """The pairs of every point in compressed rows: where they start, their other ends
+        and their numbers.
+        """
+        ends, others = np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a])
+        order = np.argsort(ends, kind="stable")
+        first = np.searchsorted(ends[order], np.arange(self.n_points + 1))
+        return first, others[order], order % self.n_pairs
+
+
+def symmetric_product(X, G):
+    """X'G where that is symmetric: the blocks on and above its diagonal."""
+    D = X.shape[1]
+    S, step = np.empty((D, D), X.dtype), -(-D // PARTS)
+    for start in range(0, D, step):
+        stop = start + step
+        S[start:stop, start:] = X[:, start:stop].T @ G[:, start:]
+        S[stop:, start:stop] = S[start:stop, stop:].T
+        block = S[start:stop, start:stop]
+        block[:] = (block + block.T) / 2
+    return S
 
 
 class NumpyBilinear(BilinearOperator):
@@ -133,8 +167,8 @@ def half_laplacian(start, stop, rows, X, w, degree, first, b, out):
     """out[k] = degree[i]/2 X[i] - sum over pairs p = (i, b[p]) of w[p] X[b[p]] with i =
     rows[k], for k in start:stop.
 
-    Each unique pair is read once (from its first point); out' X plus its transpose is
-    X' Lap(w) X.
+    With each unique pair once (at its first point) out' X plus its transpose is X' Lap(w)
+    X; with each at both of its points, and twice the degree, out' X is.
     """
     n_columns = X.shape[1]
     for k in range(start, stop):

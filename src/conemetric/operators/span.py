@@ -62,6 +62,19 @@ class Coordinates:
             F = step.lower(F)
         return F
 
+    @property
+    def isometric(self) -> bool:
+        """Whether the maps keep inner products."""
+        return all(step.isometric for step in self.maps)
+
+    def outside(self):
+        """An orthonormal basis, in float64, of the features' directions that the maps do
+        not reach: as large as a matrix over all features.
+        """
+        xp, r = namespace(self.points), self.points.shape[1]
+        identity = xp.eye(r, dtype=xp.float64, device=self.points.device)
+        return xp.linalg.qr(self.lift(identity), mode="complete")[0][:, r:]
+
     def with_spare(self):
         """One coordinate more, in which no points differ: a direction of the features
         outside the span. The same where the span is everything.
@@ -89,6 +102,11 @@ def lift(maps, L):
 class Map(ABC):
     """A matrix with independent columns, in float64."""
 
+    @property
+    def isometric(self) -> bool:
+        """Whether they are orthonormal, to rounding."""
+        return False
+
     @abstractmethod
     def lift(self, L):
         """Its product with L."""
@@ -104,9 +122,15 @@ class Orthonormal(Map):
 
     factors: tuple
 
+    @property
+    def isometric(self):
+        """Of sparse rows they are orthonormal up to about 1e-10 only."""
+        return not any(isinstance(factor, CentredColumns) for factor in self.factors)
+
     def lift(self, L):
         for factor in reversed(self.factors):
-            L = factor @ L
+            # column by column, so that its transpose is a metric's rows as they are kept
+            L = factor @ L if isinstance(factor, CentredColumns) else (L.T @ factor.T).T
         return L
 
     def lower(self, F):
@@ -152,6 +176,10 @@ class Beside(Map):
 
     maps: tuple[Map, ...]
     column: Any
+
+    @property
+    def isometric(self):
+        return all(step.isometric for step in self.maps)
 
     def lift(self, L):
         return lift(self.maps, L[:-1]) + self.column * L[-1:]

@@ -147,7 +147,9 @@ class SpectralDual(ABC):
     def primal_at(self, factor, margins):
         """(objective, relative violation) of X = L L' with L = ``factor``, A(X) = ``margins``."""
         (terms,) = self.operator.space.totals(self.primal_terms(margins))
-        return self.primal_value(terms, float(((factor.T @ factor) ** 2).sum()), factor)
+        wide = factor.shape[1] > factor.shape[0]
+        gram = factor @ factor.T if wide else factor.T @ factor
+        return self.primal_value(terms, float((gram**2).sum()), factor)
 
 
 class SpectralProgram(SpectralDual, Problem):
