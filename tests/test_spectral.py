@@ -130,3 +130,16 @@ def test_the_host_decomposes_what_a_device_cannot(monkeypatch):
     monkeypatch.setattr(torch.linalg, "eigh", fails)
     for part, wanted in zip(spectral.eigh(S), expected, strict=True):
         assert_allclose(abs(part.numpy()), abs(wanted.numpy()), atol=1e-12)
+
+
+@pytest.mark.parametrize("D", [8, 520])
+def test_all_eigenpairs_in_the_precision_asked_for(D, dtype, eps):
+    rng = np.random.default_rng(0)
+    S = rng.normal(size=(D, D)).astype(dtype)
+    S = S + S.T
+    values, vectors = spectral.eigh(S)
+    assert values.dtype == vectors.dtype == dtype
+    assert (np.diff(values) <= 0).all()
+    size = abs(values).max()
+    assert_allclose(vectors * values @ vectors.T, S, atol=10 * D**0.5 * eps * size)
+    assert_allclose(vectors.T @ vectors, np.eye(D), atol=10 * D**0.5 * eps)

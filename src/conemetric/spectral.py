@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.linalg
 from scipy.linalg import cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
@@ -20,6 +21,7 @@ from .arrays import float64, is_torch, like, namespace, to_numpy
 # rows; one eigenvector by Lanczos takes 5 ms there, all of them 12 (two Neoverse-N1
 # cores)
 PARTIAL_FROM = 300
+SINGLE_FROM = 512  # rows from which single precision is decomposed in it, on the host
 SIGN_FROM = 300  # rows from which a GPU finds a positive part faster by the sign
 NEGLIGIBLE = 1e-7  # part of the norm of a matrix that is rounding in single precision
 SIGN_STEPS = 21  # after which eigenvalues so small have got their sign
@@ -255,7 +257,9 @@ def eigh(S):
 
     On a GPU single precision is decomposed in double, which is faster there (1.4
     against 2.4 ms at D = 164 on an H200); where the device's algorithm does not converge,
-    the host's is asked.
+    the host's is asked. NumPy decomposes it in double, too; SciPy does not (1.6 against 0.8 s
+    at D = 1,536 on one core), but its threads are others than NumPy's, which small matrices
+    are too short to wait for.
     """
     if is_torch(S):
         xp = namespace(S)
@@ -265,7 +269,10 @@ def eigh(S):
         except xp.linalg.LinAlgError:
             values, vectors = (like(part, wide) for part in np.linalg.eigh(to_numpy(wide)))
         return values.to(S.dtype).flip(0), vectors.to(S.dtype).flip(1)
-    values, vectors = np.linalg.eigh(S)
+    if S.dtype == np.float32 and len(S) >= SINGLE_FROM:
+        values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
+    else:
+        values, vectors = np.linalg.eigh(S)
     return values[::-1], vectors[:, ::-1]
 
 
