@@ -1,8 +1,8 @@
 """`AutoMetric` beside single methods, as they come, on embeddings and on digits and letters
 with their official splits: k-NN error, seconds, and what AutoMetric said before the test.
 
-    CONEMETRIC_DATA=... python benchmarks/auto_large.py [--sets NAME ...] [--rows N] [--time-budget S]
-    [--out auto_large.jsonl]
+    CONEMETRIC_DATA=... python benchmarks/auto_large.py [--sets NAME ...] [--methods NAME ...]
+    [--rows N] [--time-budget S] [--out auto_large.jsonl]
 
 Measured one after the other on all cores, the large ones on a GPU where PyTorch finds one.
 A cell that is in the file is not measured again.
@@ -82,6 +82,7 @@ def measure(label, method, limit, time_budget):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--rows", type=int, help="learn from and judge on at most so many")
     parser.add_argument("--time-budget", type=float, help="seconds of AutoMetric")
     parser.add_argument("--out", type=Path, default=Path("auto_large.jsonl"))
@@ -90,7 +91,7 @@ def main():
     lines = options.out.read_text().splitlines() if options.out.exists() else []
     done = {(record["set"], record["method"]) for record in map(json.loads, lines)}
     for label in options.sets:
-        for method in METHODS:
+        for method in options.methods:
             if (label, method) in done:
                 continue
             record = measure(label, method, options.rows, options.time_budget)

@@ -240,6 +240,28 @@ def test_a_time_budget_takes_cheap_candidates_first_and_the_rest_as_it_allows(mo
     assert set(metric.weights_) == {"plain", "middling", "cheap"}
 
 
+class Steady(Slow):
+    """Takes ``cost`` seconds for 200 rows, and twice that for twice as many."""
+
+    def fit(self, X, y):
+        Clock.now += self.cost * len(X) / 200
+        return Fixed.fit(self, X, y)
+
+    def __sklearn_clone__(self):
+        return Steady(self.A, self.seen, self.cost)
+
+
+def test_what_grows_slowly_is_not_taken_to_grow_with_the_square(monkeypatch):
+    monkeypatch.setattr(Clock, "now", 0.0)
+    monkeypatch.setattr(automatic, "stopwatch", lambda: Clock.now)
+    points, labels = two_classes(6000, np.random.default_rng(0), noise=2)
+    seen = []
+    steady = {"steady": Steady(np.eye(3), seen, 0.05)}
+    AutoMetric(candidates=steady, time_budget=20.0, random_state=0).fit(points, labels)
+    # with the square, 3 fits to 4,000 rows would take 60 s
+    assert seen == [200, 800, 4000, 4000, 4000] and Clock.now < 20.0
+
+
 def test_progress_names_the_candidate():
     seen = []
     with watching(lambda record: seen.append(record["candidate"])):

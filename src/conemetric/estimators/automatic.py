@@ -54,6 +54,9 @@ MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 1000, 200
 # a prior reaches beyond the span of few rows: each step decomposes a matrix of all features
 MOST_FEATURES_FOR_PRIOR = 500
 TRIAL = 200  # rows a candidate is timed on, where there is a time budget
+# powers of the rows that seconds grow with: NCA, and a search for neighbours at best
+MOST_GROWTH, LEAST_GROWTH = 2.0, 1.3
+LITTLE = 0.1  # part of the seconds left that a second, larger trial may take
 CERTAIN = 0.05  # p-value below which the blend is called better or worse
 
 
@@ -140,9 +143,9 @@ class AutoMetric(MahalanobisMetric):
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
     time_budget : float, default=None
-        Seconds. Candidates are timed on 200 rows, then fitted from cheap to dear, on fewer
-        rows or not at all where a quadratic growth would overrun what is left; what happened
-        depends on the machine then. None fits all of them.
+        Seconds. Candidates are timed on 200 rows, and on 800 where that tells more, then
+        fitted from cheap to dear, on fewer rows or not at all where the growth would overrun
+        what is left; what happened depends on the machine then. None fits all of them.
     n_neighbors : int, default=3
         k of the k-NN vote that judges.
     random_state : int, RandomState or None
@@ -279,16 +282,34 @@ class AutoMetric(MahalanobisMetric):
             yield from candidates.items()
             return
         end = stopwatch() + self.time_budget
-        seconds = {name: rows.timed(candidate) for name, candidate in candidates.items()}
+        seconds = {name: rows.timed(candidate, TRIAL) for name, candidate in candidates.items()}
         for name in sorted(candidates, key=lambda name: seconds[name]):
-            left = max(end - stopwatch(), 0.0)
-            # the search for neighbours and NCA grow with the square of the rows, the rest less
-            most = int(TRIAL * (left / (len(rows.folds) * seconds[name])) ** 0.5)
+            candidate = candidates[name]
+            most = self._rows_within(end, candidate, rows, seconds[name])
             if most < min(TRIAL, len(rows.folds[0].train)):
+                left = max(end - stopwatch(), 0.0)
                 self._leave_out(name, f"{left:.1f} s of the time budget are left, too few for it")
                 continue
-            candidate = candidates[name]
             yield name, replace(candidate, most_rows=min(candidate.most_rows, most))
+
+    def _rows_within(self, end, candidate, rows, seconds):
+        """How many rows of each fold a candidate that takes ``seconds`` for `TRIAL` of them
+        can be fitted to before ``end``.
+        """
+        n, growth, n_folds = TRIAL, MOST_GROWTH, len(rows.folds)
+        wanted = min(len(rows.folds[0].train), candidate.most_rows)
+
+        def left():
+            return max(end - stopwatch(), 0.0)
+
+        larger = 4 * TRIAL
+        dear = n_folds * seconds * (wanted / n) ** growth > left()
+        if dear and wanted > larger and seconds * 4**growth < LITTLE * left():
+            # many methods grow more slowly: a larger trial tells
+            again = rows.timed(candidate, larger)
+            growth = np.clip(np.log(again / seconds) / np.log(4), LEAST_GROWTH, MOST_GROWTH)
+            n, seconds = larger, again
+        return int(n * (left() / (n_folds * seconds)) ** (1 / growth))
 
     def _fit_candidate(self, name, candidate, rows):
         """The judged metrics of a candidate, one for each fold; None where it is left out."""
@@ -359,11 +380,11 @@ class Rows:
         own = isinstance(candidate.estimator, MahalanobisMetric)
         return (self.X if own else self.host)[rows], self.labels[rows]
 
-    def timed(self, candidate):
-        """Seconds of a fit to `TRIAL` rows."""
+    def timed(self, candidate, n_rows):
+        """Seconds of a fit to so many rows."""
         began = stopwatch()
         with suppress(ValueError, np.linalg.LinAlgError):  # said when all rows are fitted
-            X, y = self.part(self.folds[0].train[:TRIAL], candidate)
+            X, y = self.part(self.folds[0].train[:n_rows], candidate)
             fit_linear_map(candidate.estimator, X, y, self.seed)
         return stopwatch() - began
 
