@@ -272,13 +272,13 @@ def plot(results, figure):
     for path in results:
         for method, points in json.loads(Path(path).read_text()).items():
             curves[method] = sorted(curves.get(method, []) + points)
-    _, axis = plt.subplots(figsize=(5, 3.6), layout="constrained")
+    drawing, axis = plt.subplots(figsize=(5, 4), layout="constrained")
     for method, points in curves.items():
         n, _, busy = np.array(points).T
         axis.loglog(n, busy, "o-", label=f"{method}, $n^{{{exponent(points):.2f}}}$")
     axis.set(xlabel="points", ylabel="processor seconds")
     axis.grid(alpha=0.3)
-    axis.legend()
+    drawing.legend(loc="outside upper left")
     plt.savefig(figure, dpi=150)
 
 
