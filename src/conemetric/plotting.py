@@ -34,6 +34,13 @@ class _Display:
         return axes
 
 
+def on_principal_axes(Z):
+    """Rows in the plane of their two principal axes; a single axis lies flat in it."""
+    with np.errstate(invalid="ignore"):  # the zero metric leaves no variance to share out
+        flat = PCA(min(2, *Z.shape)).fit_transform(Z)
+    return flat if flat.shape[1] == 2 else np.column_stack([flat, np.zeros(len(flat))])
+
+
 class MetricComparisonDisplay(_Display):
     """The same rows before and after, in two dimensions each.
 
@@ -60,12 +67,7 @@ class MetricComparisonDisplay(_Display):
     @classmethod
     def from_estimator(cls, metric, X, y=None, *, ax=None):
         """Project rows on the two principal axes of the Euclidean and of the learned space."""
-        flat = [
-            PCA(min(2, *Z.shape)).fit_transform(Z)
-            for Z in (to_numpy(X), to_numpy(metric.transform(X)))
-        ]
-        flat = [Z if Z.shape[1] == 2 else np.column_stack([Z, np.zeros(len(Z))]) for Z in flat]
-        before, after = flat
+        before, after = (on_principal_axes(to_numpy(Z)) for Z in (X, metric.transform(X)))
         return cls(before, after, labels=y).plot(ax)
 
     def plot(self, ax=None):

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from .. import spectral
 from ..constraints import triplets_from_labels
 from ..evaluation.knn import knn_predict
 from ..evaluation.verification import distance_score
+from ..plotting import on_principal_axes
 from ..workflow.supervision import sample_by_class
 
 SHOWN = 400  # rows drawn in the two-dimensional views
@@ -41,14 +41,8 @@ def views(study, seed=0) -> Views:
     coordinates = (
         {"Neighbour map": tuple(_neighbour_map(Z, seed) for Z in spaces)} if len(rows) >= 20 else {}
     )
-    coordinates["Principal axes"] = tuple(_principal_axes(Z) for Z in spaces)
+    coordinates["Principal axes"] = tuple(on_principal_axes(Z) for Z in spaces)
     return Views(rows, coordinates, groups)
-
-
-def _principal_axes(Z):
-    with np.errstate(invalid="ignore"):  # the zero metric leaves no variance to share out
-        flat = PCA(min(2, *Z.shape)).fit_transform(Z)
-    return flat if flat.shape[1] == 2 else np.column_stack([flat, np.zeros(len(flat))])
 
 
 def _neighbour_map(Z, seed):

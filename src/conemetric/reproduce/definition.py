@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 from sklearn.model_selection import StratifiedKFold
 
 from .. import datasets
+from ..constraints import triplets_from_neighbours
+from ..estimators.frobmetric import mean_impostor_distance
 from ..evaluation.knn import Grid, knn_error
 from ..neighbours import neighbours_by_label
+from ..operators import from_triplets
 
 
 class Published(NamedTuple):
@@ -112,9 +115,9 @@ class ScaleFreeC:
         self.kappas = kappas
 
     def __call__(self, X, y):
-        impostors = neighbours_by_label(X, y, 1, 3).impostors
-        difference = X[:, None] - X[impostors]
-        mean_square = (difference * difference).sum(2).mean()
+        targets, impostors, _ = neighbours_by_label(X, y, 1, 3)
+        operator = from_triplets(X, triplets_from_neighbours(targets, impostors))
+        mean_square = mean_impostor_distance(operator)
         return [{"C": float(kappa / mean_square**2)} for kappa in self.kappas]
 
 
