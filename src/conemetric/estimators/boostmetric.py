@@ -460,10 +460,12 @@ def _settled(results, tol):
 def _joined(results):
     """The last pass's result, with the history of all passes."""
     last = results[-1]
-    for number, result in enumerate(results):
-        result.history["pass"] = np.full(len(result.history["iteration"]), number)
+    histories = [
+        {**result.history, "pass": np.full(len(result.history["iteration"]), number)}
+        for number, result in enumerate(results)
+    ]
     history = {
-        name: np.concatenate([result.history[name] for result in results]) for name in last.history
+        name: np.concatenate([history[name] for history in histories]) for name in histories[-1]
     }
     n_iter = sum(result.n_iter for result in results)
     return replace(last, n_iter=n_iter, history=history)
