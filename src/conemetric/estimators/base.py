@@ -432,11 +432,10 @@ def check_extent(X):
     """Refuse rows that spread too far, or too little, to compute with."""
     if issparse(X):
         spread = float(abs(X.data).max(initial=0.0))
-    elif is_torch(X):
-        spread = float((X.amax(0) - X.amin(0)).max())
     else:
+        xp = namespace(X)
         with np.errstate(over="ignore"):
-            spread = float((X.max(0) - X.min(0)).max())
+            spread = float((xp.amax(X, 0) - xp.amin(X, 0)).max())
     check_size(spread, X.dtype, "X")
 
 

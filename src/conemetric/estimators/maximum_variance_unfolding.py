@@ -21,7 +21,7 @@ from sklearn.utils.graph import _fix_connected_components
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import spectral
-from ..arrays import is_torch, like, refuse_masked, to_numpy
+from ..arrays import float64, is_torch, like, refuse_masked, to_numpy, zeros
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.maximum_variance_unfolding import UnfoldingOnFace, UnfoldingProgram
@@ -187,7 +187,7 @@ class MaximumVarianceUnfolding(
         # where a basis makes coincident points one, edges of no length say nothing more
         apart = lengths > 0
         self.edges_, lengths = self.edges_[apart], lengths[apart]
-        reference = X.new_zeros(1).double() if is_torch(X) else np.zeros(1)
+        reference = zeros(1, float64(X[:1]))
         operator: Operator = EdgeOperator(self.edges_, len(X), reference)
         if basis is not None:
             basis = like(basis, reference)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from ..arrays import is_torch, like, namespace, zeros
+from ..arrays import like, namespace, zeros
 from .base import Operator
 
 
@@ -20,13 +20,10 @@ class MatrixOperator(Operator):
         if sparse.issparse(matrices[0]):
             stacked = [sparse.csr_array((A + A.T) / 2).reshape((1, -1)) for A in matrices]
             flat, self.n_features = sparse.csr_array(sparse.vstack(stacked)), matrices[0].shape[0]
-        elif is_torch(matrices[0]):
-            xp = namespace(matrices[0])
-            A = matrices if is_torch(matrices) else xp.stack(list(matrices))
-            flat, self.n_features = ((A + A.mT) / 2).reshape(len(A), -1), A.shape[-1]
         else:
-            A = np.asarray(matrices)
-            flat, self.n_features = ((A + A.swapaxes(1, 2)) / 2).reshape(len(A), -1), A.shape[-1]
+            together = hasattr(matrices, "mT")
+            A = matrices if together else namespace(matrices[0]).stack(list(matrices))
+            flat, self.n_features = ((A + A.mT) / 2).reshape(len(A), -1), A.shape[-1]
         self._set(flat)
 
     def _set(self, flat):
