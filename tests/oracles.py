@@ -169,13 +169,15 @@ def bilinear_optimum(Q, D, comparisons, C, prior, loss="hinge", weights=None):
 
 
 def unfolding_optimum(edges, b, n, sigma, equality):
-    """In units (K / max b) that keep its numbers near one."""
+    """In units (K / max b, every row / its b) that keep its numbers near one."""
     K, size = cp.Variable((n, n), PSD=True), b.max()
     B = np.zeros((len(edges), n))
     B[np.arange(len(edges)), edges[:, 0]], B[np.arange(len(edges)), edges[:, 1]] = 1, -1
-    lengths = cp.sum(cp.multiply(B @ K, B), axis=1)
+    row = np.where(b > 0, size / np.where(b > 0, b, 1.0), 1.0)
+    lengths = cp.multiply(row, cp.sum(cp.multiply(B @ K, B), axis=1))
     penalty = cp.sum_squares(K) * size / (2 * sigma) if np.isfinite(sigma) else 0
-    kept = lengths == b / size if equality else lengths <= b / size
+    wanted = np.where(b > 0, 1.0, 0.0)
+    kept = lengths == wanted if equality else lengths <= wanted
     program = cp.Problem(cp.Minimize(penalty - cp.trace(K)), [cp.sum(K) == 0, kept])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

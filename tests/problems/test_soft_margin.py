@@ -48,3 +48,10 @@ def test_price_of_slack_below_one_over_m_is_refused():
         ValueError, match=r"v=1e-07 is below 1/m for m=80 triplets.*give v >= 0.0125"
     ):
         SoftMarginProgram(from_triplets(X, T), 1e-7)
+
+
+def test_a_metric_that_meets_nothing_has_the_optimum_zero_exactly():
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]])  # and one direction of no use
+    program = SoftMarginProgram(from_triplets(X, np.array([[0, 1, 2], [0, 2, 1]])), 0.5)
+    bounds = program.certify(np.array([[1e-9], [1.0]]), np.array([0.5, 0.5]))
+    assert bounds == (0.0, 0.0, 0.0)

@@ -6,6 +6,7 @@ from instances import triplet_instance
 from numpy.testing import assert_allclose
 from oracles import soft_margin_optimum
 
+from conemetric.constraints import triplets_from_labels
 from conemetric.operators import from_triplets
 from conemetric.problems.soft_margin import SoftMarginProgram
 from conemetric.solvers.linear_column_generation import LinearColumnGeneration
@@ -26,6 +27,17 @@ def test_optimum(seed):
     size = max(abs(optimum), 1e-2)  # some instances have optimum zero
     assert certificate.dual - 1e-7 <= optimum <= certificate.primal + 1e-7
     assert certificate.primal - optimum <= 1e-6 * size
+
+
+def test_ends_where_linear_programs_are_not_accurate_enough():
+    rng = np.random.default_rng(1850)
+    X = rng.normal(size=(28, 6)) * 10.0 ** np.array([-3, -2, 0, 1, 2, 3])
+    T = triplets_from_labels(X, np.arange(28) % 2, 1, 1)
+    result = LinearColumnGeneration(tol=0.0, max_iter=2000).solve(
+        SoftMarginProgram(from_triplets(X, T), 0.2)
+    )
+    assert result.status == "stalled" and result.n_iter < 200
+    assert result.certificate.dual <= result.certificate.primal
 
 
 def test_libraries_and_precisions_agree(asarray, dtype):

@@ -429,7 +429,7 @@ SOLVER_PARAMETERS = {
 
 
 def check_extent(X):
-    """Refuse rows that spread too far, or too little, to compute with."""
+    """Refuse rows that spread too far, or too little, or lie too far out, to compute with."""
     if issparse(X):
         spread = float(abs(X.data).max(initial=0.0))
     else:
@@ -437,6 +437,9 @@ def check_extent(X):
         with np.errstate(over="ignore"):
             spread = float((xp.amax(X, 0) - xp.amin(X, 0)).max())
     check_size(spread, X.dtype, "X")
+    largest = spread if issparse(X) else float(abs(X).max())
+    if largest > WIDEST[X.dtype.itemsize] ** 2:
+        raise ValueError(f"X holds numbers as large as {largest:.1e}; centre and rescale it.")
 
 
 def check_size(size, dtype, name):

@@ -209,6 +209,8 @@ def balanced(L, n):
 
 def _observations(Y):
     """Rows, columns, values and shape of what is observed."""
+    if np.iscomplexobj(Y):
+        raise ValueError("Y holds complex numbers; give levels that can be ordered.")
     if sparse.issparse(Y):
         Y = sparse.coo_array(Y)
         Y.sum_duplicates()

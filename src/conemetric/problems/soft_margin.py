@@ -18,6 +18,9 @@ from .. import spectral
 from ..arrays import float64, to_numpy
 from .base import Bounds, Problem
 
+# of HiGHS, the least it takes
+ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
 
 class SoftMarginProgram(Problem):
     """Soft-margin metric of trace one; see the module docstring.
@@ -80,6 +83,7 @@ class SoftMarginProgram(Problem):
                 b_eq=[1.0],
                 bounds=[*((0.0, price) for price in prices), (None, None)],
                 method=method,
+                options=ACCURACY,
             )
             if result.success:
                 weights = np.maximum(-result.ineqlin.marginals, 0)
@@ -96,9 +100,9 @@ class SoftMarginProgram(Problem):
 
     def certify(self, primal_point, dual_point):
         exact, L = self.exact, float64(primal_point)
-        leading, _ = spectral.leading_eigenpair(
-            exact.operator.adjoint(exact.feasible(float64(dual_point)))
-        )
-        return Bounds(
-            exact.value(exact.operator.forward_factor(L / float((L * L).sum()) ** 0.5)), -leading
-        )
+        adjoint = exact.operator.adjoint(exact.feasible(float64(dual_point)))
+        leading, _ = spectral.leading_eigenpair(adjoint)
+        value = exact.value(exact.operator.forward_factor(L / float((L * L).sum()) ** 0.5))
+        # zero is the optimum where no metric meets the triplets, and both are its rounding
+        rounding = 8 * len(adjoint) * exact.operator.eps * float((adjoint * adjoint).sum()) ** 0.5
+        return Bounds(*(0.0 if abs(bound) <= rounding else bound for bound in (value, -leading)))

@@ -8,7 +8,9 @@
                  mid-point steadies them
 
 Columns without weight in the last `PATIENCE` iterations are dropped. Stops when (P - D)
-/ max(|P|, |D|) <= tol, with P = -(value of the metric) and D = -min lambda_max.
+/ max(|P|, |D|) <= tol, with P = -(value of the metric) and D = -min lambda_max; ends where
+the gap no longer falls, because linear programs are solved to an accuracy relative to the
+largest margins.
 """
 
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from .base import Iterate, Solver
 from .column_generation import Ensemble
 
 PATIENCE = 10
+STALE, LITTLE = 20, 0.99  # iterations in which the gap must fall below this part of itself
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class LinearColumnGeneration(Solver):
         operator = problem.operator
         ensemble = Ensemble(operator)
         directions, bound, best = self._separate(operator, [problem.start()], np.inf, -np.inf, None)
+        least, gaps = np.inf, []
         numbers, idle, H = np.zeros(0, int), np.zeros(0, int), np.zeros((0, operator.n_constraints))
         while directions:
             keep = idle < PATIENCE
@@ -68,6 +72,10 @@ class LinearColumnGeneration(Solver):
                 extra={"learners": len(used), "columns": len(H), "stage": ensemble.n_stages},
                 state=ensemble,
             )
+            least = min(least, primal)
+            gaps.append(least - bound)
+            if len(gaps) > STALE and gaps[-1] > LITTLE * gaps[-1 - STALE]:
+                return  # what is left is below the accuracy of the linear programs
 
     def _separate(self, operator, points, ceiling, bound, best):
         """Eigenvectors of A*(u) above -``ceiling`` (the leading one, without a
