@@ -400,3 +400,5 @@ def test_a_path_ends_past_its_best_but_not_before_anything_moved():
     assert ends(path((0.0, 0.0), (-0.02, 0.01), (-0.03, 0.01)))
     assert not ends(path((0.01, 0.002), (0.02, 0.001), (0.01, 0.001)))
     assert ends(path((0.01, 0.002), (0.02, 0.001), (0.01, 0.001), (0.015, 0.001)))
+    # a small gain that is sure does not end a path on which gains still grow
+    assert not ends(path((0.0005, 0.0001), (0.001, 0.002), (0.003, 0.004)))

@@ -437,14 +437,16 @@ class JudgedEstimator(CertifiedEstimator):
 
 
 def _past_its_best(path):
-    """Whether the last few candidates of a path are less sure than one before them; a
-    path on which nothing has been gained yet goes on until the loss is plain.
+    """Whether the last few candidates of a path gain less than one before them, and less
+    surely (near the embedding gains are small but sure); a path on which nothing has been
+    gained yet goes on until the loss is plain.
     """
-    best = max(path, key=lambda candidate: candidate.sure_gain)
-    recent = path[path.index(best) + 1 :][-PATIENCE:]
+    gains = [candidate.gain for candidate in path]
+    sure = [candidate.sure_gain for candidate in path]
+    recent = path[max(gains.index(max(gains)), sure.index(max(sure))) + 1 :]
     if len(recent) < PATIENCE:
         return False
-    return best.sure_gain > 0 or all(c.gain + c.standard_error < 0 for c in recent)
+    return max(sure) > 0 or all(c.gain + c.standard_error < 0 for c in recent)
 
 
 def check_rows(X, name):
