@@ -227,8 +227,10 @@ def size_of(piece) -> int:
 
 
 def usable_memory() -> int:
-    """Bytes this process may use: of what is free, and of the limits that were set for it."""
-    found = []
+    """Bytes this process may use beside those it has: of what is free, and of the limits
+    that were set for it.
+    """
+    found, own = [], resident_memory()
     if os.path.exists("/proc/meminfo"):
         with open("/proc/meminfo") as file:
             found += [1024 * int(line.split()[1]) for line in file if "MemAvailable" in line]
@@ -237,7 +239,7 @@ def usable_memory() -> int:
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         if os.path.exists(path):
             text = Path(path).read_text().strip()
-            found += [int(text)] if text.isdecimal() else []
+            found += [int(text) - own] if text.isdecimal() else []
     try:
         import resource
     except ImportError:  # Windows
@@ -246,5 +248,13 @@ def usable_memory() -> int:
         limits = [
             resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)
         ]
-        found += [limit for limit in limits if limit != resource.RLIM_INFINITY]
-    return min(found, default=1 << 30)
+        found += [limit - own for limit in limits if limit != resource.RLIM_INFINITY]
+    return max(0, min(found, default=1 << 30))
+
+
+def resident_memory() -> int:
+    """Bytes this process has in memory, where the system says so; else 0."""
+    if not os.path.exists("/proc/self/statm"):
+        return 0
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
