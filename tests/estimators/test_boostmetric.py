@@ -185,6 +185,13 @@ def test_the_default_v_has_no_units(loss, iris):
             assert not zero.fit(*iris).components_.any()
 
 
+@pytest.mark.parametrize("v", ["scale", 0.005, 0.5])
+def test_hinge_programs_end_soon(v):
+    rng = np.random.default_rng(0)
+    metric = BoostMetric(v, loss="hinge").fit(rng.normal(size=(30, 7)), np.arange(30) % 2)
+    assert metric.certificate_.status == "converged" and metric.n_iter_ < 60
+
+
 def test_warns_with_gap_and_remedy_when_stopped_by_the_iteration_count(iris):
     with pytest.warns(
         ConvergenceWarning, match=r"'max_iter' after 3 iterations.*raise v, max_iter or tol"

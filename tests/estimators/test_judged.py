@@ -109,6 +109,21 @@ def test_adapter_reaches_the_optimum_of_its_program(seed, C):
 
 
 @BOTH
+@pytest.mark.parametrize("seed", range(5))
+def test_an_embedding_that_needs_no_change_is_proven_optimal(kind, seed):
+    rng = np.random.default_rng(seed)
+    documents = rng.normal(size=(8, 4)) * 10.0 ** rng.uniform(-1, 1)
+    documents /= np.linalg.norm(documents, axis=1, keepdims=True)
+    own = np.column_stack([np.arange(8), np.arange(8)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = kind(1e-6, n_hard=1, n_random=0, random_state=0).fit(
+            20 * documents, documents, own
+        )
+    assert fitted.certificate_.status == "converged"
+
+
+@BOTH
 def test_every_query_weighs_the_same(kind):
     data = collection()
     _, comparisons, _ = comparisons_of(kind(1.0, random_state=0), data)

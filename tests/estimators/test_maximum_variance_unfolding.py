@@ -97,6 +97,21 @@ def test_the_claim_is_two_sided(kind, constraint):
     assert len(model.multipliers_) == len(model.edges_)
 
 
+@pytest.mark.parametrize("tol", [1e-2, 1e-3])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_sigma_is_no_harder_and_no_less_true(seed, tol):
+    X = np.random.default_rng(seed).normal(size=(22, 3))
+    model = MaximumVarianceUnfolding(5, sigma=1e3, constraint="equal", tol=tol).fit(X)
+    a, b = model.edges_.T
+    squared = ((X[a] - X[b]) ** 2).sum(1)
+    optimum = unfolding_optimum(model.edges_, squared, len(X), 1e3, True)
+    assert model.certificate_.status == "converged" and model.n_iter_ < 100
+    assert model.certificate_.primal == pytest.approx(optimum, rel=tol + 1e-4)
+    mapped = model.kernel_matrix()
+    kept = mapped[a, a] + mapped[b, b] - 2 * mapped[a, b]
+    np.testing.assert_allclose(kept, squared, atol=1e-4 * squared.max())
+
+
 def test_what_the_distances_determine_is_not_moved():
     X, k = graph("complete")
     model = MaximumVarianceUnfolding(k, n_components=3, constraint="equal").fit(X)

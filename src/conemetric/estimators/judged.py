@@ -358,12 +358,17 @@ class JudgedEstimator(CertifiedEstimator):
         return self._operator(data.queries @ T, data.documents[used] @ T, triplets)
 
     def _program(self, operator, comparisons, setting):
-        return self._program_type(
+        program = self._program_type(
             operator,
             setting.C * operator.n_features / setting.margin,
             prior=comparisons.prior / setting.margin,
             weights=comparisons.weights,
         )
+        # the way there and back, from both sides, rounds by as much as T is stretched
+        stretch = LEAST_SPREAD ** (2 * SPREAD_POWER)
+        rounding = 8 * operator.n_features * np.finfo(np.float64).eps * stretch
+        program.rounding = max(program.rounding, rounding)
+        return program
 
     # ---- the choice
 

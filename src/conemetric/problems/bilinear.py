@@ -34,7 +34,7 @@ class BilinearProgram(FrobeniusProgram):
         return BilinearEvaluation(self, u, rank_guess, wanted)
 
     def primal_value(self, terms, squared_norm, W):
-        return 0.5 * float((float64(W - self.prior) ** 2).sum()) + terms, 0.0
+        return 0.5 * self.significant(W - self.prior) + terms, 0.0
 
     def certify(self, primal_point, dual_point):
         exact, W = self.exact, float64(primal_point)
