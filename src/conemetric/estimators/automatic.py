@@ -386,7 +386,7 @@ class Rows:
         with suppress(ValueError, np.linalg.LinAlgError):  # said when all rows are fitted
             X, y = self.part(self.folds[0].train[:n_rows], candidate)
             fit_linear_map(candidate.estimator, X, y, self.seed)
-        return stopwatch() - began
+        return max(stopwatch() - began, 1e-6)  # a clock may not have moved
 
     def judge(self, L, fold):
         """The metric L L' at scale one, and what it gets wrong; None for the zero metric."""
