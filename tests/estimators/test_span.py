@@ -1,5 +1,8 @@
 """Fits in the span of the rows, judged by the same programs over all features."""
 
+from pathlib import Path
+from runpy import run_path
+
 import numpy as np
 import pytest
 from instances import random_triplets
@@ -170,6 +173,18 @@ def test_every_library_and_precision(name, asarray, dtype):
     here = FITS[name](asarray(X.astype(dtype)), T)[0]
     assert to_numpy(here.components_).dtype == dtype
     assert here.objective_ == pytest.approx(metric.objective_, rel=2e-3)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])  # as many features as rows, 2 and 5 times as many
+@pytest.mark.parametrize("name", ["FrobMetric", "FrobMetric, identity", "FrobMetric, logistic"])
+def test_the_same_as_without_the_span(name, seed):
+    """A slice of ``benchmarks/wide.py --equal 50``."""
+    wide = run_path(str(Path(__file__).parents[2] / "benchmarks" / "wide.py"))
+    estimator, (X, y) = wide["EXACT"][name], wide["instance"](seed)
+    objective, bound, neighbours = wide["differences"](estimator, X, y)
+    assert objective < 1e-8
+    assert bound < 1e-8
+    assert neighbours < 1e-8
 
 
 def test_outside_the_span_the_metric_is_the_identity():
