@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from conemetric import compiled
 from conemetric.arrays import to_numpy
-from conemetric.operators.bilinear import from_comparisons
+from conemetric.operators.comparisons import from_comparisons
 
 
 def dense(Q, D, comparisons):

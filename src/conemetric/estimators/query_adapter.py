@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import spectral
 from ..arrays import like
 from ..neighbours.ranking import nearest_documents, unit_rows
-from ..operators.bilinear import from_comparisons
+from ..operators.comparisons import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from .judged import JUDGED_PARAMETERS, JudgedEstimator, check_rows
 

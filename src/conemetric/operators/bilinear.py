@@ -13,7 +13,7 @@ keeps every digit of them.
 
 from abc import abstractmethod
 
-from ..arrays import is_torch, like, namespace, zeros
+from ..arrays import like, namespace, zeros
 from .base import Operator
 
 
@@ -90,23 +90,12 @@ class BilinearOperator(Operator):
         index = like(index, self.better, self.xp.int64)
         better, worse = self.better[index], self.worse[index]
         columns = self.query[better], self.document[better], self.document[worse]
-        return from_comparisons(self.queries, self.documents, self.xp.stack(columns, 1))
+        return type(self)(*compared(self.queries, self.documents, self.xp.stack(columns, 1)))
 
 
-def from_comparisons(queries, documents, comparisons):
-    """Operator with one row per comparison (query, better, worse): A(W) = q'W (b - w).
-
-    Parameters
-    ----------
-    queries : array (n_queries, D), float32 or float64, NumPy or PyTorch
-    documents : array (n_documents, D)
-    comparisons : integer array (m, 3)
-        Row (i, j, k) says that document j suits query i better than document k.
-
-    Returns
-    -------
-    BilinearOperator
-        Over the queries and documents that are compared.
+def compared(queries, documents, comparisons):
+    """What a `BilinearOperator` is made of: the queries and documents that are compared,
+    and the unique pairs of them.
     """
     xp, n = namespace(queries, documents), len(documents)
     comparisons = like(comparisons, queries, xp.int64)
@@ -118,14 +107,4 @@ def from_comparisons(queries, documents, comparisons):
     better, worse = number[: len(i)], number[len(i) :]
     queries, documents = queries[used_queries], documents[used_documents]
     documents = documents - documents.mean(0)
-    return _backend(queries)(queries, documents, query, document, better, worse)
-
-
-def _backend(X):
-    if is_torch(X):
-        from .torch import TorchBilinear
-
-        return TorchBilinear
-    from .numpy import NumpyBilinear
-
-    return NumpyBilinear
+    return queries, documents, query, document, better, worse
