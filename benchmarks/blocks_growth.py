@@ -1,6 +1,6 @@
 """How a fit in blocks grows with the workers, in this process and on a local cluster.
 
-    python benchmarks/blocks_growth.py [--points 1000000] [--blocks 48] [--workers 1 2 4 8 16]
+    python benchmarks/blocks_growth.py [--points 2000000] [--blocks 16] [--workers 1 2 4 8 16]
 
 For each number of workers: seconds of the whole fit and per iteration, and how many times
 faster than with one. Every fit runs in a process of its own, each worker with one thread.
@@ -47,9 +47,9 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--points", type=int, default=1_000_000)
+    parser.add_argument("--points", type=int, default=2_000_000)
     parser.add_argument("--features", type=int, default=64)
-    parser.add_argument("--blocks", type=int, default=48)
+    parser.add_argument("--blocks", type=int, default=16)
     parser.add_argument("--references", type=int, default=2_000)
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8, 16])
