@@ -228,6 +228,7 @@ def of_labels(make, optimum, without=()):
             fitted = estimator.fit(X, y)
             value = recomputed_objective(fitted, X)
             unit = mean_square(X) if estimator.get_params().get("loss") == "hinge" else 0.0
+            unit = len(fitted.triplets_) if isinstance(fitted, LMNNEig) else unit
             unit = getattr(fitted, "C_", unit)
             return Fit(fitted.certificate_, fitted.tol, value, lambda: optimum(fitted, X), unit)
 
