@@ -68,9 +68,9 @@ def partitioned(data):
 def estimators():
     """The first takes 27 iterations, and is settled after 20."""
     yield FrobMetric(C=10.0, tol=1e-6)
-    yield LMNNEig(max_iter=2)
-    yield DMLEig(max_iter=2)
-    yield BoostMetric(max_iter=12)
+    yield LMNNEig(max_iter=1)
+    yield DMLEig(max_iter=1)
+    yield BoostMetric(max_iter=3)
 
 
 def one():
