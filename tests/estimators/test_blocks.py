@@ -281,7 +281,10 @@ def test_a_checkpoint_is_gone_on_from(name, tmp_path):
     X, y = labelled(13, n=200)
     sizes = (80, 120)
     parts = partitioned(X, sizes), partitioned(y, sizes)
-    longer = {"C": 100.0} if name == "FrobMetric" else {}
+    longer = {
+        "FrobMetric": {"C": 100.0},
+        "BoostMetric": {"solver": "stagewise", "loss": "exponential", "v": 1e-7},
+    }.get(name, {})
     whole = fit(made(name, tol=0.0, max_iter=35, **longer), *parts)
     fit(made(name, tol=0.0, max_iter=25, **longer), *parts, checkpoint=str(tmp_path))
     later = made(name, tol=0.0, max_iter=15, **longer)  # the last state is that of iteration 20
