@@ -6,6 +6,25 @@ from functools import partial
 import numpy as np
 import pytest
 
+SEEDS = 12  # random instances of a test that are tried, unless --all-seeds asks for the others
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all-seeds", action="store_true", help="try every random instance")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--all-seeds"):
+        return
+    beyond = [item for item in items if _seed(item) >= SEEDS]
+    config.hook.pytest_deselected(items=beyond)
+    items[:] = [item for item in items if _seed(item) < SEEDS]
+
+
+def _seed(item):
+    seed = item.callspec.params.get("seed", 0) if hasattr(item, "callspec") else 0
+    return seed if isinstance(seed, int) else 0
+
 
 def backends():
     """The array libraries installed, and the GPU where there is one."""

