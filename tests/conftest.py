@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-SEEDS = 12  # random instances of a test that are tried, unless --all-seeds asks for the others
+SEEDS = 8  # random instances of a test that are tried, unless --all-seeds asks for the others
 
 
 def pytest_addoption(parser):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, Status, watching
+from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, watching
 from conemetric.operators.in_process import InProcess
 
 distributed = pytest.importorskip("distributed")
@@ -143,18 +143,6 @@ def test_a_killed_worker_costs_no_bit(data, undisturbed, two_workers, iteration)
     assert killer.killed is not None
     assert metric.n_iter_ > 23
     assert bits(metric) == undisturbed
-
-
-def test_an_interrupt_returns_the_best_metric_so_far(data, undisturbed, two_workers):
-    def interrupt(record):
-        if record["iteration"] == 7:
-            signal.raise_signal(signal.SIGINT)
-
-    with watching(interrupt), pytest.warns(UserWarning, match="ended as 'interrupted'"):
-        metric = one().fit(*partitioned(data))
-    assert metric.certificate_.status is Status.INTERRUPTED
-    assert 0 < metric.certificate_.relative_gap < 1
-    assert bits(one().fit(*partitioned(data))) == undisturbed
 
 
 def test_nothing_outlives_a_killed_client_and_a_later_process_goes_on(data, undisturbed, tmp_path):
