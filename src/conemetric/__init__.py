@@ -5,8 +5,9 @@ certificate of optimality.
 from .estimators.automatic import AutoMetric
 from .estimators.base import UselessMetricWarning
 from .estimators.boostmetric import BoostMetric
-from .estimators.dml_eig import DMLEig, LMNNEig
+from .estimators.dml_eig import DMLEig
 from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
+from .estimators.lmnn_eig import LMNNEig
 from .estimators.matrix_factorization import MaxMarginMatrixFactorization
 from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
 from .estimators.numax import NuMax, numax_path

@@ -1,60 +1,19 @@
-"""DMLEig and LMNNEig as estimators: contract, degenerate data, libraries, and the
-paper's algorithm beside ours.
-"""
-
-import warnings
+"""DMLEig: pairs, given and from labels, and degenerate ones."""
 
 import numpy as np
 import pytest
-from instances import expected_failures
-from sklearn.datasets import load_iris, load_wine
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.datasets import load_iris
 
-from conemetric import DMLEig, LMNNEig
+from conemetric import DMLEig
 from conemetric.arrays import to_numpy
 
 IRIS, LABELS = load_iris(return_X_y=True)
 
 
-@parametrize_with_checks([DMLEig(), LMNNEig()], expected_failed_checks=expected_failures)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize("estimator", [DMLEig(), LMNNEig(0.3)], ids=str)
-def test_libraries_and_precisions_agree(estimator, asarray, dtype):
-    X, y = load_wine(return_X_y=True)
-    reference = estimator.set_params(tol=1e-3).fit(X, y).objective_
-    fitted = estimator.fit(asarray(X.astype(dtype)), y)
-    assert fitted.objective_ == pytest.approx(reference, rel=2e-3)
-    assert fitted.certificate_.relative_gap <= 1e-3
-    assert to_numpy(fitted.components_).dtype == dtype
-    assert fitted.transform(asarray(X.astype(dtype))).shape == (len(X), len(fitted.components_))
-
-
-@pytest.mark.parametrize(
-    ("estimator", "given", "meant_for"),
-    [
-        (DMLEig(), {"pairs": [[0, 1], [0, 60]], "similar": [True, False]}, "pairs"),
-        (LMNNEig(), {"triplets": [[0, 1, 60]]}, "triplets"),
-    ],
-)
-def test_labels_are_learned_from_with_a_word(estimator, given, meant_for):
-    with pytest.warns(UserWarning, match=f"is meant for {meant_for} that are given"):
-        estimator.fit(IRIS, LABELS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        estimator.fit(IRIS, **given)
-
-
-def test_labels_and_their_pairs_or_triplets_give_the_same_fit():
+def test_labels_and_their_pairs_give_the_same_fit():
     labels = DMLEig(n_targets=2, n_impostors=1).fit(IRIS, LABELS)
     pairs = DMLEig().fit(IRIS, pairs=labels.pairs_, similar=labels.similar_)
     np.testing.assert_array_equal(labels.components_, pairs.components_)
-    labels = LMNNEig(n_targets=2, n_impostors=1).fit(IRIS, LABELS)
-    triplets = LMNNEig().fit(IRIS, triplets=labels.triplets_)
-    np.testing.assert_array_equal(labels.components_, triplets.components_)
 
 
 def test_a_dissimilar_pair_at_distance_zero_makes_the_optimum_zero(asarray):
@@ -75,41 +34,6 @@ def test_a_dissimilar_pair_at_distance_zero_makes_the_optimum_zero(asarray):
         DMLEig().fit(X, pairs=[[0, 1], [0, len(X) - 1]], similar=[True, False])
 
 
-@pytest.mark.parametrize("estimator", [DMLEig(), LMNNEig()], ids=str)
-def test_more_features_than_points(estimator):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(12, 30)), np.repeat([0, 1], 6)
-    X[0] = X[1]
-    fitted = estimator.fit(X, y)
-    assert fitted.certificate_.relative_gap <= 1e-3
-    assert np.isfinite(fitted.components_).all()
-
-
-@pytest.mark.parametrize("estimator", [DMLEig(), LMNNEig()], ids=str)
-def test_the_papers_algorithm_is_valid_but_slower(estimator):
-    ours = estimator.fit(IRIS, LABELS)
-    ours_primal, ours_dual, iterations = (
-        ours.certificate_.primal,
-        ours.certificate_.dual,
-        ours.n_iter_,
-    )
-    with pytest.warns(ConvergenceWarning, match="proximal-point"):
-        paper = estimator.set_params(solver="frank-wolfe", mu=1e-4, max_iter=300).fit(IRIS, LABELS)
-    assert iterations < 100
-    assert paper.certificate_.relative_gap > 1e-3
-    # the bounds of one hold for the point of the other
-    assert paper.certificate_.primal >= ours_dual
-    assert paper.certificate_.dual <= ours_primal
-    history = paper.history_
-    assert history["relative_gap"][-1] < history["relative_gap"][20]
-
-
-def test_rows_of_the_metric_are_cut_to_n_components():
-    full = LMNNEig().fit(IRIS, LABELS)
-    cut = LMNNEig(n_components=1).fit(IRIS, LABELS)
-    np.testing.assert_array_equal(cut.components_, full.components_[:1])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -124,11 +48,3 @@ def test_rows_of_the_metric_are_cut_to_n_components():
 def test_bad_pairs_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         DMLEig().fit(IRIS, **arguments)
-
-
-@pytest.mark.parametrize(
-    "parameter", [{"gamma": 0.0}, {"gamma": 1.0}, {"ridge": 0}, {"solver": "adam"}, {"mu": 0.0}]
-)
-def test_bad_parameters_are_refused(parameter):
-    with pytest.raises(ValueError, match=next(iter(parameter))):
-        LMNNEig(**parameter).fit(IRIS, LABELS)

@@ -1,31 +1,18 @@
-"""DML-eig and LMNN-eig: metrics by eigenvalue optimisation (Ying & Li 2012)."""
+"""DML-eig: distance metric learning by eigenvalue optimisation from pairs (Ying & Li 2012)."""
 
 import warnings
 from dataclasses import replace
-from numbers import Real
 
-import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..arrays import float64, like, namespace, to_index, to_numpy
-from ..operators import from_pairs, from_triplets
-from ..operators.span import Coordinates, Matrix
+from ..arrays import like, to_index, to_numpy
+from ..operators import from_pairs
 from ..partitions import is_dask
 from ..problems.base import Bounds
 from ..problems.dml_eig import DMLEigProgram
-from ..problems.eigenvalue import ridge_of_spread, similar_scatter, whiten
-from ..problems.lmnn_eig import LMNNEigProgram
-from ..solvers.base import Certificate, Solver, warn_user
-from ..solvers.frank_wolfe import FrankWolfe
-from ..solvers.proximal_point import ProximalPoint
-from .base import SOLVER_PARAMETERS
-from .supervised import (
-    REFERENCE_PARAMETERS,
-    TRIPLET_PARAMETERS,
-    SupervisedMetric,
-    refuse_checkpoint,
-)
+from ..solvers.base import Certificate
+from .eigenvalue import EigenvalueMetric, same, whitened_points
+from .supervised import refuse_checkpoint
 from .tuples import check_calibration
 
 _ALL_COINCIDE = (
@@ -38,83 +25,7 @@ _SOME_COINCIDE = (
 )
 
 
-class _EigenvalueMetric(SupervisedMetric):
-    """What DMLEig and LMNNEig share: whitening by the similar pairs, the choice of
-    solver, the way back.
-    """
-
-    _parameter_constraints: dict = {
-        "solver": [StrOptions({"proximal", "frank-wolfe"})],
-        "mu": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "ridge": [Interval(Real, 0, None, closed="neither")],
-        **TRIPLET_PARAMETERS,
-        **REFERENCE_PARAMETERS,
-        **SOLVER_PARAMETERS,
-    }
-    _meant_for: str
-
-    def _from_labels(self, *args, **options):
-        given = super()._from_labels(*args, **options)
-        if given.labels is not None:
-            self._warn_of_labels()
-        return given
-
-    def _labels_in_blocks(self, X, y, pairs=False, sample_weight=None):
-        found = super()._labels_in_blocks(X, y, pairs, sample_weight)
-        self._warn_of_labels()
-        return found
-
-    def _warn_of_labels(self):
-        """What labels say is learned, but not without a word: no setting was found that does
-        no harm where classes overlap.
-        """
-        warn_user(
-            f"{type(self).__name__} is meant for {self._meant_for} that are given; from labels it "
-            "is often worse than the plain distance where classes overlap. Prefer AutoMetric or "
-            "FrobMetric there, or compare it with the plain distance on rows held out.",
-            UserWarning,
-        )
-
-    def _solve(self, problem, X, whitened):
-        solver: Solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
-        if self.solver == "frank-wolfe":
-            solver = FrankWolfe(
-                tol=self.tol, max_iter=self.max_iter, mu=None if self.mu == "auto" else self.mu
-            )
-        return self._run(solver, problem, keep=self._keep(X, whitened))
-
-    def _whiten(self, X, similar_pairs, weights):
-        """The points where the scatter of the similar pairs is the identity; keeps it
-        where it is no larger than X.
-        """
-        wide = X.shape[1] > X.shape[0]
-        scatter = (X, similar_pairs, self.ridge, weights)
-        self.similar_scatter_ = None if wide else similar_scatter(*scatter)
-        return whiten(*scatter)
-
-    def _whiten_blocks(self, found, similar_of):
-        """Coordinates in which the scatter of the similar pairs, which ``similar_of`` finds
-        in each block, is the identity; of the points, some.
-        """
-        rows, space = found.rows, found.space
-        scatter, n_pairs = space.sum(_same, found.over(_scatter, keep=False, similar_of=similar_of))
-        if not n_pairs:
-            raise ValueError("there are no similar pairs; give some.")
-        ridge = ridge_of_spread(rows.spread, n_pairs, self.ridge)
-        self.similar_scatter_ = scatter + np.diag(ridge)
-        scale = ridge**0.5
-        R = np.linalg.cholesky(scatter / scale / scale[:, None] + np.eye(len(scale)))
-        T = np.linalg.inv(R).T / scale[:, None]
-        return Coordinates((rows.sample - rows.mean) @ T, (Matrix(T),))
-
-    def _operator(self, found, function, whitened):
-        """The operator over whitened points, in float64: kept where it is solved in that."""
-        T, mean = whitened.maps[0].matrix, found.rows.mean
-        keep = found.rows.dtype == np.float64
-        return found.operator(function, dtype=np.float64, keep=keep, T=T, mean=mean)
-
-
-class DMLEig(_EigenvalueMetric):
+class DMLEig(EigenvalueMetric):
     """Mahalanobis metric that keeps the closest dissimilar pair as far apart as it can,
     the similar pairs being close in sum.
 
@@ -339,7 +250,7 @@ class DMLEig(_EigenvalueMetric):
 
     def _fit_blocks(self, found):
         whitened = self._whiten_blocks(found, _similar_pairs)
-        n_dissimilar = int(found.space.sum(_same, found.over(_n_dissimilar, keep=False)))
+        n_dissimilar = int(found.space.sum(same, found.over(_n_dissimilar, keep=False)))
         if not n_dissimilar:
             raise ValueError("there are no dissimilar pairs; give pairs of both kinds.")
         apart = found.narrowed(_dissimilar_apart)
@@ -359,191 +270,11 @@ class DMLEig(_EigenvalueMetric):
         return self
 
 
-class LMNNEig(_EigenvalueMetric):
-    """Large-margin nearest-neighbour metric by eigenvalue optimisation, to the optimum
-    of its semidefinite program.
-
-    Solves, over positive semidefinite M and triplets (i, j, k), with X_S the scatter
-    matrix of the distinct pairs (i, j) (plus a ridge), ::
-
-        min (1 - gamma) sum max(0, 1 - (d_ik' M d_ik - d_ij' M d_ij)) + gamma <X_S, M>
-
-    (with weights, both sums weighted, see `fit`)
-    and returns a proof of how far from the optimum it stopped (``certificate_``).
-
-    Meant for triplets that are given. It learns from labels too and warns: no setting was
-    found that is as good as the plain distance where classes overlap; `AutoMetric` and
-    `FrobMetric` are.
-
-    Parameters
-    ----------
-    gamma : float, default=0.5
-        Weight of the pull between 0 and 1; one minus it weighs the push.
-    solver, mu, ridge, n_targets, n_impostors, n_references, neighbors, class_weight, n_components, \
-preprocessor, tol, max_iter, random_state, verbose
-        As in `DMLEig`.
-
-    Attributes
-    ----------
-    components_ : array (rank, n_features)
-        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
-    certificate_ : Certificate
-        Objective of the metric, proven lower bound on the optimum, gap, status.
-    objective_, n_iter_, history_
-        Primal objective, iterations, and scalars per iteration.
-    multipliers_ : array (m,)
-        Dual solution, one multiplier per triplet, up to scale.
-    triplets_ : integer array (m, 3)
-    neighbor_recall_ : float or None
-        As in `DMLEig`.
-    similar_scatter_ : array (n_features, n_features) or None
-        As in `DMLEig`.
-
-    References
-    ----------
-    Ying & Li, "Distance Metric Learning with Eigenvalue Optimization", JMLR 13, 2012.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from conemetric import LMNNEig
-    >>> X, y = load_iris(return_X_y=True)
-    >>> metric = LMNNEig(gamma=0.3).fit(X, y)
-    >>> bool(metric.certificate_.relative_gap <= 1e-3)
-    True
-    """
-
-    _remedy = "a lower gamma, " + SupervisedMetric._remedy
-    _meant_for = "triplets"
-    _parameter_constraints = {
-        "gamma": [Interval(Real, 0, 1, closed="neither")],
-        **_EigenvalueMetric._parameter_constraints,
-    }
-
-    def __init__(
-        self,
-        gamma=0.5,
-        *,
-        solver="proximal",
-        mu="auto",
-        ridge=1e-8,
-        n_targets=3,
-        n_impostors=3,
-        neighbors="auto",
-        n_references="auto",
-        class_weight=None,
-        n_components=None,
-        preprocessor=None,
-        tol=1e-3,
-        max_iter=1000,
-        random_state=None,
-        verbose=0,
-    ):
-        self.gamma = gamma
-        self.solver = solver
-        self.mu = mu
-        self.ridge = ridge
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
-        self.neighbors = neighbors
-        self.n_references = n_references
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X,
-        y=None,
-        *,
-        triplets=None,
-        neighbors=None,
-        sample_weight=None,
-        checkpoint=None,
-    ):
-        """Learn the metric from labels or from triplets.
-
-        Parameters
-        ----------
-        X : array-like, tensor or dask collection (n, n_features), (m, 3, n_features) or (m, 4, n_features)
-            Rows; or triplets of points (a, b, c), a closer to b than to c; or
-            quadruplets (a, b, c, d), a closer to b than c to d. With a
-            ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
-        y : array-like (n,), default=None
-            Class labels; or real numbers, near in which is to be near in the metric.
-        triplets : integer array-like (m, 3) or (m, 4), default=None
-            Instead of y, which is then not used: row (i, j, k) says that row i of X is
-            closer to row j than to row k; row (i, j, k, l), than row k to row l.
-        neighbors : (targets, impostors) or sparse matrix (n, n), default=None
-            As in `DMLEig.fit`.
-        sample_weight : array-like (n,) or (m,), default=None
-            What each row counts for with labels y: a triplet as much as its first row, and
-            rows of weight zero are left out. With triplets, what each of them counts
-            for: a weight of two is a triplet given twice, of zero one not given. From
-            labels the pairs of X_S weigh as their first row too; with triplets each
-            counts once, in however many triplets it is.
-        checkpoint : str, default=None
-            With dask collections: folder or address (``s3://...``) that the state of the
-            solve is kept in now and then; a later fit with the same parameters and data
-            goes on from there.
-
-        Returns
-        -------
-        self
-        """
-        if is_dask(X):
-            self._refuse_weights(sample_weight)
-            return self._fit_blocks(self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint))
-        refuse_checkpoint(checkpoint)
-        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
-        X, triplets = given.X, given.tuples
-        keys = namespace(X).unique(triplets[:, 0] * len(X) + triplets[:, 1])
-        similar = namespace(X).stack([keys // len(X), keys % len(X)], 1)
-        whitened = self._whiten(X, similar, given.weights_of(similar))
-        operator = from_triplets(whitened.points, triplets)
-        problem = LMNNEigProgram(operator, self.gamma, X.dtype, given.weights)
-        result = self._solve(problem, X, whitened)
-        self.triplets_, self.multipliers_ = given.in_rows(triplets), result.dual_point
-        return self._store(problem, result, whitened.points)
-
-    def _fit_blocks(self, found):
-        whitened = self._whiten_blocks(found, _near_pairs)
-        operator = self._operator(found, _whitened_triplets, whitened)
-        problem = LMNNEigProgram(operator, self.gamma, found.rows.dtype)
-        result = self._solve(problem, problem.operator.reference, whitened)
-        return self._store(problem, result, whitened.points)
-
-
 # ---- what is done to each block
-
-
-def _same(value):
-    return value
 
 
 def _similar_pairs(index, similar):
     return index[similar]
-
-
-def _near_pairs(index, similar):
-    """The distinct (i, j) of triplets (i, j, k)."""
-    n = int(index.max(initial=0)) + 1
-    keys = np.unique(index[:, 0].astype(np.int64) * n + index[:, 1])
-    return np.stack([keys // n, keys % n], 1)
-
-
-def _scatter(points, index, similar, similar_of):
-    """Scatter of the similar pairs of a block, in float64, and their number."""
-    pairs = similar_of(index, similar)
-    if not len(pairs):
-        return np.zeros((points.shape[1], points.shape[1])), 0
-    operator = from_pairs(float64(points), pairs)
-    return operator.adjoint(operator.empty_constraint_vector() + 1), len(pairs)
 
 
 def _n_dissimilar(points, index, similar):
@@ -557,14 +288,5 @@ def _dissimilar_apart(points, index, similar):
     return pairs[to_numpy(operator.combine(operator.pair_lengths)) > 0]
 
 
-def _whitened_triplets(points, index, similar, T, mean):
-    return from_triplets(_whitened(points, T, mean), index)
-
-
 def _whitened_pairs(points, index, similar, T, mean):
-    return from_pairs(_whitened(points, T, mean), index)
-
-
-def _whitened(points, T, mean):
-    points = float64(points)
-    return (points - like(mean, points)) @ like(T, points)
+    return from_pairs(whitened_points(points, T, mean), index)

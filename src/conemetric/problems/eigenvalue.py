@@ -45,16 +45,16 @@ def whiten(X, similar_pairs, ridge, weights=None):
     xp = namespace(X)
     scale = ridge_diagonal(X, _amount(similar_pairs, weights), ridge) ** 0.5
     span = centred_in_span(_divided(X, scale))
-    scatter = _scatter(span.points, similar_pairs, weights)
-    identity = xp.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
-    R = xp.linalg.cholesky(scatter + identity)
+    inside = scatter(span.points, similar_pairs, weights)
+    identity = xp.eye(len(inside), dtype=inside.dtype, device=inside.device)
+    R = xp.linalg.cholesky(inside + identity)
     back = xp.linalg.solve(R.T, identity)
     points = span.points
     points = points.mapped(back) if isinstance(points, SparseRows) else points @ back
     return Coordinates(points, (Diagonal(1 / scale), *span.maps, Matrix(back, R.T)))
 
 
-def _scatter(X, pairs, weights):
+def scatter(X, pairs, weights=None):
     """sum of w d d' over the pairs."""
     operator = from_pairs(X, pairs)
     ones = operator.empty_constraint_vector() + 1
@@ -96,9 +96,8 @@ def ridge_of_spread(spread, n_pairs, ridge):
 
 def similar_scatter(X, similar_pairs, ridge, weights=None):
     """X_S with its ridge, D x D, in float64."""
-    scatter = _scatter(float64(X), similar_pairs, weights)
     diagonal = ridge_diagonal(X, _amount(similar_pairs, weights), ridge)
-    return scatter + namespace(X).diag(diagonal)
+    return scatter(float64(X), similar_pairs, weights) + namespace(X).diag(diagonal)
 
 
 class EigenvalueProgram(Problem):

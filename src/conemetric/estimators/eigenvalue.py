@@ -1,0 +1,111 @@
+"""What DML-eig and LMNN-eig share as estimators (Ying & Li 2012)."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ..arrays import float64, like
+from ..operators.span import Coordinates, Matrix
+from ..problems.eigenvalue import ridge_of_spread, scatter, similar_scatter, whiten
+from ..solvers.base import Solver, warn_user
+from ..solvers.frank_wolfe import FrankWolfe
+from ..solvers.proximal_point import ProximalPoint
+from .base import SOLVER_PARAMETERS
+from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
+
+
+class EigenvalueMetric(SupervisedMetric):
+    """What DMLEig and LMNNEig share: whitening by the similar pairs, the choice of
+    solver, the way back.
+    """
+
+    _parameter_constraints: dict = {
+        "solver": [StrOptions({"proximal", "frank-wolfe"})],
+        "mu": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        **TRIPLET_PARAMETERS,
+        **REFERENCE_PARAMETERS,
+        **SOLVER_PARAMETERS,
+    }
+    _meant_for: str
+
+    def _from_labels(self, *args, **options):
+        given = super()._from_labels(*args, **options)
+        if given.labels is not None:
+            self._warn_of_labels()
+        return given
+
+    def _labels_in_blocks(self, X, y, pairs=False, sample_weight=None):
+        found = super()._labels_in_blocks(X, y, pairs, sample_weight)
+        self._warn_of_labels()
+        return found
+
+    def _warn_of_labels(self):
+        """What labels say is learned, but not without a word: no setting was found that does
+        no harm where classes overlap.
+        """
+        warn_user(
+            f"{type(self).__name__} is meant for {self._meant_for} that are given; from labels it "
+            "is often worse than the plain distance where classes overlap. Prefer AutoMetric or "
+            "FrobMetric there, or compare it with the plain distance on rows held out.",
+            UserWarning,
+        )
+
+    def _solve(self, problem, X, whitened):
+        solver: Solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
+        if self.solver == "frank-wolfe":
+            solver = FrankWolfe(
+                tol=self.tol, max_iter=self.max_iter, mu=None if self.mu == "auto" else self.mu
+            )
+        return self._run(solver, problem, keep=self._keep(X, whitened))
+
+    def _whiten(self, X, similar_pairs, weights):
+        """The points where the scatter of the similar pairs is the identity; keeps it
+        where it is no larger than X.
+        """
+        wide = X.shape[1] > X.shape[0]
+        given = (X, similar_pairs, self.ridge, weights)
+        self.similar_scatter_ = None if wide else similar_scatter(*given)
+        return whiten(*given)
+
+    def _whiten_blocks(self, found, similar_of):
+        """Coordinates in which the scatter of the similar pairs, which ``similar_of`` finds
+        in each block, is the identity; of the points, some.
+        """
+        rows, space = found.rows, found.space
+        total, n_pairs = space.sum(same, found.over(_scatter, keep=False, similar_of=similar_of))
+        if not n_pairs:
+            raise ValueError("there are no similar pairs; give some.")
+        ridge = ridge_of_spread(rows.spread, n_pairs, self.ridge)
+        self.similar_scatter_ = total + np.diag(ridge)
+        scale = ridge**0.5
+        R = np.linalg.cholesky(total / scale / scale[:, None] + np.eye(len(scale)))
+        T = np.linalg.inv(R).T / scale[:, None]
+        return Coordinates((rows.sample - rows.mean) @ T, (Matrix(T),))
+
+    def _operator(self, found, function, whitened):
+        """The operator over whitened points, in float64: kept where it is solved in that."""
+        T, mean = whitened.maps[0].matrix, found.rows.mean
+        keep = found.rows.dtype == np.float64
+        return found.operator(function, dtype=np.float64, keep=keep, T=T, mean=mean)
+
+
+# ---- what is done to each block
+
+
+def same(value):
+    return value
+
+
+def _scatter(points, index, similar, similar_of):
+    """Scatter of the similar pairs of a block, in float64, and their number."""
+    pairs = similar_of(index, similar)
+    if not len(pairs):
+        return np.zeros((points.shape[1], points.shape[1])), 0
+    return scatter(float64(points), pairs), len(pairs)
+
+
+def whitened_points(points, T, mean):
+    points = float64(points)
+    return (points - like(mean, points)) @ like(T, points)
