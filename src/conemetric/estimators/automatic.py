@@ -61,7 +61,7 @@ CERTAIN = 0.05  # p-value below which the blend is called better or worse
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateMethod:
     """An estimator, and beyond how many rows and features it is not affordable."""
 
     estimator: Any
@@ -69,16 +69,20 @@ class Candidate:
     most_features: int = 10**9
 
 
-def default_candidates() -> dict[str, Candidate]:
+def default_candidates() -> dict[str, CandidateMethod]:
     """The candidates of ``candidates="auto"``, cheap ones first."""
     nca = NeighborhoodComponentsAnalysis(max_iter=20)
     return {
-        "relative": Candidate(RelativeComparisons()),
-        "lda": Candidate(LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")),
-        "frob": Candidate(FrobMetric()),
-        "prior": Candidate(FrobMetric(prior="identity"), most_features=MOST_FEATURES_FOR_PRIOR),
-        "boost": Candidate(BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=100)),
-        "nca": Candidate(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
+        "relative": CandidateMethod(RelativeComparisons()),
+        "lda": CandidateMethod(LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")),
+        "frob": CandidateMethod(FrobMetric()),
+        "prior": CandidateMethod(
+            FrobMetric(prior="identity"), most_features=MOST_FEATURES_FOR_PRIOR
+        ),
+        "boost": CandidateMethod(
+            BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=100)
+        ),
+        "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
     }
 
 
@@ -233,7 +237,7 @@ class AutoMetric(MahalanobisMetric):
                 "AutoMetric requires y to be passed, but the target y is None; give labels y."
             )
         X, y = self._validate_X_and_y(X, y)
-        self._check_n_components(X)
+        self._check_n_components()
         candidates = self._candidates()
         rng = check_random_state(self.random_state)
         rows = Rows(X, check_labels(y, self.n_neighbors), self.n_neighbors, rng)
@@ -272,7 +276,7 @@ class AutoMetric(MahalanobisMetric):
                     f"candidates has {name!r}: {estimator!r}, which does not transform; give an "
                     "unfitted estimator."
                 )
-        return {name: Candidate(estimator) for name, estimator in self.candidates.items()}
+        return {name: CandidateMethod(estimator) for name, estimator in self.candidates.items()}
 
     def _affordable(self, candidates, rows):
         """Yield name and candidate; with a time budget from cheap to dear, each with the
@@ -352,7 +356,7 @@ class Fold(NamedTuple):
     held_out: np.ndarray
 
 
-class Judged(NamedTuple):
+class JudgedMetric(NamedTuple):
     """A metric L L' of scale one, and which held-out rows it gets wrong."""
 
     L: np.ndarray
@@ -402,7 +406,7 @@ class Rows:
         scale = float(np.mean(distances**2)) + SPREAD * spread
         if not scale > 0:
             return None
-        return Judged(L / scale**0.5, majority(labels) != self.labels[fold.held_out])
+        return JudgedMetric(L / scale**0.5, majority(labels) != self.labels[fold.held_out])
 
     def weigh(self, found):
         """Weights of the candidates, and the evidence for them and for their blend."""

@@ -89,6 +89,14 @@ class CertifiedEstimator(BaseEstimator):
                 )
         super()._validate_params()
 
+    def _check_n_components(self):
+        """Refuse more directions than the data have, once it is known how many that is."""
+        if self.n_components is not None and self.n_components > self.n_features_in_:
+            raise ValueError(
+                f"n_components={self.n_components} is more than the {self.n_features_in_} features "
+                "there are; lower it, or use None to keep the rank of the learned metric."
+            )
+
     def _run(self, solver: Solver, problem: Problem, **options) -> SolveResult:
         """Solve in the name of this estimator, and as verbosely as it is asked to be."""
         return solver.solve(
@@ -187,13 +195,6 @@ class MahalanobisMetric(
                 f"features first: make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
             )
         return X.toarray()
-
-    def _check_n_components(self, X):
-        if self.n_components is not None and self.n_components > X.shape[1]:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the {X.shape[1]} features of X; "
-                "lower it, or use None to keep the rank of the learned metric."
-            )
 
     # ---- on the way out
 

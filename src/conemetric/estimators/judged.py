@@ -3,10 +3,10 @@ the choice of a setting on held-out queries.
 
 Before the solve all points are mapped by T, a power of the documents' covariance, so
 that a change in directions in which documents hardly differ costs no more than
-elsewhere. That is a choice of the regulariser, made on held-out training queries (see
-docs/benchmarks.md); it alters neither what can be learned nor where a path begins. T is
-scaled so that a comparison has size one, and the prior so that a margin of one is a
-given share of that size: neither C nor the margin has units.
+elsewhere. That is a choice of the regulariser, made on held-out training queries; it
+alters neither what can be learned nor where a path begins. T is scaled so that a
+comparison has size one, and the prior so that a margin of one is a given share of that
+size: neither C nor the margin has units.
 """
 
 import warnings
@@ -307,10 +307,7 @@ class JudgedEstimator(CertifiedEstimator):
                 f"queries have {queries.shape[1]} features, but {type(self).__name__} is "
                 f"expecting {self.n_features_in_} features as input."
             )
-        if self.n_components is not None and self.n_components > queries.shape[1]:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the {queries.shape[1]} features."
-            )
+        self._check_n_components()
         dtype = xp.result_type(queries, documents)
         queries, documents = like(queries, queries, dtype), like(documents, documents, dtype)
         judgements = check_relevance(relevance, len(queries), len(documents))

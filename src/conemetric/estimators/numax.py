@@ -156,7 +156,7 @@ class NuMax(MahalanobisMetric):
         trace lives, and the complete set of their secants; validated.
         """
         X, classes = self._validate(X, y, pairs is None)
-        self._check_n_components(X)
+        self._check_n_components()
         span = in_span(X if X.shape[0] <= X.shape[1] else self._dense(X), at_most=1.0)
         if pairs is None:
             if similar is not None:

@@ -110,13 +110,9 @@ class SupervisedMetric(MahalanobisMetric):
         """(points, their y, their weights or None, the rows they are or None): all rows,
         or those that weigh something. Errors name what is wrong before any work starts.
         """
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                f"give labels y{self._instead_of_labels}."
-            )
+        self._require_labels(y)
         X, y = self._validate_X_and_y(X, y)
-        self._check_n_components(X)
+        self._check_n_components()
         weights = check_weights(sample_weight, len(X), "rows of X")
         if self.class_weight is not None:
             if constraints.is_continuous(y):
@@ -131,6 +127,13 @@ class SupervisedMetric(MahalanobisMetric):
             return X, y, like(weights, X), None
         rows = like(there, X, namespace(X).int64)
         return X[rows], y[there], like(weights[there], X), rows
+
+    def _require_labels(self, y):
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                f"give labels y{self._instead_of_labels}."
+            )
 
     def _refuse_class_weight(self):
         if self.class_weight is not None:
@@ -176,7 +179,7 @@ class SupervisedMetric(MahalanobisMetric):
             return self._from_labels(X, y, neighbors, sample_weight)
         self._refuse_class_weight()
         X = self._validate_X(X, reset=True, min_samples=3 if given is None else 1)
-        self._check_n_components(X)
+        self._check_n_components()
         if given is None:
             given = constraints.check_triplets(triplets, len(X))
         given = like(given, X, namespace(X).int64)
@@ -222,7 +225,7 @@ class SupervisedMetric(MahalanobisMetric):
             )
         self._refuse_class_weight()
         X = self._validate_X(X, reset=True, min_samples=2)
-        self._check_n_components(X)
+        self._check_n_components()
         found = like(constraints.check_pairs(pairs, len(X)), X, namespace(X).int64)
         mask = like(constraints.check_similar(similar, len(found)), X, namespace(X).bool)
         found, weights, there = _weighted(found, sample_weight, "pairs", X)
@@ -289,11 +292,7 @@ class SupervisedMetric(MahalanobisMetric):
         return self._keep_blocks(X, found, checkpoint)
 
     def _labels_in_blocks(self, X, y, pairs=False, sample_weight=None):
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                f"give labels y{self._instead_of_labels}."
-            )
+        self._require_labels(y)
         self.neighbor_recall_ = 1.0  # among all rows, or among the references
         return partitions.from_labels(
             partitions.read(X, y, sample_weight),
@@ -333,11 +332,7 @@ class SupervisedMetric(MahalanobisMetric):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        if self.n_components is not None and self.n_components > self.n_features_in_:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the {self.n_features_in_} features "
-                "of X; lower it, or use None to keep the rank of the learned metric."
-            )
+        self._check_n_components()
         if checkpoint is not None:
             label = {
                 "estimator": type(self).__name__,
