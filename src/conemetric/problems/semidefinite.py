@@ -93,11 +93,13 @@ class SemidefiniteProgram(SpectralProgram):
 
 
 def _residual(margins, b, equality):
-    residual = margins - b
-    return namespace(margins).where(equality, abs(residual), residual.clip(0)).max()
+    return _misses(margins, b, equality).max()
 
 
 def _missed(u, margins, b, equality):
+    return (abs(u) * _misses(margins, b, equality)).sum(dtype=namespace(u).float64)
+
+
+def _misses(margins, b, equality):
     residual = margins - b
-    missed = namespace(margins).where(equality, abs(residual), residual.clip(0))
-    return (abs(u) * missed).sum(dtype=namespace(u).float64)
+    return namespace(margins).where(equality, abs(residual), residual.clip(0))

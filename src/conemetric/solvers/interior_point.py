@@ -42,6 +42,7 @@ class InteriorPoint(Solver):
     """See the module docstring; an iteration is one Newton step and its predictor."""
 
     max_iter: int = 100
+    takes_start: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = (
         "b",
         "evaluate",
@@ -49,7 +50,10 @@ class InteriorPoint(Solver):
         "lower",
         "offset",
         "operator",
+        "price",
         "primal_at",
+        "project",
+        "refutation",
         "repaired",
         "sigma",
     )
