@@ -103,21 +103,10 @@ class SpectralDual(ABC):
         adjoint, bent = self.operator.adjoint_and(direction, *wanted)
         return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(bent)
 
-    def hessian(self, point):
-        """The map from d to minus the second derivative of the dual at ``point`` along d:
-        sigma A(W(A*(d))), W the derivative of the positive part at K(u), plus the bend.
-        """
-        operator, bend = self.operator, self.gain_bend(point.u)
+    def hessian(self, point) -> "Hessian":
+        """Minus the second derivative of the dual at ``point``."""
         K = point.combined if self.offset is None else point.combined + self.offset
-        derivative = spectral.psd_derivative(K)
-
-        def product(d):
-            curved = operator.forward(derivative(operator.adjoint(d)))
-            if bend is None:
-                return operator.space.map(_times, curved, factor=self.sigma)
-            return operator.space.map(_plus_bend, curved, bend, d, factor=self.sigma)
-
-        return product
+        return Hessian(self, spectral.psd_derivative(K), self.gain_bend(point.u))
 
     def refutation(self, point):
         """Why the program has no feasible point, where the multipliers at ``point``
@@ -147,9 +136,7 @@ class SpectralDual(ABC):
     def primal_at(self, factor, margins):
         """(objective, relative violation) of X = L L' with L = ``factor``, A(X) = ``margins``."""
         (terms,) = self.operator.space.totals(self.primal_terms(margins))
-        wide = factor.shape[1] > factor.shape[0]
-        gram = factor @ factor.T if wide else factor.T @ factor
-        return self.primal_value(terms, float((gram**2).sum()), factor)
+        return self.primal_value(terms, squared_norm(factor), factor)
 
 
 class SpectralProgram(SpectralDual, Problem):
@@ -160,7 +147,7 @@ class SpectralProgram(SpectralDual, Problem):
         L, u = float64(primal_point), exact.project(float64(dual_point))
         margins = exact.operator.forward_factor(L)
         point = exact.evaluate(u, None, exact.primal_terms(margins))
-        primal, violation = exact.primal_value(point.also[0], float(((L.T @ L) ** 2).sum()), L)
+        primal, violation = exact.primal_value(point.also[0], squared_norm(L), L)
         return Bounds(primal, point.dual, max(violation, exact.price(u, margins, primal)))
 
 
@@ -263,6 +250,34 @@ class Evaluation:
         return results
 
 
+@dataclass(frozen=True)
+class Hessian:
+    """The map d -> sigma A(W(A*(d))) + bend d, W the derivative of the positive part."""
+
+    problem: Any  # a SpectralDual
+    derivative: spectral.SpectralMap  # W
+    bend: Any  # of the gain, one per constraint; None where all are zero
+
+    def __call__(self, d):
+        operator = self.problem.operator
+        curved = operator.forward(self.derivative(operator.adjoint(d))) * self.problem.sigma
+        return curved if self.bend is None else curved + self.bend * d
+
+    @property
+    def diagonal(self):
+        """Its diagonal, were W the identity."""
+        sizes = self.problem.sizes
+        own = sizes * sizes * self.problem.sigma
+        return own if self.bend is None else own + self.bend
+
+
+def squared_norm(factor):
+    """||L L'||_F^2 for L = ``factor``."""
+    wide = factor.shape[1] > factor.shape[0]
+    gram = factor @ factor.T if wide else factor.T @ factor
+    return float((gram**2).sum())
+
+
 def relative(amount, objective):
     """``amount`` over the size of ``objective``; infinity where that is zero, unless both are."""
     if not amount:
@@ -279,14 +294,6 @@ def _clip(u, lower, upper):
 
 def _product(a, b):
     return (a * b).sum(dtype=namespace(b).float64)
-
-
-def _times(values, factor):
-    return values * factor
-
-
-def _plus_bend(curved, bend, direction, factor):
-    return curved * factor + bend * direction
 
 
 def _bent(bend, direction):

@@ -32,7 +32,7 @@ import numpy as np
 from ..arrays import is_torch, like, namespace
 from ..operators.space import Space, total
 from .base import SETTLE_EVERY, Infeasible, Iterate, Solver
-from .newton_direction import newton_direction
+from .newton_direction import dot, newton_direction
 
 ARMIJO = 1e-4
 MAX_TRIALS = 40  # halvings or doublings of one step
@@ -96,7 +96,7 @@ class DualQuasiNewton(Solver):
                 if steepest:
                     memory = CurvatureMemory(box, self.memory)
                     direction = space.map(_steepest, *box.at(point))
-                    slope = space.sum(_dot, point.gradient, direction)
+                    slope = space.sum(dot, point.gradient, direction)
                     bend = problem.curvature(direction, point.u)
                     if not slope > 0 or not np.isfinite(slope):
                         return
@@ -272,12 +272,8 @@ def _scaled(values, factor):
     return values * factor
 
 
-def _dot(a, b):
-    return namespace(a).linalg.vecdot(a, b)
-
-
 def _slope(gradient, u, origin):
-    return _dot(gradient, u - origin)
+    return dot(gradient, u - origin)
 
 
 def _free(u, g, lower, upper):

@@ -7,8 +7,8 @@ superlinearly (Qi & Sun 2006; Zhao, Sun & Toh 2010). W acts through one eigenbas
 product with H is an adjoint, two products in that basis, and a forward. H is singular
 where constraints depend on each other; the gains of conjugate gradients rise with every
 step, so that wherever they stop, at the accuracy wanted, at their limit or at a direction
-without curvature, d is one of ascent. Preconditioned by sigma size_r^2 + bend_r, which is
-the diagonal of H up to W.
+without curvature, d is one of ascent. Preconditioned by the diagonal of H,
+up to W.
 """
 
 from ..arrays import namespace
@@ -21,16 +21,14 @@ def newton_direction(problem, point, free):
     """H^-1 g on the multipliers where ``free`` is one, zero where it is zero; None where
     not even the gradient has curvature. And the number of products with H.
     """
-    space, product = problem.operator.space, problem.hessian(point)
-    bend = problem.gain_bend(point.u)
-    bend = 0.0 if bend is None else bend
-    diagonal = space.map(_diagonal, problem.sizes, bend, sigma=problem.sigma)
+    space, hessian = problem.operator.space, problem.hessian(point)
+    diagonal = hessian.diagonal
     direction, residual = None, point.gradient * free
     scaled = search = residual / diagonal
-    rest = first = space.sum(_dot, residual, scaled)
+    rest = first = space.sum(dot, residual, scaled)
     steps = 0
     while steps < MOST and rest > ACCURACY**2 * first:
-        image = product(search) * free
+        image = hessian(search) * free
         bent, length = space.sum(_bent, search, image, diagonal)
         if not bent > problem.operator.eps * length:
             break
@@ -39,18 +37,14 @@ def newton_direction(problem, point, free):
         direction = step if direction is None else direction + step
         residual = residual - image * (rest / bent)
         scaled = residual / diagonal
-        last, rest = rest, space.sum(_dot, residual, scaled)
+        last, rest = rest, space.sum(dot, residual, scaled)
         search = scaled + search * (rest / last)
     return direction, steps
 
 
-def _diagonal(sizes, bend, sigma):
-    return sigma * sizes**2 + bend
-
-
-def _dot(a, b):
+def dot(a, b):
     return namespace(a).linalg.vecdot(a, b)
 
 
 def _bent(search, image, diagonal):
-    return _dot(search, image), _dot(search, search * diagonal)
+    return dot(search, image), dot(search, search * diagonal)
