@@ -27,7 +27,9 @@ from conemetric.solvers.proximal_point import ProximalPoint
 from conemetric.solvers.secant_generation import SecantGeneration
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*pairs of rows coincide"
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:.*pairs of rows coincide",
+    "ignore:.*fewer than n_targets",
 )
 RIDGE = 1e-3  # of a singular scatter: its inverse amplifies rounding
 
@@ -130,7 +132,7 @@ def multipliers(metric, n):
     return getattr(metric, "multipliers_", None)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(50))
 @pytest.mark.parametrize("name", FITS)
 def test_the_certificate_holds_in_all_features(name, seed):
     X, T = instance(seed)
@@ -152,7 +154,7 @@ def test_the_certificate_holds_in_all_features(name, seed):
     assert bounds.violation == pytest.approx(metric.certificate_.violation, abs=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(50))
 @pytest.mark.parametrize("name", FITS)
 def test_the_optimum_is_that_over_all_features(name, seed):
     X, T = instance(seed)
@@ -181,7 +183,7 @@ def test_the_same_as_without_the_span(name, seed):
     """A slice of ``benchmarks/wide.py --equal 50``."""
     wide = run_path(str(Path(__file__).parents[2] / "benchmarks" / "wide.py"))
     estimator, (X, y) = wide["EXACT"][name], wide["instance"](seed)
-    objective, bound, neighbours = wide["differences"](estimator, X, y)
+    objective, bound, neighbours, _ = wide["differences"](estimator, X, y)
     assert objective < 1e-8
     assert bound < 1e-8
     assert neighbours < 1e-8
