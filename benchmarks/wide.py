@@ -93,7 +93,7 @@ def outcome(estimator, X, y):
     fitted = estimator.fit(X, y)
     Z = to_numpy(fitted.transform(X))
     distances = np.sort(((Z[:, None] - Z) ** 2).sum(2) ** 0.5, axis=1)
-    near = distances[:, 1:4] / distances.max()
+    near = distances[:, 1:4] / (distances.max() or 1.0)
     certificate = fitted.certificate_
     return fitted.objective_, certificate.dual, near, certificate.relative_gap
 
