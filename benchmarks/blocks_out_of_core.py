@@ -5,8 +5,8 @@
 Writes the rows as float32, with labels, to FOLDER/part-*.parquet (unless they are there),
 then in a process of its own, whose data segment is limited by the operating system, fits
 from labels against references, and prints the seconds of one read of the files, of the
-blocks, and of each pass of the solver over them, the certified gap and the largest
-resident size.
+blocks, and of each pass of the solver over them, the certified gap, the largest resident
+size and what had no room and went to files in FOLDER.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from blocks_overhead import Record, chunk, peak_mb, warm_up
 
 
 def write(options):
-    import polars as pl
+    import pyarrow as pa
+    from pyarrow import parquet
 
     os.makedirs(options.folder, exist_ok=True)
     rows = options.points // options.parts
@@ -29,9 +30,8 @@ def write(options):
         path = os.path.join(options.folder, f"part-{k:04d}.parquet")
         if not os.path.exists(path):
             X, y = chunk(k, rows, options.features)
-            names = [f"f{i}" for i in range(options.features)]
-            frame = pl.DataFrame(X, schema=names).with_columns(label=pl.Series(y))
-            frame.write_parquet(path, compression="uncompressed")
+            columns = {f"f{i}": column for i, column in enumerate(X.T)}
+            parquet.write_table(pa.table({**columns, "label": y}), path, compression="none")
 
 
 def limited_fit(options):
@@ -40,6 +40,7 @@ def limited_fit(options):
     import dask.dataframe as dd
 
     from conemetric import FrobMetric, watching
+    from conemetric.operators.in_process import InProcess
 
     warm_up()
     paths = sorted(glob.glob(os.path.join(options.folder, "part-*.parquet")))
@@ -50,7 +51,7 @@ def limited_fit(options):
     read = time.perf_counter() - began
     print(f"{n_rows:,} rows in {len(paths)} files: one read takes {read:.1f} s", flush=True)
 
-    record, began = Record(), time.perf_counter()
+    record, began = Record(lambda: spilled(options.folder)), time.perf_counter()
     metric = FrobMetric(
         n_references=options.references,
         n_targets=options.targets,
@@ -58,7 +59,7 @@ def limited_fit(options):
         random_state=0,
         verbose=options.verbose,
     )
-    with watching(record):
+    with InProcess(folder=options.folder), watching(record):
         metric.fit(frame[features], frame["label"])
     ended = time.perf_counter()
     one = record.per_iteration(record.times)
@@ -66,8 +67,14 @@ def limited_fit(options):
         f"fit: {ended - began:.1f} s in all; {record.times[0] - began:.1f} s to the first iteration, "
         f"{one:.1f} s per iteration ({one / read:.2f} x one read), {metric.n_iter_} iterations, gap "
         f"{metric.certificate_.relative_gap:.1e} ({metric.certificate_.status}); "
-        f"{peak_mb():.0f} MB resident at most under a limit of {limit / 1e6:.0f} MB"
+        f"{peak_mb():.0f} MB resident at most under a limit of {limit / 1e6:.0f} MB; "
+        f"{max(record.measured) / 1e6:.0f} MB in files at most"
     )
+
+
+def spilled(folder):
+    """Bytes of what had no room in memory."""
+    return sum(map(os.path.getsize, glob.glob(os.path.join(folder, "conemetric-*", "*"))))
 
 
 def main():
@@ -77,8 +84,8 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--points", type=int, default=10_000_000)
     parser.add_argument("--features", type=int, default=64)
-    parser.add_argument("--parts", type=int, default=40)
-    parser.add_argument("--references", type=int, default=5_000)
+    parser.add_argument("--parts", type=int, default=80)
+    parser.add_argument("--references", type=int, default=2_000)
     parser.add_argument("--targets", type=int, default=1)
     parser.add_argument("--limit-gb", type=float, default=3.0)
     parser.add_argument("--verbose", type=int, default=0)
@@ -88,7 +95,9 @@ def main():
         limited_fit(options)
         return
     write(options)
-    subprocess.run([sys.executable, *sys.argv, "--limited"], check=True)
+    # Arrow's own allocator asks for a gigabyte at once, which counts towards the limit
+    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    subprocess.run([sys.executable, *sys.argv, "--limited"], env=environment, check=True)
 
 
 if __name__ == "__main__":

@@ -457,7 +457,7 @@ def _checked(number, X, y, weights, dtype):
     X = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X)
     where = f"in partition {number}"
     try:
-        X = X.astype(dtype)
+        X = X.astype(dtype, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"X holds values that are not numbers {where}: {error}") from None
     if X.ndim not in (2, 3):
@@ -499,8 +499,8 @@ def _facts(piece, labelled):
     number, X, y, _ = piece
     mean = X.mean(0, dtype=np.float64) if len(X) else np.zeros(X.shape[1])
     spread = np.zeros(X.shape[1])
-    for start in range(0, len(X), 1 << 14):
-        spread += ((X[start : start + (1 << 14)] - mean) ** 2).sum(0)
+    for start in range(0, len(X), 1 << 12):
+        spread += ((X[start : start + (1 << 12)] - mean) ** 2).sum(0)
     classes, class_counts = np.unique(y, return_counts=True) if labelled else (None, None)
     return {
         "number": number,

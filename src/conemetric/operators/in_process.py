@@ -230,7 +230,7 @@ def usable_memory() -> int:
     """Bytes this process may use beside those it has: of what is free, and of the limits
     that were set for it.
     """
-    found, own = [], resident_memory()
+    found, (mapped, resident, data) = [], own_memory()
     if os.path.exists("/proc/meminfo"):
         with open("/proc/meminfo") as file:
             found += [1024 * int(line.split()[1]) for line in file if "MemAvailable" in line]
@@ -239,22 +239,27 @@ def usable_memory() -> int:
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         if os.path.exists(path):
             text = Path(path).read_text().strip()
-            found += [int(text) - own] if text.isdecimal() else []
+            found += [int(text) - resident] if text.isdecimal() else []
     try:
         import resource
     except ImportError:  # Windows
         pass
     else:
-        limits = [
-            resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)
-        ]
-        found += [limit - own for limit in limits if limit != resource.RLIM_INFINITY]
+        # what counts is what was asked for, used or not: some allocators ask for much
+        for kind, used in ((resource.RLIMIT_AS, mapped), (resource.RLIMIT_DATA, data)):
+            limit = resource.getrlimit(kind)[0]
+            found += [limit - used] if limit != resource.RLIM_INFINITY else []
     return max(0, min(found, default=1 << 30))
 
 
-def resident_memory() -> int:
-    """Bytes this process has in memory, where the system says so; else 0."""
+def own_memory() -> tuple[int, int, int]:
+    """Bytes of this process: mapped, in memory, and asked for as data, where the system
+    says so; else zeros.
+    """
     if not os.path.exists("/proc/self/statm"):
-        return 0
+        return 0, 0, 0
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        mapped, resident, _, _, _, data, *_ = (
+            int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in file.read().split()
+        )
+    return mapped, resident, data

@@ -38,7 +38,7 @@ ARMIJO = 1e-4
 MAX_TRIALS = 40  # halvings or doublings of one step
 BALANCE_FROM = 20  # evaluations after which units follow the sizes of constraints
 NEWTON_FROM = 5  # evaluations after which Newton's directions are taken, where they pay
-CHUNK = 1 << 14  # multipliers whose curvature pairs are read at a time: they fit the cache
+CHUNK = 1 << 16  # multipliers whose curvature pairs are read at a time: few calls, little memory
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ def _gram(pairs, u, g, lower, upper, unit, relative):
         return stacked @ stacked.T
     gram = np.zeros((len(rows), len(rows)))
     for _, chunk in _chunks(rows, free):
-        gram += chunk @ chunk.T
+        gram += np.dot(chunk, chunk.T)  # matmul keeps other threads waiting: a small result
     return gram
 
 

@@ -43,7 +43,7 @@ def newton_direction(problem, point, free):
 
 
 def dot(a, b):
-    return namespace(a).linalg.vecdot(a, b)
+    return namespace(a).dot(a, b)  # vecdot and matmul keep other threads waiting
 
 
 def _bent(search, image, diagonal):
