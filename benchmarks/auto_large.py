@@ -2,23 +2,28 @@
 with their official splits: k-NN error, seconds, and what AutoMetric said before the test.
 
     CONEMETRIC_DATA=... python benchmarks/auto_large.py [--sets NAME ...] [--methods NAME ...]
-    [--rows N] [--time-budget S] [--out auto_large.jsonl]
+    [--rows N] [--splits N] [--validation] [--time-budget S] [--out auto_large.jsonl]
 
 Measured one after the other on all cores, the large ones on a GPU where PyTorch finds one.
-A cell that is in the file is not measured again.
+A cell that is in the file is not measured again. In the end each method stands beside
+AutoMetric: mean error, and the exact McNemar test over the test rows of the first split.
 """
 
 import argparse
 import json
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import AutoMetric, BoostMetric, FrobMetric, RelativeComparisons
+from conemetric.compiled import stopwatch
 from conemetric.datasets import load
-from conemetric.evaluation.knn import Split, evaluate, evenly_by_class, preprocessing
+from conemetric.evaluation.knn import evenly_by_class, knn_predict, preprocessing
+from conemetric.evaluation.statistics import mcnemar
 from conemetric.reproduce.device import on_device
 
 # label: (data set, preparation, neighbours that vote)
@@ -39,44 +44,67 @@ METHODS = {
 }
 
 
-def split(data, limit):
-    """The official parts, else seven tenths for learning; of the training rows, the first
-    ``limit`` in an order that spreads the classes.
+def split(data, limit, seed=0, validation=False):
+    """Numbers of the rows to learn from and to judge on: the official parts, else seven tenths
+    for learning, or four fifths of those and the rest of them; of each at most ``limit``, in
+    an order that spreads the classes.
     """
-    order = evenly_by_class(np.random.default_rng(0).permutation(len(data.y)), data.y)
+    order = evenly_by_class(np.random.default_rng(seed).permutation(len(data.y)), data.y)
     if data.n_train is None:
         train, test = np.split(order, [int(0.7 * len(order))])
     else:
         train, test = order[order < data.n_train], order[order >= data.n_train]
-    return Split(train[:limit], order[:0], test[:limit])
+    if validation:
+        train, test = np.split(train, [int(0.8 * len(train))])
+    return train[:limit], test[:limit]
 
 
-def measure(label, method, limit, time_budget):
+def measure(label, method, seed, options):
     name, prepare, k = SETS[label]
     data, estimator = load(name), METHODS[method]
+    estimator = None if estimator is None else clone(estimator)
+    train, test = split(data, options.rows, seed, options.validation)
+    prepare = preprocessing(**prepare).fit(data.X[train])
+    X, T = prepare.transform(data.X[train]), prepare.transform(data.X[test])
+    y, seconds = data.y[train], 0.0
     if method == "AutoMetric":
-        estimator = estimator.set_params(n_neighbors=k, time_budget=time_budget)
-    place = None if method == "LDA" else on_device
-    parts = split(data, limit)
-    outcome = evaluate(
-        estimator,
-        data.X,
-        data.y,
-        parts,
-        prepare=preprocessing(**prepare),
-        n_neighbors=k,
-        place=place,
-    )
-    record = {"set": label, "method": method, "rows": len(parts.train)}
-    record |= {"error": 100 * outcome.test_error, "seconds": outcome.seconds}
+        estimator.set_params(n_neighbors=k, time_budget=options.time_budget)
+    if estimator is not None:
+        began = stopwatch()
+        estimator.fit(X if method == "LDA" else on_device(X), y)
+        seconds = stopwatch() - began
+        X, T = estimator.transform(X), estimator.transform(T)
+    wrong = knn_predict(X, y, T, k) != data.y[test]
+    record = {"set": label, "method": method, "split": seed, "rows": len(train)}
+    record |= {"error": 100 * wrong.mean(), "seconds": seconds}
+    record |= {"judged": len(test), "wrong": np.flatnonzero(wrong).tolist()}
     if method == "AutoMetric":
-        metric = outcome.metric
         record |= {
-            "evidence": str(metric.evidence_),
-            "weights": metric.weights_,
-            "left out": metric.left_out_,
+            "evidence": str(estimator.evidence_),
+            "weights": estimator.weights_,
+            "shortened": estimator.shortened_,
+            "left out": estimator.left_out_,
         }
     return record
+
+
+def beside_auto(records):
+    """Print each method's mean error, and the test between it and AutoMetric."""
+    cells = {(r["set"], r["method"], r["split"]): r for r in records}
+    for label, method in dict.fromkeys((r["set"], r["method"]) for r in records):
+        found = [r for r in records if (r["set"], r["method"]) == (label, method)]
+        line = f"{label:14s} {method:20s} {np.mean([r['error'] for r in found]):6.2f} %"
+        auto = [cells.get((label, "AutoMetric", r["split"])) for r in found]
+        if None not in auto:
+            gain = [a["error"] - r["error"] for a, r in zip(auto, found, strict=True)]
+            line += f"  AutoMetric {np.mean(gain):+.2f}"
+            line += f", better in {sum(g < 0 for g in gain)}, worse in {sum(g > 0 for g in gain)}"
+            line += f" of {len(found)}; p = {mcnemar(_mask(found[0]), _mask(auto[0])):.2g}"
+        print(line)
+
+
+def _mask(record):
+    return np.isin(np.arange(record["judged"]), record["wrong"])
 
 
 def main():
@@ -84,25 +112,29 @@ def main():
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--rows", type=int, help="learn from and judge on at most so many")
+    parser.add_argument("--splits", type=int, default=1, help="of sets without official parts")
+    parser.add_argument("--validation", action="store_true", help="leave the test rows alone")
     parser.add_argument("--time-budget", type=float, help="seconds of AutoMetric")
     parser.add_argument("--out", type=Path, default=Path("auto_large.jsonl"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     lines = options.out.read_text().splitlines() if options.out.exists() else []
-    done = {(record["set"], record["method"]) for record in map(json.loads, lines)}
-    for label in options.sets:
-        for method in options.methods:
-            if (label, method) in done:
-                continue
-            record = measure(label, method, options.rows, options.time_budget)
-            with options.out.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-            print(
-                f"{label:14s} {method:20s} {record['error']:6.2f} % {record['seconds']:7.1f} s ",
-                record.get("evidence", ""),
-                record.get("weights", ""),
-                flush=True,
-            )
+    records = [json.loads(line) for line in lines]
+    done = {(record["set"], record["method"], record["split"]) for record in records}
+    for label, seed, method in product(options.sets, range(options.splits), options.methods):
+        official = load(SETS[label][0]).n_train is not None
+        if (label, method, seed) in done or (official and seed > 0):
+            continue
+        record = measure(label, method, seed, options)
+        records.append(record)
+        with options.out.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        print(
+            f"{label:14s} {method:20s} {record['error']:6.2f} % {record['seconds']:7.1f} s ",
+            *(record.get(name, "") for name in ("evidence", "weights", "shortened", "left out")),
+            flush=True,
+        )
+    beside_auto(records)
 
 
 if __name__ == "__main__":

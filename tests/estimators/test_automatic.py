@@ -18,6 +18,7 @@ from conemetric.solvers.base import all_or_nothing, watching
 
 X, y = load_wine(return_X_y=True)
 X = StandardScaler().fit_transform(X)
+TWO = {"frob": FrobMetric(), "lda": LinearDiscriminantAnalysis()}
 
 
 class Fixed(TransformerMixin, BaseEstimator):
@@ -51,7 +52,7 @@ class Interrupted(Fixed):
         return Interrupted(self.A)
 
 
-@parametrize_with_checks([AutoMetric(random_state=0)])
+@parametrize_with_checks([AutoMetric(candidates=TWO, random_state=0)])
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
@@ -159,7 +160,9 @@ def test_one_plain_sentence(plain, blend, p, sentence):
 
 
 def test_rank_is_cut_to_the_leading_directions():
-    whole, cut = (AutoMetric(n_components=k, random_state=0).fit(X, y) for k in (None, 2))
+    whole, cut = (
+        AutoMetric(candidates=TWO, n_components=k, random_state=0).fit(X, y) for k in (None, 2)
+    )
     values, vectors = np.linalg.eigh(whole.get_mahalanobis_matrix())
     best = (vectors[:, -2:] * values[-2:]) @ vectors[:, -2:].T
     np.testing.assert_allclose(cut.get_mahalanobis_matrix(), best, atol=1e-10)
@@ -169,7 +172,7 @@ def test_rank_is_cut_to_the_leading_directions():
 
 
 def test_tensors_and_precisions_give_the_metric_of_arrays(asarray, dtype):
-    parts = {"frob": FrobMetric(tol=1e-5), "lda": LinearDiscriminantAnalysis()}
+    parts = TWO | {"frob": FrobMetric(tol=1e-5)}
     expected, found = (
         AutoMetric(candidates=parts, random_state=0).fit(rows, y).get_mahalanobis_matrix()
         for rows in (X, asarray(X.astype(dtype)))
@@ -181,7 +184,7 @@ def test_tensors_and_precisions_give_the_metric_of_arrays(asarray, dtype):
 
 def test_a_seed_fixes_the_blend_and_processes_do_not_change_it():
     one, two, other = (
-        AutoMetric(random_state=seed, n_jobs=n_jobs).fit(X, y)
+        AutoMetric(candidates=TWO, random_state=seed, n_jobs=n_jobs).fit(X, y)
         for seed, n_jobs in ((0, None), (0, 2), (1, None))
     )
     np.testing.assert_array_equal(one.components_, two.components_)
@@ -233,8 +236,9 @@ def test_a_time_budget_takes_cheap_candidates_first_and_the_rest_as_it_allows(mo
     metric = AutoMetric(candidates=slow, time_budget=20.0, random_state=0).fit(points, labels)
     assert seen["cheap"] == [200, 800, 800, 800]
     left = 20.0 - sum(costs.values()) - 3 * 0.01 * 16
-    rows = int(200 * (left / 3) ** 0.5)
-    assert seen["middling"] == [200, rows, rows, rows] and 200 < rows < 800
+    assert 3 * 1.0 * (400 / 200) ** 2 < left < 3 * 1.0 * (800 / 200) ** 2
+    assert seen["middling"] == [200, 400, 400, 400]
+    assert metric.shortened_ == {"middling": "400 of 800 rows, as many as 20 s allowed here"}
     assert seen["dear"] == [200] and "too few for it" in metric.left_out_["dear"]
     assert Clock.now <= 20.0
     assert set(metric.weights_) == {"plain", "middling", "cheap"}
@@ -260,6 +264,19 @@ def test_what_grows_slowly_is_not_taken_to_grow_with_the_square(monkeypatch):
     AutoMetric(candidates=steady, time_budget=20.0, random_state=0).fit(points, labels)
     # with the square, 3 fits to 4,000 rows would take 60 s
     assert seen == [200, 800, 4000, 4000, 4000] and Clock.now < 20.0
+
+
+def test_small_data_do_not_ask_the_clock(monkeypatch):
+    monkeypatch.setattr(Rows, "timed", None)  # would fail if it were asked
+    whole, hurried = (
+        AutoMetric(time_budget=budget, random_state=0).fit(X, y) for budget in (None, 3.0)
+    )
+    np.testing.assert_array_equal(whole.components_, hurried.components_)
+    assert not hurried.shortened_
+    with pytest.raises(TypeError, match="not callable"):
+        AutoMetric(time_budget=2.0, random_state=0).fit(X, y)
+    with pytest.raises(TypeError, match="not callable"):
+        AutoMetric(candidates=TWO, time_budget=100.0).fit(X, y)
 
 
 def test_progress_names_the_candidate():
@@ -295,10 +312,22 @@ def test_a_metric_of_zero_is_left_out():
     assert metric.weights_ == {"plain": 1.0}
 
 
-def test_many_features_are_too_many_for_nca():
+def test_many_features_are_too_many_for_nca(monkeypatch):
     rng = np.random.default_rng(0)
     points, labels = two_classes(60, rng, noise=automatic.MOST_FEATURES_FOR_NCA)
+    candidates = {name: default_candidates()[name] for name in ("lda", "nca")}
+    monkeypatch.setattr(automatic, "default_candidates", lambda: candidates)
     assert "too many" in AutoMetric(random_state=0).fit(points, labels).left_out_["nca"]
+
+
+def test_rows_beyond_the_limit_of_nca_are_not_given_to_it(monkeypatch):
+    seen = []
+    limited = {"nca": automatic.CandidateMethod(Fixed(np.eye(3), seen), most_rows=100)}
+    monkeypatch.setattr(automatic, "default_candidates", lambda: limited)
+    points, labels = two_classes(301, np.random.default_rng(0), noise=2)
+    metric = AutoMetric(random_state=0).fit(points, labels)
+    assert seen == [100] * 5
+    assert metric.shortened_ == {"nca": "100 of 241 rows, more would take too long"}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from numba.core import event
 from sklearn.datasets import load_iris, load_wine
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from conemetric.estimators import automatic
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import approximate
 from conemetric.workflow import Options, learning, methods, run_study
@@ -55,6 +57,13 @@ def test_labels_alone_ask_for_a_blend_that_says_what_it_gains():
     assert str(study.evidence) in why
     (parts,) = [note for note in study.notes if note.startswith("Blend: ")]
     assert all(name in parts for name in study.estimator.weights_)
+
+
+def test_rows_that_a_candidate_was_not_given_are_told(monkeypatch):
+    few = {"lda": automatic.CandidateMethod(LinearDiscriminantAnalysis(), most_rows=50)}
+    monkeypatch.setattr(automatic, "default_candidates", lambda: few)
+    study = run_study(Labelled(X, y), Options())
+    assert any(note.startswith("Candidate lda learned from 50 of") for note in study.notes)
 
 
 def test_a_blend_learns_from_training_rows_only():

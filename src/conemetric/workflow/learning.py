@@ -264,6 +264,8 @@ def _evidence_in_words(estimator):
     yield f"Cross-validated on {estimator.evidence_.n_rows:,} training rows: {estimator.evidence_}."
     parts = sorted(estimator.weights_.items(), key=lambda part: -part[1])
     yield f"Blend: {', '.join(f'{name} {weight:.0%}' for name, weight in parts)}."
+    for name, reason in estimator.shortened_.items():
+        yield f"Candidate {name} learned from {reason}."
     for name, reason in estimator.left_out_.items():
         yield f"Candidate {name} is left out: {reason}."
 
