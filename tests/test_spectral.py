@@ -34,6 +34,12 @@ def test_positive_part(positive, asarray, dtype, eps):
     assert_allclose(part.squared_norm, (P**2).sum(), rtol=10 * eps)
     assert_allclose(part.trace, np.trace(P), rtol=10 * eps, atol=eps)
     assert np.all(np.diff(to_numpy(part.values)) <= 0)
+    assert_allclose(to_numpy(part.times(3.0).matrix()), 3 * P, atol=30 * eps)
+    assert_allclose(to_numpy(part.times(3.0).tail), 3 * to_numpy(part.tail))
+    alone = spectral.positive_values(asarray(S))
+    assert alone.rank == positive
+    assert_allclose(alone.squared_norm, part.squared_norm, rtol=10 * eps)
+    assert_allclose((to_numpy(alone.tail) ** 2).sum(), (to_numpy(part.tail) ** 2).sum(), rtol=eps)
 
 
 @pytest.mark.parametrize("guess", [1, 5, 12])

@@ -59,6 +59,11 @@ class PSDPart:
         L = self.factor
         return L @ L.T
 
+    def times(self, multiple):
+        """A positive multiple of it."""
+        tail = None if self.tail is None else self.tail * multiple
+        return PSDPart(self.values * multiple, self.vectors, tail)
+
 
 @dataclass(frozen=True)
 class SpectralMap:
@@ -160,6 +165,10 @@ class FactoredPart:
     def matrix(self):
         return self.factor @ self.factor.T
 
+    def times(self, multiple):
+        """A positive multiple of it."""
+        return FactoredPart(self.factor * multiple**0.5, self.squared_norm * multiple**2)
+
 
 def positive_factor(S, rank_guess=None) -> PSDPart | FactoredPart:
     """[S]_+ where its factor will do, as `psd_split` has it: in single precision on a GPU
@@ -224,6 +233,17 @@ def psd_split(S, rank_guess=None):
         the guess was low; the result does not depend on it.
     """
     return shrink(S, 0.0, rank_guess)
+
+
+def positive_values(S):
+    """[S]_+ by its eigenvalues alone: its vectors are None."""
+    xp = namespace(S)
+    try:
+        values = xp.linalg.eigvalsh(S)
+    except xp.linalg.LinAlgError:  # of a device; the host's may converge
+        values = like(np.linalg.eigvalsh(to_numpy(S)), S)
+    positive = values > 0
+    return PSDPart(values[positive], None, values[~positive])
 
 
 def psd_derivative(S):

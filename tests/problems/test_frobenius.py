@@ -56,6 +56,21 @@ def test_any_point_of_the_box_certifies(seed, asarray, dtype):
     assert bounds.dual <= optimum + 1e-8 <= bounds.primal + 2e-8
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_start_is_the_best_of_the_equal_multipliers(seed, loss, asarray, dtype, eps):
+    X, T, _ = triplet_instance(seed)
+    program = FrobeniusProgram(from_triplets(asarray(X.astype(dtype)), T), 3.0, loss)
+    point = program.start()
+    again = program.evaluate(point.u)
+    assert point.dual == pytest.approx(again.dual, rel=eps)
+    np.testing.assert_allclose(to_numpy(point.margins), to_numpy(again.margins), rtol=eps, atol=eps)
+    assert again.bound == pytest.approx(again.dual, rel=eps)
+    for multiple in (0.9, 1.1):
+        other = program.evaluate(program.project(point.u * multiple))
+        assert other.dual <= point.dual * (1 + eps)
+
+
 def test_gradient_is_the_derivative_of_the_dual():
     X, T, _ = triplet_instance(0)
     problem = FrobeniusProgram(from_triplets(X, T), 3.0)

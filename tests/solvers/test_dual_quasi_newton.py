@@ -7,7 +7,7 @@ from instances import triplet_instance
 from conemetric.arrays import to_numpy
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import Box, DualQuasiNewton
+from conemetric.solvers.dual_quasi_newton import Box, DualQuasiNewton, two_loop
 from conemetric.solvers.newton_direction import ACCURACY, newton_direction
 
 
@@ -38,7 +38,7 @@ def test_no_direction_where_nothing_curves(asarray):
     """Two points that coincide: a constraint without a matrix, and a linear gain."""
     X = np.array([[0.0], [0.0], [1.0], [3.0]])
     problem = FrobeniusProgram(from_triplets(asarray(X), [[0, 1, 1], [0, 2, 3]]), 1.0)
-    point = problem.evaluate(problem.start())
+    point = problem.start()
     direction, steps = newton_direction(problem, point, asarray(np.array([1.0, 0.0])))
     assert direction is None
     assert steps == 0
@@ -53,6 +53,16 @@ def test_units_follow_the_sizes_of_the_constraints(asarray):
     sizes = np.maximum(sizes, 0.1 * sizes.mean())
     np.testing.assert_allclose(to_numpy(box.balanced.unit), problem.unit / sizes**0.5)
     assert box.balanced.sizes is None
+
+
+def test_a_pair_that_hides_its_curvature_is_left_out():
+    s, y, g = np.random.default_rng(0).normal(size=(3, 2, 9))[:, 0]
+    y = s + 0.3 * y
+    hidden = y - (y @ s) / (s @ s) * s + 1e-4 * s
+    both, one = np.stack([s, s, y, hidden, g]), np.stack([s, y, g])
+    found, expected = two_loop(both @ both.T, 2), two_loop(one @ one.T, 1)
+    np.testing.assert_allclose(found @ both, expected @ one)
+    assert two_loop(both[[1, 3, 4]] @ both[[1, 3, 4]].T, 1) is None
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])

@@ -73,9 +73,9 @@ class SpectralDual(ABC):
     interior = False  # whether the gain keeps every multiplier away from its bounds
     constant = 0.0  # added to the dual value
 
-    def start(self):
-        """A multiplier vector inside the box."""
-        return self.project(self.operator.empty_constraint_vector())
+    def start(self) -> "Evaluation":
+        """The dual at a first point of the box."""
+        return self.evaluate(self.project(self.operator.empty_constraint_vector()))
 
     def project(self, u):
         return self.operator.space.map(_clip, u, self.lower, self.upper)
@@ -148,7 +148,7 @@ class SpectralProgram(SpectralDual, Problem):
         margins = exact.operator.forward_factor(L)
         point = exact.evaluate(u, None, exact.primal_terms(margins))
         primal, violation = exact.primal_value(point.also[0], squared_norm(L), L)
-        return Bounds(primal, point.dual, max(violation, exact.price(u, margins, primal)))
+        return Bounds(primal, point.bound, max(violation, exact.price(u, margins, primal)))
 
 
 @dataclass(frozen=True)
@@ -185,16 +185,31 @@ class Evaluation:
         adjoint = self._first[0]
         return adjoint if self.problem.sign > 0 else -adjoint
 
+    @property
+    def shifted(self):
+        """K(u)."""
+        offset = self.problem.offset
+        return self.combined if offset is None else self.combined + offset
+
     @cached_property
     def part(self):
-        offset = self.problem.offset
-        K = self.combined if offset is None else self.combined + offset
-        return spectral.psd_split(K, self.rank_guess)
+        return spectral.psd_split(self.shifted, self.rank_guess)
 
     @cached_property
     def dual(self):
+        return self.dual_of(self.part)
+
+    @property
+    def bound(self):
+        """The value of the dual alone, from eigenvalues without eigenvectors: a third of the
+        work.
+        """
+        return self.dual_of(spectral.positive_values(self.shifted))
+
+    def dual_of(self, part):
+        """The value of the dual, given the positive part of K(u)."""
         p = self.problem
-        return p.constant + self.gain - 0.5 * p.sigma * self.part.squared_norm
+        return p.constant + self.gain - 0.5 * p.sigma * part.squared_norm
 
     @cached_property
     def factor(self):

@@ -93,12 +93,11 @@ class FrobeniusProgram(SpectralProgram):
         """
         if self.prior is not None:
             margins = self.operator.forward(self.prior)
-            return self.project(self._scaled(partial(_multiplier, loss=self.loss), margins))
-        u = self.operator.empty_constraint_vector() + self.unit
-        squared_norm = self.evaluate(u).part.squared_norm
-        if squared_norm > 0:
-            u = u * self.loss.best_multiple(self.C, squared_norm)
-        return self.project(u)
+            u = self._scaled(partial(_multiplier, loss=self.loss), margins)
+            return self.evaluate(self.project(u))
+        point = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
+        curvature = point.part.squared_norm
+        return point.times(self.loss.best_multiple(self.C, curvature)) if curvature > 0 else point
 
     def _scaled(self, function, margins):
         return self.operator.space.map(_scaled, margins, self.unit, function=function)
@@ -145,6 +144,16 @@ class PlainEvaluation(Evaluation):
     def part(self):
         return spectral.positive_factor(self.combined, self.rank_guess)
 
+    def times(self, multiple):
+        """The dual at a positive multiple of u: K(u) is linear, so its eigenvectors stay."""
+        p = self.problem
+        u = p.project(self.u * multiple)
+        (gain,) = p.operator.space.totals(p.gain(u))
+        point = PlainEvaluation(p, u)
+        point.__dict__["_first"] = self._first[0] * multiple, gain, []
+        point.__dict__["part"] = self.part.times(multiple)
+        return point
+
 
 class PriorEvaluation(Evaluation):
     """As `Evaluation`, without the difference of two large norms (see the module
@@ -153,22 +162,21 @@ class PriorEvaluation(Evaluation):
 
     @cached_property
     def part(self):
-        K = self.problem.offset + self.combined
+        K = self.shifted
         if self.rank_guess in (None, len(K)):
             definite = spectral.definite_part(K)
             if definite is not None:
                 return definite
         return spectral.positive_factor(K, self.rank_guess)
 
-    @cached_property
-    def dual(self):
+    def dual_of(self, part):
         p, S = self.problem, float64(self.combined)
-        squares = float((float64(p.offset) ** 2).sum()), self.part.squared_norm
+        squares = float((float64(p.offset) ** 2).sum()), part.squared_norm
         if float((S**2).sum()) > sum(squares):
             return self.gain + 0.5 * (squares[0] - squares[1])
-        cut = self.part.tail
+        cut = part.tail
         if cut is None:
-            cut = self.part.matrix() - (p.offset + self.combined)
+            cut = part.matrix() - self.shifted
         spare = p.significant(cut)
         shared = float((S * (S + 2 * float64(p.offset))).sum())
         return self.gain + 0.5 * (spare - shared)

@@ -35,6 +35,7 @@ from .base import SETTLE_EVERY, Infeasible, Iterate, Solver
 from .newton_direction import dot, newton_direction
 
 ARMIJO = 1e-4
+LEAST_COSINE = 1e-2  # between the two vectors of a curvature pair that is used
 MAX_TRIALS = 40  # halvings or doublings of one step
 BALANCE_FROM = 20  # evaluations after which units follow the sizes of constraints
 NEWTON_FROM = 5  # evaluations after which Newton's directions are taken, where they pay
@@ -66,8 +67,7 @@ class DualQuasiNewton(Solver):
     def steps(self, problem, start):
         box = Box.of(problem)
         space = box.space
-        u, evaluations = self._first(problem, start)
-        point = problem.evaluate(u)
+        point, evaluations = self._first(problem, start)
         memory = CurvatureMemory(box, self.memory)
         for number in count():
             primal, violation = point.primal
@@ -112,10 +112,11 @@ class DualQuasiNewton(Solver):
     def _first(self, problem, start):
         resumed = problem.operator.space.resume() if self.settle_every else None
         if resumed is not None:
-            return resumed["u"], resumed["evaluations"]
+            return problem.evaluate(resumed["u"]), resumed["evaluations"]
         if start is None:
             return problem.start(), 1
-        return problem.project(problem.operator.constraint_vector(start)), 1
+        start = problem.operator.constraint_vector(start)
+        return problem.evaluate(problem.project(start)), 1
 
     def _search(self, problem, point, direction, memory):
         """(a point of the projected arc u + t d that rises enough, the memory with the
@@ -236,13 +237,14 @@ def two_loop(gram, k):
     """Coefficients of the L-BFGS direction H g over (s_1 .. s_k, y_1 .. y_k, g), given
     their Gram matrix.
 
-    None when no pair has positive curvature, or the direction found is not one of
-    ascent.
+    Pairs (s, y) at nearly a right angle are left out: restricted to the free multipliers a
+    pair may hide the curvature of s, and the direction would be far too long. None when no
+    pair is left, or the direction found is not one of ascent.
     """
     S, Y = np.arange(k), k + np.arange(k)
     curvature = gram[S, Y]
     length = np.sqrt(gram[S, S] * gram[Y, Y])
-    good = np.flatnonzero(curvature > 1e-10 * length)
+    good = np.flatnonzero(curvature > LEAST_COSINE * length)
     if len(good) == 0:
         return None
     q = np.zeros(2 * k + 1)
