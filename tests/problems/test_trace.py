@@ -14,7 +14,7 @@ from oracles import trace_optimum
 
 from conemetric.arrays import to_numpy
 from conemetric.operators import from_triplets
-from conemetric.problems.losses import Logistic, LogSumExp
+from conemetric.problems.losses import Exponential, Logistic, LogSumExp, SquaredHinge
 from conemetric.problems.trace import TraceProgram
 
 ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
@@ -101,6 +101,27 @@ def test_logistic_bound_holds_for_every_metric(seed):
         bounds = problem.certify(rng.normal(size=(X.shape[1], 2)) * 0.3, u)
         assert 0 <= bounds.dual <= optimum + 1e-6 * abs(optimum)
         assert bounds.violation == 0
+
+
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), Exponential()])
+@given(
+    seed=st.integers(0, 50),
+    size=st.floats(0.01, 2),
+    leading=st.floats(0.01, 10),
+    weighted=st.booleans(),
+)
+@settings(deadline=None, max_examples=40)
+def test_the_bound_by_the_chord_is_below_the_bound(loss, seed, size, leading, weighted):
+    X, T, _ = triplet_instance(seed)
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.5, 2, len(T)) if weighted else None
+    problem = TraceProgram(from_triplets(X, T), 0.5, loss, weights)
+    margins = size * rng.normal(size=len(T))
+    value, u, captured = problem.evaluate(margins)
+    bound, chord = problem.lower_bound(u, leading), problem.chord_bound(value, captured, leading)
+    assert chord <= bound + 1e-12 * abs(bound)
+    if leading <= problem.v:
+        assert_allclose(chord, bound, rtol=1e-10)
 
 
 def test_far_from_its_constraint_the_exponential_program_has_no_bound():

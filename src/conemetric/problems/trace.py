@@ -91,9 +91,19 @@ class TraceProgram(Problem):
 
     def lower_bound(self, u, leading) -> float:
         """D of u scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
-        scale = self.v / leading if leading > self.v else 1.0
+        scale = self._feasible_scale(leading)
         weights = () if isinstance(self.weights, float) else (self.weights,)
         return self.operator.space.sum(_scaled_gain, u, *weights, loss=self.loss, scale=scale)
+
+    def chord_bound(self, loss, captured, leading) -> float:
+        """A bound below `lower_bound`, without another look at the multipliers, where they
+        are those of the margins: sum w g = loss + captured, and g(s v) >= s g(v) as g is
+        concave and g(0) = 0.
+        """
+        return self._feasible_scale(leading) * (loss + captured)
+
+    def _feasible_scale(self, leading):
+        return self.v / leading if leading > self.v else 1.0
 
     def certify(self, primal_point, dual_point=None):
         """Bounds at M = L L' with L = ``primal_point``, and at given multipliers or at those

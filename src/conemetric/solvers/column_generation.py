@@ -34,6 +34,7 @@ from ..problems.trace import MARGIN_LIMIT, combined_rows
 from .base import SETTLE_EVERY, Iterate, Solver
 
 SLOPE_TOL = 1e-4  # a weight is found when the slope has fallen to this part of the first
+NEAR = 100.0  # times tol is the gap from which on the bound is worth its logarithms
 INNER_TOL = 0.1  # corrective weights are found to this part of lambda_max - v
 
 
@@ -89,7 +90,9 @@ class ColumnGeneration(Solver):
                 "evaluations": evaluations,
             }
             if problem.additive:
-                dual, multipliers = problem.lower_bound(u, leading), u
+                dual, multipliers = problem.chord_bound(loss, captured, leading), u
+                if bounds.primal - dual <= NEAR * self.tol * abs(bounds.primal):
+                    dual = problem.lower_bound(u, leading)
             else:
                 dual, multipliers = bounds.dual if bounds.violation <= self.tol else -np.inf, None
             yield Iterate(
