@@ -34,7 +34,11 @@ def _compiler(**options):
 jit = _compiler()
 # long sums may be reordered to vectorise; infinities and NaN keep their meaning. Never
 # for a certificate.
-jit_sums = _compiler(fastmath={"reassoc", "contract", "nsz"})
+SUMS = {"reassoc", "contract", "nsz"}
+jit_sums = _compiler(fastmath=SUMS)
+# for what only kernels call: the way in from Python is not compiled
+jit_inner = _compiler(no_cpython_wrapper=True)
+jit_inner_sums = _compiler(no_cpython_wrapper=True, fastmath=SUMS)
 SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
 _pool: ThreadPoolExecutor | None = None
 _thread = threading.local()

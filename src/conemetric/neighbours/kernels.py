@@ -14,7 +14,7 @@ has them.
 
 import numpy as np
 
-from ..compiled import jit, jit_sums
+from ..compiled import jit, jit_inner, jit_inner_sums
 
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 
@@ -42,7 +42,7 @@ def visit_cells(start, stop, calls, begin, size, search, visits):
                         offer(rows, first, last, size, call[4], search, visits)
 
 
-@jit
+@jit_inner
 def _append_set(bits, byte, first, last, numbers, count):
     """Append to the first ``count`` numbers those from ``first`` to before ``last`` whose
     bit is set in this byte, and count them.
@@ -86,7 +86,7 @@ def offer(rows, first, last, size, both, search, visits):
                 _scan_across(row, b, width, begin, i, seen, other)
 
 
-@jit
+@jit_inner
 def _count_below(ascending, value):
     """How many of these are less: np.searchsorted, which takes a second to compile."""
     low, high = 0, len(ascending)
@@ -99,7 +99,7 @@ def _count_below(ascending, value):
     return low
 
 
-@jit
+@jit_inner
 def _scan_row(row, begin, end, square, first, squares, own, i, lists):
     """Turn inner products begin:end into squared distances, and offer their references
     to query i.
@@ -121,7 +121,7 @@ def _scan_row(row, begin, end, square, first, squares, own, i, lists):
     limit[i] = bound
 
 
-@jit
+@jit_inner
 def _scan_across(row, begin, end, first, i, seen, lists):
     """Offer point i to those of the columns begin:end that have not seen it."""
     near, index, limit = lists
@@ -154,7 +154,7 @@ def choose_cells(distances, first, count, mask):
                 mask[index[slot], i >> 3] |= 128 >> (i & 7)
 
 
-@jit
+@jit_inner
 def _insert(d, j, near, index):
     """Put (d, j) into its place; the last entry falls off."""
     slot = len(near) - 1
@@ -208,7 +208,7 @@ def rank_within_bound(
         rank(i, exact, found, count, rule, out, distance)
 
 
-@jit_sums
+@jit_inner_sums
 def _measure(i, j, data):
     """Distance from point i to reference j in float64, and the number of j. The scale is
     a power of two: nothing overflows, and nothing but the sum is rounded.
@@ -222,7 +222,7 @@ def _measure(i, j, data):
     return np.sqrt(total), number[j]
 
 
-@jit
+@jit_inner
 def rank(i, exact, found, count, rule, out, distance):
     """Write the nearest of the first ``count`` of ``found``, numbers held in float64, and
     return what the scan gives at most to any of them or their ties.
@@ -253,7 +253,7 @@ def rank(i, exact, found, count, rule, out, distance):
     return bound
 
 
-@jit
+@jit_inner
 def _sort(keys, others, first, last):
     """Sort keys[first:last], and ``others`` with them: a heap sort, because Numba's own
     takes seconds to compile.

@@ -34,7 +34,7 @@ WORTHWHILE = 4.0
 # entries of Z in a run of rows swept in order: reading single rows at random is six
 # times slower
 RUN = 1 << 12
-FEW = 1 << 21  # entries of Z up to which the Newton steps alone cost no more than after sweeps
+FEW = 1 << 16  # entries of Z up to which all the Newton steps cost less than a few sweeps
 
 
 @dataclass(frozen=True)

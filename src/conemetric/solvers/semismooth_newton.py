@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..compiled import jit, jit_sums
+from ..compiled import jit, jit_inner, jit_inner_sums, jit_sums
 from .base import Iterate, Solver
 
 ENOUGH = 5.0  # times the multipliers' part of the gap is what the steps may leave
@@ -41,6 +41,8 @@ DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is ro
 # entries of Z that the steps of one iteration may read: small problems take many steps
 # at a time
 WORK = 1 << 20
+NARROW = 128  # columns of Z up to which such a problem is small: loops are as fast as BLAS
+SIGMA, PRIMAL, DUAL, IDLE, STEPS = range(5)  # places of what a small run counts
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class SemismoothNewton(Solver):
         "L",
         "prices",
         "inverse_diagonal",
+        "block",
+        "slices",
         "margins",
         "combine",
         "gram",
@@ -62,18 +66,16 @@ class SemismoothNewton(Solver):
             start = np.zeros(m), np.zeros(p)
             points = start[1].copy(), (start[0].copy(), start[1].copy())
             yield Iterate(float(problem.prices.sum()), 0.0, *points, extra={"steps": 0})
-        run = _Run(problem, *start)
         n_steps = max(1, WORK // (m * p))
+        run = (_SmallRun if n_steps > 1 and p <= NARROW else _Run)(problem, *start)
         while run.idle < PATIENCE:
-            for _ in range(n_steps):
-                if not run.step(self.tol):
-                    break
-            best_lam, best_y = run.dual_point
+            run.advance(self.tol, n_steps)
+            lam, y = run.dual_point
             yield Iterate(
                 run.primal,
                 run.dual,
                 run.weights.copy(),
-                (best_lam.copy(), best_y.copy()),
+                (lam.copy(), y.copy()),
                 extra={"steps": run.n_steps},
             )
 
@@ -91,6 +93,12 @@ class _Run:
         self.sigma = self.size
         self.primal, self.dual = np.inf, -np.inf
         self.n_steps = self.idle = 0
+
+    def advance(self, tol, n_steps):
+        """Up to ``n_steps`` steps, fewer where there is nothing left to do."""
+        for _ in range(n_steps):
+            if not self.step(tol):
+                break
 
     def step(self, tol):
         """One step; False, and no step, where the relative gap is within ``tol`` or nothing
@@ -131,12 +139,167 @@ class _Run:
         nonnegative_quadratic(H, H @ w + self.combined - Lw, target)
         d = target - w
         ds = problem.margins(d)
-        initial, linear, quadratic = d @ (Lw - self.combined), d @ Lw, d @ (L @ d)
-        curve = initial, linear, quadratic, ACCURACY
+        curve = d @ (Lw - self.combined), d @ Lw, d @ (L @ d)
         step = _hinge_search(self.s, ds, self.centre, self.sigma, problem.prices, *curve)
         w += step * d
         self.s -= step * ds
         return step > 0
+
+
+class _SmallRun:
+    """The same by `_small_steps`, in whose time NumPy would have made a few calls."""
+
+    def __init__(self, problem, centre, w):
+        m, p, size = len(centre), len(w), float(problem.prices.mean())
+        self.Z, self.prices = problem.block(problem.slices[0]), problem.prices
+        self.rows = np.zeros((5, m))
+        self.rows[0], self.rows[1] = 1 - problem.margins(w), centre
+        self.columns = np.zeros((11, p))
+        self.columns[0], self.columns[1] = problem.inverse_diagonal, w
+        self.squares = np.empty((3, p, p))
+        self.squares[0] = problem.L
+        self.numbers = np.array([size, np.inf, -np.inf, 0.0, 0.0])
+        self.room = np.empty(m, dtype=bool), np.empty((2, p), dtype=np.int64)
+        self.largest = LARGEST * size
+        self.weights, self.dual_point = self.columns[7], (self.rows[4], self.columns[8])
+
+    def advance(self, tol, n_steps):
+        _small_steps(
+            self.Z,
+            self.prices,
+            tol,
+            n_steps,
+            self.largest,
+            self.numbers,
+            self.rows,
+            self.columns,
+            self.squares,
+            *self.room,
+        )
+
+    @property
+    def primal(self):
+        return float(self.numbers[PRIMAL])
+
+    @property
+    def dual(self):
+        return float(self.numbers[DUAL])
+
+    @property
+    def idle(self):
+        return self.numbers[IDLE]
+
+    @property
+    def n_steps(self):
+        return int(self.numbers[STEPS])
+
+
+@jit
+def _small_steps(Z, prices, tol, n_steps, largest, numbers, rows, columns, squares, inside, sets):
+    """`_Run.advance` in plain loops, over few arrays: Numba compiles each array that comes
+    in, and each expression of arrays, anew.
+    """
+    s, centre, lam, change, best_lam = rows[0], rows[1], rows[2], rows[3], rows[4]
+    inverse, w, combined, Lw, y = columns[0], columns[1], columns[2], columns[3], columns[4]
+    d, q, best_w, best_y = columns[5], columns[6], columns[7], columns[8]
+    L, H = squares[0], squares[1]
+    for _ in range(n_steps):
+        sigma = numbers[SIGMA]
+        loss, total, slackness = _hinge_multipliers(s, centre, sigma, prices, lam, change, inside)
+        _add_transposed(Z, change, combined)
+        _times(L, w, Lw)
+        for j in range(len(w)):
+            y[j] = w[j] + max(combined[j] - Lw[j], 0.0) * inverse[j]
+        _times(L, y, q)
+        square, square_y = _dot(w, Lw), _dot(y, q)
+        primal, dual = 0.5 * square + loss, total - 0.5 * square_y
+        numbers[IDLE] += 1
+        if primal < numbers[PRIMAL]:
+            numbers[PRIMAL], numbers[IDLE] = primal, 0.0
+            _copy(w, best_w)
+        if dual > numbers[DUAL]:
+            numbers[DUAL], numbers[IDLE] = dual, 0.0
+            _copy(lam, best_lam)
+            _copy(y, best_y)
+        size = max(abs(numbers[PRIMAL]), abs(numbers[DUAL]))
+        if numbers[PRIMAL] - numbers[DUAL] <= tol * size or numbers[IDLE] >= PATIENCE:
+            break
+        numbers[STEPS] += 1
+        step = 0.0
+        if 0.5 * (square + square_y) - _dot(w, combined) > ENOUGH * slackness:
+            _hessian(Z, inside, sigma, L, H)
+            _times(H, w, q)
+            for j in range(len(w)):
+                q[j] += combined[j] - Lw[j]
+                d[j] = w[j]
+            _active_set(H, q, d, squares[2], columns, sets)
+            _add(-1.0, w, d)
+            _times(Z, d, change)
+            _times(L, d, q)
+            linear = _dot(d, Lw)
+            curve = linear - _dot(d, combined), linear, _dot(d, q)
+            step = _hinge_search(s, change, centre, sigma, prices, *curve)
+            _add(step, d, w)
+            _add(-step, change, s)
+        if step == 0.0:
+            _copy(lam, centre)
+            numbers[SIGMA] = min(GROWTH * sigma, largest)
+
+
+@jit_inner
+def _copy(a, b):
+    for i in range(len(a)):
+        b[i] = a[i]
+
+
+@jit_inner_sums
+def _add(share, a, b):
+    """b += share a."""
+    for i in range(len(a)):
+        b[i] += share * a[i]
+
+
+@jit_inner_sums
+def _dot(a, b):
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@jit_inner_sums
+def _times(A, x, out):
+    """out = A x."""
+    for r in range(len(A)):
+        total = 0.0
+        for c in range(len(x)):
+            total += A[r, c] * x[c]
+        out[r] = total
+
+
+@jit_inner_sums
+def _add_transposed(A, x, out):
+    """out += A'x."""
+    for r in range(len(A)):
+        if x[r] != 0.0:
+            for c in range(len(out)):
+                out[c] += x[r] * A[r, c]
+
+
+@jit_inner_sums
+def _hessian(Z, inside, sigma, L, H):
+    """H = L + sigma Z_F'Z_F, F the rows marked ``inside``."""
+    for b in range(len(L)):
+        _copy(L[b], H[b])
+    for r in range(len(Z)):
+        if inside[r]:
+            for b in range(len(L)):
+                t = sigma * Z[r, b]
+                for c in range(b + 1):
+                    H[b, c] += t * Z[r, c]
+    for b in range(len(L)):
+        for c in range(b):
+            H[c, b] = H[b, c]
 
 
 @jit_sums
@@ -175,14 +338,15 @@ def _hinge_slope(s, ds, centre, sigma, prices, step):
     return slope, sigma * bend
 
 
-def _hinge_search(s, ds, centre, sigma, prices, initial, linear, quadratic, accuracy):
+@jit
+def _hinge_search(s, ds, centre, sigma, prices, initial, linear, quadratic):
     """Step in (0, 1] along which the smoothed objective falls to (nearly) its least; 0
     where the direction does not descend.
 
     Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0,
     rises with the step and is piecewise linear. Newton's method, or where that leaves
-    the bracket the Illinois variant of the secant rule, finds its root to ``accuracy``
-    times ``initial``.
+    the bracket the Illinois variant of the secant rule, finds its root to
+    `ACCURACY` times ``initial``.
     """
     if not initial < 0:
         return 0.0
@@ -190,7 +354,7 @@ def _hinge_search(s, ds, centre, sigma, prices, initial, linear, quadratic, accu
     for trial in range(100):
         slope, bend = _hinge_slope(s, ds, centre, sigma, prices, step)
         derivative = linear + step * quadratic - slope
-        if abs(derivative) <= -accuracy * initial or (trial == 0 and derivative < 0):
+        if abs(derivative) <= -ACCURACY * initial or (trial == 0 and derivative < 0):
             break
         if derivative < 0:
             low, at_low, at_high = step, derivative, 0.5 * at_high
@@ -211,7 +375,7 @@ def nonnegative_quadratic(H, q, w):
     Hanson's active set on the Gram matrix H.
     """
     p = len(q)
-    _active_set(H, q, w, np.empty((p, p)), np.empty((2, p)), np.zeros((2, p), np.int64))
+    _active_set(H, q, w, np.empty((p, p)), np.empty((2, p)), np.empty((2, p), np.int64))
 
 
 @jit
@@ -225,9 +389,10 @@ def _active_set(H, q, w, factor, room, sets):
     depends on those before it, to rounding, has its own diagonal entry for a pivot:
     they take over what it would have done.
     """
-    p, k, done = len(q), 0, 0
-    half, x, support, inside = room[0], room[1], sets[0], sets[1]
+    p, k, done = len(q), np.int64(0), np.int64(0)  # for literals it would be compiled twice
+    half, x, support, inside = room[-2], room[-1], sets[0], sets[1]
     for j in range(p):
+        inside[j] = 0
         if w[j] > 0:
             support[k], inside[j] = j, 1
             k += 1
@@ -249,7 +414,7 @@ def _active_set(H, q, w, factor, room, sets):
         k += 1
 
 
-@jit
+@jit_inner
 def _factorise(H, q, support, done, k, factor, half):
     """Rows ``done`` to k of the Cholesky factor F on the support, and of ``half``, the
     solution of F half = q.
@@ -269,7 +434,7 @@ def _factorise(H, q, support, done, k, factor, half):
         half[r] = t / factor[r, r]
 
 
-@jit
+@jit_inner
 def _towards_minimum(factor, half, w, support, k, x):
     """Set x to the minimum on the support; how far towards it w stays feasible, and the
     place of the variable that is then in the way (-1: none).
@@ -288,7 +453,7 @@ def _towards_minimum(factor, half, w, support, k, x):
     return step, blocking
 
 
-@jit
+@jit_inner
 def _take_step(w, x, step, blocking, support, k, inside):
     """Take the step and drop the variables that it brings to zero: (rows of the factor
     that still hold, size of the support).
@@ -306,7 +471,7 @@ def _take_step(w, x, step, blocking, support, k, inside):
     return done, kept
 
 
-@jit
+@jit_inner
 def _entering(H, q, w, support, k, inside):
     """The variable at zero whose entry promises most; -1 where none does beyond rounding."""
     p = len(q)
