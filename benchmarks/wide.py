@@ -9,8 +9,9 @@ in all features, and time and memory of shapes like gene expression.
 Equality: each estimator is fitted twice, as it is and with the span left out, and the
 worst difference over the instances is printed: of the objective and of the proven bound,
 relative to them, and of the distances of the three nearest neighbours, relative to the
-largest distance between two rows (an optimum that merges the rows of a class leaves
-distances that are nothing but rounding). The FrobMetric optimum is unique, with
+largest that a metric of that size could give two rows, ||M||^1/2 times their plain
+distance (an optimum that merges the rows of each class leaves distances that are nothing
+but rounding). The FrobMetric optimum is unique, with
 ||M - M*||_F^2 at most twice the gap; linear objectives (LMNNEig, DMLEig, NuMax) and
 BoostMetric's may have many optima, or a flat one, whose neighbours differ though the
 objectives agree. Each shape and estimator is measured in a process of its own: the
@@ -32,6 +33,7 @@ from functools import partial
 from unittest.mock import patch
 
 import numpy as np
+from scipy.spatial.distance import pdist, squareform
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
 from conemetric.arrays import to_numpy
@@ -89,11 +91,13 @@ def everywhere():
 
 
 def outcome(estimator, X, y):
-    """Objective, bound, distances of the three nearest in units of the largest, gap."""
+    """Objective, bound, distances of the three nearest in units of the largest possible,
+    gap.
+    """
     fitted = estimator.fit(X, y)
-    Z = to_numpy(fitted.transform(X))
-    distances = np.sort(((Z[:, None] - Z) ** 2).sum(2) ** 0.5, axis=1)
-    near = distances[:, 1:4] / (distances.max() or 1.0)
+    size = np.linalg.norm(to_numpy(fitted.components_), 2) * pdist(X).max()
+    distances = np.sort(squareform(pdist(to_numpy(fitted.transform(X)))), axis=1)
+    near = distances[:, 1:4] / (size or 1.0)
     certificate = fitted.certificate_
     return fitted.objective_, certificate.dual, near, certificate.relative_gap
 

@@ -71,6 +71,16 @@ def test_the_start_is_the_best_of_the_equal_multipliers(seed, loss, asarray, dty
         assert other.dual <= point.dual * (1 + eps)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_where_no_metric_helps(loss, asarray, dtype):
+    """Zero is the optimum: A*(u) is negative for all multipliers."""
+    X = asarray(np.array([[0.0], [3.0], [1.0]], dtype))
+    program = FrobeniusProgram(from_triplets(X, [[0, 1, 2]]), 1.0, loss)
+    certificate = DualQuasiNewton(tol=1e-5).solve(program).certificate
+    assert certificate.status == "converged"
+    assert certificate.primal == pytest.approx(float(LOSSES[loss].value(np.zeros(1))[0]))
+
+
 def test_gradient_is_the_derivative_of_the_dual():
     X, T, _ = triplet_instance(0)
     problem = FrobeniusProgram(from_triplets(X, T), 3.0)

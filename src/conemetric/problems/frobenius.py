@@ -97,7 +97,7 @@ class FrobeniusProgram(SpectralProgram):
             return self.evaluate(self.project(u))
         point = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
         curvature = point.part.squared_norm
-        return point.times(self.loss.best_multiple(self.C, curvature)) if curvature > 0 else point
+        return point.times(self.loss.best_multiple(self.C, curvature) if curvature > 0 else 1.0)
 
     def _scaled(self, function, margins):
         return self.operator.space.map(_scaled, margins, self.unit, function=function)
