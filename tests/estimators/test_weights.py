@@ -14,6 +14,7 @@ from oracles import (
 )
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
@@ -27,7 +28,9 @@ from conemetric import (
     frobmetric_path,
 )
 from conemetric.arrays import to_numpy
+from conemetric.evaluation.knn import knn_predict
 from conemetric.problems.eigenvalue import similar_scatter
+from conemetric.weights import class_factors
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*targets", "ignore:.*no metric"
@@ -218,13 +221,44 @@ def test_a_path_is_weighted_too(rows):
     )
 
 
-def test_weights_are_routed_through_a_pipeline(rows):
+def test_folds_are_weighted_as_their_rows_are(rows):
+    X, y = rows
+    w = np.random.default_rng(0).uniform(0.5, 20, 60)
+    folds = list(StratifiedKFold(2).split(X, y))
+    parameters = {"class_weight": "balanced"}
+    metric = FrobMetricCV(Cs=[0.01, 1.0], cv=folds, **parameters).fit(X, y, sample_weight=w)
+    balanced = w * class_factors("balanced", y, w)
+    for scores, (train, test) in zip(metric.scores_, folds, strict=True):
+        path = frobmetric_path(
+            X[train], y[train], sample_weight=w[train], Cs=metric.Cs_, **parameters
+        )
+        for score, once in zip(scores, path, strict=True):
+            Z = once.transform(X)
+            right = knn_predict(Z[train], y[train], Z[test], 3) == y[test]
+            assert score == pytest.approx(np.average(right, weights=balanced[test]))
+    best = metric.Cs_[metric.scores_.mean(0).argmax()]
+    expected = FrobMetric(C=best, **parameters).fit(X, y, sample_weight=w)
+    assert_allclose(metric.components_, expected.components_)
+
+
+def test_a_row_of_weight_zero_is_in_no_fold(rows):
+    X, y = rows
+    w = np.where(np.arange(60) % 4 == 1, 0.0, 1.0)
+    search = FrobMetricCV(Cs=2, cv=3, random_state=0)
+    metric = clone(search).fit(X, y, sample_weight=w)
+    without = clone(search).fit(X[w > 0], y[w > 0])
+    assert_allclose(metric.scores_, without.scores_)
+    assert_allclose(metric.components_, without.components_, atol=1e-9)
+
+
+@pytest.mark.parametrize("metric", [FrobMetric(), FrobMetricCV(Cs=2, cv=2, random_state=0)])
+def test_weights_are_routed_through_a_pipeline(metric, rows):
     X, y = rows
     w = np.random.default_rng(0).uniform(0.5, 2, 60)
     with config_context(enable_metadata_routing=True):
-        metric = FrobMetric().set_fit_request(sample_weight=True)
-        pipeline = make_pipeline(metric, KNeighborsClassifier(3)).fit(X, y, sample_weight=w)
-    expected = FrobMetric().fit(X, y, sample_weight=w)
+        step = clone(metric).set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(step, KNeighborsClassifier(3)).fit(X, y, sample_weight=w)
+    expected = clone(metric).fit(X, y, sample_weight=w)
     assert_allclose(pipeline[0].components_, expected.components_)
 
 

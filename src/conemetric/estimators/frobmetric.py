@@ -19,7 +19,7 @@ from ..partitions import is_dask
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from ..weights import class_factors
+from ..weights import check_weights, class_factors
 from .base import SOLVER_PARAMETERS
 from .prior import PRIOR_PARAMETERS, prior_matrix
 from .supervised import (
@@ -321,7 +321,7 @@ preprocessor, tol, max_iter, random_state, verbose
     Cs_ : array (n_Cs,)
         Ascending values tried.
     scores_ : array (n_folds, n_Cs)
-        Held-out accuracy; with ``class_weight``, rows count as their classes weigh.
+        Held-out accuracy; rows count as they and their classes weigh.
 
     Examples
     --------
@@ -383,7 +383,7 @@ preprocessor, tol, max_iter, random_state, verbose
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, sample_weight=None):
         """Choose C by cross-validation, then learn the metric from all rows.
 
         Parameters
@@ -391,6 +391,9 @@ preprocessor, tol, max_iter, random_state, verbose
         X : array-like, sparse matrix or tensor (n, n_features)
         y : array-like (n,)
             Class labels.
+        sample_weight : array-like (n,), default=None
+            What each row counts for, learned from and held out (not as a neighbour that
+            votes): a triplet as much as its first row; rows of weight zero are left out.
 
         Returns
         -------
@@ -401,15 +404,19 @@ preprocessor, tol, max_iter, random_state, verbose
                 "FrobMetricCV chooses C by classification; for tuples use "
                 "GridSearchCV(FrobMetric(), {'C': ...})."
             )
-        given = self._validate_triplets(X, y, None)
+        given = self._validate_triplets(X, y, None, None, sample_weight)
         span = self._coordinates(given.X)
         operator = from_triplets(span.points, given.tuples)
         self.Cs_ = self._grid(operator, given)
         X, y = self._validate_X_and_y(X, y)
         with all_or_nothing():
-            rows = np.flatnonzero(encode_labels(y) >= 0)  # the others have nothing to score
-            Z, y = X[like(rows, X, namespace(X).int64)], y[rows]
-            self.scores_ = np.array([self._fold_scores(Z, y, *fold) for fold in self._folds(Z, y)])
+            weights = check_weights(sample_weight, len(y), "rows of X")
+            # the others have nothing to score, or count for nothing
+            rows = np.flatnonzero((encode_labels(y) >= 0) & (weights > 0))
+            Z, y, weights = X[like(rows, X, namespace(X).int64)], y[rows], weights[rows]
+            self.scores_ = np.array(
+                [self._fold_scores(Z, y, weights, *fold) for fold in self._folds(y)]
+            )
         best = int(self.scores_.mean(axis=0).argmax())
         self._fit_operator(span, operator, given, self.Cs_[best], None)
         return self
@@ -420,7 +427,7 @@ preprocessor, tol, max_iter, random_state, verbose
             return np.geomspace(1, 1e5, self.Cs) / size**2
         return _ascending(self.Cs)
 
-    def _folds(self, X, y):
+    def _folds(self, y):
         cv = check_cv(self.cv, y, classifier=True)
         if (
             hasattr(cv, "shuffle")
@@ -434,21 +441,26 @@ preprocessor, tol, max_iter, random_state, verbose
             )
         return cv.split(np.zeros(len(y)), y)
 
-    def _fold_scores(self, X, y, train, test):
+    def _fold_scores(self, X, y, weights, train, test):
         parameters = {
             name: value
             for name, value in self.get_params().items()
             if name in FrobMetric().get_params()
         }
-        scores, weights = [], None
+        counted, scores = weights, []
         if self.class_weight is not None:
-            weights = class_factors(self.class_weight, y, np.ones(len(y)))[test]
-        for metric in frobmetric_path(
-            X[train], y[train], Cs=self.Cs_, **{**parameters, "verbose": 0}
-        ):
+            counted = weights * class_factors(self.class_weight, y, weights)
+        path = frobmetric_path(
+            X[train],
+            y[train],
+            sample_weight=weights[train],
+            Cs=self.Cs_,
+            **{**parameters, "verbose": 0},
+        )
+        for metric in path:
             near = metric.transform(X[train]), y[train], metric.transform(X[test])
             right = knn_predict(*near, self.n_neighbors) == y[test]
-            scores.append(np.average(right, weights=weights))
+            scores.append(np.average(right, weights=counted[test]))
         return scores
 
 
