@@ -95,8 +95,13 @@ def main():
         limited_fit(options)
         return
     write(options)
-    # Arrow's own allocator asks for a gigabyte at once, which counts towards the limit
-    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    # what counts towards the limit is what was asked for: Arrow's own allocator asks for a
+    # gigabyte at once, and the C library gives large arrays back only with this threshold
+    environment = {
+        **os.environ,
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "MALLOC_MMAP_THRESHOLD_": "4000000",
+    }
     subprocess.run([sys.executable, *sys.argv, "--limited"], env=environment, check=True)
 
 
