@@ -9,8 +9,8 @@ so that only D x D matrices, Gram matrices and scalars ever leave a block. Mappi
 function over vectors does nothing yet: the result is a promise. A sum is a *visit* to
 all blocks: it computes, in one task per block, the promises it needs, keeps those that
 somebody still holds, and joins what the blocks return in their order: groups of
-`GROUP` neighbours first, then the groups. A block is computed by one thread, so that the
-same blocks give the same bits on any number of workers.
+`GROUP` neighbours first, then pairs of groups, and pairs of those. A block is computed by
+one thread, so that the same blocks give the same bits on any number of workers.
 
 Where blocks are and who visits them is the business of an engine: `operators.in_process`
 (this process, out of core where memory is short, on several devices) or
@@ -33,7 +33,7 @@ from .base import Operator
 from .checkpoint import Checkpoint
 from .space import Space, Total, Vector, on_host, total
 
-GROUP = 8  # blocks whose results are joined before they travel
+GROUP = 4  # blocks whose results are joined first, before they travel
 
 
 class Value(NamedTuple):
@@ -106,10 +106,18 @@ class Program:
         return joined
 
     def join_in_groups(self, results: Iterable[tuple]) -> tuple:
-        """As all engines join the results of the blocks."""
+        """As all engines join the results of the blocks; few wait at a time."""
         results = iter(results)
-        groups = iter(lambda: list(islice(results, GROUP)), [])
-        return self.join(self.join(group) for group in groups)
+        waiting: list[tuple[int, tuple]] = []  # how often a group was paired, and its result
+        for group in iter(lambda: list(islice(results, GROUP)), []):
+            depth, joined = 0, self.join(group)
+            while waiting and waiting[-1][0] == depth:
+                depth, joined = depth + 1, self.join([waiting.pop()[1], joined])
+            waiting.append((depth, joined))
+        _, joined = waiting.pop()
+        while waiting:
+            joined = self.join([waiting.pop()[1], joined])
+        return joined
 
 
 def _wide(result):
