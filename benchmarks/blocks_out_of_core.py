@@ -38,10 +38,13 @@ def limited_fit(options):
     limit = int(options.limit_gb * 1e9)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     import dask.dataframe as dd
+    import pyarrow as pa
 
     from conemetric import FrobMetric, watching
     from conemetric.operators.in_process import InProcess
 
+    pa.set_cpu_count(2)  # each of its threads takes of the limit
+    pa.set_io_thread_count(2)
     warm_up()
     paths = sorted(glob.glob(os.path.join(options.folder, "part-*.parquet")))
     frame = dd.read_parquet(paths)
@@ -51,7 +54,11 @@ def limited_fit(options):
     read = time.perf_counter() - began
     print(f"{n_rows:,} rows in {len(paths)} files: one read takes {read:.1f} s", flush=True)
 
-    record, began = Record(lambda: spilled(options.folder)), time.perf_counter()
+    def measure():
+        print(f"{time.perf_counter() - began:.1f} s", flush=True)
+        return spilled(options.folder)
+
+    record, began = Record(measure), time.perf_counter()
     metric = FrobMetric(
         n_references=options.references,
         n_targets=options.targets,
@@ -59,7 +66,8 @@ def limited_fit(options):
         random_state=0,
         verbose=options.verbose,
     )
-    with InProcess(folder=options.folder), watching(record):
+    engine = InProcess(folder=options.folder, memory_limit=options.pieces * limit)
+    with engine, watching(record):
         metric.fit(frame[features], frame["label"])
     ended = time.perf_counter()
     one = record.per_iteration(record.times)
@@ -84,10 +92,13 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--points", type=int, default=10_000_000)
     parser.add_argument("--features", type=int, default=64)
-    parser.add_argument("--parts", type=int, default=80)
+    parser.add_argument("--parts", type=int, default=160)
     parser.add_argument("--references", type=int, default=2_000)
     parser.add_argument("--targets", type=int, default=1)
     parser.add_argument("--limit-gb", type=float, default=3.0)
+    parser.add_argument(
+        "--pieces", type=float, default=0.3, help="of the limit, for pieces kept in memory"
+    )
     parser.add_argument("--verbose", type=int, default=0)
     parser.add_argument("--limited", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

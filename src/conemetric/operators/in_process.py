@@ -248,7 +248,8 @@ def usable_memory() -> int:
         # what counts is what was asked for, used or not: some allocators ask for much
         for kind, used in ((resource.RLIMIT_AS, mapped), (resource.RLIMIT_DATA, data)):
             limit = resource.getrlimit(kind)[0]
-            found += [limit - used] if limit != resource.RLIM_INFINITY else []
+            # not every system that has a limit says how much of it was asked for
+            found += [limit - max(used, resident)] if limit != resource.RLIM_INFINITY else []
     return max(0, min(found, default=1 << 30))
 
 
