@@ -110,8 +110,8 @@ class Cluster(Engine):
         return Column(tuple(self._get(graph, loaded)), (None,) * n_blocks)
 
     def select(self, column, blocks):
-        chosen = (tuple(part[block] for block in blocks) for part in column[:2])
-        return Column(*chosen, column.part)
+        states = tuple(column.states[block] for block in blocks)
+        return Column(states, tuple(column.places[block] for block in blocks), column.part)
 
     def n_blocks_of(self, column):
         return len(column.states)
