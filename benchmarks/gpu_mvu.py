@@ -1,7 +1,7 @@
 """Frey faces by maximum variance unfolding on a device, against the same fit in NumPy.
 
     python benchmarks/gpu_mvu.py --data DIR [--device cuda] [--n 1965] [--tol 1e-2]
-    [--skip-host]
+    [--constraint at_most] [--skip-host]
 
 DIR holds frey.npz (array X, 1965 x 560). Prints the time of a fit after a warm-up on
 200 images, and checks the objective against the host's float64 fit.
@@ -17,8 +17,8 @@ import torch
 from conemetric import MaximumVarianceUnfolding
 
 
-def fit(X, tol, device):
-    model = MaximumVarianceUnfolding(n_neighbors=5, tol=tol)
+def fit(X, tol, device, constraint):
+    model = MaximumVarianceUnfolding(n_neighbors=5, tol=tol, constraint=constraint)
     began = time.perf_counter()
     model.fit(X)
     if device == "cuda":
@@ -43,14 +43,15 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--n", type=int, default=1965)
     parser.add_argument("--tol", type=float, default=1e-2)
+    parser.add_argument("--constraint", default="at_most", choices=["at_most", "equal"])
     parser.add_argument("--skip-host", action="store_true")
     args = parser.parse_args()
     X = np.load(args.data / "frey.npz")["X"][: args.n].astype(np.float64)
     on_device = torch.as_tensor(X, device=args.device)
-    fit(on_device[:200], 0.1, args.device)
-    model = fit(on_device, args.tol, args.device)
+    fit(on_device[:200], 0.1, args.device, args.constraint)
+    model = fit(on_device, args.tol, args.device, args.constraint)
     if not args.skip_host:
-        host = fit(X, args.tol, "host")
+        host = fit(X, args.tol, "host", args.constraint)
         difference = model.objective_ / host.objective_ - 1
         print(f"objective on the device against the host: {difference:+.1e}")
         if abs(difference) > 3 * args.tol:

@@ -2,7 +2,7 @@
 through CVXPY at n = 200.
 
     python benchmarks/mvu.py [--sizes 250 500 1000 2000] [--cvxpy 200] [--data DIR]
-    [--figure FILE]
+    [--constraint at_most] [--figure FILE]
 
 Wall-clock seconds first, then processor seconds (of all threads), which a busy machine
 disturbs less. With --data DIR (holding frey.npz) the 1,965 Frey faces are timed too;
@@ -88,6 +88,7 @@ def main():
     )
     parser.add_argument("--solver", default="SCS")
     parser.add_argument("--tol", type=float, default=1e-3)
+    parser.add_argument("--constraint", default="at_most", choices=["at_most", "equal"])
     parser.add_argument("--data", type=Path)
     parser.add_argument(
         "--figure", type=Path, help="draw the times of the Swiss rolls into this file"
@@ -97,13 +98,15 @@ def main():
     MaximumVarianceUnfolding(tol=0.1).fit(make_swiss_roll(100, random_state=0)[0])  # compile
     taken = []
     for n in args.sizes:
-        model = MaximumVarianceUnfolding(tol=args.tol)
+        model = MaximumVarianceUnfolding(tol=args.tol, constraint=args.constraint)
         taken.append(timed(model.fit, make_swiss_roll(n, random_state=0)[0]))
         report(f"Swiss roll, n = {n}", taken[-1], model)
     if args.figure:
         draw(args.sizes, [seconds for seconds, _ in taken], args.figure)
     if args.data:
-        model = MaximumVarianceUnfolding(n_neighbors=5, tol=args.tol)
+        model = MaximumVarianceUnfolding(
+            n_neighbors=5, tol=args.tol, constraint=args.constraint
+        )
         report(
             "Frey faces, n = 1965",
             timed(model.fit, np.load(args.data / "frey.npz")["X"].astype(np.float64)),
