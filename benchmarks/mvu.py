@@ -104,9 +104,7 @@ def main():
     if args.figure:
         draw(args.sizes, [seconds for seconds, _ in taken], args.figure)
     if args.data:
-        model = MaximumVarianceUnfolding(
-            n_neighbors=5, tol=args.tol, constraint=args.constraint
-        )
+        model = MaximumVarianceUnfolding(n_neighbors=5, tol=args.tol, constraint=args.constraint)
         report(
             "Frey faces, n = 1965",
             timed(model.fit, np.load(args.data / "frey.npz")["X"].astype(np.float64)),

@@ -177,3 +177,20 @@ def test_points_without_a_multiplier_add_nothing(share, asarray, dtype, eps):
     expected = np.einsum("mij,m->ij", triplet_matrices(X.astype(np.float64), T), u)
     found = to_numpy(from_triplets(asarray(X), T).adjoint(asarray(u)))
     assert_allclose(found, expected, atol=20 * eps)
+
+
+def test_asking_for_sizes_changes_nothing(asarray):
+    """A triplet of equal pairs: the sizes count both, and no other answer knows of them."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(6, 3)), np.array([[0, 1, 1], [0, 1, 2], [3, 4, 5], [2, 5, 5]])
+    operator = from_triplets(asarray(X), T)
+    u = asarray(rng.uniform(size=4))
+    before = to_numpy(operator.adjoint(u))
+    sizes = to_numpy(operator.row_sizes)
+    lengths = [((X[T[:, 0]] - X[T[:, k]]) ** 2).sum(1) for k in (1, 2)]
+    np.testing.assert_allclose(sizes, sum(lengths))
+    for same in (operator, operator.subset(asarray(np.arange(4)))):
+        np.testing.assert_allclose(to_numpy(same.adjoint(u)), before)
+    single = operator.astype(operator.xp.float32)
+    narrow = single.constraint_vector(u)
+    np.testing.assert_allclose(to_numpy(single.adjoint(narrow)), before, rtol=1e-4, atol=1e-5)

@@ -32,7 +32,9 @@ class NumpyOperator(DifferenceOperator):
         return self._B @ q
 
     def _combine_sizes(self, q):
-        return abs(self._B) @ q
+        # not abs(B), which would merge equal pairs of a row in the memory that B shares
+        parts = abs(self.weight), self._B.indices, self._B.indptr
+        return sparse.csr_array(parts, self._B.shape) @ q
 
     def distribute(self, u):
         return self._B_transposed @ u

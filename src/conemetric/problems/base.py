@@ -72,6 +72,7 @@ class SpectralDual(ABC):
     sizes: Any = 1.0  # of the constraints' matrices, likewise, where a solver may scale by them
     interior = False  # whether the gain keeps every multiplier away from its bounds
     constant = 0.0  # added to the dual value
+    restrictable = False  # whether it has `restricted` and `single` (problems.frobenius)
 
     def start(self) -> "Evaluation":
         """The dual at a first point of the box."""
@@ -220,6 +221,11 @@ class Evaluation:
     def primal_point(self):
         """X(u) as the program's certificate takes it."""
         return self.factor
+
+    @property
+    def matrix(self):
+        """X(u), dense."""
+        return self.problem.sigma * self.part.matrix()
 
     @property
     def rank(self):

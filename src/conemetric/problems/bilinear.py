@@ -34,7 +34,13 @@ class BilinearProgram(FrobeniusProgram):
         return BilinearEvaluation(self, u, rank_guess, wanted)
 
     def primal_value(self, terms, squared_norm, W):
-        return 0.5 * self.significant(W - self.prior) + terms, 0.0
+        return self.constant + 0.5 * self.significant(W - self.prior) + terms, 0.0
+
+    def primal_point(self, W):
+        return W
+
+    def margins_of(self, W):
+        return self.operator.forward(W)
 
     def certify(self, primal_point, dual_point):
         exact, W = self.exact, float64(primal_point)
@@ -49,6 +55,10 @@ class BilinearEvaluation(Evaluation):
     @cached_property
     def primal_point(self):
         return self.problem.prior + self.combined
+
+    @property
+    def matrix(self):
+        return self.primal_point
 
     @property
     def rank(self):
@@ -66,8 +76,8 @@ class BilinearEvaluation(Evaluation):
     @cached_property
     def dual(self):
         shared = float((float64(self.combined) * float64(self.problem.prior)).sum())
-        return self.gain - 0.5 * self._squared_change - shared
+        return self.problem.constant + self.gain - 0.5 * self._squared_change - shared
 
     @cached_property
     def primal(self):
-        return 0.5 * self._squared_change + self.terms, 0.0
+        return self.problem.constant + 0.5 * self._squared_change + self.terms, 0.0

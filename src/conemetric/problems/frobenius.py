@@ -12,15 +12,23 @@ So P is evaluated from M - M0, and D from S = A*(u) and K_- = [M0 + S]_+ - (M0 +
 where S is the smaller:
 
     1/2 ||M0||^2 - 1/2 ||[M0 + S]_+||^2 = 1/2 ||K_-||^2 - 1/2 ||S||^2 - <M0, S>
+
+With some multipliers fixed at f, the rest have a program of the same kind: of their
+constraints alone, about the prior O = M0 + A*(f). For every M and u
+
+    P(M) >= P_O(M) + c,   D(u) = D_O(u) + c,   c = gain(f) + 1/2 ||M0||^2 - 1/2 ||O||^2,
+
+with equality where f are multipliers of the margins A(M) of their own constraints.
 """
 
 import math
+from copy import copy
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 from .. import spectral
 from ..arrays import float64, like, namespace
-from ..operators.space import total
+from ..operators.space import ARRAYS, total
 from .base import Evaluation, SpectralProgram
 from .losses import LOSSES, Loss, weighted_sum
 
@@ -74,6 +82,7 @@ class FrobeniusProgram(SpectralProgram):
         # relative error of an eigendecomposition, on any device
         self.rounding = 8 * operator.n_features * operator.eps
         self.linear, self.interior = 1.0, self.loss.steep
+        self.restrictable = operator.space is ARRAYS and not self.loss.steep
 
     @cached_property
     def sizes(self):
@@ -127,7 +136,46 @@ class FrobeniusProgram(SpectralProgram):
     def primal_value(self, terms, squared_norm, factor):
         if self.prior is not None:
             squared_norm = self.significant(factor @ factor.T - self.prior)
-        return 0.5 * squared_norm + terms, 0.0
+        return self.constant + 0.5 * squared_norm + terms, 0.0
+
+    def restricted(self, index: Any, u: Any) -> Self:
+        """The program of the constraints ``index`` when the multipliers of all others stay
+        as they are in u (see the module docstring).
+        """
+        fixed = u + 0
+        fixed[index] = 0
+        change, (gain,) = self.operator.adjoint_and(fixed, self.gain(fixed))
+        mean = change / 2 if self.prior is None else change / 2 + self.prior
+        part = copy(self)
+        part.operator = self.operator.subset(index)
+        part.constant = self.constant + gain - float((float64(change) * float64(mean)).sum())
+        part.prior = part.offset = mean + change / 2
+        for name in ("unit", "lower", "upper", "sizes"):
+            value = getattr(self, name)
+            setattr(part, name, value if isinstance(value, float) else value[index])
+        return part
+
+    @property
+    def single(self) -> Self:
+        """The same program in single precision."""
+        xp = self.operator.xp
+        program = copy(self)
+        program.operator = self.operator.astype(xp.float32)
+        for name in ("unit", "lower", "upper", "sizes", "prior"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, float):
+                setattr(program, name, like(value, self.operator.reference, xp.float32))
+        program.offset = program.prior
+        program.rounding = 8 * self.operator.n_features * program.operator.eps
+        return program
+
+    def primal_point(self, M):
+        """M as a certificate takes it."""
+        return spectral.psd_split(M).factor
+
+    def margins_of(self, primal_point):
+        """A(M) of what a certificate takes."""
+        return self.operator.forward_factor(primal_point)
 
     def significant(self, difference):
         """||difference||_F^2; zero where it is the rounding of M0, so that a prior that
@@ -173,13 +221,13 @@ class PriorEvaluation(Evaluation):
         p, S = self.problem, float64(self.combined)
         squares = float((float64(p.offset) ** 2).sum()), part.squared_norm
         if float((S**2).sum()) > sum(squares):
-            return self.gain + 0.5 * (squares[0] - squares[1])
+            return p.constant + self.gain + 0.5 * (squares[0] - squares[1])
         cut = part.tail
         if cut is None:
             cut = part.matrix() - self.shifted
         spare = p.significant(cut)
         shared = float((S * (S + 2 * float64(p.offset))).sum())
-        return self.gain + 0.5 * (spare - shared)
+        return p.constant + self.gain + 0.5 * (spare - shared)
 
 
 # ---- what is mapped and summed over the blocks of multipliers

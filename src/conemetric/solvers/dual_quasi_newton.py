@@ -17,13 +17,13 @@ L-BFGS-B.
 A dual whose maximiser lies inside its box (a logistic loss) takes Newton's directions
 instead (`newton_direction`), with the same search. With bounds in the way they do not
 pay: the free multipliers of hinge losses depend on each other, and conjugate gradients
-need about as many products as quasi-Newton steps they save.
+need about as many products as quasi-Newton steps they save. Many constraints of which few
+matter are ascended in rounds of a cheaper program instead (`dual_rounds`).
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import count
 from typing import Any, ClassVar
 
@@ -31,7 +31,8 @@ import numpy as np
 
 from ..arrays import is_torch, like, namespace
 from ..operators.space import Space, total
-from .base import SETTLE_EVERY, Infeasible, Iterate, Solver
+from .base import SETTLE_EVERY, Infeasible, Solver
+from .dual_rounds import Rounds, as_iterate, placed, unbound
 from .newton_direction import dot, newton_direction
 
 ARMIJO = 1e-4
@@ -65,14 +66,12 @@ class DualQuasiNewton(Solver):
     )
 
     def steps(self, problem, start):
-        box = Box.of(problem)
-        space = box.space
+        space = problem.operator.space
         point, evaluations = self._first(problem, start)
-        memory = CurvatureMemory(box, self.memory)
+        memory = CurvatureMemory(Box.of(problem), self.memory)
+        rounds = Rounds(self, problem)
         for number in count():
-            primal, violation = point.primal
-            extra = {"rank": point.rank, "evaluations": evaluations}
-            iterate = Iterate(primal, point.dual, point.primal_point, point.u, violation, extra)
+            iterate = as_iterate(point, evaluations)
             reason = problem.refutation(point)
             if reason:
                 raise Infeasible(reason, iterate)
@@ -80,34 +79,47 @@ class DualQuasiNewton(Solver):
             if number and space.settles and self.settle_every and number % self.settle_every == 0:
                 state = space.settle(u=point.u, evaluations=evaluations)
                 point = point.moved(state["u"])
-                memory = CurvatureMemory(box, self.memory)
-            if evaluations >= BALANCE_FROM and box.sizes is not None:
-                box = box.balanced
-                memory = CurvatureMemory(box, self.memory)
-            if problem.interior and evaluations >= NEWTON_FROM:
-                free = space.map(_is_free, *box.at(point))
-                direction, products = newton_direction(problem, point, free)
-                evaluations += products
-            else:
-                direction = memory.direction(point)
-            steepest = direction is None
-            accepted = None
-            while accepted is None:
-                if steepest:
-                    memory = CurvatureMemory(box, self.memory)
-                    direction = space.map(_steepest, *box.at(point))
-                    slope = space.sum(dot, point.gradient, direction)
-                    bend = problem.curvature(direction, point.u)
-                    if not slope > 0 or not np.isfinite(slope):
-                        return
-                    if bend > 0:
-                        direction = space.map(_scaled, direction, factor=slope / bend)
-                accepted, memory, tried = self._search(problem, point, direction, memory)
-                evaluations += tried
-                if accepted is None and steepest:
-                    return
-                steepest = True
-            point = accepted
+                memory = CurvatureMemory(memory.box, self.memory)
+            chosen = rounds.chosen(point, evaluations)
+            if chosen is not None:
+                index, single = chosen
+                point, memory, evaluations = yield from rounds.steps(
+                    index, single, point, memory, evaluations
+                )
+                continue
+            point, memory, tried = self.step(problem, point, memory, evaluations)
+            if point is None:
+                return
+            evaluations += tried
+
+    def step(self, problem, point, memory, evaluations):
+        """(the next point, the memory with the step to it, evaluations made); no point
+        when none is higher in this precision.
+        """
+        if evaluations >= BALANCE_FROM and memory.box.sizes is not None:
+            memory = CurvatureMemory(memory.box.balanced, self.memory)
+        box, tried = memory.box, 0
+        space = box.space
+        if problem.interior and evaluations >= NEWTON_FROM:
+            free = space.map(_is_free, *box.at(point))
+            direction, tried = newton_direction(problem, point, free)
+        else:
+            direction = memory.direction(point)
+        if direction is not None:
+            accepted, extended, more = self._search(problem, point, direction, memory)
+            tried += more
+            if accepted is not None:
+                return accepted, extended, tried
+        memory = CurvatureMemory(box, self.memory)
+        direction = space.map(_steepest, *box.at(point))
+        slope = space.sum(dot, point.gradient, direction)
+        if not slope > 0 or not np.isfinite(slope):
+            return None, memory, tried
+        bend = problem.curvature(direction, point.u)
+        if bend > 0:
+            direction = space.map(_scaled, direction, factor=slope / bend)
+        accepted, memory, more = self._search(problem, point, direction, memory)
+        return accepted, memory, tried + more
 
     def _first(self, problem, start):
         resumed = problem.operator.space.resume() if self.settle_every else None
@@ -165,16 +177,18 @@ class Box:
     lower: Any
     upper: Any
     unit: Any
+    relative: Any  # unit over the largest of all units
     sizes: Any = None  # of the constraints, where units do not follow them yet
 
     @classmethod
     def of(cls, problem):
         sizes = None if isinstance(problem.sizes, float) else problem.sizes
-        return cls(problem.operator.space, problem.lower, problem.upper, problem.unit, sizes)
+        box = cls(problem.operator.space, problem.lower, problem.upper, None, None, sizes)
+        return box.measured_in(problem.unit)
 
-    @cached_property
-    def relative(self):
-        return self.unit * (1 / self.space.max(_largest, self.unit))
+    def measured_in(self, unit):
+        """With other units."""
+        return replace(self, unit=unit, relative=unit * (1 / self.space.max(_largest, unit)))
 
     @property
     def balanced(self):
@@ -182,7 +196,12 @@ class Box:
         dual curves more alike along all multipliers.
         """
         unit = self.space.map(_per_root, self.unit, self.sizes)
-        return replace(self, unit=unit, sizes=None)
+        return replace(self.measured_in(unit), sizes=None)
+
+    def restricted(self, index, reference):
+        """That of the multipliers ``index`` (None: all), in the precision of ``reference``."""
+        vectors = (self.lower, self.upper, self.unit, self.relative, self.sizes)
+        return Box(self.space, *(_part(each, index, reference) for each in vectors))
 
     def at(self, point):
         """What the functions below ask of a point: u, the gradient, and the box."""
@@ -211,6 +230,23 @@ class CurvatureMemory:
             pairs = self.box.space.map(_extended, self.pairs, *step, length=length)
         return CurvatureMemory(self.box, self.size, pairs, length)
 
+    def restricted(self, index, reference):
+        """Of the multipliers ``index`` alone (None: all), in the precision of ``reference``."""
+        box, pairs = self.box.restricted(index, reference), self.pairs
+        if pairs is not None:
+            pairs = tuple(_part(each, index, reference) for each in pairs)
+        return CurvatureMemory(box, self.size, pairs, self.length)
+
+    def lifted(self, index, box, u):
+        """Of all multipliers u in ``box``, of which those not in ``index`` have not moved."""
+        if self.box.sizes is None and box.sizes is not None:
+            box = box.balanced
+        pairs = self.pairs
+        if pairs is not None:
+            pairs = (like(each, u) for each in pairs)
+            pairs = tuple(each if index is None else placed(u * 0, index, each) for each in pairs)
+        return CurvatureMemory(box, self.size, pairs, self.length)
+
     def gram(self, point):
         """The reduction that gives the Gram matrix of all pairs and the gradient."""
         return total(_gram, self.pairs, *self.box.at(point))
@@ -225,7 +261,10 @@ class CurvatureMemory:
         """
         if not self.length:
             return None
-        coefficients = two_loop(self.products, self.length)
+        products = self.products
+        if products is None:
+            (products,) = self.box.space.totals(self.gram(point))
+        coefficients = two_loop(products, self.length)
         if coefficients is None:
             return None
         return self.box.space.map(
@@ -266,6 +305,13 @@ def _largest(values):
     return abs(values).max() if np.ndim(values) else abs(values)
 
 
+def _part(vector, index, reference):
+    """The entries ``index`` of a vector, or a number as it is."""
+    if vector is None or isinstance(vector, float):
+        return vector
+    return like(vector if index is None else vector[index], reference)
+
+
 def _per_root(unit, sizes):
     return unit * sizes**-0.5
 
@@ -278,17 +324,12 @@ def _slope(gradient, u, origin):
     return dot(gradient, u - origin)
 
 
-def _free(u, g, lower, upper):
-    """Where no bound is in the way of the gradient."""
-    return ~(((u <= lower) & (g <= 0)) | ((u >= upper) & (g >= 0)))
-
-
 def _is_free(u, g, lower, upper, unit, relative):
-    return namespace(u).where(_free(u, g, lower, upper), u * 0 + 1, u * 0)
+    return namespace(u).where(unbound(u, g, lower, upper), u * 0 + 1, u * 0)
 
 
 def _steepest(u, g, lower, upper, unit, relative):
-    return namespace(u).where(_free(u, g, lower, upper), g, 0.0) * relative**2
+    return namespace(u).where(unbound(u, g, lower, upper), g, 0.0) * relative**2
 
 
 def _advanced(u, direction, lower, upper, t):
@@ -305,7 +346,7 @@ def _extended(pairs, *step, length):
 
 def _gram(pairs, u, g, lower, upper, unit, relative):
     """Products of s_1 .. s_k, y_1 .. y_k and the scaled gradient, over the free entries."""
-    rows, free = (*pairs[0::2], *pairs[1::2], g * relative), _free(u, g, lower, upper)
+    rows, free = (*pairs[0::2], *pairs[1::2], g * relative), unbound(u, g, lower, upper)
     if is_torch(g):
         stacked = namespace(g).stack(rows) * free
         return stacked @ stacked.T
@@ -317,7 +358,7 @@ def _gram(pairs, u, g, lower, upper, unit, relative):
 
 def _direction(pairs, u, g, lower, upper, unit, relative, coefficients):
     """That combination of the rows of `_gram`, on the free entries, in units of u."""
-    rows, free = (*pairs[0::2], *pairs[1::2], g * relative), _free(u, g, lower, upper)
+    rows, free = (*pairs[0::2], *pairs[1::2], g * relative), unbound(u, g, lower, upper)
     coefficients = like(coefficients, g)
     if is_torch(g):
         return (coefficients @ namespace(g).stack(rows)) * free * unit
