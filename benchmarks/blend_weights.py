@@ -6,12 +6,15 @@ Rules side by side on the KEEL sets that it may be tuned on; the others are not 
 Every candidate is fitted once per split and fold; the rules only weigh what was fitted. A
 rule is named FOLDS/CANDIDATES/VOTES/WEIGHTS:
 
-    folds        3, 5, 3+3, 3+5, 5+5 (several divisions of the rows, pooled)
+    folds        3, 5, 2+2, 3+3, 3+5 (several divisions of the rows, pooled); auto: 5 up to
+                 600 rows, else 3
     candidates   all, or all without or with one
     votes        k of the k-NN vote that judges a candidate; m: the mean over 1, 3, 5, 7
     weights      soft c: exp(-c (e - e_best) / se); equal; best: one candidate; qp C: the
                  program of `RelativeComparisons` with one column per candidate, over the
-                 targets and impostors of held-out rows, C in units of its "scale"
+                 targets and impostors of held-out rows, C in units of its "scale"; ending in
+                 "refit": each candidate fitted to all rows in the place of its parts, "both":
+                 beside them
 """
 
 import argparse
@@ -26,24 +29,42 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from conemetric import FrobMetric, RelativeComparisons
 from conemetric.datasets import load
-from conemetric.estimators.automatic import SPREAD, default_candidates, fit_linear_map
+from conemetric.estimators.automatic import (
+    FEW_ROWS,
+    SPREAD,
+    default_candidates,
+    fit_linear_map,
+)
 from conemetric.evaluation.knn import evenly_by_class, knn_error, majority, nearest_labels
 from conemetric.reproduce.keel import KEEL_AUTO, TUNED_ON
 from conemetric.spectral import factor
 
 VOTES = (1, 3, 5, 7)
-DIVISIONS = {"3a": (3, 0), "3b": (3, 1), "5a": (5, 2), "5b": (5, 3)}
+DIVISIONS = {"3a": (3, 0), "3b": (3, 1), "5a": (5, 2), "2a": (2, 5), "2b": (2, 6)}
 FOLDS = {
     "3": ["3a"],
     "5": ["5a"],
+    "2+2": ["2a", "2b"],
     "3+3": ["3a", "3b"],
     "3+5": ["3a", "5a"],
-    "5+5": ["5a", "5b"],
 }
+DEFAULT = "auto/all/3/soft 1.5"
 BASE = ("plain", *default_candidates())
+
+
+class Stronger(FrobMetric):
+    """FrobMetric with ten times the C of its "scale"."""
+
+    def fit(self, X, y):
+        self.C = 10 * FrobMetric(max_iter=1).fit(X, y).C_
+        return super().fit(X, y)
+
+
 EXTRA = {
     "logistic": FrobMetric(loss="logistic"),
     "frob10": FrobMetric(n_impostors=10),
+    "stronger": Stronger(),
+    "nca50": NeighborhoodComponentsAnalysis(max_iter=50),
 }
 SUBSETS = {
     "all": BASE,
@@ -51,11 +72,30 @@ SUBSETS = {
     **{f"+{name}": (*BASE, name) for name in EXTRA},
 }
 RULES = [
-    *product(FOLDS, ["all"], ["3", "m"], ["soft 1", "soft 1.5", "soft 2", "soft 3"]),
+    *product([*FOLDS, "auto"], ["all"], ["3", "m"], ["soft 1", "soft 1.5", "soft 2", "soft 3"]),
     *product(["3", "5"], ["all"], ["3"], ["equal", "best", "qp 0.1", "qp 1", "qp 10", "qp 100"]),
     *product(["3", "5"], ["all"], ["3"], ["soft 1.5 qp 1", "soft 1.5 qp 10"]),
-    *product(["3", "5"], list(SUBSETS)[1:], ["3"], ["soft 1.5"]),
+    *product(["3", "5", "auto"], list(SUBSETS)[1:], ["3"], ["soft 1.5"]),
+    *product(["3", "auto"], ["all"], ["3"], ["soft 1.5 refit", "soft 1.5 both"]),
 ]
+
+
+def fit(estimator, X, y):
+    """Its linear map; None stands for the plain distance."""
+    return np.eye(X.shape[1]) if estimator is None else fit_linear_map(estimator, X, y, 0)[0]
+
+
+def refitted(X, y, estimators, parts):
+    """The matrix of each candidate fitted to all rows, at the mean squared distance of its
+    parts.
+    """
+    covariance = np.cov(X.T, bias=True).reshape(X.shape[1], -1)
+    found = {}
+    for name, part in parts.items():
+        L = fit(estimators[name], X, y)
+        matrix = L @ L.T
+        found[name] = matrix * np.sum(part * covariance) / np.sum(matrix * covariance)
+    return found
 
 
 def fit_folds(X, y, n_folds, seed, estimators):
@@ -69,11 +109,7 @@ def fit_folds(X, y, n_folds, seed, estimators):
         judged = {}
         for name, estimator in estimators.items():
             try:
-                L = (
-                    np.eye(X.shape[1])
-                    if name == "plain"
-                    else fit_linear_map(estimator, X[train], y[train], 0)[0]
-                )
+                L = fit(estimator, X[train], y[train])
             except (ValueError, np.linalg.LinAlgError):
                 continue
             A, B = X[train] @ L, X[held] @ L
@@ -147,7 +183,7 @@ def weights_of(rule, X, y, folds, names, votes):
     if kind == "qp":
         return program(X, y, folds, names, float(figures[0]))
     weights = soft(wrong, float(figures[0]))
-    if len(figures) > 1:
+    if "qp" in figures:
         learned = program(X, y, folds, names, float(figures[2]))
         total, other = sum(weights.values()), sum(learned.values()) or 1.0
         return {name: weights[name] / total + learned[name] / other for name in names}
@@ -171,36 +207,43 @@ def measure(name, run):
     divisions = {n: list(fit_folds(X, y, *how, estimators)) for n, how in DIVISIONS.items()}
     nca = NeighborhoodComponentsAnalysis(random_state=0).fit(X, y)
     errors = {"plain": knn_error(None, X, y, T, t), "nca": knn_error(nca, X, y, T, t)}
+    automatic = ["5a" if len(y) <= FEW_ROWS else "3a"]
     for rule in RULES:
         folds_name, subset, votes, kind = rule
-        folds = [fold for n in FOLDS[folds_name] for fold in divisions[n]]
+        folds = [fold for n in FOLDS.get(folds_name, automatic) for fold in divisions[n]]
         names = [n for n in SUBSETS[subset] if all(n in judged for *_, judged in folds)]
         weights = weights_of(kind, X, y, folds, names, votes)
         if not any(weights.values()):
             weights = dict.fromkeys(names, 1.0)
-        matrix = sum(
-            weights[n] * judged[n][0] @ judged[n][0].T for *_, judged in folds for n in names
-        )
-        L = factor(matrix)
+        parts = {n: sum(judged[n][0] @ judged[n][0].T for *_, judged in folds) for n in names}
+        if kind.endswith(("refit", "both")):
+            whole = refitted(X, y, estimators, parts)
+            alone = kind.endswith("refit")
+            parts = {n: whole[n] if alone else parts[n] + whole[n] for n in names}
+        L = factor(sum(weights[n] * parts[n] for n in names))
         errors["/".join(rule)] = knn_error(None, X @ L, y, T @ L, t)
     return {"set": name, "run": run, "errors": {rule: 100 * e for rule, e in errors.items()}}
 
 
 def summary(records):
     sets = list(dict.fromkeys(record["set"] for record in records))
-    mean = {
-        rule: 1
-        + np.array([np.mean([r["errors"][rule] for r in records if r["set"] == s]) for s in sets])
+    errors = {
+        rule: [1 + np.array([r["errors"][rule] for r in records if r["set"] == s]) for s in sets]
         for rule in records[0]["errors"]
     }
+    mean = {rule: np.array([e.mean() for e in values]) for rule, values in errors.items()}
     print(
-        f"{len(sets)} sets, {len(records)} splits\n{'rule':32s} ratio to NCA   won lost worse than plain"
+        f"{len(sets)} sets, {len(records)} splits\n{'rule':32s} ratio to NCA   won lost worse than "
+        f"plain   log of the ratio to {DEFAULT} (standard error)"
     )
     for rule, values in mean.items():
         ratio, plain = values / mean["nca"], values / mean["plain"]
+        logs = [np.log(e / base) for e, base in zip(errors[rule], errors[DEFAULT], strict=True)]
+        error = sum(log.var() / max(len(log) - 1, 1) for log in logs) ** 0.5 / len(sets)
         print(
             f"{rule:32s} {np.exp(np.log(ratio).mean()):12.4f} {(ratio < 0.97).sum():5d} "
-            f"{(ratio > 1.03).sum():4d} {(plain > 1.03).sum():5d}"
+            f"{(ratio > 1.03).sum():4d} {(plain > 1.03).sum():5d} "
+            f"{np.mean([log.mean() for log in logs]):+12.4f} ({error:.4f})"
         )
 
 
