@@ -101,6 +101,7 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
     }
     fields = {
         "name": html.escape(name),
+        "what": "a learned metric",
         "headline": headline(study),
         "protocol": protocol(study),
         **wording(study.task.kind),
@@ -134,17 +135,21 @@ def write_report(path, study, *, name="data", image_shape=None, ids=None):
         "plotly": plotlyjs.replace("</script", "<\\/script"),
     }
     with atomic_path(path) as temporary:
-        temporary.write_text(render(fields), encoding="utf-8")
+        temporary.write_text(render(fields, "page.html"), encoding="utf-8")
 
 
-def render(fields, template="page.html"):
-    """The template with its ``{{name}}`` places filled, style and script inlined."""
-    folder = files(__package__)
-    style, script = (
-        (folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
+def render(fields, template):
+    """The template within the frame of all pages, style and script inlined."""
+    style, script, body, frame = (
+        (files(__package__) / name).read_text(encoding="utf-8")
+        for name in ("page.css", "page.js", template, "frame.html")
     )
-    parts = (folder / template).read_text(encoding="utf-8").split("{{")
-    fields = {**fields, "style": style, "script": script}
+    return filled(frame, {**fields, "style": style, "script": script, "body": filled(body, fields)})
+
+
+def filled(template, fields):
+    """The template with its ``{{name}}`` places filled."""
+    parts = template.split("{{")
     out = [parts[0]]
     for part in parts[1:]:
         key, _, rest = part.partition("}}")

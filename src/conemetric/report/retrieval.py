@@ -49,6 +49,7 @@ def write_retrieval_report(path, adaptation: Adaptation, *, name="data", snippet
     won, lost = int((after > before).sum()), int((after < before).sum())
     fields = {
         "name": html.escape(name),
+        "what": "an adapted embedding",
         "headline": headline(adaptation),
         "protocol": protocol(adaptation),
         "cards": cards(adaptation),
@@ -65,6 +66,7 @@ def write_retrieval_report(path, adaptation: Adaptation, *, name="data", snippet
         "version": __version__,
         "kinds": "" if history else "no-convergence",
         "figures": as_json({key: json.loads(figure.to_json()) for key, figure in drawn.items()}),
+        "data": "{}",
         "plotly": plotlyjs.replace("</script", "<\\/script"),
     }
     with atomic_path(path) as temporary:
