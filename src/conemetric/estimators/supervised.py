@@ -32,6 +32,9 @@ TRIPLET_PARAMETERS = {
 REFERENCE_PARAMETERS = {
     "n_references": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
 }
+_TUPLES_AND_TRIPLETS = "Got tuples and triplets; give X as rows with triplets."
+_PAIRS_WITHOUT_Y = "Pairs of points need y: +1 for those alike, -1 for the others."
+_PAIRS_WITHOUT_SIMILAR = "Got pairs without similar; say of each pair whether its points are alike."
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class SupervisedMetric(MahalanobisMetric):
         X, given = self._unfold(X, (3, 4))
         self._check_neighbors(neighbors, y, given is not None or triplets is not None)
         if given is not None and triplets is not None:
-            raise ValueError("Got tuples and triplets; give X as rows with triplets.")
+            raise ValueError(_TUPLES_AND_TRIPLETS)
         if given is None and triplets is None:
             return self._from_labels(X, y, neighbors, sample_weight)
         self._refuse_class_weight()
@@ -213,16 +216,14 @@ class SupervisedMetric(MahalanobisMetric):
             if pairs is not None or similar is not None:
                 raise ValueError("Got tuples and pairs; give X as rows with pairs and similar.")
             if y is None:
-                raise ValueError("Pairs of points need y: +1 for those alike, -1 for the others.")
+                raise ValueError(_PAIRS_WITHOUT_Y)
             y, pairs, similar = None, given, y
         if pairs is None:
             if similar is not None:
                 raise ValueError("Got similar without pairs; give both, or labels y.")
             return self._from_labels(X, y, neighbors, sample_weight, pairs=True)
         if similar is None:
-            raise ValueError(
-                "Got pairs without similar; say of each pair whether its points are alike."
-            )
+            raise ValueError(_PAIRS_WITHOUT_SIMILAR)
         self._refuse_class_weight()
         X = self._validate_X(X, reset=True, min_samples=2)
         self._check_n_components()
@@ -263,7 +264,7 @@ class SupervisedMetric(MahalanobisMetric):
         width = self._width_in_blocks(X, (3, 4), neighbors)
         if width is not None:
             if triplets is not None:
-                raise ValueError("Got tuples and triplets; give X as rows with triplets.")
+                raise ValueError(_TUPLES_AND_TRIPLETS)
             found = partitions.from_tuples(partitions.read(X, weights=sample_weight), width)
         elif triplets is not None:
             rows = partitions.read(X)
@@ -279,13 +280,11 @@ class SupervisedMetric(MahalanobisMetric):
         width = self._width_in_blocks(X, (2,), neighbors)
         if width is not None:
             if y is None or pairs is not None:
-                raise ValueError("Pairs of points need y: +1 for those alike, -1 for the others.")
+                raise ValueError(_PAIRS_WITHOUT_Y)
             found = partitions.from_tuples(partitions.read(X, y, labelled=False), width)
         elif pairs is not None:
             if similar is None:
-                raise ValueError(
-                    "Got pairs without similar; say of each pair whether its points are alike."
-                )
+                raise ValueError(_PAIRS_WITHOUT_SIMILAR)
             found = partitions.from_numbers(partitions.read(X), pairs, similar)
         else:
             found = self._labels_in_blocks(X, y, pairs=True)
