@@ -42,6 +42,7 @@ from .neighbours import (
     renumbered,
 )
 from .operators.blocks import BlockOperator, BlockSpace, BlockVector, Engine
+from .operators.space import same
 
 
 def is_dask(value: Any) -> bool:
@@ -190,7 +191,7 @@ def read(X: Any, y: Any = None, weights: Any = None, labelled: bool = True) -> R
         checked(number, *part, dtype=dtype)
         for number, part in enumerate(zip(parts, *beside, strict=True))
     ]
-    pieces = space.map(_same, space.source(tasks))
+    pieces = space.map(same, space.source(tasks))
     facts = space.gather(_facts, pieces, labelled=labelled and y is not None)
     there = [block for block, fact in enumerate(facts) if fact["count"]]
     if not there:
@@ -381,7 +382,7 @@ def from_numbers(rows: Rows, index: Any, similar: Any = None, weights: Any = Non
         number: (first[number], first[number] + count)
         for number, count in zip(rows.numbers.tolist(), rows.counts.tolist(), strict=True)
     }
-    mine = space.across(_mine, rows.pieces, space.map(_same, given), limits=limits)
+    mine = space.across(_mine, rows.pieces, space.map(same, given), limits=limits)
     similar = None if similar is None else space.map(_part, mine, part=1)
     weights = None if weights is None else space.map(_part, mine, part=2)
     return _localised(rows, space.map(_part, mine, part=0), similar, weights, None)
@@ -442,10 +443,6 @@ def _without_empty_blocks(constraints):
 
 
 # ---- what is done to each block
-
-
-def _same(piece):
-    return piece
 
 
 def _part(piece, part):

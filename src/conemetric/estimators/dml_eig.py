@@ -7,11 +7,12 @@ from sklearn.base import _fit_context
 
 from ..arrays import like, to_index, to_numpy
 from ..operators import from_pairs
+from ..operators.space import same
 from ..partitions import is_dask
 from ..problems.base import Bounds
 from ..problems.dml_eig import DMLEigProgram
 from ..solvers.base import Certificate
-from .eigenvalue import EigenvalueMetric, same, whitened_points
+from .eigenvalue import EigenvalueMetric, whitened_points
 from .supervised import refuse_checkpoint
 from .tuples import check_calibration
 

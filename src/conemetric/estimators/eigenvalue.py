@@ -6,8 +6,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..arrays import float64, like
+from ..operators.space import same
 from ..operators.span import Coordinates, Matrix
-from ..problems.eigenvalue import ridge_of_spread, scatter, similar_scatter, whiten
+from ..problems.eigenvalue import ridge_of_spread, scatter, similar_scatter, whiten, whitening
 from ..solvers.base import Solver, warn_user
 from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
@@ -79,9 +80,8 @@ class EigenvalueMetric(SupervisedMetric):
             raise ValueError("there are no similar pairs; give some.")
         ridge = ridge_of_spread(rows.spread, n_pairs, self.ridge)
         self.similar_scatter_ = total + np.diag(ridge)
-        scale = ridge**0.5
-        R = np.linalg.cholesky(total / scale / scale[:, None] + np.eye(len(scale)))
-        T = np.linalg.inv(R).T / scale[:, None]
+        scale = ridge[:, None] ** 0.5
+        T = whitening(total / scale / scale.T).matrix / scale
         return Coordinates((rows.sample - rows.mean) @ T, (Matrix(T),))
 
     def _operator(self, found, function, whitened):
@@ -92,10 +92,6 @@ class EigenvalueMetric(SupervisedMetric):
 
 
 # ---- what is done to each block
-
-
-def same(value):
-    return value
 
 
 def _scatter(points, index, similar, similar_of):

@@ -42,16 +42,20 @@ def whiten(X, similar_pairs, ridge, weights=None):
     -------
     Coordinates
     """
-    xp = namespace(X)
     scale = ridge_diagonal(X, _amount(similar_pairs, weights), ridge) ** 0.5
     span = centred_in_span(_divided(X, scale))
-    inside = scatter(span.points, similar_pairs, weights)
-    identity = xp.eye(len(inside), dtype=inside.dtype, device=inside.device)
-    R = xp.linalg.cholesky(inside + identity)
-    back = xp.linalg.solve(R.T, identity)
+    T = whitening(scatter(span.points, similar_pairs, weights))
     points = span.points
-    points = points.mapped(back) if isinstance(points, SparseRows) else points @ back
-    return Coordinates(points, (Diagonal(1 / scale), *span.maps, Matrix(back, R.T)))
+    points = points.mapped(T.matrix) if isinstance(points, SparseRows) else points @ T.matrix
+    return Coordinates(points, (Diagonal(1 / scale), *span.maps, T))
+
+
+def whitening(scatter):
+    """The map in whose coordinates this scatter plus the identity is the identity."""
+    xp = namespace(scatter)
+    identity = xp.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
+    R = xp.linalg.cholesky(scatter + identity)
+    return Matrix(xp.linalg.solve(R.T, identity), R.T)
 
 
 def scatter(X, pairs, weights=None):

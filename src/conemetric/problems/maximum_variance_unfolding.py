@@ -133,9 +133,9 @@ class UnfoldingProgram(SpectralProgram):
         Gauss-Newton steps L <- L + A*(y) L.
         """
         operator = self.operator
-        missing = self.b - operator.forward_factor(L)
         if not self.equality or L.shape[1] == 0:
             return L
+        missing = self.b - operator.forward_factor(L)
         for _ in range(REPAIRS):
             solve = spectral.cholesky_solver(operator.gauss_newton_matrix(L))
             moved = L + operator.adjoint_product(solve(missing), L)

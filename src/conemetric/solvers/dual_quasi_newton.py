@@ -117,7 +117,7 @@ class DualQuasiNewton(Solver):
             return None, memory, tried
         bend = problem.curvature(direction, point.u)
         if bend > 0:
-            direction = space.map(_scaled, direction, factor=slope / bend)
+            direction = direction * (slope / bend)
         accepted, memory, more = self._search(problem, point, direction, memory)
         return accepted, memory, tried + more
 
@@ -314,10 +314,6 @@ def _part(vector, index, reference):
 
 def _per_root(unit, sizes):
     return unit * sizes**-0.5
-
-
-def _scaled(values, factor):
-    return values * factor
 
 
 def _slope(gradient, u, origin):
