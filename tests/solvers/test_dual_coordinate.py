@@ -106,6 +106,20 @@ def test_sweeps_alone_reach_the_optimum(sweeping, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("C", [1e-4, 1.0])
+def test_many_weights_need_no_matrix_of_them(C):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, dual_coordinate.WIDE + 100))
+    T = random_triplets(rng, 12, 30)
+    problem = ComparisonProgram(from_triplets(X, T), C)
+    result = DualCoordinate(tol=1e-8).solve(problem)
+    assert "L" not in vars(problem)
+    assert result.certificate.relative_gap <= 1e-8
+    identity = np.eye(X.shape[1])
+    optimum = comparison_optimum(comparison_rows(X, T, identity), identity, C)
+    assert result.certificate.primal == pytest.approx(optimum, rel=1e-6)
+
+
 def test_same_seed_same_bits(sweeping):
     X, T, A, C = comparison_instance(2)
     first, second = (DualCoordinate(seed=3).solve(make(X, T, A, C)) for _ in range(2))

@@ -99,6 +99,11 @@ class RelativeComparisons(SupervisedMetric):
     fits scikit-learn's ``working_memory`` (see `sklearn.set_config`; 1 GiB unless
     changed), and computed again in blocks whenever it is read otherwise.
 
+    One weight per feature is no metric of the span of the rows: the optimum changes when
+    X is turned, and weighs features, not directions. So more features than rows are all
+    solved for, but without a matrix over pairs of them; only ``components_``, a row for
+    each positive weight, is nearly as large.
+
     References
     ----------
     Schultz & Joachims, "Learning a Distance Metric from Relative Comparisons", NIPS 16,
@@ -204,8 +209,11 @@ class RelativeComparisons(SupervisedMetric):
 
         def keep(w):
             kept = w > 0 if w.any() else np.arange(len(w)) == 0
-            columns = _unit_vectors(kept) if A is None else A[:, kept]
-            L = spectral.canonical_factor(like(columns * np.sqrt(w[kept]), X))
+            if A is None:
+                rounding = len(w) * float(namespace(X).finfo(X.dtype).eps)
+                L = like(_diagonal_factor(w, rounding * w.max()), X)
+            else:
+                L = spectral.canonical_factor(like(A[:, kept] * np.sqrt(w[kept]), X))
             self.feature_weights_ = like(w, X)
             if callable(self.basis):
                 self.kernel_points_ = X[like(np.flatnonzero(kept), triplets)]
@@ -281,9 +289,9 @@ class RelativeComparisons(SupervisedMetric):
         return super().get_mahalanobis_matrix()
 
 
-def _unit_vectors(kept):
-    """The columns of the identity that a mask chooses."""
-    chosen = np.flatnonzero(kept)
-    columns = np.zeros((len(kept), len(chosen)))
-    columns[chosen, np.arange(len(chosen))] = 1.0
+def _diagonal_factor(w, least):
+    """`spectral.factor` of diag(w), of the entries above ``least``."""
+    chosen = np.argsort(-w, kind="stable")[: np.count_nonzero(w > least)]
+    columns = np.zeros((len(w), len(chosen)))
+    columns[chosen, np.arange(len(chosen))] = np.sqrt(w[chosen])
     return columns

@@ -17,6 +17,8 @@ by adding max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, 
 >= D(lam, y), and both are the optimum at the solution, where y = w.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from ..compiled import jit, threaded
@@ -58,20 +60,31 @@ class ComparisonProgram(Problem):
         self.operator, self.C = operator, float(C)
         m, p = operator.n_constraints, operator.n_features
         self.prices = self.C * np.ones(m) if weights is None else self.C * weights  # c
-        self.L = np.eye(p) if gram is None else np.ascontiguousarray(gram, dtype=np.float64) ** 2
-        self.diagonal = np.diag(self.L).copy()
-        self.is_diagonal = np.count_nonzero(self.L) == np.count_nonzero(self.diagonal)
+        self.diagonal, self.is_diagonal = np.ones(p), True
+        if gram is not None:
+            self.L = np.ascontiguousarray(gram, dtype=np.float64) ** 2
+            self.diagonal = np.diag(self.L).copy()
+            self.is_diagonal = np.count_nonzero(self.L) == np.count_nonzero(self.diagonal)
         # a zero on the diagonal is a zero column of A: that weight changes nothing, and stays zero
         self.inverse_diagonal = np.divide(
             1.0, self.diagonal, out=np.zeros(p), where=self.diagonal > 0
         )
         step = min(m, max(1, BLOCK // p))
         self.slices = [slice(start, min(start + step, m)) for start in range(0, m, step)]
-        stored = m * p * self.L.itemsize <= memory
+        stored = m * p * self.diagonal.itemsize <= memory
         self._Z = np.empty((m, p)) if stored else None
         self._buffer = np.empty((0 if stored else step, p))
         if stored:
             self._fill(slice(0, m), self._Z)
+
+    @cached_property
+    def L(self):
+        """The matrix L; where it is the identity it is made when first asked for."""
+        return np.diag(self.diagonal)
+
+    def weigh(self, w):
+        """Lw."""
+        return self.diagonal * w if self.is_diagonal else self.L @ w
 
     def _fill(self, rows, out):
         n, A = rows.stop - rows.start, self.operator
@@ -119,11 +132,11 @@ class ComparisonProgram(Problem):
         """The least raise of y along the coordinates, each on its own, that makes Ly >=
         Z'lam = ``combined``.
         """
-        return y + np.maximum(combined - self.L @ y, 0.0) * self.inverse_diagonal
+        return y + np.maximum(combined - self.weigh(y), 0.0) * self.inverse_diagonal
 
     def primal_value(self, w, loss):
         """P(w), given the sum of the hinge losses, each times its price."""
-        return 0.5 * float(w @ (self.L @ w)) + float(loss)
+        return 0.5 * float(w @ self.weigh(w)) + float(loss)
 
     def loss(self, margins):
         """sum_i c_i max(0, 1 - z_i'w), given the ``margins`` Zw."""
@@ -131,7 +144,7 @@ class ComparisonProgram(Problem):
 
     def dual_value(self, total, y):
         """D(lam, y), given the sum of lam and a feasible y."""
-        return float(total) - 0.5 * float(y @ (self.L @ y))
+        return float(total) - 0.5 * float(y @ self.weigh(y))
 
     def certify(self, primal_point, dual_point):
         w = np.maximum(primal_point, 0.0)

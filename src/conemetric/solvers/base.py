@@ -342,12 +342,15 @@ class Solver(ABC):
 
 
 def _has(problem, name):
-    """Whether ``problem`` has the attribute ``name``, which may be one of an attribute."""
-    for part in name.split("."):
+    """Whether ``problem`` has the attribute ``name``, which may be one of an attribute; what
+    its class would compute when asked for is not.
+    """
+    *path, last = name.split(".")
+    for part in path:
         if not hasattr(problem, part):
             return False
         problem = getattr(problem, part)
-    return True
+    return hasattr(type(problem), last) or hasattr(problem, last)
 
 
 class _Best:

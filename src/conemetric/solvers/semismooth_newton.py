@@ -51,6 +51,8 @@ class SemismoothNewton(Solver):
 
     requires: ClassVar[tuple[str, ...]] = (
         "L",
+        "weigh",
+        "diagonal",
         "prices",
         "inverse_diagonal",
         "block",
@@ -61,7 +63,7 @@ class SemismoothNewton(Solver):
     )
 
     def steps(self, problem, start):
-        m, p = problem.operator.n_constraints, len(problem.L)
+        m, p = problem.operator.n_constraints, len(problem.diagonal)
         if start is None:
             start = np.zeros(m), np.zeros(p)
             points = start[1].copy(), (start[0].copy(), start[1].copy())
@@ -104,15 +106,15 @@ class _Run:
         """One step; False, and no step, where the relative gap is within ``tol`` or nothing
         moves any more.
         """
-        problem, w, L = self.problem, self.w, self.problem.L
+        problem, w = self.problem, self.w
         change = np.empty_like(self.s)
         loss, total, slackness = _hinge_multipliers(
             self.s, self.centre, self.sigma, problem.prices, self.lam, change, self.inside
         )
         self.combined += problem.combine(change)
-        Lw = L @ w
+        Lw = problem.weigh(w)
         y = w + np.maximum(self.combined - Lw, 0.0) * problem.inverse_diagonal
-        square, square_y = w @ Lw, y @ (L @ y)
+        square, square_y = w @ Lw, y @ problem.weigh(y)
         self._keep_best(0.5 * square + loss, total - 0.5 * square_y, y)
         gap, size = self.primal - self.dual, max(abs(self.primal), abs(self.dual))
         if gap <= tol * size or self.idle >= PATIENCE:
