@@ -272,7 +272,7 @@ def test_small_data_do_not_ask_the_clock(monkeypatch):
         AutoMetric(time_budget=budget, random_state=0).fit(X, y) for budget in (None, 3.0)
     )
     np.testing.assert_array_equal(whole.components_, hurried.components_)
-    assert not hurried.shortened_
+    assert not hurried.shortened_ and not hurried.left_out_
     with pytest.raises(TypeError, match="not callable"):
         AutoMetric(time_budget=2.0, random_state=0).fit(X, y)
     with pytest.raises(TypeError, match="not callable"):

@@ -60,8 +60,8 @@ MOST_FEATURES_FOR_PRIOR = 500
 SECONDS_PER_ROW, SECONDS_PER_FEATURE, SECONDS_PER_VALUE, UNHURRIED = 3e-3, 4e-2, 3e-5, 0.5
 TRIAL = 200  # rows a candidate is timed on, where there is a time budget
 # powers of the rows that seconds grow with: NCA, and a search for neighbours at best
-MOST_GROWTH, LEAST_GROWTH = 2.0, 1.3
-LITTLE = 0.1  # part of the seconds left that a second, larger trial may take
+MOST_GROWTH, LEAST_GROWTH = 2.0, 1.2
+LITTLE = 0.3  # part of the seconds left that a larger trial may take
 CERTAIN = 0.05  # p-value below which the blend is called better or worse
 
 
@@ -153,8 +153,8 @@ class AutoMetric(MahalanobisMetric):
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
     time_budget : float, default=None
-        Seconds. Candidates are timed on 200 rows, and on 800 where that tells more, then
-        fitted from cheap to dear, on a half, a quarter, ... of the rows or not at all where
+        Seconds. Candidates are timed on 200 rows, on 800 and more where that tells more, and
+        fitted from cheap to dear, to a half, a quarter, ... of the rows or not at all where
         the growth would overrun what is left. What happened then depends on the machine, and
         ``shortened_`` and ``left_out_`` say it. Nothing is timed where the candidates of
         "auto" need half of it at most on an ordinary machine (3 n + 40 D + 0.03 n D
@@ -302,10 +302,11 @@ class AutoMetric(MahalanobisMetric):
             yield from candidates.items()
             return
         end = stopwatch() + self.time_budget
-        seconds = {name: rows.timed(candidate, TRIAL) for name, candidate in candidates.items()}
-        for name in sorted(candidates, key=lambda name: seconds[name]):
+        known = self.candidates == "auto"  # and listed from cheap to dear: timed one by one
+        trials = {} if known else {name: rows.timed(candidates[name], TRIAL) for name in candidates}
+        for name in sorted(candidates, key=lambda name: trials.get(name, 0.0)):
             candidate = candidates[name]
-            most = self._rows_within(end, candidate, rows, seconds[name])
+            most = self._rows_within(end, candidate, rows, trials.get(name))
             if most is None:
                 left = max(end - stopwatch(), 0.0)
                 self._leave_out(name, f"{left:.1f} s of the time budget are left, too few for it")
@@ -325,7 +326,7 @@ class AutoMetric(MahalanobisMetric):
 
     def _rows_within(self, end, candidate, rows, seconds):
         """How many rows of each fold a candidate that takes ``seconds`` for `TRIAL` of them
-        can be fitted to before ``end``; None if fewer than those.
+        (None: not known yet) can be fitted to before ``end``; None if fewer than those.
 
         All, a half, a quarter, ...: a clock that runs a little differently next time seldom
         changes that.
@@ -336,14 +337,22 @@ class AutoMetric(MahalanobisMetric):
         def left():
             return max(end - stopwatch(), 0.0)
 
-        larger = 4 * TRIAL
-        dear = n_folds * seconds * (wanted / n) ** growth > left()
-        if dear and wanted > larger and seconds * 4**growth < LITTLE * left():
-            # many methods grow more slowly: a larger trial tells
-            again = rows.timed(candidate, larger)
+        def needed(n_rows):
+            return n_folds * seconds * (n_rows / n) ** growth
+
+        if seconds is None:
+            if not left():
+                return None
+            seconds = rows.timed(candidate, TRIAL)
+        expected = LEAST_GROWTH
+        while needed(wanted) > left() and 4 * n < wanted:
+            if seconds * 4**expected > LITTLE * left():
+                break
+            # many methods grow more slowly than the square: a larger trial tells
+            again = rows.timed(candidate, 4 * n)
             growth = np.clip(np.log(again / seconds) / np.log(4), LEAST_GROWTH, MOST_GROWTH)
-            n, seconds = larger, again
-        while n_folds * seconds * (most / n) ** growth > left():
+            n, seconds, expected = 4 * n, again, growth
+        while needed(most) > left():
             most //= 2
             if most < TRIAL:
                 return None
