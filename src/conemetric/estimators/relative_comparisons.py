@@ -101,8 +101,9 @@ class RelativeComparisons(SupervisedMetric):
 
     One weight per feature is no metric of the span of the rows: the optimum changes when
     X is turned, and weighs features, not directions. So more features than rows are all
-    solved for, but without a matrix over pairs of them; only ``components_``, a row for
-    each positive weight, is nearly as large.
+    solved for, but without a matrix over pairs of them unless triplets contradict each
+    other and C is large; ``components_``, a row for each positive weight, is nearly as
+    large.
 
     References
     ----------

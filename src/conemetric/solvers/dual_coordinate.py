@@ -16,9 +16,10 @@ large C (vowel in raw units, C = 1: a relative gap of 0.3 after 1,000 sweeps) no
 So sweeps go on only while each divides the gap by `WORTHWHILE`, and `SemismoothNewton`
 takes over from their point. It starts at once when L is not diagonal: there a
 coordinate step moves every weight through L^-1, and stalls as the conditioning of L
-grows. It never starts when there are more weights than triplets, and more than `WIDE`:
-its matrices would be p x p, and sweeps converge there (60 x 1,000, C up to 10,000 times
-the scale-free one: 770 sweeps), because the rows of Z hardly depend on each other.
+grows. With more weights than triplets, and more than `WIDE`, sweeps have `PATIENCE` times
+as long: Newton's matrices are p x p, and sweeps mostly converge there (60 x 1,000, C =
+100 and 10,000 times the scale-free one: 276 and 770 sweeps). Only where triplets
+contradict each other and C is very large they do not.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
@@ -34,8 +35,8 @@ from .base import Iterate, Solver, relative_gap
 from .semismooth_newton import SemismoothNewton
 
 WORTHWHILE = 4.0
-RENEWED = 50  # sweeps after which those left out are looked at again
 WIDE = 500  # weights up to which Newton's p x p matrices are small
+PATIENCE = 200  # sweeps that a program with more weights than triplets is given
 # entries of Z in a run of rows swept in order: reading single rows at random is six
 # times slower
 RUN = 1 << 12
@@ -62,14 +63,14 @@ class DualCoordinate(Solver):
 
     def steps(self, problem, start):
         m, p = problem.operator.n_constraints, len(problem.diagonal)
-        sweeps_only = problem.is_diagonal and p > max(m, WIDE)
-        if sweeps_only or (problem.is_diagonal and m * p > FEW):
-            start = yield from self._sweeps(problem, start, 0.0 if sweeps_only else WORTHWHILE)
+        wide = p > max(m, WIDE)
+        if problem.is_diagonal and (wide or m * p > FEW):
+            start = yield from self._sweeps(problem, start, PATIENCE if wide else 1)
         yield from SemismoothNewton(self.tol, self.max_iter).steps(problem, start)
 
-    def _sweeps(self, problem, start, worthwhile):
-        """Sweep while each divides the gap by ``worthwhile``; returns the last multipliers
-        and weights.
+    def _sweeps(self, problem, start, patience):
+        """Sweep while ``patience`` sweeps divide the gap by `WORTHWHILE`; returns the last
+        multipliers and weights.
         """
         m, prices, inverse = len(problem.prices), problem.prices, problem.inverse_diagonal
         rng, length = np.random.default_rng(self.seed), max(1, RUN // len(inverse))
@@ -77,16 +78,17 @@ class DualCoordinate(Solver):
         combined = problem.combine(lam)
         w = np.maximum(combined, 0.0) * inverse
         active, bound, last = np.ones(m, dtype=bool), np.inf, np.inf
-        for number in count(1):
+        for number in count():
             primal = problem.primal_value(w, problem.loss(problem.margins(w)))
             dual = problem.dual_value(lam.sum(), w)
             yield Iterate(primal, dual, w.copy(), (lam.copy(), w.copy()), extra={"steps": 0})
             gap = relative_gap(primal, dual)
-            if gap * worthwhile >= last:
-                return lam, w
-            if number % RENEWED == 0:
-                active[:] = True
-            last, worst = gap, 0.0
+            if number % patience == 0:
+                if not gap < last / WORTHWHILE:
+                    return lam, w
+                last = gap
+                active |= patience > 1  # after so many, those left out are looked at again
+            worst = 0.0
             for piece in rng.permutation(len(problem.slices)):
                 rows = problem.slices[piece]
                 starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
