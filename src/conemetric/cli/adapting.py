@@ -6,7 +6,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from ..persistence import LearnedMetric, save_metric
 from ..report import write_retrieval_report
@@ -16,7 +15,7 @@ from .app import Debug, Json, Seed, progress_bar, state
 from .collections import read_collection
 from .options import Overwrite, TestSize, Tolerance
 from .outputs import output_folder, write_csv
-from .wording import in_words
+from .wording import close, grid, in_words
 
 FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
 DOCUMENT_MAP = "documents.safetensors"
@@ -192,16 +191,14 @@ def _answer(found, name, files, out):
     }
 
     def show(console):
-        grid = Grid(
-            title=f"{escape(name)}: {len(found.held_out):,} queries held out, "
+        table = grid(
+            f"{name}: {len(found.held_out):,} queries held out, "
             f"{len(found.collection.documents):,} documents",
-            title_justify="left",
+            *("", "before", "after", "difference", "95 % interval", "p"),
         )
-        for heading in ("", "before", "after", "difference", "95 % interval", "p"):
-            grid.add_column(heading, justify="left" if not heading else "right")
         for measure, change in differences.items():
             before, after = means["before"][measure], means[found.chosen][measure]
-            grid.add_row(
+            table.add_row(
                 f"[bold]{measure}[/]" if measure == MAIN else measure,
                 f"{100 * before:.1f}",
                 f"{100 * after:.1f}",
@@ -209,7 +206,7 @@ def _answer(found, name, files, out):
                 f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
                 f"{change.p_value:.2g}",
             )
-        console.print(grid)
+        console.print(table)
         both = {"queries": "queries only, the index stays", "both": "queries and documents"}
         tried = ", ".join(
             f"{both[key]} {100 * means[key][MAIN]:.1f} ({found.seconds[key]:.1f} s)"
@@ -217,9 +214,7 @@ def _answer(found, name, files, out):
         )
         console.print(f"maps {both[found.chosen]}; {MAIN} of what was tried: {tried}")
         console.print(f"certificate: {in_words(certificate)}")
-        for note in found.notes:
-            console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
-        console.print(f"written to {escape(str(out))}: {', '.join(files.values())}", soft_wrap=True)
+        close(console, found.notes, out, ", ".join(files.values()))
         console.print(escape(snippet(found, files)), soft_wrap=True)
 
     state.answer(answer, show)

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table as Grid
 
 from ..persistence import save_metric
 from ..solvers.base import all_or_nothing
@@ -36,7 +34,7 @@ from .options import (
 )
 from .outputs import output_folder, write_csv
 from .tasks import load_task
-from .wording import fit_facts, in_options, row
+from .wording import close, fit_facts, grid, in_options, interval_in_words, row
 
 
 def compare(
@@ -141,25 +139,15 @@ def compare(
     }
 
     def show(console):
-        grid = Grid(
-            title=f"{escape(name)}: error on {studies[0].before.n:,} held-out {task.items}",
-            title_justify="left",
+        table = grid(
+            f"{name}: error on {studies[0].before.n:,} held-out {task.items}",
+            *("method", "error", "95 % interval", "p", "dimensions", "seconds", "certified gap"),
         )
-        for heading in (
-            "method",
-            "error",
-            "95 % interval",
-            "p",
-            "dimensions",
-            "seconds",
-            "certified gap",
-        ):
-            grid.add_column(heading, justify="left" if heading == "method" else "right")
         for values in rows:
             cells = [
                 f"{values['method']}{' (useless)' if values.get('useless') else ''}",
                 f"{values['error']:.2%}",
-                f"{values['low']:.2%} - {values['high']:.2%}",
+                interval_in_words(values),
             ]
             if "rank" in values:
                 cells += [
@@ -168,12 +156,8 @@ def compare(
                     f"{values['seconds']:.1f}",
                     f"{values['relative_gap']:.1e}" if "relative_gap" in values else "",
                 ]
-            grid.add_row(*cells)
-        console.print(grid)
-        for note in notes:
-            console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
-        console.print(
-            f"written to {escape(str(out))}: table.csv and one metric per method", soft_wrap=True
-        )
+            table.add_row(*cells)
+        console.print(table)
+        close(console, notes, out, "table.csv and one metric per method")
 
     state.answer(values, show)

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
-from rich.table import Table as Grid
 from sklearn.decomposition import PCA
 
 from ..evaluation.retrieval import neighbour_recall
@@ -20,7 +18,7 @@ from .options import DataArgument, DropMissing, Id, Ignore, Keep, Label, Labels,
 from .outputs import output_folder, write_csv
 from .tables import Table
 from .tasks import load_rows
-from .wording import in_words
+from .wording import close, grid, in_words
 
 N_PAIRS = 20_000
 
@@ -115,32 +113,22 @@ def compress(
     }
 
     def show(console):
-        grid = Grid(
-            title=f"{escape(name)}: {table.X.shape[1]} dimensions to {rank} at delta = {delta:g}",
-            title_justify="left",
+        lines = grid(
+            f"{name}: {table.X.shape[1]} dimensions to {rank} at delta = {delta:g}",
+            *("", "dimensions", "worst change", "99 % of changes below", "neighbours kept"),
         )
-        for heading in (
-            "",
-            "dimensions",
-            "worst change",
-            "99 % of changes below",
-            "neighbours kept",
-        ):
-            grid.add_column(heading, justify="right" if heading else "left")
         for line in results:
             changes = f"{line['worst_change']:.1%}", f"{line['change_99']:.1%}"
-            grid.add_row(
+            lines.add_row(
                 line["method"], str(line["dimensions"]), *changes, f"{line['neighbours_kept']:.1%}"
             )
-        console.print(grid)
+        console.print(lines)
         console.print(
             f"learned from {len(rows):,} rows; changes of squared distance between {len(test):,} "
             "other rows"
         )
         console.print(f"certificate: {in_words(metric.certificate)}")
-        console.print(
-            f"written to {escape(str(out))}: metric.safetensors, table.csv", soft_wrap=True
-        )
+        close(console, (), out, "metric.safetensors, table.csv")
 
     state.answer(values, show)
     if interrupted:

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from ..persistence import save_metric
 from ..report import write_report
@@ -38,7 +37,7 @@ from .options import (
 from .outputs import output_folder, write_csv
 from .parts import computing, find_parts, is_pattern, refuse_with_many_files
 from .tasks import load_task
-from .wording import fit_facts, in_options, in_words, row
+from .wording import close, fit_facts, grid, in_options, in_words, interval_in_words, row
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 IMAGES = {
@@ -236,30 +235,25 @@ def _answer(study, name, out):
     def show(console):
         if study.alarm:
             console.print(f"[bold red]{escape(study.alarm)}[/]", soft_wrap=True)
-        grid = Grid(
-            title=f"{escape(name)}: {study.task.n_rows:,} rows, {study.metric.n_features_in_} features",
-            title_justify="left",
+        facts = values["after"]
+        table = grid(
+            f"{name}: {study.task.n_rows:,} rows, {study.metric.n_features_in_} features",
+            *("", "error", "95 % interval", "dimensions", "seconds"),
         )
-        for heading in ("", "error", "95 % interval", "dimensions", "seconds"):
-            grid.add_column(heading, justify="left" if not heading else "right")
-        dims = study.task.n_features
-        grid.add_row(
+        table.add_row(
             "Euclidean",
             f"{before['error']:.2%}",
-            f"{before['low']:.2%} - {before['high']:.2%}",
-            str(dims),
-            "",
+            interval_in_words(before),
+            str(study.task.n_features),
         )
-        facts = values["after"]
-        interval = f"{after['low']:.2%} - {after['high']:.2%}"
-        grid.add_row(
+        table.add_row(
             f"[bold]{study.metric.method}[/]",
             f"[bold]{after['error']:.2%}[/]",
-            interval,
+            interval_in_words(after),
             str(facts["rank"]),
             f"{facts['seconds']:.1f}",
         )
-        console.print(grid)
+        console.print(table)
         console.print(
             f"held out: {study.before.n:,} {study.task.items}; could the change be chance? p = "
             f"{values['p_value']:.2g}"
@@ -269,8 +263,6 @@ def _answer(study, name, out):
         compiling = study.seconds.get(COMPILING)
         if compiling is not None:
             console.print(f"{COMPILING}: {compiling:.1f} s, not in the seconds above")
-        for note in values["notes"]:
-            console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
-        console.print(f"written to {escape(str(out))}: {', '.join(FILES.values())}", soft_wrap=True)
+        close(console, values["notes"], out, ", ".join(FILES.values()))
 
     state.answer(values, show)

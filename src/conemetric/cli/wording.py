@@ -2,6 +2,24 @@
 
 import re
 
+from rich.markup import escape
+from rich.table import Table
+
+
+def grid(title, *headings):
+    """A table for the screen: names in its first column, numbers in the others."""
+    table = Table(title=escape(title), title_justify="left")
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left")
+    return table
+
+
+def close(console, notes, out, files):
+    """The end of what a command says: its notes, and what it wrote where."""
+    for note in notes:
+        console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
+    console.print(f"written to {escape(str(out))}: {files}", soft_wrap=True)
+
 
 def row(name, judgement):
     """One line of the table: error with its interval."""
@@ -13,6 +31,11 @@ def row(name, judgement):
         "high": high,
         "held_out": judgement.n,
     }
+
+
+def interval_in_words(line):
+    """The interval of such a line."""
+    return f"{line['low']:.2%} - {line['high']:.2%}"
 
 
 def fit_facts(study):
