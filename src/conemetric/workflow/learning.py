@@ -160,14 +160,11 @@ def run_study(
     method = find(options.method or methods_for(task.kind)[0].name, task.kind)
     options = replace(options, method=method.name)
     notes: list[str] = []
-    rng = np.random.default_rng(options.seed)
     identity = data_id(task)
-    task = task.split(options, rng)
+    task = task.split(options, np.random.default_rng(options.seed))
     notes += task.notes
     with clock("scaling"):
-        prepare = make_pipeline(*_preprocessing(task, options, rng, notes)).fit(
-            task.training_rows()
-        )
+        prepare = make_pipeline(*_preprocessing(task, options, notes)).fit(task.training_rows())
         task = task.prepared(prepare)
     with clock("learning"):
         estimator, alarm = _fit(method, task, options, clock, notes)
@@ -189,7 +186,7 @@ def run_study(
     )
 
 
-def _preprocessing(task, options, rng, notes):
+def _preprocessing(task, options, notes):
     if options.scale not in ("auto", "standard", "none"):
         raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
     first = []
@@ -204,7 +201,7 @@ def _preprocessing(task, options, rng, notes):
     standard = options.scale == "standard"
     if options.scale == "auto":
         rates = {
-            name: task.quick_error([*first, *steps], options, rng, SMALL)
+            name: task.quick_error([*first, *steps], options, SMALL)
             for name, steps in _SCALERS.items()
         }
         standard = rates["standardised"] < rates["as they are"]

@@ -3,6 +3,7 @@ triplets; how each is split, fitted and judged.
 """
 
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -77,8 +78,35 @@ def data_id(task) -> str:
     return digest.hexdigest()[:12]
 
 
+class _Task(ABC):
+    """What all kinds have: rows ``X``, and some items, ``test``, held out."""
+
+    X: Any
+    test: np.ndarray
+
+    @property
+    def n_features(self):
+        return self.X.shape[1]
+
+    @property
+    def n_test(self):
+        return len(self.test)
+
+    @abstractmethod
+    def validation(self, most, rng):
+        """At most so many of the training items alone, split once more: what choices may
+        be judged on.
+        """
+
+    def quick_error(self, steps, options, most):
+        """Euclidean error after ``steps``, within at most so many of the training items."""
+        trial = self.validation(most, np.random.default_rng(options.seed))
+        prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
+        return trial.prepared(prepare).judge(None, options).rate
+
+
 @dataclass(frozen=True)
-class Labelled:
+class Labelled(_Task):
     """Rows with class labels, judged by k-NN on held-out rows.
 
     Attributes
@@ -111,14 +139,6 @@ class Labelled:
     @property
     def n_rows(self):
         return len(self.X if self.raw is None else self.raw)
-
-    @property
-    def n_features(self):
-        return self.X.shape[1]
-
-    @property
-    def n_test(self):
-        return len(self.test)
 
     def original(self, rows):
         """Row numbers in the data as given."""
@@ -201,21 +221,11 @@ class Labelled:
         predicted = knn_predict(train, self.y[self.train], test, options.n_neighbors)
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
-    def validation(self, max_rows, rng):
-        """The training rows alone, split once more: what choices may be judged on."""
-        rows = self.learn[sample_by_class(self.y[self.learn], min(max_rows, len(self.learn)), rng)]
+    def validation(self, most, rng):
+        rows = self.learn[sample_by_class(self.y[self.learn], min(most, len(self.learn)), rng)]
         test = rows[sample_by_class(self.y[rows], max(1, round(0.3 * len(rows))), rng)]
         train = np.setdiff1d(rows, test)
         return replace(self, train=train, learn=train, test=test)
-
-    def quick_error(self, steps, options, rng, max_rows):
-        """Euclidean error after ``steps``, within the training rows."""
-        trial = self.validation(max_rows, np.random.default_rng(options.seed))
-        return (
-            trial.prepared(make_pipeline(*steps, "passthrough").fit(trial.training_rows()))
-            .judge(None, options)
-            .rate
-        )
 
 
 def sample_by_class(y, n, rng):
@@ -243,7 +253,7 @@ def sample_by_class(y, n, rng):
 
 
 @dataclass(frozen=True)
-class _Constrained:
+class _Constrained(_Task):
     """Rows with pairs or triplets of them; a share of those is held out."""
 
     items: ClassVar[str]
@@ -260,14 +270,6 @@ class _Constrained:
     @property
     def n_rows(self):
         return len(self.X)
-
-    @property
-    def n_features(self):
-        return self.X.shape[1]
-
-    @property
-    def n_test(self):
-        return len(self.test)
 
     def split(self, options, rng):
         n = len(self.indices)
@@ -290,18 +292,10 @@ class _Constrained:
     def prepared(self, prepare):
         return replace(self, X=prepare.transform(self.X), raw=self.X)
 
-    def validation(self, max_items, rng):
-        train = rng.permutation(self.train)[:max_items]
+    def validation(self, most, rng):
+        train = rng.permutation(self.train)[:most]
         cut = max(1, round(0.3 * len(train)))
         return replace(self, test=np.sort(train[:cut]), train=np.sort(train[cut:]))
-
-    def quick_error(self, steps, options, rng, max_items):
-        trial = self.validation(max_items, np.random.default_rng(options.seed))
-        return (
-            trial.prepared(make_pipeline(*steps, "passthrough").fit(trial.training_rows()))
-            .judge(None, options)
-            .rate
-        )
 
     def distances(self, estimator, pairs):
         """Learned distances (Euclidean for None) within pairs of rows."""
