@@ -14,8 +14,8 @@ best method, in standard errors of that distance:
 Choosing the best alone would choose noise on small data; equal weights would let a bad
 method spoil the mean. The plain distance is a candidate like the others, so where nothing
 helps, the blend stays near it. Nothing is fitted a second time: the metrics that were judged
-are those that are blended, and the mean of three that saw two thirds of the rows each has no
-larger error than one that saw all of them.
+are those that are blended. The mean of three that saw two thirds of the rows each was found
+to err no more than one that saw all of them, on small data and on large.
 """
 
 import warnings
