@@ -244,6 +244,22 @@ def test_a_time_budget_takes_cheap_candidates_first_and_the_rest_as_it_allows(mo
     assert set(metric.weights_) == {"plain", "middling", "cheap"}
 
 
+def test_own_candidates_are_timed_when_their_turn_comes(monkeypatch):
+    monkeypatch.setattr(Clock, "now", 0.0)
+    monkeypatch.setattr(automatic, "stopwatch", lambda: Clock.now)
+    points, labels = two_classes(1200, np.random.default_rng(0), noise=2)
+    costs = {"first": 0.3, "second": 3.0, "third": 0.01}
+    seen = {name: [] for name in costs}
+    slow = {
+        name: automatic.CandidateMethod(Slow(np.eye(3), seen[name], cost))
+        for name, cost in costs.items()
+    }
+    monkeypatch.setattr(automatic, "default_candidates", lambda: slow)
+    metric = AutoMetric(time_budget=6.0, random_state=0).fit(points, labels)
+    assert seen == {"first": [200, 400, 400, 400], "second": [200], "third": []}
+    assert all("too few for it" in metric.left_out_[name] for name in ("second", "third"))
+
+
 class Steady(Slow):
     """Takes ``cost`` seconds for 200 rows, and twice that for twice as many."""
 
