@@ -280,19 +280,19 @@ def check_pairs(pairs, n_points):
     return pairs
 
 
-def check_similar(similar, n_pairs, name="similar"):
+def check_similar(similar, n_pairs):
     """Validate the mask that says which pairs are similar, and return it as a boolean array."""
-    refuse_masked(similar, name)
+    refuse_masked(similar, "similar")
     similar = np.asarray(to_numpy(similar))
     if similar.shape != (n_pairs,):
         raise ValueError(
-            f"{name} has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
+            f"similar has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
         )
     if similar.dtype != bool and not (
         np.isin(similar, (0, 1)).all() or np.isin(similar, (-1, 1)).all()
     ):
         raise ValueError(
-            f"{name} must be boolean, or hold only 0 and 1, or only -1 and 1; got "
+            "similar must be boolean, or hold only 0 and 1, or only -1 and 1; got "
             f"{np.unique(similar)[:5]}."
         )
     return similar > 0

@@ -232,8 +232,8 @@ class VerificationDisplay(_Display):
     >>> from conemetric.plotting import VerificationDisplay
     >>> X, y = load_iris(return_X_y=True)
     >>> pairs = np.random.default_rng(0).integers(150, size=(300, 2))
-    >>> same = y[pairs[:, 0]] == y[pairs[:, 1]]
-    >>> display = VerificationDisplay.from_estimator(FrobMetric().fit(X, y), X, pairs, same)
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> display = VerificationDisplay.from_estimator(FrobMetric().fit(X, y), X, pairs, similar)
     >>> display.curves["learned"][2] > display.curves["Euclidean"][2]
     True
     """
@@ -242,13 +242,13 @@ class VerificationDisplay(_Display):
         self.curves = curves
 
     @classmethod
-    def from_estimator(cls, metric, X, pairs, same, *, ax=None):
+    def from_estimator(cls, metric, X, pairs, similar, *, ax=None):
         """Score pairs of rows by minus their distance."""
-        same = check_similar(same, len(pairs), "same")
+        similar = check_similar(similar, len(pairs))
         curves = {}
         for name, mapped in (("Euclidean", None), ("learned", metric)):
             score = distance_score(mapped, X, pairs)
-            curves[name] = (*roc_curve(same, score)[:2], float(roc_auc_score(same, score)))
+            curves[name] = (*roc_curve(similar, score)[:2], float(roc_auc_score(similar, score)))
         return cls(curves).plot(ax)
 
     def plot(self, ax=None):

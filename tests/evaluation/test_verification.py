@@ -90,14 +90,14 @@ def test_marginalised_knn_is_the_double_sum():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: best_threshold([1.0, 2.0], [True]), "same has shape"),
+        (lambda: best_threshold([1.0, 2.0], [True]), "similar has shape"),
         (lambda: best_threshold([1.0, np.nan], [True, False]), "NaN"),
         (lambda: cross_validate(None, [True, False], [0, 0]), "at least 2"),
         (lambda: cross_validate(None, [True, False], [0, 1], learns=True), "at least 3"),
         (lambda: best_threshold([], []), "score has shape"),
-        (lambda: best_threshold([1.0, 2.0], [1, 2]), "same must be boolean"),
-        (lambda: cross_validate(None, [1, 2], [0, 1]), "same must be boolean"),
-        (lambda: cross_validate(None, [True, False], [0]), "same has shape"),
+        (lambda: best_threshold([1.0, 2.0], [1, 2]), "similar must be boolean"),
+        (lambda: cross_validate(None, [1, 2], [0, 1]), "similar must be boolean"),
+        (lambda: cross_validate(None, [True, False], [0]), "similar has shape"),
         (
             lambda: cross_validate(lambda train: np.zeros(3), [True, False], [0, 1]),
             "score_pairs returned shape",

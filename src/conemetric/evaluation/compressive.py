@@ -66,12 +66,12 @@ def translating_images(shape, side=16, size=6, *, step=1):
     return ((dr - centre) ** 2 + (dc - centre) ** 2 <= (size / 2) ** 2).astype(float), positions
 
 
-def measure(embedding, X, snr_db=np.inf, random_state=0):
+def measure(components, X, snr_db=np.inf, random_state=0):
     """Noisy linear measurements of the rows of X.
 
     Parameters
     ----------
-    embedding : array (M, D)
+    components : array (M, D)
         ``components_`` of an embedding.
     X : array (n, D)
     snr_db : float, default=inf
@@ -83,7 +83,7 @@ def measure(embedding, X, snr_db=np.inf, random_state=0):
     -------
     array (n, M)
     """
-    Y = X @ embedding.T
+    Y = X @ components.T
     if np.isinf(snr_db):
         return Y
     noise = np.random.default_rng(random_state).normal(size=Y.shape)
@@ -91,7 +91,7 @@ def measure(embedding, X, snr_db=np.inf, random_state=0):
     return Y + scale[:, None] * noise
 
 
-def manifold_pursuit(measurements, embedding, samples, n_iter=50):
+def manifold_pursuit(measurements, components, samples, n_iter=50):
     """Recover signals of a manifold from linear measurements.
 
     It ends where no step lowers the misfit: at the best match if the embedding is
@@ -100,7 +100,7 @@ def manifold_pursuit(measurements, embedding, samples, n_iter=50):
     Parameters
     ----------
     measurements : array (n, M)
-    embedding : array (M, D)
+    components : array (M, D)
     samples : array (m, D)
         Points of the manifold; answers are among them.
     n_iter : int, default=50
@@ -119,18 +119,18 @@ def manifold_pursuit(measurements, embedding, samples, n_iter=50):
     >>> bool(np.mean((recovered - images) ** 2) < 0.01 * np.mean(images**2))
     True
     """
-    measurements, embedding, samples = _checked(measurements, embedding, samples)
+    measurements, components, samples = _checked(measurements, components, samples)
     measured, squares, centred = (
-        samples @ embedding.T,
+        samples @ components.T,
         (samples**2).sum(1),
         samples - samples.mean(0),
     )
-    lengths = STEPS * (centred**2).sum() / ((centred @ embedding.T) ** 2).sum()
+    lengths = STEPS * (centred**2).sum() / ((centred @ components.T) ** 2).sum()
     found, misfit = np.zeros(len(measurements), np.int64), np.full(len(measurements), np.inf)
     x = np.broadcast_to(samples.mean(0), (len(measurements), samples.shape[1]))
     moving = np.arange(len(measurements))
     for _ in range(n_iter):
-        here, slope = x @ samples.T, (measurements[moving] - x @ embedding.T) @ measured.T
+        here, slope = x @ samples.T, (measurements[moving] - x @ components.T) @ measured.T
         trials = np.stack([(squares - 2 * (here + length * slope)).argmin(1) for length in lengths])
         misfits = ((measurements[moving] - measured[trials]) ** 2).sum(2)
         best = misfits.argmin(0), np.arange(len(moving))
@@ -143,7 +143,7 @@ def manifold_pursuit(measurements, embedding, samples, n_iter=50):
     return samples[found]
 
 
-def best_match(measurements, embedding, samples):
+def best_match(measurements, components, samples):
     """The samples whose measurements are nearest: the most likely signals, were the
     noise of the measurements white.
 
@@ -156,26 +156,26 @@ def best_match(measurements, embedding, samples):
     >>> best_match(np.array([[0.9]]), np.array([[1.0, 0.0]]), np.array([[1.0, 3.0], [0.0, 2.0]]))
     array([[1., 3.]])
     """
-    measurements, embedding, samples = _checked(measurements, embedding, samples)
-    measured = samples @ embedding.T
+    measurements, components, samples = _checked(measurements, components, samples)
+    measured = samples @ components.T
     return samples[((measured**2).sum(1) - 2 * measurements @ measured.T).argmin(1)]
 
 
-def _checked(measurements, embedding, samples):
+def _checked(measurements, components, samples):
     """The three as arrays of finite numbers whose shapes belong together."""
-    given = {"measurements": measurements, "embedding": embedding, "samples": samples}
-    measurements, embedding, samples = (
+    given = {"measurements": measurements, "components": components, "samples": samples}
+    measurements, components, samples = (
         check_array(array, dtype=[np.float64, np.float32], input_name=name)
         for name, array in given.items()
     )
-    if measurements.shape[1] != embedding.shape[0]:
+    if measurements.shape[1] != components.shape[0]:
         raise ValueError(
-            f"measurements has {measurements.shape[1]} columns for the {embedding.shape[0]} rows "
-            "of embedding; give one for each."
+            f"measurements has {measurements.shape[1]} columns for the {components.shape[0]} rows "
+            "of components; give one for each."
         )
-    if samples.shape[1] != embedding.shape[1]:
+    if samples.shape[1] != components.shape[1]:
         raise ValueError(
-            f"samples has {samples.shape[1]} columns for the {embedding.shape[1]} of embedding; "
+            f"samples has {samples.shape[1]} columns for the {components.shape[1]} of components; "
             "give as many."
         )
-    return measurements, embedding, samples
+    return measurements, components, samples

@@ -18,7 +18,7 @@ from ..constraints import check_similar
 from ..neighbours import nearest
 
 
-def best_threshold(score, same):
+def best_threshold(score, similar):
     """The threshold t for which "same when score >= t" is right most often, and that accuracy.
 
     Midway between neighbouring scores, so that it does not depend on rounding of the
@@ -31,14 +31,14 @@ def best_threshold(score, same):
     >>> float(threshold), accuracy
     (-1.5, 1.0)
     """
-    score, same = _check(score, same)
+    score, similar = _check(score, similar)
     order = np.argsort(-score, kind="stable")
-    score, same = score[order], same[order]
+    score, similar = score[order], similar[order]
     # accepting the first c pairs is right on their positives and on the negatives left out
     correct = (
-        np.concatenate([[0], np.cumsum(same)])
-        + np.sum(~same)
-        - np.concatenate([[0], np.cumsum(~same)])
+        np.concatenate([[0], np.cumsum(similar)])
+        + np.sum(~similar)
+        - np.concatenate([[0], np.cumsum(~similar)])
     )
     # equal scores are accepted together
     allowed = np.concatenate([[True], score[1:] < score[:-1], [True]])
@@ -52,14 +52,14 @@ def best_threshold(score, same):
     return threshold, float(correct[cut] / len(score))
 
 
-def _check(score, same):
+def _check(score, similar):
     score = np.asarray(score, dtype=float)
     if score.ndim != 1 or len(score) == 0:
         raise ValueError(f"score has shape {score.shape}; give one number for each pair.")
-    same = check_similar(same, len(score), "same")
+    similar = check_similar(similar, len(score))
     if not np.isfinite(score).all():
         raise ValueError("score contains NaN or infinity; check the metric that produced it.")
-    return score, same
+    return score, similar
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Verification:
         return float(self.accuracy.std(ddof=1) / len(self.accuracy) ** 0.5)
 
 
-def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
+def cross_validate(score_pairs, similar, fold, *, learns=False) -> Verification:
     """Verify every fold with a threshold set on the other folds.
 
     Parameters
@@ -98,7 +98,7 @@ def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
     score_pairs : callable(train) -> array (n_pairs,)
         Given a mask of the training pairs, learn from them and return a score of
         *every* pair, larger for more alike.
-    same : boolean array (n_pairs,)
+    similar : boolean array (n_pairs,)
     fold : integer array (n_pairs,)
     learns : bool, default=False
         Whether the scores of training pairs are better than those of unseen ones. The
@@ -113,19 +113,19 @@ def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
     --------
     >>> import numpy as np
     >>> from conemetric.evaluation.verification import cross_validate
-    >>> same, fold = np.array([1, 0, 1, 0], dtype=bool), np.array([0, 0, 1, 1])
-    >>> cross_validate(lambda train: np.array([0.9, 0.1, 0.8, 0.3]), same, fold).mean
+    >>> similar, fold = np.array([1, 0, 1, 0], dtype=bool), np.array([0, 0, 1, 1])
+    >>> cross_validate(lambda train: np.array([0.9, 0.1, 0.8, 0.3]), similar, fold).mean
     1.0
     """
     fold = np.asarray(fold)
-    same = check_similar(same, len(fold), "same")
+    similar = check_similar(similar, len(fold))
     names = np.unique(fold)
     if len(names) < 2 + learns:
         raise ValueError(
             f"fold names {len(names)} fold(s); at least {2 + learns} are needed to hold "
             f"{1 + learns} out."
         )
-    accuracy, held_out = np.empty(len(names)), np.empty(len(same))
+    accuracy, held_out = np.empty(len(names)), np.empty(len(similar))
     for number, name in enumerate(names):
         test = fold == name
         others = fold == names[(number + 1) % len(names)] if learns else ~test
@@ -135,15 +135,15 @@ def cross_validate(score_pairs, same, fold, *, learns=False) -> Verification:
                 f"score_pairs returned shape {score.shape}; return one score for each of the "
                 f"{len(fold)} pairs."
             )
-        threshold, _ = best_threshold(score[others], same[others])
-        accuracy[number] = np.mean((score[test] >= threshold) == same[test])
+        threshold, _ = best_threshold(score[others], similar[others])
+        accuracy[number] = np.mean((score[test] >= threshold) == similar[test])
         # folds have their own scales; the margin over the threshold is what they have in common
         held_out[test] = score[test] - (threshold if np.isfinite(threshold) else 0.0)
-    false_positive, true_positive, _ = roc_curve(same, held_out)
+    false_positive, true_positive, _ = roc_curve(similar, held_out)
     crossing = np.argmin(np.abs(false_positive - (1 - true_positive)))
     eer = float((false_positive[crossing] + 1 - true_positive[crossing]) / 2)
     return Verification(
-        accuracy, false_positive, true_positive, float(roc_auc_score(same, held_out)), eer
+        accuracy, false_positive, true_positive, float(roc_auc_score(similar, held_out)), eer
     )
 
 
