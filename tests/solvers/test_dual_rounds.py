@@ -133,6 +133,7 @@ def test_many_constraints_with_and_without_rounds(tol, loss, many, asarray, monk
     """The same optimum within the gaps; at the end few multipliers are inside their bounds."""
     X, T = many
     problem = FrobeniusProgram(from_triplets(asarray(X), T), 300.0, loss)
+    monkeypatch.setattr(dual_rounds, "SMALL", 1000)
     within = DualQuasiNewton(tol=tol).solve(problem).certificate
     monkeypatch.setattr(dual_rounds, "SMALL", np.inf)
     without = DualQuasiNewton(tol=tol).solve(problem).certificate

@@ -13,15 +13,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..arrays import is_torch, like, namespace, to_index
+from ..arrays import is_torch, like, namespace, on_device, to_index
 from ..problems.blend import Blend
 from .base import Iterate, relative_gap
 
-SMALL = 2000  # constraints below which no round is worth its beginning
+SMALL = 10_000  # constraints below which no round is worth its beginning
 FEW = 0.1  # part of the multipliers that may be free when only they, and as many more, move
 FEW_FROM = 20  # evaluations before which who is free changes too quickly
 LONGEST = 50  # steps
-ENOUGH, SURE = 0.1, 0.9  # parts of the gap of the program, and of tol, at which a round ends
+ENOUGH, SURE = 0.03, 0.9  # parts of the gap of the program, and of tol, at which a round ends
 FINEST = 1e-4  # gap that single precision is good for
 AT_BOUND = 1e-6  # part of a bound that single precision may lack
 WITHIN = 1e10  # largest and smallest sizes of constraints whose squares single precision holds
@@ -32,7 +32,10 @@ class Rounds:
 
     def __init__(self, solver, problem):
         self.solver, self.problem = solver, problem
-        self.possible = problem.restrictable and problem.operator.n_constraints >= SMALL
+        # on an accelerator eigenvalues and launches take as long for few multipliers as for all
+        operator = problem.operator
+        worth = problem.restrictable and not on_device(operator.reference)
+        self.possible = worth and operator.n_constraints >= SMALL
         self.single = self.possible and _fits_single(problem)
         self.stuck = False  # whether the last round could not move
         self.blend = None
