@@ -162,7 +162,7 @@ class _SmallRun:
         self.squares[0] = problem.L
         self.numbers = np.array([size, np.inf, -np.inf, 0.0, 0.0])
         self.room = np.empty(m, dtype=bool), np.empty((2, p), dtype=np.int64)
-        self.largest = LARGEST * size
+        self.largest, self.idle = LARGEST * size, 0.0
         self.weights, self.dual_point = self.columns[7], (self.rows[4], self.columns[8])
 
     def advance(self, tol, n_steps):
@@ -178,22 +178,8 @@ class _SmallRun:
             self.squares,
             *self.room,
         )
-
-    @property
-    def primal(self):
-        return float(self.numbers[PRIMAL])
-
-    @property
-    def dual(self):
-        return float(self.numbers[DUAL])
-
-    @property
-    def idle(self):
-        return self.numbers[IDLE]
-
-    @property
-    def n_steps(self):
-        return int(self.numbers[STEPS])
+        _, self.primal, self.dual, self.idle, steps = self.numbers.tolist()
+        self.n_steps = int(steps)
 
 
 @jit
