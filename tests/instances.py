@@ -6,7 +6,9 @@ import numpy as np
 
 from conemetric.constraints import triplets_from_labels
 
-# for scikit-learn's checks: which of them cannot hold, and why
+# for scikit-learn's checks: which of them cannot hold, and why. (They would not come to
+# compare transforms, either: they ask for the decision_function that an estimator has
+# before it is fitted, and one fitted to rows has none.)
 ROWS_REPEATED = "a repeated row is a target of its other copy, which its weight does not make it"
 
 

@@ -251,6 +251,17 @@ def test_a_row_of_weight_zero_is_in_no_fold(rows):
     assert_allclose(metric.components_, without.components_, atol=1e-9)
 
 
+def test_listed_folds_number_all_rows(rows):
+    X, y = rows
+    w = np.where(np.arange(60) % 4 == 1, 0.0, 1.0)
+    folds = list(StratifiedKFold(2).split(X, y))
+    metric = FrobMetricCV(Cs=2, cv=folds).fit(X, y, sample_weight=w)
+    there = np.flatnonzero(w)
+    fewer = [[np.searchsorted(there, part[w[part] > 0]) for part in fold] for fold in folds]
+    without = FrobMetricCV(Cs=2, cv=fewer).fit(X[there], y[there])
+    assert_allclose(metric.scores_, without.scores_)
+
+
 @pytest.mark.parametrize("metric", [FrobMetric(), FrobMetricCV(Cs=2, cv=2, random_state=0)])
 def test_weights_are_routed_through_a_pipeline(metric, rows):
     X, y = rows

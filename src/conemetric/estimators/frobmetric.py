@@ -413,10 +413,9 @@ preprocessor, tol, max_iter, random_state, verbose
             weights = check_weights(sample_weight, len(y), "rows of X")
             # the others have nothing to score, or count for nothing
             rows = np.flatnonzero((encode_labels(y) >= 0) & (weights > 0))
+            folds = self._folds(y, rows)
             Z, y, weights = X[like(rows, X, namespace(X).int64)], y[rows], weights[rows]
-            self.scores_ = np.array(
-                [self._fold_scores(Z, y, weights, *fold) for fold in self._folds(y)]
-            )
+            self.scores_ = np.array([self._fold_scores(Z, y, weights, *fold) for fold in folds])
         best = int(self.scores_.mean(axis=0).argmax())
         self._fit_operator(span, operator, given, self.Cs_[best], None)
         return self
@@ -427,7 +426,16 @@ preprocessor, tol, max_iter, random_state, verbose
             return np.geomspace(1, 1e5, self.Cs) / size**2
         return _ascending(self.Cs)
 
-    def _folds(self, y):
+    def _folds(self, y, rows):
+        """(train, test) as places in ``rows``, those that are split; splits that the user
+        lists number all rows.
+        """
+        if not isinstance(self.cv, Integral | None) and not hasattr(self.cv, "split"):
+            everything, place = np.arange(len(y)), np.full(len(y), -1)
+            place[rows] = np.arange(len(rows))
+            listed = ([place[everything[part]] for part in fold] for fold in self.cv)
+            return [[part[part >= 0] for part in fold] for fold in listed]
+        y = y[rows]
         cv = check_cv(self.cv, y, classifier=True)
         if (
             hasattr(cv, "shuffle")
