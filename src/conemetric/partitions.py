@@ -43,6 +43,7 @@ from .neighbours import (
 )
 from .operators.blocks import BlockOperator, BlockSpace, BlockVector, Engine
 from .operators.space import same
+from .weights import factors_of_classes
 
 
 def is_dask(value: Any) -> bool:
@@ -289,6 +290,7 @@ def from_labels(
     n_references: int | str | None = "auto",
     random_state: Any = None,
     pairs: bool = False,
+    class_weight: Any = None,
 ) -> Constraints:
     """Triplets, or pairs, of each row with its nearest rows of the same and of other labels.
 
@@ -297,6 +299,9 @@ def from_labels(
     """
     assert rows.classes is not None and rows.class_counts is not None
     check_classification_targets(rows.classes)
+    if class_weight is not None:
+        rows = _weighed_by_class(rows, class_weight)
+        assert rows.classes is not None and rows.class_counts is not None
     check_class_sizes(rows.classes, rows.class_counts.sum(0), n_targets)
     if first_means_none(rows.classes):
         rows = _labelled(rows)
@@ -319,6 +324,20 @@ def from_labels(
         weights = space.map(_weights_of_first, pieces, made, first=first)
     similar = space.map(_part, made, part=1) if pairs else None
     return _localised(rows, space.map(_part, made, part=0), similar, weights, sample)
+
+
+def _weighed_by_class(rows, class_weight):
+    """With what ``class_weight`` makes of the weights; rows that weigh nothing are left out."""
+    space, without = rows.space, int(first_means_none(rows.classes))
+    in_sum = space.sum(_class_sums, rows.pieces, classes=rows.classes)
+    factors = np.ones(len(rows.classes))
+    factors[without:] = factors_of_classes(class_weight, rows.classes[without:], in_sum[without:])
+    pieces = space.map(_times_factor, rows.pieces, classes=rows.classes, factors=factors)
+    if factors.all():
+        return replace(rows, pieces=pieces)
+    facts = space.gather(_facts, pieces, labelled=True)
+    there = [block for block, fact in enumerate(facts) if fact["count"]]
+    return _rows(space, space.select(pieces, there), [facts[block] for block in there], rows.dtype)
 
 
 def _labelled(rows):
@@ -514,6 +533,19 @@ def _facts(piece, labelled):
 def _encoded(piece, classes):
     number, X, y, weights = piece
     return number, X, np.searchsorted(classes, y), weights
+
+
+def _class_sums(piece, classes):
+    _, _, y, weights = piece
+    return np.bincount(np.searchsorted(classes, y), weights, len(classes)).astype(np.float64)
+
+
+def _times_factor(piece, classes, factors):
+    number, X, y, weights = piece
+    factor = factors[np.searchsorted(classes, y)].astype(X.dtype)
+    keep = factor > 0
+    factor = factor if weights is None else weights * factor
+    return number, X[keep], y[keep], factor[keep]
 
 
 def _with_label(piece):

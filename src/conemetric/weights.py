@@ -45,15 +45,19 @@ def class_factors(class_weight: Any, y: np.ndarray, weights: np.ndarray) -> np.n
     array([0.667, 0.667, 0.667, 2.   ])
     """
     classes, number = np.unique(y, return_inverse=True)
+    return factors_of_classes(class_weight, classes, np.bincount(number, weights))[number]
+
+
+def factors_of_classes(class_weight: Any, classes: np.ndarray, in_sum: np.ndarray) -> np.ndarray:
+    """`class_factors` of each class, whose rows weigh so much in sum."""
     if isinstance(class_weight, str):
-        present, in_sum = np.zeros(len(classes)), np.bincount(number, weights)
-        there = in_sum > 0
-        present[there] = weights.sum() / (there.sum() * in_sum[there])
-        return present[number]
+        factors, there = np.zeros(len(classes)), in_sum > 0
+        factors[there] = in_sum.sum() / (there.sum() * in_sum[there])
+        return factors
     unknown = set(class_weight) - set(classes.tolist())
     if unknown:
         raise ValueError(
             f"class_weight names {sorted(unknown, key=str)[0]!r}, which is not among the labels y."
         )
     factors = [class_weight.get(label, 1.0) for label in classes.tolist()]
-    return check_weights(factors, len(classes), "classes (class_weight)")[number]
+    return check_weights(factors, len(classes), "classes (class_weight)")

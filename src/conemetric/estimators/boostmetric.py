@@ -251,8 +251,7 @@ class BoostMetric(SupervisedMetric):
             )
         y = y if triplets is None else None
         if is_dask(X):
-            self._refuse_weights(sample_weight)
-            return self._fit_blocks(X, y, triplets, neighbors, checkpoint)
+            return self._fit_blocks(X, y, triplets, neighbors, checkpoint, sample_weight)
         refuse_checkpoint(checkpoint)
         given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
         if neighbors is not None:  # none are searched in the place of these
@@ -286,7 +285,7 @@ class BoostMetric(SupervisedMetric):
     def _fixed_trace(self) -> bool:
         return self.loss == "hinge"
 
-    def _fit_blocks(self, X, y, triplets, neighbors, checkpoint):
+    def _fit_blocks(self, X, y, triplets, neighbors, checkpoint, sample_weight):
         for name, usual in (("n_passes", 1), ("n_iter_no_change", None)):
             if getattr(self, name) != usual:
                 raise ValueError(
@@ -298,9 +297,9 @@ class BoostMetric(SupervisedMetric):
                 "loss='hinge' solves a linear program over all triplets at once and does not go "
                 "with dask collections; give loss='logistic' or 'exponential', or X in memory."
             )
-        found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint)
+        found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint, sample_weight)
         operator = found.operator(triplet_operator)
-        problem = self._program(operator)
+        problem = self._program(operator, found.weights)
         span = Coordinates(found.rows.sample)
         keep = self._keep(operator.reference, span)
         result = self._run(self._solver(), problem, keep=keep)

@@ -213,9 +213,8 @@ class DMLEig(EigenvalueMetric):
         """
         check_calibration(**(calibration_params or {}))
         if is_dask(X):
-            self._refuse_weights(sample_weight)
             return self._fit_blocks(
-                self._pairs_in_blocks(X, y, pairs, similar, neighbors, checkpoint)
+                self._pairs_in_blocks(X, y, pairs, similar, neighbors, checkpoint, sample_weight)
             )
         refuse_checkpoint(checkpoint)
         given = self._validate_pairs(X, y, pairs, similar, neighbors, sample_weight)
@@ -274,8 +273,8 @@ class DMLEig(EigenvalueMetric):
 # ---- what is done to each block
 
 
-def _similar_pairs(index, similar):
-    return index[similar]
+def _similar_pairs(index, similar, weights):
+    return index[similar], None if weights is None else weights[similar]
 
 
 def _n_dissimilar(points, index, similar):

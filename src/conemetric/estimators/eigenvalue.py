@@ -1,5 +1,6 @@
 """What DML-eig and LMNN-eig share as estimators (Ying & Li 2012)."""
 
+from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -8,7 +9,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..arrays import float64, like
 from ..operators.space import same
 from ..operators.span import Coordinates, Matrix
-from ..problems.eigenvalue import ridge_of_spread, scatter, similar_scatter, whiten, whitening
+from ..problems.eigenvalue import (
+    amount,
+    ridge_of_spread,
+    scatter,
+    similar_scatter,
+    whiten,
+    whitening,
+)
 from ..solvers.base import Solver, warn_user
 from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
@@ -37,8 +45,8 @@ class EigenvalueMetric(SupervisedMetric):
             self._warn_of_labels()
         return given
 
-    def _labels_in_blocks(self, X, y, pairs=False, sample_weight=None):
-        found = super()._labels_in_blocks(X, y, pairs, sample_weight)
+    def _labels_in_blocks(self, X, y, sample_weight, pairs=False):
+        found = super()._labels_in_blocks(X, y, sample_weight, pairs)
         self._warn_of_labels()
         return found
 
@@ -72,10 +80,11 @@ class EigenvalueMetric(SupervisedMetric):
 
     def _whiten_blocks(self, found, similar_of):
         """Coordinates in which the scatter of the similar pairs, which ``similar_of`` finds
-        in each block, is the identity; of the points, some.
+        in each block with their weights, is the identity; of the points, some.
         """
         rows, space = found.rows, found.space
-        total, n_pairs = space.sum(same, found.over(_scatter, keep=False, similar_of=similar_of))
+        pairs = space.passing(similar_of, found.index, found.similar, found.weights)
+        total, n_pairs = space.sum(same, replace(found, index=pairs).over(_scatter, keep=False))
         if not n_pairs:
             raise ValueError("there are no similar pairs; give some.")
         ridge = ridge_of_spread(rows.spread, n_pairs, self.ridge)
@@ -94,12 +103,12 @@ class EigenvalueMetric(SupervisedMetric):
 # ---- what is done to each block
 
 
-def _scatter(points, index, similar, similar_of):
-    """Scatter of the similar pairs of a block, in float64, and their number."""
-    pairs = similar_of(index, similar)
+def _scatter(points, weighed_pairs, similar):
+    """Scatter of the similar pairs of a block, in float64, and how much they weigh."""
+    pairs, weights = weighed_pairs
     if not len(pairs):
         return np.zeros((points.shape[1], points.shape[1])), 0
-    return scatter(float64(points), pairs), len(pairs)
+    return scatter(float64(points), pairs, weights), amount(pairs, weights)
 
 
 def whitened_points(points, T, mean):

@@ -237,7 +237,6 @@ class FrobMetric(SupervisedMetric):
         is in blocks).
         """
         if is_dask(X):
-            self._refuse_weights(None)
             if self.warm_start:
                 raise ValueError(
                     "warm_start=True does not go with dask collections: multipliers do not "

@@ -1,5 +1,6 @@
 """LMNN-eig: distance metric learning by eigenvalue optimisation from triplets (Ying & Li 2012)."""
 
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -152,8 +153,8 @@ preprocessor, tol, max_iter, random_state, verbose
         self
         """
         if is_dask(X):
-            self._refuse_weights(sample_weight)
-            return self._fit_blocks(self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint))
+            found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint, sample_weight)
+            return self._fit_blocks(found, triplets is None and self._n_in_tuple is None)
         refuse_checkpoint(checkpoint)
         given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
         X, triplets = given.X, given.tuples
@@ -166,10 +167,10 @@ preprocessor, tol, max_iter, random_state, verbose
         self.triplets_, self.multipliers_ = given.in_rows(triplets), result.dual_point
         return self._store(problem, result, whitened.points)
 
-    def _fit_blocks(self, found):
-        whitened = self._whiten_blocks(found, _near_pairs)
+    def _fit_blocks(self, found, from_labels):
+        whitened = self._whiten_blocks(found, partial(_near_pairs, weighed=from_labels))
         operator = self._operator(found, _whitened_triplets, whitened)
-        problem = LMNNEigProgram(operator, self.gamma, found.rows.dtype)
+        problem = LMNNEigProgram(operator, self.gamma, found.rows.dtype, found.weights)
         result = self._solve(problem, problem.operator.reference, whitened)
         return self._store(problem, result, whitened.points)
 
@@ -177,11 +178,14 @@ preprocessor, tol, max_iter, random_state, verbose
 # ---- what is done to each block
 
 
-def _near_pairs(index, similar):
-    """The distinct (i, j) of triplets (i, j, k)."""
+def _near_pairs(index, similar, weights, weighed):
+    """The distinct (i, j) of triplets (i, j, k); from labels they weigh as i does, and as
+    the triplets do.
+    """
     n = int(index.max(initial=0)) + 1
-    keys = np.unique(index[:, 0].astype(np.int64) * n + index[:, 1])
-    return np.stack([keys // n, keys % n], 1)
+    keys, first = np.unique(index[:, 0].astype(np.int64) * n + index[:, 1], return_index=True)
+    pairs = np.stack([keys // n, keys % n], 1)
+    return pairs, weights[first] if weighed and weights is not None else None
 
 
 def _whitened_triplets(points, index, similar, T, mean):

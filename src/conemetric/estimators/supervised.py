@@ -247,50 +247,45 @@ class SupervisedMetric(MahalanobisMetric):
 
     # ---- dask collections
 
-    def _refuse_weights(self, sample_weight):
-        for name, value in (
-            ("sample_weight", sample_weight),
-            ("class_weight", self.class_weight),
-        ):
-            if value is not None:
-                raise ValueError(
-                    f"{name} does not go with dask collections; leave it out, or give X in memory."
-                )
-
     def _triplets_in_blocks(
-        self, X, y, triplets, neighbors, checkpoint, sample_weight=None
+        self, X, y, triplets, neighbors, checkpoint, sample_weight
     ) -> partitions.Constraints:
         """As `_validate_triplets`, for dask collections."""
         width = self._width_in_blocks(X, (3, 4), neighbors)
         if width is not None:
             if triplets is not None:
                 raise ValueError(_TUPLES_AND_TRIPLETS)
+            self._refuse_class_weight()
             found = partitions.from_tuples(partitions.read(X, weights=sample_weight), width)
         elif triplets is not None:
+            self._refuse_class_weight()
             rows = partitions.read(X)
             found = partitions.from_numbers(rows, triplets, weights=sample_weight)
         else:
-            found = self._labels_in_blocks(X, y, sample_weight=sample_weight)
+            found = self._labels_in_blocks(X, y, sample_weight)
         return self._keep_blocks(X, found, checkpoint)
 
     def _pairs_in_blocks(
-        self, X, y, pairs, similar, neighbors, checkpoint
+        self, X, y, pairs, similar, neighbors, checkpoint, sample_weight
     ) -> partitions.Constraints:
         """As `_validate_pairs`, for dask collections."""
         width = self._width_in_blocks(X, (2,), neighbors)
         if width is not None:
             if y is None or pairs is not None:
                 raise ValueError(_PAIRS_WITHOUT_Y)
-            found = partitions.from_tuples(partitions.read(X, y, labelled=False), width)
+            self._refuse_class_weight()
+            rows = partitions.read(X, y, sample_weight, labelled=False)
+            found = partitions.from_tuples(rows, width)
         elif pairs is not None:
             if similar is None:
                 raise ValueError(_PAIRS_WITHOUT_SIMILAR)
-            found = partitions.from_numbers(partitions.read(X), pairs, similar)
+            self._refuse_class_weight()
+            found = partitions.from_numbers(partitions.read(X), pairs, similar, sample_weight)
         else:
-            found = self._labels_in_blocks(X, y, pairs=True)
+            found = self._labels_in_blocks(X, y, sample_weight, pairs=True)
         return self._keep_blocks(X, found, checkpoint)
 
-    def _labels_in_blocks(self, X, y, pairs=False, sample_weight=None):
+    def _labels_in_blocks(self, X, y, sample_weight, pairs=False):
         self._require_labels(y)
         self.neighbor_recall_ = 1.0  # among all rows, or among the references
         return partitions.from_labels(
@@ -300,6 +295,7 @@ class SupervisedMetric(MahalanobisMetric):
             self.n_references,
             self.random_state,
             pairs,
+            self.class_weight,
         )
 
     def _width_in_blocks(self, X, widths, neighbors):

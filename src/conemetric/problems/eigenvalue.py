@@ -42,7 +42,7 @@ def whiten(X, similar_pairs, ridge, weights=None):
     -------
     Coordinates
     """
-    scale = ridge_diagonal(X, _amount(similar_pairs, weights), ridge) ** 0.5
+    scale = ridge_diagonal(X, amount(similar_pairs, weights), ridge) ** 0.5
     span = centred_in_span(_divided(X, scale))
     T = whitening(scatter(span.points, similar_pairs, weights))
     points = span.points
@@ -65,7 +65,7 @@ def scatter(X, pairs, weights=None):
     return operator.adjoint(ones if weights is None else operator.constraint_vector(weights))
 
 
-def _amount(pairs, weights):
+def amount(pairs, weights):
     """The number of pairs, each counted by its weight."""
     return len(pairs) if weights is None else float(float64(weights).sum())
 
@@ -100,7 +100,7 @@ def ridge_of_spread(spread, n_pairs, ridge):
 
 def similar_scatter(X, similar_pairs, ridge, weights=None):
     """X_S with its ridge, D x D, in float64."""
-    diagonal = ridge_diagonal(X, _amount(similar_pairs, weights), ridge)
+    diagonal = ridge_diagonal(X, amount(similar_pairs, weights), ridge)
     return scatter(float64(X), similar_pairs, weights) + namespace(X).diag(diagonal)
 
 
