@@ -31,7 +31,8 @@ def write(options):
         if not os.path.exists(path):
             X, y = chunk(k, rows, options.features)
             columns = {f"f{i}": column for i, column in enumerate(X.T)}
-            parquet.write_table(pa.table({**columns, "label": y}), path, compression="none")
+            table = pa.table({**columns, "label": y})
+            parquet.write_table(table, path, compression="none", use_dictionary=False)
 
 
 def limited_fit(options):

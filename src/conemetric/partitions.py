@@ -524,7 +524,7 @@ def _facts(piece, labelled):
         "width": X.shape[1],
         "mean": mean,
         "spread": spread / max(1, len(X)),
-        "sample": X[:: max(1, len(X) // 50)][:50],
+        "sample": X[:: max(1, len(X) // 50)][:50].copy(),  # a view would keep all rows in memory
         "classes": classes,
         "class_counts": class_counts,
     }
