@@ -297,11 +297,10 @@ def from_labels(
     Parameters are those of `neighbours.neighbours_by_label`; the neighbours of a row are
     found among all rows, or among ``n_references`` of them.
     """
-    assert rows.classes is not None and rows.class_counts is not None
     check_classification_targets(rows.classes)
     if class_weight is not None:
         rows = _weighed_by_class(rows, class_weight)
-        assert rows.classes is not None and rows.class_counts is not None
+    assert rows.classes is not None and rows.class_counts is not None
     check_class_sizes(rows.classes, rows.class_counts.sum(0), n_targets)
     if first_means_none(rows.classes):
         rows = _labelled(rows)

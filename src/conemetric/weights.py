@@ -59,5 +59,5 @@ def factors_of_classes(class_weight: Any, classes: np.ndarray, in_sum: np.ndarra
         raise ValueError(
             f"class_weight names {sorted(unknown, key=str)[0]!r}, which is not among the labels y."
         )
-    factors = [class_weight.get(label, 1.0) for label in classes.tolist()]
-    return check_weights(factors, len(classes), "classes (class_weight)")
+    given = [class_weight.get(label, 1.0) for label in classes.tolist()]
+    return check_weights(given, len(classes), "classes (class_weight)")
