@@ -65,7 +65,6 @@ def limited_fit(options):
         n_targets=options.targets,
         n_impostors=3,
         random_state=0,
-        verbose=options.verbose,
     )
     engine = InProcess(folder=options.folder, memory_limit=options.pieces * limit)
     with engine, watching(record):
@@ -94,13 +93,12 @@ def main():
     parser.add_argument("--points", type=int, default=10_000_000)
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--parts", type=int, default=160)
-    parser.add_argument("--references", type=int, default=2_000)
+    parser.add_argument("--references", type=int, default=500)
     parser.add_argument("--targets", type=int, default=1)
     parser.add_argument("--limit-gb", type=float, default=3.0)
     parser.add_argument(
         "--pieces", type=float, default=0.3, help="of the limit, for pieces kept in memory"
     )
-    parser.add_argument("--verbose", type=int, default=0)
     parser.add_argument("--limited", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.limited:
