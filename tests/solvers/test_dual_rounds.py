@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from instances import judged_instance, triplet_instance
 from oracles import bilinear_optimum, frobenius_optimum
+from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.arrays import to_numpy
+from conemetric.constraints import triplets_from_labels
 from conemetric.operators import from_triplets
 from conemetric.operators.comparisons import from_comparisons
 from conemetric.problems.bilinear import BilinearProgram
@@ -163,3 +165,27 @@ def test_sizes_beyond_single_precision_stay_in_double(many, always):
     problem = FrobeniusProgram(from_triplets(X[:40] * 1e12, T[(T < 40).all(1)]), 1e-40)
     assert not dual_rounds.Rounds(DualQuasiNewton(), problem).single
     assert DualQuasiNewton(tol=1e-4).solve(problem).status == "converged"
+
+
+@pytest.mark.parametrize("n_iter", [1, 4, 9])
+def test_a_round_that_is_cut_short_keeps_what_it_reached(n_iter, monkeypatch):
+    def interrupt(record):
+        if record["iteration"] == n_iter:
+            raise KeyboardInterrupt
+
+    def gap(solver, callback=None):
+        result = solver.solve(problem, callback=callback)
+        ends.append(result.n_iter)
+        return result.certificate.relative_gap
+
+    monkeypatch.setattr(dual_rounds, "SMALL", 1)
+    rng, ends = np.random.default_rng(0), []
+    y = np.arange(150) % 3
+    X = rng.normal(size=(150, 6)) + 0.7 * y[:, None]
+    problem = FrobeniusProgram(from_triplets(X, triplets_from_labels(X, y)), 100.0)
+    with pytest.warns(ConvergenceWarning):
+        start = gap(DualQuasiNewton(max_iter=0))
+        limited = gap(DualQuasiNewton(tol=1e-9, max_iter=n_iter))
+        interrupted = gap(DualQuasiNewton(tol=1e-9), interrupt)
+    assert ends == [0, n_iter, n_iter]
+    assert max(limited, interrupted) < 0.99 * start

@@ -80,7 +80,7 @@ class DualQuasiNewton(Solver):
                 state = space.settle(u=point.u, evaluations=evaluations)
                 point = point.moved(state["u"])
                 memory = CurvatureMemory(memory.box, self.memory)
-            chosen = rounds.chosen(point, evaluations)
+            chosen = rounds.chosen(point, evaluations, number)
             if chosen is not None:
                 index, single = chosen
                 point, memory, evaluations = yield from rounds.steps(

@@ -21,6 +21,7 @@ SMALL = 10_000  # constraints below which no round is worth its beginning
 FEW = 0.1  # part of the multipliers that may be free when only they, and as many more, move
 FEW_FROM = 20  # evaluations before which who is free changes too quickly
 LONGEST = 50  # steps
+SHORTEST = 3  # iterations left below which no round is begun
 ENOUGH, SURE = 0.03, 0.9  # parts of the gap of the program, and of tol, at which a round ends
 FINEST = 1e-4  # gap that single precision is good for
 AT_BOUND = 1e-6  # part of a bound that single precision may lack
@@ -38,13 +39,16 @@ class Rounds:
         self.possible = worth and operator.n_constraints >= SMALL
         self.single = self.possible and _fits_single(problem)
         self.stuck = False  # whether the last round could not move
+        self.n_iterations = 0  # of all rounds
         self.blend = None
 
-    def chosen(self, point, evaluations):
+    def chosen(self, point, evaluations, iterations):
         """(multipliers that should move in a round, or None for all; whether in single
-        precision); None where a step of the program itself is due.
+        precision); None where a step of the program itself is due, ``iterations`` of these
+        being behind.
         """
-        if not self.possible or self.stuck:
+        self.room = self.solver.max_iter - iterations - self.n_iterations
+        if not self.possible or self.stuck or self.room < SHORTEST:
             self.stuck = False
             return None
         index = working_set(self.problem, point) if evaluations >= FEW_FROM else None
@@ -73,7 +77,7 @@ class Rounds:
         first = inner = part.evaluate(like(u, part.operator.reference), point.rank)
         evaluations += 1
         blend = None if index is None else self._blend_within(part, index, inner)
-        for _ in range(LONGEST):
+        for _ in range(min(LONGEST, self.room - SHORTEST + 1)):  # the whole comes after
             primal = inner.primal[0] if blend is None else blend.value
             if relative_gap(primal, inner.dual) <= enough:
                 break
@@ -84,12 +88,17 @@ class Rounds:
             if accepted is None:
                 break
             inner, blend = accepted, blend and blend.joined(accepted)
-            yield as_iterate(point, evaluations)
+            self.n_iterations += 1
+            if index is None:
+                yield self._rounded(inner, evaluations)
+            else:
+                yield as_iterate(point, evaluations)
         if inner is not first:
             u = self._lifted(point.u, index, inner.u)
             whole = problem.evaluate(u, inner.rank)
             if whole.dual > point.dual:
                 if blend is not None:
+                    self.n_iterations += 1
                     yield self._blended(blend.matrix, whole, evaluations)
                 return whole, within.lifted(index, memory.box, u), evaluations + 1
         self.single, self.stuck = False, not single
@@ -100,6 +109,17 @@ class Rounds:
             return Blend.of(part, inner.matrix, inner.margins)
         parts = self.blend.matrix, self.blend.margins[index]
         return Blend.of(part, *(like(each, inner.u) for each in parts)).joined(inner)
+
+    def _rounded(self, inner, evaluations):
+        """A point of all multipliers in single precision, claimed for what that is good for."""
+        iterate, reference = as_iterate(inner, evaluations), self.problem.operator.reference
+        return replace(
+            iterate,
+            primal=iterate.primal + FINEST * abs(iterate.primal),
+            dual=iterate.dual - FINEST * abs(iterate.dual),
+            primal_point=like(iterate.primal_point, reference),
+            dual_point=self._lifted(reference, None, inner.u),
+        )
 
     def _blended(self, matrix, whole, evaluations):
         """The blend judged by all constraints, with the bound at the end of the round."""
