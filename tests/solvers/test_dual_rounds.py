@@ -11,8 +11,8 @@ from conemetric.constraints import triplets_from_labels
 from conemetric.operators import from_triplets
 from conemetric.operators.comparisons import from_comparisons
 from conemetric.problems.bilinear import BilinearProgram
-from conemetric.problems.blend import Blend
 from conemetric.problems.frobenius import FrobeniusProgram
+from conemetric.problems.mixture import Mixture
 from conemetric.solvers import dual_rounds
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
@@ -65,30 +65,32 @@ def test_a_restricted_program_is_the_program_seen_from_few_multipliers(seed, los
     assert inner.primal[0] <= whole.primal[0] + 1e-10 * scale
     consistent = asarray(problem.operator.constraint_vector(problem.loss.multiplier(whole.margins)))
     consistent = problem.project(consistent * problem.unit)
-    blend = Blend.of(problem.restricted(asarray(index), consistent), inner.matrix, inner.margins)
-    assert blend.value == pytest.approx(whole.primal[0], abs=1e-9 * scale)
+    mixture = Mixture.of(
+        problem.restricted(asarray(index), consistent), inner.matrix, inner.margins
+    )
+    assert mixture.value == pytest.approx(whole.primal[0], abs=1e-9 * scale)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_blend_is_never_worse_and_knows_its_objective(seed, asarray, dtype):
+def test_a_mixture_is_never_worse_and_knows_its_objective(seed, asarray, dtype):
     problem = varied_program(seed, asarray, dtype)
     rng, m = np.random.default_rng(seed), problem.operator.n_constraints
     points = [
         problem.evaluate(asarray((rng.uniform(size=m) * to_numpy(problem.unit)).astype(dtype)))
         for _ in range(5)
     ]
-    blend = Blend.of(problem, points[0].matrix, points[0].margins)
+    mixture = Mixture.of(problem, points[0].matrix, points[0].margins)
     rounding = 1e-9 if dtype == np.float64 else 1e-3
     for point in points[1:]:
-        further = blend.joined(point)
-        assert further.value <= blend.value * (1 + rounding)
+        further = mixture.joined(point)
+        assert further.value <= mixture.value * (1 + rounding)
         assert further.value <= point.primal[0] * (1 + rounding)
-        again = Blend.of(problem, further.matrix, further.margins).value
+        again = Mixture.of(problem, further.matrix, further.margins).value
         assert further.value == pytest.approx(again, rel=rounding)
-        blend = further
-    factor = problem.primal_point(blend.matrix)
+        mixture = further
+    factor = problem.primal_point(mixture.matrix)
     bounds = problem.certify(factor, points[0].u)
-    assert blend.value == pytest.approx(bounds.primal, rel=rounding)
+    assert mixture.value == pytest.approx(bounds.primal, rel=rounding)
     assert bounds.dual <= bounds.primal
 
 

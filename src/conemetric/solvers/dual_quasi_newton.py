@@ -84,7 +84,7 @@ class DualQuasiNewton(Solver):
             if chosen is not None:
                 index, single = chosen
                 point, memory, evaluations = yield from rounds.steps(
-                    index, single, point, memory, evaluations
+                    index, single, point, memory, evaluations, number
                 )
                 continue
             point, memory, tried = self.step(problem, point, memory, evaluations)

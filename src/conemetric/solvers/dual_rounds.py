@@ -6,7 +6,7 @@ kept at their bounds (`FrobeniusProgram.restricted`; a few percent of the triple
 large set), of the program in single precision, or of both. It ends when the gap of that
 program is a part of the gap of the whole; then all is evaluated in the program itself,
 which alone is claimed, and the next round chooses anew. On the few multipliers of a round
-the primal points met are blended (`problems.blend`).
+the primal points met are mixed (`problems.mixture`).
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..arrays import is_torch, like, namespace, on_device, to_index
-from ..problems.blend import Blend
+from ..problems.mixture import Mixture
 from .base import Iterate, relative_gap
 
 SMALL = 10_000  # constraints below which no round is worth its beginning
@@ -40,28 +40,31 @@ class Rounds:
         self.single = self.possible and _fits_single(problem)
         self.stuck = False  # whether the last round could not move
         self.n_iterations = 0  # of all rounds
-        self.blend = None
+        self.mixture = None
 
     def chosen(self, point, evaluations, iterations):
         """(multipliers that should move in a round, or None for all; whether in single
         precision); None where a step of the program itself is due, ``iterations`` of these
         being behind.
         """
-        self.room = self.solver.max_iter - iterations - self.n_iterations
-        if not self.possible or self.stuck or self.room < SHORTEST:
+        if not self.possible or self.stuck or self._room(iterations) < SHORTEST:
             self.stuck = False
             return None
         index = working_set(self.problem, point) if evaluations >= FEW_FROM else None
         single = self.single and self._gap(point) > 3 * FINEST
         return (index, single) if single or index is not None else None
 
+    def _room(self, iterations):
+        """How many of the solver's are left after ``iterations`` of the program itself."""
+        return self.solver.max_iter - iterations - self.n_iterations
+
     def _gap(self, point):
         primal = point.primal[0]
         return relative_gap(
-            primal if self.blend is None else min(primal, self.blend.value), point.dual
+            primal if self.mixture is None else min(primal, self.mixture.value), point.dual
         )
 
-    def steps(self, index, single, point, memory, evaluations):
+    def steps(self, index, single, point, memory, evaluations, iterations):
         """The steps of a round from ``point``; (the point it ends at, the memory, number
         of evaluations).
         """
@@ -76,9 +79,10 @@ class Rounds:
         u = point.u if index is None else point.u[index]
         first = inner = part.evaluate(like(u, part.operator.reference), point.rank)
         evaluations += 1
-        blend = None if index is None else self._blend_within(part, index, inner)
-        for _ in range(min(LONGEST, self.room - SHORTEST + 1)):  # the whole comes after
-            primal = inner.primal[0] if blend is None else blend.value
+        mixture = None if index is None else self._mixture_within(part, index, inner)
+        longest = min(LONGEST, self._room(iterations) - SHORTEST + 1)  # the whole comes after
+        for _ in range(longest):
+            primal = inner.primal[0] if mixture is None else mixture.value
             if relative_gap(primal, inner.dual) <= enough:
                 break
             if index is None and evaluations >= FEW_FROM and few_are_free(part, inner):
@@ -87,7 +91,7 @@ class Rounds:
             evaluations += tried
             if accepted is None:
                 break
-            inner, blend = accepted, blend and blend.joined(accepted)
+            inner, mixture = accepted, mixture and mixture.joined(accepted)
             self.n_iterations += 1
             if index is None:
                 yield self._rounded(inner, evaluations)
@@ -97,18 +101,18 @@ class Rounds:
             u = self._lifted(point.u, index, inner.u)
             whole = problem.evaluate(u, inner.rank)
             if whole.dual > point.dual:
-                if blend is not None:
+                if mixture is not None:
                     self.n_iterations += 1
-                    yield self._blended(blend.matrix, whole, evaluations)
+                    yield self._mixed(mixture.matrix, whole, evaluations)
                 return whole, within.lifted(index, memory.box, u), evaluations + 1
         self.single, self.stuck = False, not single
         return point, memory, evaluations
 
-    def _blend_within(self, part, index, inner):
-        if self.blend is None:
-            return Blend.of(part, inner.matrix, inner.margins)
-        parts = self.blend.matrix, self.blend.margins[index]
-        return Blend.of(part, *(like(each, inner.u) for each in parts)).joined(inner)
+    def _mixture_within(self, part, index, inner):
+        if self.mixture is None:
+            return Mixture.of(part, inner.matrix, inner.margins)
+        parts = self.mixture.matrix, self.mixture.margins[index]
+        return Mixture.of(part, *(like(each, inner.u) for each in parts)).joined(inner)
 
     def _rounded(self, inner, evaluations):
         """A point of all multipliers in single precision, claimed for what that is good for."""
@@ -121,12 +125,12 @@ class Rounds:
             dual_point=self._lifted(reference, None, inner.u),
         )
 
-    def _blended(self, matrix, whole, evaluations):
-        """The blend judged by all constraints, with the bound at the end of the round."""
+    def _mixed(self, matrix, whole, evaluations):
+        """The mixture judged by all constraints, with the bound at the end of the round."""
         matrix = like(matrix, whole.u)
         factor = self.problem.primal_point(matrix)
-        self.blend = Blend.of(self.problem, matrix, self.problem.margins_of(factor))
-        iterate = Iterate(self.blend.value, whole.dual, factor, whole.u)
+        self.mixture = Mixture.of(self.problem, matrix, self.problem.margins_of(factor))
+        iterate = Iterate(self.mixture.value, whole.dual, factor, whole.u)
         return replace(iterate, extra={"rank": whole.rank, "evaluations": evaluations})
 
     def _lifted(self, u, index, moved):
@@ -150,17 +154,24 @@ def _fits_single(problem):
 
 def few_are_free(problem, point):
     """Whether most multipliers stay at their bounds, at least for now."""
-    free = unbound(point.u, point.gradient, problem.lower, problem.upper)
-    return 0 < int(free.sum()) <= FEW * len(point.u)
+    return _are_few(_free(problem, point))
+
+
+def _free(problem, point):
+    return unbound(point.u, point.gradient, problem.lower, problem.upper)
+
+
+def _are_few(free):
+    return 0 < int(free.sum()) <= FEW * len(free)
 
 
 def working_set(problem, point):
     """Multipliers worth moving: those that are free, and as many again whose gradients are
     the next to turn. None while they are many.
     """
-    if not few_are_free(problem, point):
+    free = _free(problem, point)
+    if not _are_few(free):
         return None
-    free = unbound(point.u, point.gradient, problem.lower, problem.upper)
     distance = namespace(point.u).where(free, 0.0, abs(point.gradient))
     nearest = min(2 * int(free.sum()), len(free) - 1)
     return to_index(distance <= _nth_smallest(distance, nearest))

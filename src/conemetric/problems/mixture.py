@@ -21,7 +21,7 @@ SHARES = [0.7**k for k in range(10)]  # of a new point, to choose from
 
 
 @dataclass(frozen=True)
-class Blend:
+class Mixture:
     """B = ``matrix`` with its margins in a `FrobeniusProgram` and its objective there."""
 
     problem: Any
