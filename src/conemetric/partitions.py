@@ -265,10 +265,12 @@ def _beside(X, values, name, n_partitions):
                 "X.compute_chunk_sizes() first."
             )
         values = np.asarray(values)
-        if len(values) != sum(sizes):
-            raise ValueError(
-                f"{name} has {len(values)} values for the {sum(sizes)} rows of X; give one for each."
-            )
+    n_values = np.nan if is_dask(values) and not hasattr(values, "chunks") else values.shape[0]
+    if known and not np.isnan(n_values) and n_values != sum(sizes):
+        raise ValueError(
+            f"{name} has {n_values} values for the {sum(sizes)} rows of X; give one for each."
+        )
+    if not is_dask(values):
         return np.split(values, np.cumsum(sizes)[:-1])
     if known and hasattr(values, "chunks") and values.chunks[0] != sizes:
         values = values.rechunk({0: sizes})

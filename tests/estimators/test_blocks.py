@@ -340,6 +340,8 @@ def test_what_is_wrong_is_said_before_any_work():
         metric.fit(parts)
     with pytest.raises(ValueError, match="120 rows of X; give one for each"):
         metric.fit(parts, y[:100])
+    with pytest.raises(ValueError, match="sample_weight has 100 values for the 120 rows of X"):
+        metric.fit(parts, labels, sample_weight=partitioned(np.ones(100), (60, 40)))
     with pytest.raises(ValueError, match="partitions and X has 2"):
         metric.fit(dask_unknown(parts), labels.rechunk(40))
     with pytest.raises(ValueError, match=r"compute_chunk_sizes\(\) first"):
