@@ -16,15 +16,15 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from papers.datasets import load
+from papers.experiment import on_device
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import AutoMetric, BoostMetric, FrobMetric, RelativeComparisons
 from conemetric.compiled import stopwatch
-from conemetric.datasets import load
 from conemetric.evaluation.knn import evenly_by_class, knn_predict, preprocessing
 from conemetric.evaluation.statistics import mcnemar
-from conemetric.reproduce.device import on_device
 
 # label: (data set, preparation, neighbours that vote)
 SETS = {

@@ -25,10 +25,11 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
+from papers.datasets import load
+from papers.keel import KEEL_AUTO, TUNED_ON
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from conemetric import FrobMetric, RelativeComparisons
-from conemetric.datasets import load
 from conemetric.estimators.automatic import (
     FEW_ROWS,
     SPREAD,
@@ -36,7 +37,6 @@ from conemetric.estimators.automatic import (
     fit_linear_map,
 )
 from conemetric.evaluation.knn import evenly_by_class, knn_error, majority, nearest_labels
-from conemetric.reproduce.keel import KEEL_AUTO, TUNED_ON
 from conemetric.spectral import factor
 
 VOTES = (1, 3, 5, 7)

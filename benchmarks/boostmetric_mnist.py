@@ -14,11 +14,11 @@ import warnings
 from functools import partial
 
 import numpy as np
+from papers.datasets import load
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.constraints import triplets_from_labels
-from conemetric.datasets import load
 from conemetric.operators import from_triplets
 from conemetric.problems.losses import Logistic, LogSumExp
 from conemetric.problems.trace import TraceProgram

@@ -20,10 +20,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from papers.datasets import load
 from sklearn.decomposition import PCA
 
 from conemetric import DMLEig
-from conemetric.datasets import load
 
 WORKER = """
 import sys, time

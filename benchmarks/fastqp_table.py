@@ -8,7 +8,7 @@ solver's own primal and dual point goes through the same certificate; a solver's
 that of its loosest setting whose certified relative gap is within ``tol``. Times are
 processor time, so that a busy machine does not favour short runs, the best of a few
 runs, without building Z and the solvers' matrices; "60000.0 / nan" means stopped at the
-limit of 60 s. Data: see `conemetric.datasets`.
+limit of 60 s. Data: see `papers.datasets`.
 """
 
 import argparse
@@ -17,9 +17,9 @@ import multiprocessing
 import time
 
 import numpy as np
+from papers import datasets
 from scipy import sparse
 
-from conemetric import datasets
 from conemetric.operators import from_triplets
 from conemetric.problems.relative_comparisons import ComparisonProgram
 from conemetric.solvers.base import relative_gap

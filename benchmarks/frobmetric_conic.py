@@ -12,9 +12,10 @@ import time
 
 import cvxpy as cp
 import numpy as np
+from papers import datasets
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import datasets, spectral
+from conemetric import spectral
 from conemetric.constraints import triplets_from_labels
 from conemetric.estimators.frobmetric import scaled_C
 from conemetric.operators import from_triplets

@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from papers import datasets
 from sklearn.decomposition import PCA
 
-from conemetric import datasets, spectral
+from conemetric import spectral
 from conemetric.constraints import triplets_from_labels
 from conemetric.neighbours import neighbours_by_label
 from conemetric.operators import from_triplets

@@ -13,10 +13,10 @@ import threading
 import time
 
 import numpy as np
+from papers import datasets
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
-from conemetric import datasets
 from conemetric.constraints import triplets_from_labels
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram

@@ -13,13 +13,13 @@ import argparse
 import warnings
 
 import numpy as np
+from papers.datasets import load
 from sklearn.datasets import make_classification
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from conemetric import BoostMetric, FrobMetric, LMNNEig, RelativeComparisons
-from conemetric.datasets import load
 
 RATIO = 50
 ESTIMATORS = {

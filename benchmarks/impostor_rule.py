@@ -14,9 +14,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from papers.datasets import load
 
 from conemetric import FrobMetric
-from conemetric.datasets import load
 from conemetric.evaluation.knn import knn_error, preprocessing
 
 CHOICES = (3, 5, 10, 20, "auto")

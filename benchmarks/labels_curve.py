@@ -11,9 +11,9 @@ label of the nearest of them, by the plain distance and by the learned one.
 import argparse
 
 import numpy as np
+from papers.datasets import load
 
 from conemetric import FrobMetric
-from conemetric.datasets import load
 from conemetric.evaluation.knn import knn_error
 
 

@@ -22,12 +22,12 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
+from papers.datasets import load
+from papers.experiment import ScaleFreeC
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric import BoostMetric, frobmetric_path
-from conemetric.datasets import load
 from conemetric.evaluation.knn import Split, evaluate, knn_error, official_split
-from conemetric.reproduce.definition import ScaleFreeC
 
 GRID = ScaleFreeC(100, 300, 1e3, 3e3, 1e4, 3e4)
 PUBLISHED = 2.36

@@ -26,8 +26,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from papers import datasets
 
-from conemetric import FrobMetric, datasets
+from conemetric import FrobMetric
 from conemetric.compiled import n_threads
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import Labelled, Question, approximate, exact, neighbours_by_label

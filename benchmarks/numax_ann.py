@@ -12,9 +12,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.random_projection import GaussianRandomProjection
 
 from conemetric import NuMax
-from conemetric.evaluation.isometry import baselines, isometry_constant, neighbour_curves
+from conemetric.evaluation.isometry import isometry_constant
+from conemetric.evaluation.retrieval import neighbour_recall
 
 K = (1, 2, 5, 10, 20, 50)
 
@@ -48,12 +51,16 @@ def main():
             f"delta {delta}: rank {rank}, {seconds:.1f} s, gap {c.relative_gap:.1e}, violation "
             f"{c.violation:.1e}, {c.status}"
         )
-        embeddings = {"NuMax": numax, **baselines(X, rank)}
-        for name, curve in neighbour_curves(embeddings, X, queries, K).items():
-            worst = isometry_constant(embeddings[name], X).worst
+        embeddings = {
+            "NuMax": numax,
+            "PCA": PCA(rank, random_state=0).fit(X),
+            "random projection": GaussianRandomProjection(rank, random_state=0).fit(X),
+        }
+        for name, embedding in embeddings.items():
+            worst = isometry_constant(embedding, X).worst
             print(
                 f"  {name:18s}",
-                *(f"{value:.3f}" for value in curve),
+                *(f"{neighbour_recall(embedding, X, queries, k):.3f}" for k in K),
                 f"  isometry constant {worst:.3f}",
                 flush=True,
             )

@@ -22,9 +22,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+from papers.datasets import is_available, load
 from peer_worker import METHODS
 
-from conemetric.datasets import is_available, load
 from conemetric.evaluation.knn import knn_error, preprocessing, random_splits
 
 WORKER = Path(__file__).with_name("peer_worker.py")

@@ -19,6 +19,7 @@ import time
 import warnings
 
 import numpy as np
+from papers.datasets import local_file
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import KNeighborsClassifier
@@ -26,7 +27,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from conemetric import FrobMetric
-from conemetric.datasets import local_file
 
 K = 10
 

@@ -9,9 +9,9 @@ linear measurements by the nearest clean image after measurement. NuMax is given
 
 import matplotlib.pyplot as plt
 import numpy as np
+from conemetric.evaluation.compressive import translating_images
 
 from conemetric import numax_path
-from conemetric.evaluation.compressive import translating_images
 from conemetric.evaluation.isometry import baselines
 from conemetric.evaluation.knn import knn_error
 

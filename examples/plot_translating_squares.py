@@ -10,10 +10,10 @@ for the same worst-case distortion, since it cares for the average only.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from conemetric.evaluation.compressive import translating_images
 from sklearn.decomposition import PCA
 
 from conemetric import numax_path
-from conemetric.evaluation.compressive import translating_images
 from conemetric.evaluation.isometry import distortions
 
 

@@ -34,7 +34,7 @@ def python(code):
 def test_the_core_alone_imports_learns_and_saves(tmp_path):
     code = f"""
 import conemetric
-for name in ("datasets", "evaluation", "persistence", "plotting", "report", "reproduce", "workflow"):
+for name in ("datasets", "evaluation", "persistence", "plotting", "report", "workflow"):
     __import__("conemetric." + name)
 from sklearn.datasets import load_iris
 metric = conemetric.FrobMetric().fit(*load_iris(return_X_y=True))
@@ -46,15 +46,10 @@ print(conemetric.load_metric({str(tmp_path / "m.safetensors")!r}).certificate.st
     assert result.stdout.strip() == "converged"
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "from conemetric.plotting import SpectrumDisplay; SpectrumDisplay([1.0]).plot()",
-        "from conemetric.reproduce import run_experiment; run_experiment('frobmetric-table1')",
-    ],
-)
-def test_what_needs_more_names_the_extra(call):
-    result = python(call)
+def test_what_needs_more_names_the_extra():
+    result = python(
+        "from conemetric.plotting import SpectrumDisplay; SpectrumDisplay([1.0]).plot()"
+    )
     assert result.returncode == 1
     assert "ImportError" in result.stderr and "'conemetric[cli]'" in result.stderr
 

@@ -26,7 +26,6 @@ LAYERS = [
     "evaluation",
     "estimators",
     "datasets",
-    "reproduce",
     "persistence",
     "export",
     "workflow",

@@ -1,7 +1,5 @@
 """Commands that put a metric to use, and the comparison of methods."""
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
@@ -182,27 +180,6 @@ def test_compress_keeps_distances(run, tmp_path):
     assert numax["dimensions"] <= 3 == pca["dimensions"] or numax["dimensions"] == pca["dimensions"]
     assert numax["change_99"] < 0.4
     assert load_metric(tmp_path / "out" / "metric.safetensors").method == "NuMax"
-
-
-def test_reproduce_lists_and_runs(run, tmp_path):
-    listed = run("reproduce", "--list", "--json").json["experiments"]
-    assert "frobmetric-table1" in {entry["name"] for entry in listed}
-    chosen = (
-        "--datasets",
-        "iris",
-        "--methods",
-        "Euclidean",
-        "--methods",
-        "FrobMetric, default C",
-        "--runs",
-        "1",
-    )
-    answer = run("reproduce", "frobmetric-table1", *chosen, "--out", tmp_path / "r", "--json")
-    rows = json.loads(answer.out)["rows"]
-    assert [row["method"] for row in rows] == ["Euclidean", "FrobMetric, default C"] and rows[0][
-        "published"
-    ] == 3.64
-    assert "not a known experiment" in run("reproduce", "nonsense").err
 
 
 def test_pairs_outside_the_data_are_named(run, csv, metric, tmp_path):

@@ -6,7 +6,7 @@ import warnings
 import polars as pl
 from rich.markup import escape
 
-from . import adapting, comparing, compressing, exporting, learning, reproducing, using
+from . import adapting, comparing, compressing, exporting, learning, using
 from .app import Command, app, state
 from .wording import in_options
 
@@ -31,7 +31,6 @@ COMMANDS = (
     compressing.compress,
     using.inspect,
     exporting.export,
-    reproducing.reproduce,
 )
 
 for command in COMMANDS:

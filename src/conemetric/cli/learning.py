@@ -40,13 +40,6 @@ from .tasks import load_task
 from .wording import close, fit_facts, grid, in_options, in_words, interval_in_words, row
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
-IMAGES = {
-    "digits": (8, 8),
-    "mnist": (28, 28),
-    "usps11000": (16, 16),
-    "orl56x46": (56, 46),
-    "optdigits": (8, 8),
-}
 
 
 def learn(
@@ -206,7 +199,7 @@ def _keep(metric, interrupted, path):
 
 def _image_shape(image, data):
     if image is None:
-        return IMAGES.get(data or "digits")
+        return (8, 8) if data in (None, "digits") else None
     try:
         height, width = (int(part) for part in image.lower().split("x"))
         return height, width

@@ -9,7 +9,7 @@ DataArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="DATA",
-        help="CSV, Parquet, npy or npz file, or a named data set; digits when left out. A pattern "
+        help="CSV, Parquet, npy or npz file, or iris, wine, wdbc or digits (default). A pattern "
         "(quoted) names many Parquet files, learned from partition by partition.",
     ),
 ]

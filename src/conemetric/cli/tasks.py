@@ -2,19 +2,23 @@
 
 from pathlib import Path
 
-from .. import datasets
+import numpy as np
+
+from ..datasets import BUNDLED
 from ..workflow.supervision import Labelled, Paired, Ranked
 from .relations import read_constraints, read_pairs
 from .tables import Table, check_file, listed, read_table
 
 
 def load_rows(data, label, labels, **reading):
-    """The table of a file, or of a named data set, and a name for it."""
+    """The table of a file, or of a bundled data set, and a name for it."""
     if label and labels:
         raise ValueError("got --label and --labels; give one of them.")
-    if data is None or (not Path(data).exists() and data in datasets.REGISTRY):
-        named = datasets.load(data or "digits")
-        return Table(named.X, labels=_class_names(named)), named.name
+    if data is None or (not Path(data).exists() and data in BUNDLED):
+        name = data or "digits"
+        bunch = BUNDLED[name]()
+        classes = bunch.target_names.astype(str)[bunch.target]
+        return Table(np.ascontiguousarray(bunch.data), labels=classes), name
     path = check_file(data)
     return read_table(path, label=label, labels_file=labels, **reading), path.stem
 
@@ -46,8 +50,3 @@ def load_task(data, label, labels, pairs, triplets, *, impute, **reading):
             f"FILE{columns}."
         )
     return table, Labelled(table.X, table.labels), name
-
-
-def _class_names(named):
-    classes = named.extras.get("classes")
-    return named.y if named.y is None or classes is None else classes.astype(str)[named.y]

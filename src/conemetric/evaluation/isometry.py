@@ -1,5 +1,4 @@
-"""How well a linear embedding keeps distances: its isometry constant, its distortions,
-and the neighbours it keeps.
+"""How well a linear embedding keeps distances: its isometry constant and its distortions.
 
 The distortion of a pair is ||E x_a - E x_b||^2 / ||x_a - x_b||^2 for the embedding E,
 ``components_`` of NuMax, of scikit-learn's PCA, or of its Gaussian random projection;
@@ -9,14 +8,11 @@ the isometry constant is the largest distance of a distortion from 1.
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.decomposition import PCA
-from sklearn.random_projection import GaussianRandomProjection
 from sklearn.utils import check_array
 
 from ..arrays import is_torch, like, to_numpy
 from ..constraints import check_pairs
 from ..operators.secants import AllSecants, ListedSecants
-from .retrieval import neighbour_recall
 
 SMALL_DELTA = 1e-9  # with bounds this tight a scan returns the extreme secants of every row
 
@@ -133,49 +129,3 @@ def _secants(embedding, X, pairs=None):
             "that differ."
         )
     return secants
-
-
-def baselines(X, n_components, random_state=0):
-    """PCA and Gaussian random projection of X to ``n_components`` dimensions, fitted, by name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.evaluation.isometry import baselines
-    >>> sorted(baselines(np.random.default_rng(0).normal(size=(20, 5)), 2))
-    ['PCA', 'random projection']
-    """
-    return {
-        "PCA": PCA(n_components, random_state=random_state).fit(X),
-        "random projection": GaussianRandomProjection(n_components, random_state=random_state).fit(
-            X
-        ),
-    }
-
-
-def neighbour_curves(embeddings, X, queries, k=(1, 5, 10, 20, 50)):
-    """Share of k nearest neighbours kept, for each embedding and each k (the paper's figure 9).
-
-    Parameters
-    ----------
-    embeddings : dict of fitted transformers
-    X, queries : arrays
-        Points searched, and points asked about, none of them among X.
-    k : sequence of ints
-
-    Returns
-    -------
-    dict of arrays, one value per k
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.evaluation.isometry import baselines, neighbour_curves
-    >>> X = np.random.default_rng(0).normal(size=(40, 5))
-    >>> neighbour_curves(baselines(X, 5), X[10:], X[:10], k=[1, 3])["PCA"]
-    array([1., 1.])
-    """
-    return {
-        name: np.array([neighbour_recall(map_, X, queries, size) for size in k])
-        for name, map_ in embeddings.items()
-    }

@@ -247,11 +247,11 @@ def evaluate(
 
     Examples
     --------
+    >>> from sklearn.datasets import load_iris
     >>> from conemetric import FrobMetric
-    >>> from conemetric.datasets import load
     >>> from conemetric.evaluation.knn import evaluate, random_splits
-    >>> iris, (split,) = load("iris"), random_splits(150, n_runs=1)
-    >>> outcome = evaluate(FrobMetric(tol=1e-2), iris.X, iris.y, split, grid=[{"C": 0.1}, {"C": 1.0}])
+    >>> (X, y), (split,) = load_iris(return_X_y=True), random_splits(150, n_runs=1)
+    >>> outcome = evaluate(FrobMetric(tol=1e-2), X, y, split, grid=[{"C": 0.1}, {"C": 1.0}])
     >>> outcome.test_error < 0.2, sorted(outcome.parameters)
     (True, ['C'])
     """

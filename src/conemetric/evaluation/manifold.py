@@ -1,5 +1,4 @@
-"""How well an embedding keeps a manifold: neighbourhoods kept (Lee & Verleysen), local
-spread and its direction (Zhang et al.).
+"""How well an embedding keeps a manifold: neighbourhoods kept (Lee & Verleysen).
 
 With rho_ij the rank of j among the neighbours of i in the data and r_ij that in the
 embedding (1 = nearest, n - 1 = farthest),
@@ -15,15 +14,13 @@ Lee & Verleysen, "Quality assessment of nonlinear dimensionality reduction based
 K-ary neighborhoods", JMLR W&CP 4, 2008. Lee, Renard, Bernard, Dupont & Verleysen, "Type
 1 and 2 mixtures of Kullback-Leibler divergences as cost functions in dimensionality
 reduction based on similarity preservation", Neurocomputing 112, 2013 (R_nx and its
-area). Zhang, Wang, He & Zhou, "Quantitative analysis of nonlinear embedding", IEEE TNN
-22(12), 2011.
+area).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.metrics import pairwise_distances
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array, check_consistent_length
 
 BLOCK = 1 << 22  # distances held at a time
@@ -80,7 +77,9 @@ def neighbourhood_quality(X, embedding):
     >>> float(quality.Q_nx.min()), float(abs(quality.B_nx).max()), quality.auc
     (1.0, 0.0, 1.0)
     """
-    X, Y = _check(X, embedding, 4)
+    X = check_array(X, dtype=np.float64, ensure_min_samples=4, input_name="X")
+    Y = check_array(embedding, dtype=np.float64, ensure_min_samples=4, input_name="embedding")
+    check_consistent_length(X, Y)
     n = len(X)
     kept, farther, nearer = (np.zeros(n, dtype=np.int64) for _ in range(3))
     step = max(1, BLOCK // n)
@@ -107,84 +106,3 @@ def _neighbours(points, rows):
     distances = pairwise_distances(points[rows], points)
     distances[np.arange(len(rows)), rows] = -1.0  # a point comes before its duplicates
     return np.argsort(distances, axis=1, kind="stable")[:, 1:]
-
-
-@dataclass(frozen=True)
-class LocalSpread:
-    """Smoothness and co-directional consistence of an embedding, averaged over its local patches.
-
-    Attributes
-    ----------
-    alstd, aled : float
-        Average local standard deviation, and average local extreme deviation (largest
-        minus smallest), of the spread within a neighbourhood. In the units of the
-        embedding; smaller is smoother.
-    alcd : float
-        Average local co-directional consistence, 0 to 1.
-    gscd : float
-        Global smoothness and co-directional consistence: the average of local standard
-        deviation over local consistence; smaller is better.
-    directions : array (n, n_components)
-        First principal spread direction of every point.
-    spread : array (n,)
-        Standard deviation along it.
-    """
-
-    alstd: float
-    aled: float
-    alcd: float
-    gscd: float
-    directions: np.ndarray
-    spread: np.ndarray
-
-
-def local_spread(X, embedding, n_neighbors=6):
-    """ALSTD, ALED, ALCD and GSCD of an embedding.
-
-    The patch of point i is i with its ``n_neighbors`` nearest neighbours in X, as
-    embedded. Its first principal component is the principal spread direction p_i, with
-    standard deviation s_i. Over the patch of i, the local standard and extreme
-    deviation are those of s_j, and the local consistence is the mean of abs(p_i' p_j)
-    over the neighbours.
-
-    Parameters
-    ----------
-    X : array-like (n, n_features)
-        Pass the embedding itself to take neighbours there.
-    embedding : array-like (n, n_components)
-    n_neighbors : int, default=6
-
-    Returns
-    -------
-    LocalSpread
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.evaluation.manifold import local_spread
-    >>> line = np.arange(20.0)[:, None] * [3.0, 4.0]
-    >>> result = local_spread(line, line, n_neighbors=4)
-    >>> round(result.alcd, 6), result.directions[0].round(1).tolist()
-    (1.0, [0.6, 0.8])
-    """
-    X, Y = _check(X, embedding, n_neighbors + 1)
-    neighbour = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors(return_distance=False)
-    patch = np.column_stack([np.arange(len(X)), neighbour])
-    centred = Y[patch] - Y[patch].mean(axis=1, keepdims=True)
-    _, singular, axes = np.linalg.svd(centred, full_matrices=False)
-    p, s = axes[:, 0], singular[:, 0] / np.sqrt(n_neighbors + 1)
-    p *= np.sign(p[np.arange(len(p)), np.argmax(abs(p), axis=1)])[:, None]
-    deviation, extreme = s[patch].std(axis=1), np.ptp(s[patch], axis=1)
-    consistence = abs(np.einsum("ic,ijc->ij", p, p[neighbour])).mean(axis=1)
-    ratio = deviation / np.maximum(consistence, np.finfo(float).tiny)
-    means = [float(value.mean()) for value in (deviation, extreme, consistence, ratio)]
-    return LocalSpread(means[0], means[1], means[2], means[3], p, s)
-
-
-def _check(X, embedding, min_samples):
-    X = check_array(X, dtype=np.float64, ensure_min_samples=min_samples, input_name="X")
-    Y = check_array(
-        embedding, dtype=np.float64, ensure_min_samples=min_samples, input_name="embedding"
-    )
-    check_consistent_length(X, Y)
-    return X, Y

@@ -11,12 +11,16 @@ from typing import Any, NamedTuple
 
 from sklearn.model_selection import StratifiedKFold
 
-from .. import datasets
-from ..constraints import triplets_from_neighbours
-from ..estimators.frobmetric import mean_impostor_distance
-from ..evaluation.knn import Grid, knn_error
-from ..neighbours import neighbours_by_label
-from ..operators import from_triplets
+from conemetric.compiled import stopwatch
+from conemetric.constraints import triplets_from_neighbours
+from conemetric.estimators.frobmetric import mean_impostor_distance
+from conemetric.evaluation.knn import Grid, knn_error
+from conemetric.neighbours import neighbours_by_label
+from conemetric.operators import from_triplets
+
+from . import datasets
+
+GPU_FROM = 1 << 20  # numbers; below, starting a kernel takes longer than its work
 
 
 class Published(NamedTuple):
@@ -32,7 +36,6 @@ def published_table(columns, text):
 
     Examples
     --------
-    >>> from conemetric.reproduce.definition import published_table
     >>> published_table(["iris", "wine"], "Euclidean | 3.64 (4.18) | -")
     {('iris', 'Euclidean'): Published(mean=3.64, std=4.18)}
     """
@@ -99,7 +102,6 @@ BOOSTING: dict[str, Any] = {"v": 1e-7, "loss": "exponential", "solver": "stagewi
 def ours(name, grid: Grid = ({},), **parameters):
     """A method of this package, by class name.
 
-    >>> from conemetric.reproduce.definition import ours
     >>> ours("FrobMetric", C=2.0).make().C
     2.0
     """
@@ -136,7 +138,6 @@ class CrossValidated:
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.reproduce.definition import CrossValidated
     >>> CrossValidated("LMNNEig", [{"gamma": 0.5}, {"gamma": 0.9}], tol=0.1)(*load_iris(return_X_y=True))
     [{'gamma': 0.5}]
     """
@@ -161,7 +162,7 @@ class Experiment(ABC):
     Attributes
     ----------
     name : str
-        What ``conemetric reproduce`` calls it.
+        What ``python -m benchmarks.papers`` calls it.
     title, paper, quantity : str
         What it shows, where, and what is measured.
     columns : tuple of str
@@ -218,3 +219,20 @@ class Experiment(ABC):
         Optional ``tolerance`` is the standard error of a single run, and ``curve`` a
         pair of lists to draw.
         """
+
+
+def timed(work):
+    """Seconds that ``work()`` takes, without what Numba compiles on the way."""
+    began = stopwatch()
+    work()
+    return stopwatch() - began
+
+
+def on_device(X):
+    """X on the GPU, when it is large and PyTorch finds one."""
+    try:
+        import torch
+    except ImportError:
+        return X
+    on_gpu = X.size >= GPU_FROM and torch.cuda.is_available()
+    return torch.as_tensor(X, device="cuda") if on_gpu else X

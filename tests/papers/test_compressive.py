@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from conemetric.evaluation.compressive import (
+from benchmarks.papers.compressive import (
     best_match,
     manifold_pursuit,
     measure,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from .definition import BOOSTING, Competitor, ours
+from .experiment import BOOSTING, Competitor, ours
 from .knn_tables import KnnTable
 
 # AutoMetric was tuned on these only

@@ -8,13 +8,12 @@ from functools import lru_cache
 import numpy as np
 from sklearn.decomposition import PCA
 
-from ..datasets import load
-from ..evaluation.compressive import translating_images
-from ..evaluation.isometry import distortions
-from ..evaluation.knn import knn_error
-from .definition import Competitor, Experiment, Published, ours, published_table
-from .device import on_device
-from .timing import timed
+from conemetric.evaluation.isometry import distortions
+from conemetric.evaluation.knn import knn_error
+
+from .compressive import translating_images
+from .datasets import load
+from .experiment import Competitor, Experiment, Published, on_device, ours, published_table, timed
 
 
 def sampled_pairs(n, m, seed):

@@ -47,7 +47,6 @@ def translating_images(shape, side=16, size=6, *, step=1):
 
     Examples
     --------
-    >>> from conemetric.evaluation.compressive import translating_images
     >>> images, positions = translating_images("square", side=5, size=3)
     >>> images.shape, float(images[0].sum())
     ((9, 25), 9.0)
@@ -112,7 +111,6 @@ def manifold_pursuit(measurements, components, samples, n_iter=50):
     Examples
     --------
     >>> import numpy as np
-    >>> from conemetric.evaluation.compressive import manifold_pursuit, measure, translating_images
     >>> images, _ = translating_images("blob", side=8, size=2)
     >>> Psi = np.linalg.svd(images - images.mean(0), full_matrices=False)[2][:12]
     >>> recovered = manifold_pursuit(measure(Psi, images), Psi, images)
@@ -152,7 +150,6 @@ def best_match(measurements, components, samples):
     Examples
     --------
     >>> import numpy as np
-    >>> from conemetric.evaluation.compressive import best_match
     >>> best_match(np.array([[0.9]]), np.array([[1.0, 0.0]]), np.array([[1.0, 3.0], [0.0, 2.0]]))
     array([[1., 3.]])
     """

@@ -6,15 +6,15 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from conemetric import datasets, reproduce
-from conemetric.evaluation.statistics import compare_runs
-from conemetric.reproduce import figure, get_experiment, list_experiments, run_experiment
-from conemetric.reproduce.definition import (
+from benchmarks.papers import datasets, figure
+from benchmarks.papers.__main__ import main
+from benchmarks.papers.experiment import (
     Competitor,
     Experiment,
     Published,
@@ -22,7 +22,11 @@ from conemetric.reproduce.definition import (
     ours,
     published_table,
 )
+from benchmarks.papers.runner import run
+from benchmarks.papers.tables import EXPERIMENTS
+from conemetric import FrobMetric
 
+ROOT = Path(__file__).parents[2]
 calls = []
 
 
@@ -52,13 +56,12 @@ FAKE = Counting(
 
 
 @pytest.fixture(autouse=True)
-def fake(monkeypatch):
-    monkeypatch.setitem(reproduce.EXPERIMENTS, "fake", FAKE)
+def no_calls():
     calls.clear()
 
 
 def test_ours_beside_theirs(tmp_path):
-    table = run_experiment("fake", out=tmp_path)
+    table = run(FAKE, out=tmp_path)
     rows = {(row.dataset, row.method): row for row in table.rows}
     good = rows["alpha", "good"]
     assert (good.runs, good.mean, good.std, good.published, good.verdict) == (
@@ -80,46 +83,46 @@ def test_ours_beside_theirs(tmp_path):
 
 
 def test_finished_cells_are_not_measured_again(tmp_path):
-    run_experiment("fake", out=tmp_path, runs=1)
+    run(FAKE, out=tmp_path, runs=1)
     assert len(calls) == 4
-    table = run_experiment("fake", out=tmp_path, runs=2)
+    table = run(FAKE, out=tmp_path, runs=2)
     assert len(calls) == 8 and len(set(calls)) == 8
     assert [row.runs for row in table.rows] == [2, 2, 2, 2]
 
 
 def test_a_line_cut_short_is_measured_again(tmp_path):
-    whole = run_experiment("fake", out=tmp_path)
+    whole = run(FAKE, out=tmp_path)
     store = tmp_path / "fake.jsonl"
     cut = store.read_text()[:-20]
     store.write_text(cut)
-    assert run_experiment("fake", out=tmp_path).rows == whole.rows
+    assert run(FAKE, out=tmp_path).rows == whole.rows
     assert len(calls) == len(set(calls)) + 1
     # another run may be writing to the file: nothing is taken back
     assert store.read_text().startswith(cut)
-    assert run_experiment("fake", out=tmp_path).rows == whole.rows
+    assert run(FAKE, out=tmp_path).rows == whole.rows
     assert len(calls) == len(set(calls)) + 1
 
 
 def test_two_runs_may_share_a_folder(tmp_path):
     """One is started while the other is half-way, as the callback of that one."""
-    alone = run_experiment("fake", out=tmp_path / "alone")
+    alone = run(FAKE, out=tmp_path / "alone")
     inner = []
 
     def start_another(record):
         if record["done"] == 3:
-            inner.append(run_experiment("fake", out=tmp_path / "shared"))
+            inner.append(run(FAKE, out=tmp_path / "shared"))
 
-    outer = run_experiment("fake", out=tmp_path / "shared", callback=start_another)
+    outer = run(FAKE, out=tmp_path / "shared", callback=start_another)
     assert inner[0].rows == outer.rows == alone.rows
     lines = (tmp_path / "shared" / "fake.jsonl").read_text().splitlines()
     assert len(lines) == 13 and all(json.loads(line) for line in lines)
 
 
 def test_records_of_another_version_are_ignored(tmp_path):
-    run_experiment("fake", out=tmp_path)
+    run(FAKE, out=tmp_path)
     store = tmp_path / "fake.jsonl"
     store.write_text(store.read_text().replace('"version": 1', '"version": 0'))
-    run_experiment("fake", out=tmp_path)
+    run(FAKE, out=tmp_path)
     assert len(calls) == 2 * len(set(calls))
 
 
@@ -133,59 +136,45 @@ def test_columns_whose_data_cannot_be_had_are_skipped_unless_measured(tmp_path, 
     monkeypatch.delenv("CONEMETRIC_DATA", raising=False)
     monkeypatch.setattr(datasets, "get_data_home", lambda: str(tmp_path / "home"))
     monkeypatch.setattr(datasets, "fetch_openml", offline)
-    monkeypatch.setitem(
-        reproduce.EXPERIMENTS,
-        "fake",
-        replace(FAKE, columns=("alpha", "pima", "frey"), published={}, runs=1),
-    )
-    table = run_experiment("fake", out=tmp_path)
+    fake = replace(FAKE, columns=("alpha", "pima", "frey"), published={}, runs=1)
+    table = run(fake, out=tmp_path)
     assert [row.dataset for row in table.rows] == ["alpha", "alpha"] and len(attempts) == 1
     assert "pima, good: data set pima is not on this machine" in table.skipped[1]
     store = tmp_path / "fake.jsonl"
     store.write_text(store.read_text() + store.read_text().replace("alpha", "pima"))
-    assert [row.dataset for row in run_experiment("fake", out=tmp_path).rows] == [
-        "alpha",
-        "alpha",
-        "pima",
-        "pima",
+    assert [row.dataset for row in run(fake, out=tmp_path).rows] == [
+        *("alpha", "alpha", "pima", "pima")
     ]
 
 
 def test_choice_of_data_sets_and_methods(tmp_path):
-    table = run_experiment("fake", out=tmp_path, datasets=["beta"], methods=["good"])
+    table = run(FAKE, out=tmp_path, datasets=["beta"], methods=["good"])
     assert [(row.dataset, row.method) for row in table.rows] == [("beta:large", "good")]
 
 
 def test_callback_counts_the_cells(tmp_path):
     seen = []
-    run_experiment(
-        "fake", out=tmp_path, callback=lambda record: seen.append((record["done"], record["total"]))
-    )
+    run(FAKE, out=tmp_path, callback=lambda record: seen.append((record["done"], record["total"])))
     assert seen == [(i + 1, 8) for i in range(8)]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "nothing"}, "'nothing' is not a known experiment; known: frobmetric-table1"),
-        ({"name": "fake", "datasets": ["gamma"]}, r"datasets \['gamma'\] are not in fake"),
-        ({"name": "fake", "n_jobs": 0}, "n_jobs=0"),
-        ({"name": "fake", "methods": ["ugly"]}, r"methods \['ugly'\] are not in fake"),
+        ({"datasets": ["gamma"]}, r"datasets \['gamma'\] are not in fake"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+        ({"runs": 0}, "runs=0"),
+        ({"methods": ["ugly"]}, r"methods \['ugly'\] are not in fake"),
     ],
 )
 def test_bad_arguments(tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
-        run_experiment(**arguments, out=tmp_path)
-
-
-def test_comparison_of_two_methods_uses_the_runs_they_share(tmp_path):
-    table = run_experiment("fake", out=tmp_path)
-    assert table.comparison("alpha", "good", "bad", 0.2) == compare_runs([1, 2, 3], [3, 4, 5], 0.2)
+        run(FAKE, **arguments, out=tmp_path)
 
 
 def test_every_experiment_is_well_formed():
-    for experiment in list_experiments():
-        assert get_experiment(experiment.name) is experiment
+    for name, experiment in EXPERIMENTS.items():
+        assert experiment.name == name
         for column in experiment.columns:
             assert experiment.n_runs(column) >= 1
         assert {column for column, _ in experiment.published} <= set(experiment.columns)
@@ -202,8 +191,6 @@ def test_scale_free_grid_is_the_estimators_own_rule():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 60)
     X = rng.normal(size=(60, 3)) + y[:, None]
-    from conemetric import FrobMetric
-
     metric = FrobMetric(tol=0.1).fit(X, y)
     (small,), (large,) = ScaleFreeC(1.0)(X, y), ScaleFreeC(1.0)(10 * X, y)
     assert small["C"] == pytest.approx(large["C"] * 1e4)
@@ -211,16 +198,14 @@ def test_scale_free_grid_is_the_estimators_own_rule():
     assert kappas[0] == pytest.approx(kappas[1])
 
 
-ARGUMENTS = {
-    "name": "frobmetric-table1",
-    "runs": 6,
-    "datasets": ["iris"],
-    "methods": ["Euclidean", "FrobMetric, default C"],
-}
+TABLE = EXPERIMENTS["frobmetric-table1"]
+ARGUMENTS = {"runs": 6, "datasets": ["iris"], "methods": ["Euclidean", "FrobMetric, default C"]}
 SCRIPT = """
 import time
-from conemetric.reproduce import run_experiment
-run_experiment(**{arguments}, n_jobs={jobs}, out={out!r}, callback=lambda record: time.sleep(0.05))
+from benchmarks.papers.runner import run
+from benchmarks.papers.tables import EXPERIMENTS
+run(EXPERIMENTS["frobmetric-table1"], **{arguments}, n_jobs={jobs}, out={out!r},
+    callback=lambda record: time.sleep(0.05))
 """
 
 
@@ -247,7 +232,7 @@ def columns(path):
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("uninterrupted")
-    return folder, run_experiment(**ARGUMENTS, out=folder)
+    return folder, run(TABLE, **ARGUMENTS, out=folder)
 
 
 @pytest.mark.parametrize(("jobs", "kills"), [(1, 2), (2, 1)])
@@ -262,7 +247,7 @@ def test_killed_and_restarted_gives_the_same_table(tmp_path, uninterrupted, jobs
     for _ in range(kills):
         enough = finished + int(random.integers(1, 4))
         script = SCRIPT.format(arguments=ARGUMENTS, jobs=jobs, out=str(tmp_path))
-        process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+        process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, start_new_session=True)
         while process.poll() is None and not (
             store.exists() and store.read_text().count("\n") >= enough
         ):
@@ -273,7 +258,7 @@ def test_killed_and_restarted_gives_the_same_table(tmp_path, uninterrupted, jobs
         finished = store.read_text().count("\n")
         assert enough <= finished < 12, "the run was to be killed half-way"
     remeasured = []
-    resumed = run_experiment(**ARGUMENTS, out=tmp_path, n_jobs=jobs, callback=remeasured.append)
+    resumed = run(TABLE, **ARGUMENTS, out=tmp_path, n_jobs=jobs, callback=remeasured.append)
     assert len(remeasured) == 12 - finished
     assert without_times(resumed) == without_times(whole)
     assert columns(tmp_path / "frobmetric-table1.csv") == columns(folder / "frobmetric-table1.csv")
@@ -285,3 +270,35 @@ def test_roc_curves_are_means_over_runs():
     figure._curves(ax, [{"method": "a", "curve": [[0, 1], values]} for values in ([0, 1], [1, 1])])
     assert ax.lines[0].get_ydata().tolist() == [0.5, 1.0]
     assert ax.lines[0].get_label() == "a (0.750)"
+
+
+def test_the_command_lists_measures_and_continues(tmp_path, capsys):
+    main(["--list", "--json"])
+    listed = json.loads(capsys.readouterr().out)["experiments"]
+    assert [entry["name"] for entry in listed] == list(EXPERIMENTS)
+    main([])
+    assert capsys.readouterr().out.count("\n") == len(EXPERIMENTS)
+    chosen = ["frobmetric-table1", "--runs=1", "--datasets=iris,wine", f"--out={tmp_path}"]
+    for methods in (["Euclidean"], ["Euclidean", "FrobMetric, default C"]):
+        chosen += [f"--methods={methods[-1]}"]
+        main([*chosen, "--json"])
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        assert [row["method"] for row in rows] == methods * 2
+        assert [row["published"] for row in rows if row["method"] == "Euclidean"] == [28.08, 3.64]
+    assert len((tmp_path / "frobmetric-table1.jsonl").read_text().splitlines()) == 4
+    main(chosen)
+    assert "FrobMetric, default C" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["frobmetric-table1", "--runs", "0"], "runs=0"),
+        (["frobmetric-table1", "--datasets", "iris,gamma"], "['gamma'] are not in"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, message):
+    with pytest.raises(SystemExit) as end:
+        main([*arguments, "--out", str(tmp_path)])
+    assert end.value.code == 2 and message in capsys.readouterr().err.splitlines()[-1]

@@ -1,7 +1,7 @@
 import numpy as np
 
+from benchmarks.papers.baselines import WHITENING, SimilarPairsWhitening
 from conemetric import DMLEig
-from conemetric.reproduce.baselines import WHITENING, SimilarPairsWhitening
 
 
 def labelled():

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from conemetric import FrobMetric
-from conemetric.datasets import REGISTRY, Dataset
-from conemetric.reproduce import (
+from benchmarks.papers import (
     embeddings,
     faces,
     fastqp,
     isometry,
     knn_tables,
-    list_experiments,
     measurements,
     toys,
     unfolding,
 )
+from benchmarks.papers.datasets import REGISTRY, Dataset
+from benchmarks.papers.tables import EXPERIMENTS
+from conemetric import FrobMetric
 
 
 def face_data():
@@ -152,6 +152,19 @@ def test_unfolding_records_time_and_quality():
     assert record["value"] > 0 and record["trustworthiness"] > 0.9
 
 
+@pytest.mark.parametrize(
+    ("method", "kept", "consistent"),
+    [("Isomap", 0.725, 0.782), ("LLE", 0.673, 0.982), ("PCA", 0.817, 0.925)],
+)
+def test_unfoldings_are_judged_as_on_the_page(method, kept, consistent):
+    values = {
+        column.partition(":")[2]: unfolding.MVU_SIGMA.measure(column, method, 0)["value"]
+        for column in unfolding.MVU_SIGMA.columns
+    }
+    assert (values["Q_nx"], values["ALCD"]) == pytest.approx((kept, consistent), abs=2e-3)
+    assert 0 < values["ALSTD"] < values["ALED"] and values["ALSTD"] < values["GSCD"]
+
+
 def test_measurements_of_synthetic_images():
     pursuit, best = (
         measurements.NUMAX_FIGURE11.measure("blob:10 at 20 dB", f"random projection{how}", 0)[
@@ -175,7 +188,7 @@ def test_cells_share_an_embedding_unless_it_is_drawn_anew():
 
 def test_columns_are_known_data_sets_or_synthetic():
     synthetic = {"circles", "squares", "swiss_roll", "blob", "disk or square"}
-    for experiment in list_experiments():
+    for experiment in EXPERIMENTS.values():
         for column in experiment.columns:
             source = column.partition(":")[0]
             assert source in REGISTRY or source in synthetic or source.startswith("D=")

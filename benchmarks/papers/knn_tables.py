@@ -6,11 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..datasets import load
-from ..evaluation.knn import Grid, Split, evaluate, official_split, preprocessing, random_splits
+from conemetric.evaluation.knn import (
+    Grid,
+    Split,
+    evaluate,
+    official_split,
+    preprocessing,
+    random_splits,
+)
+
 from .baselines import WHITENING
-from .definition import Competitor, CrossValidated, Experiment, ScaleFreeC, ours, published_table
-from .device import on_device
+from .datasets import load
+from .experiment import (
+    Competitor,
+    CrossValidated,
+    Experiment,
+    ScaleFreeC,
+    on_device,
+    ours,
+    published_table,
+)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ def local_binary_patterns(images):
     Examples
     --------
     >>> import numpy as np
-    >>> from conemetric.reproduce.features import local_binary_patterns
     >>> local_binary_patterns(np.zeros((2, 62, 47))).shape
     (2, 2065)
     """
@@ -85,7 +84,6 @@ def oriented_gradients(images):
     Examples
     --------
     >>> import numpy as np
-    >>> from conemetric.reproduce.features import oriented_gradients
     >>> oriented_gradients(np.zeros((2, 62, 47))).shape
     (2, 864)
     """

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..datasets import load
-from .definition import Experiment, ours, published_table
+from .datasets import load
+from .experiment import Experiment, ours, published_table
 
 
 def labelled_triplets(y, m, seed):

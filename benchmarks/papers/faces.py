@@ -14,12 +14,16 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_curve
 
-from ..datasets import load
-from ..evaluation.verification import best_threshold, distance_score, marginalised_knn_score
+from conemetric.evaluation.verification import (
+    best_threshold,
+    distance_score,
+    marginalised_knn_score,
+)
+
 from .baselines import WHITENING
-from .definition import BOOSTING, Competitor, Experiment, ours, published_table
+from .datasets import load
+from .experiment import BOOSTING, Competitor, Experiment, ours, published_table, timed
 from .features import local_binary_patterns, oriented_gradients
-from .timing import timed
 
 FACE_SHAPE = (62, 47)
 GRID = np.linspace(0, 1, 51)  # false positive rates at which the ROC curve is kept

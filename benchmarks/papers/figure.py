@@ -3,15 +3,14 @@ were measured.
 """
 
 import numpy as np
-
-from ..extras import require
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 OURS, OTHERS, PUBLISHED = "#77aadd", "#cccccc", "#cc3311"
 
 
 def draw(table, path):
     """Write the figure of a `ResultTable` to ``path`` (no window is opened, whatever the backend)."""
-    Figure = require("matplotlib.figure", "cli").Figure
     columns = list(dict.fromkeys(row.dataset for row in table.rows))
     if not columns:
         return
@@ -33,7 +32,7 @@ def draw(table, path):
         ax.set_title(column, fontsize=9)
     shown = "ROC curves, area below in brackets" if measured else table.experiment.quantity
     figure.suptitle(f"{table.experiment.title}: {shown}", fontsize=10)
-    with require("matplotlib", "cli").rc_context({"svg.hashsalt": "conemetric"}):
+    with rc_context({"svg.hashsalt": "conemetric"}):
         figure.savefig(path, dpi=120)
 
 

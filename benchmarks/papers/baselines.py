@@ -5,9 +5,10 @@ package has it.
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from .. import constraints
-from ..problems.eigenvalue import whiten
-from .definition import Competitor
+from conemetric import constraints
+from conemetric.problems.eigenvalue import whiten
+
+from .experiment import Competitor
 
 
 class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
@@ -29,7 +30,6 @@ class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.reproduce.baselines import SimilarPairsWhitening
     >>> X, y = load_iris(return_X_y=True)
     >>> SimilarPairsWhitening().fit(X, y).transform(X).shape
     (150, 4)

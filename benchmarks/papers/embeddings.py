@@ -5,12 +5,11 @@ and compression.
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..datasets import load
-from ..evaluation.knn import knn_error
-from ..evaluation.retrieval import neighbour_recall, recall_at_k
-from .definition import BOOSTING, Competitor, Experiment, ours
-from .device import on_device
-from .timing import timed
+from conemetric.evaluation.knn import knn_error
+from conemetric.evaluation.retrieval import neighbour_recall, recall_at_k
+
+from .datasets import load
+from .experiment import BOOSTING, Competitor, Experiment, on_device, ours, timed
 
 SET = "debian_minilm384"
 CLASSIFIERS = ("logistic regression",)  # their error stands in the k-NN columns
@@ -25,10 +24,8 @@ def _parts(name):
 @lru_cache(maxsize=64)
 def _fitted(experiment, method):
     """A fitted method and its time; the columns of a table share it."""
-    from . import get_experiment
-
     X, y, _, _ = _parts(SET)
-    row = get_experiment(experiment).methods[method]
+    row = {table.name: table for table in TABLES}[experiment].methods[method]
     metric = row.make()
     X = on_device(X) if row.is_ours else X
     return metric, (0.0 if metric is None else timed(lambda: metric.fit(X, y)))

@@ -13,7 +13,6 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,10 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from sklearn.exceptions import ConvergenceWarning
 
-from ..evaluation.statistics import compare_runs
-from ..extras import require
-from ..solvers.base import all_or_nothing
+from conemetric.solvers.base import all_or_nothing
+
 from . import figure
-from .definition import Experiment
+from .experiment import Experiment
 
 VERSION = 1  # of the records; those of another version are measured again
 
@@ -82,26 +80,9 @@ class ResultTable:
             lines.append(", ".join(f"{heading} {value}" for heading, value in line.items()))
         return "\n".join([*lines, *(f"skipped {text}" for text in self.skipped)])
 
-    @cached_property
+    @property
     def summary(self):
         return self.experiment.summary(self.rows)
-
-    def comparison(self, dataset, first, second, test_share):
-        """Paired tests between two methods on the runs they share
-        (`evaluation.statistics.compare_runs`).
-        """
-        values = {
-            name: {
-                r["run"]: r["value"]
-                for r in self.records
-                if (r["dataset"], r["method"]) == (dataset, name)
-            }
-            for name in (first, second)
-        }
-        runs = sorted(values[first].keys() & values[second].keys())
-        return compare_runs(
-            [values[first][run] for run in runs], [values[second][run] for run in runs], test_share
-        )
 
 
 def _with_std(mean, std):
@@ -117,12 +98,31 @@ def run(
     n_jobs=1,
     callback: Callable | None = None,
 ):
-    """Measure what is missing of an experiment, write records, CSV and figure to
-    ``out``, and return the `ResultTable`.
+    """Measure an experiment, or continue one that was interrupted.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    runs : int, default=None
+        Runs per cell; None means as many as the paper has.
+    datasets, methods : sequence of str, default=None
+        Restrict to these; None means all.
+    out : path, default="reproduce"
+        Folder for NAME.jsonl (one line per finished cell; what is there is not measured
+        again), NAME.csv and NAME.png.
+    n_jobs : int, default=1
+        Processes, which share the cores between them; -1 means one per core.
+    callback : callable, default=None
+        Called after each cell with its record, and ``done`` and ``total``.
+
+    Returns
+    -------
+    ResultTable
     """
+    if runs is not None and runs < 1:
+        raise ValueError(f"runs={runs}; give a number of runs per cell from 1.")
     if n_jobs != -1 and n_jobs < 1:
         raise ValueError(f"n_jobs={n_jobs}; give a number of processes, or -1 for one per core.")
-    require("matplotlib", "cli")  # for the figure; better to know before the work
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / f"{experiment.name}.jsonl"
@@ -131,7 +131,7 @@ def run(
     todo = [cell for cell in cells if cell not in records]
     jobs = min(cpu_count() if n_jobs == -1 else n_jobs, max(1, len(todo)))
     with store.open("a") as file:
-        for record in _measure_all(experiment.name, todo, jobs):
+        for record in _measure_all(experiment, todo, jobs):
             file.write(json.dumps(record) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -217,22 +217,20 @@ def _parse(line):
         return {}
 
 
-def _measure_all(name, cells, jobs):
+def _measure_all(experiment, cells, jobs):
     if jobs == 1:
-        yield from (_measure(name, *cell) for cell in cells)
+        yield from (_measure(experiment, *cell) for cell in cells)
         return
     with parallel_config(backend="loky", inner_max_num_threads=max(1, cpu_count() // jobs)):
         yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            delayed(_measure)(name, *cell) for cell in cells
+            delayed(_measure)(experiment, *cell) for cell in cells
         )
 
 
-def _measure(name, column, method, run):
-    from . import get_experiment  # a worker process finds the experiment by its name
-
+def _measure(experiment, column, method, run):
     with warnings.catch_warnings(record=True) as caught, all_or_nothing():
         warnings.simplefilter("always")
-        measured = get_experiment(name).measure(column, method, run)
+        measured = experiment.measure(column, method, run)
     unconverged = sum(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     key = {"version": VERSION, "dataset": column, "method": method, "run": run}
     return {**key, **measured, "unconverged": unconverged}

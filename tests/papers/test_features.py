@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from conemetric.reproduce import features
+from benchmarks.papers import features
 
 
 def test_local_binary_patterns_of_a_step():

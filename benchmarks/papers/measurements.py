@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..datasets import load
-from ..evaluation.compressive import best_match, manifold_pursuit, measure, translating_images
-from ..evaluation.knn import knn_error
-from ..evaluation.retrieval import neighbour_recall
-from .definition import Competitor, Experiment, ours
-from .timing import timed
+from conemetric.evaluation.knn import knn_error
+from conemetric.evaluation.retrieval import neighbour_recall
+
+from .compressive import best_match, manifold_pursuit, measure, translating_images
+from .datasets import load
+from .experiment import Competitor, Experiment, ours, timed
 
 LINEAR = {
     "NuMax": ours("NuMax"),

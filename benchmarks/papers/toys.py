@@ -6,19 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..datasets import load
-from ..evaluation.knn import preprocessing, random_splits
-from ..evaluation.retrieval import precision_at_k
-from .definition import BOOSTING, Competitor, Experiment, Published, ours
+from conemetric.evaluation.knn import preprocessing, random_splits
+from conemetric.evaluation.retrieval import precision_at_k
+
+from .datasets import load
+from .experiment import BOOSTING, Competitor, Experiment, Published, ours, timed
 from .knn_tables import KnnTable
-from .timing import timed
 
 
 def concentric_circles(n=1000, n_noise=8, seed=0):
     """Four rings of points in a plane, and noise in the other dimensions, as wide as
     the rings; returns X and y.
 
-    >>> from conemetric.reproduce.toys import concentric_circles
     >>> X, y = concentric_circles(40)
     >>> X.shape, y.max()
     ((40, 10), np.int64(3))

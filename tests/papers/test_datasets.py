@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from conemetric import datasets
-from conemetric.datasets import KEEL_SETS, REGISTRY, load
+from benchmarks.papers import datasets
+from benchmarks.papers.datasets import KEEL_SETS, REGISTRY, load
 
 NAMES = set(
     [

@@ -1,0 +1,6 @@
+"""Every table and figure, by the name that ``python -m benchmarks.papers`` knows it by."""
+
+from . import embeddings, faces, fastqp, isometry, keel, knn_tables, measurements, toys, unfolding
+
+MODULES = (knn_tables, faces, toys, unfolding, fastqp, isometry, measurements, embeddings, keel)
+EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.TABLES}
