@@ -9,14 +9,26 @@ linear measurements by the nearest clean image after measurement. NuMax is given
 
 import matplotlib.pyplot as plt
 import numpy as np
-from conemetric.evaluation.compressive import translating_images
+from sklearn.decomposition import PCA
+from sklearn.random_projection import GaussianRandomProjection
 
 from conemetric import numax_path
-from conemetric.evaluation.isometry import baselines
 from conemetric.evaluation.knn import knn_error
 
-squares, _ = translating_images("square", side=12, size=5)
-disks, _ = translating_images("disk", side=12, size=6)
+
+def translated(shape, side):
+    """The shape in every position on a black square image, one image per row."""
+    size = len(shape)
+    places = side - size + 1
+    images = np.zeros((places, places, side, side))
+    for row, column in np.ndindex(places, places):
+        images[row, column, row : row + size, column : column + size] = shape
+    return images.reshape(places**2, -1)
+
+
+squares = translated(np.ones((5, 5)), side=12)
+offsets = np.arange(6) - 2.5
+disks = translated(offsets[:, None] ** 2 + offsets**2 <= 9, side=12)
 X, y = np.vstack([squares, disks]), np.repeat([0, 1], [len(squares), len(disks)])
 rng = np.random.default_rng(0)
 between = np.stack(
@@ -40,9 +52,9 @@ errors = {
     "random projection": [],
 }
 for rank in ranks:
-    errors["PCA"].append(error(baselines(X, rank)["PCA"].components_))
+    errors["PCA"].append(error(PCA(rank, random_state=0).fit(X).components_))
     draws = [
-        error(baselines(X, rank, seed)["random projection"].components_)
+        error(GaussianRandomProjection(rank, random_state=seed).fit(X).components_)
         for seed in range(10)
     ]
     errors["random projection"].append(np.mean(draws))

@@ -10,7 +10,6 @@ for the same worst-case distortion, since it cares for the average only.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from conemetric.evaluation.compressive import translating_images
 from sklearn.decomposition import PCA
 
 from conemetric import numax_path
@@ -26,7 +25,10 @@ def rows_needed(images, pairs, delta):
     return 1 + int(np.argmax(abs(kept - 1).max(0) <= delta))
 
 
-images, _ = translating_images("square", side=16, size=6)
+images = np.zeros((11, 11, 16, 16))
+for row, column in np.ndindex(11, 11):
+    images[row, column, row : row + 6, column : column + 6] = 1.0
+images = images.reshape(11 * 11, 16 * 16)
 rng = np.random.default_rng(0)
 pairs = rng.integers(0, len(images), (1000, 2))
 pairs = pairs[pairs[:, 0] != pairs[:, 1]]
