@@ -15,7 +15,6 @@ import hashlib
 import importlib.util
 import inspect
 import os
-import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -297,9 +296,7 @@ def reference_pages() -> JudgedTexts:
     >>> pages.queries[2], pages.names[2]
     ('An AdaBoost regressor.', 'AdaBoostRegressor')
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what scikit-learn is about to remove
-        found = dict([*all_estimators(), *all_functions()])
+    found = dict([*all_estimators(), *all_functions()])
     rows = []
     for name in sorted(found, key=str.lower):
         sentence, _, page = (inspect.getdoc(found[name]) or "").partition("\n\n")

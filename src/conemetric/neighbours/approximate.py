@@ -9,15 +9,15 @@ for both: two points meet if either visits the cell of the other. How many cells
 visit is read off the exact answers of a random sample of queries.
 """
 
+import threading
 import warnings
 from itertools import pairwise
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from ..compiled import threaded
+from ..compiled import one_blas_thread, threaded
 from . import exact, kernels
 from .host import Frame, HostSearch, parts
 from .progress import report
@@ -58,7 +58,7 @@ def search(question: Question, random_state) -> tuple[Nearest, float]:
         return exact.search(question), 1.0
     order = cells.order if alone else np.argsort(cells.nearest(queries.X), kind="stable")
     state = HostSearch(question, order, cells.order)
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         _visit(state, cells, counts, alone)
     found = state.rank(all_offered=False)
     return found, _recall(found, truth, second)
@@ -232,11 +232,16 @@ class Cells:
         return counts
 
 
+_filters = threading.Lock()
+
+
 def _means(points, n, random_state):
     """Centres of at most n clusters, and the cluster of each point."""
     means = KMeans(n, init="random", n_init=1, max_iter=5, random_state=random_state)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # among duplicates there are fewer
+    # KMeans warns where duplicates leave fewer, and only filters of the whole process keep it
+    # silent: one thread at a time, or one would restore what another has changed
+    with _filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
         means.fit(points)
     used, cluster = np.unique(means.labels_, return_inverse=True)
     return means.cluster_centers_[used], cluster
