@@ -7,9 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from conemetric.compiled import one_blas_thread
 from conemetric.neighbours import neighbours_by_label
 from conemetric.neighbours.approximate import _means
 from conemetric.persistence import atomic_path
@@ -21,12 +19,6 @@ def in_threads(function, count=200):
     """Call ``function(number)`` from several threads at once."""
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(function, range(count)))
-
-
-def blas_threads():
-    """Of each BLAS that has one number for the whole process."""
-    libraries = ThreadpoolController().select(user_api="blas").info()
-    return [each["num_threads"] for each in libraries if each.get("threading_layer") != "openmp"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
@@ -47,24 +39,6 @@ def test_new_files_have_usual_permissions_and_the_mask_is_never_touched(
         change(before)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert len(list(tmp_path.iterdir())) == 200 and modes == {0o666 & ~mask}
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_blas_has_its_threads_again_after_the_last_block(threads):
-    def work(number):
-        with one_blas_thread():
-            assert set(blas_threads()) <= {1}
-
-    with threadpool_limits(threads, "blas"):
-        first, second = one_blas_thread(), one_blas_thread()
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)  # not the last one in
-        assert set(blas_threads()) <= {1}
-        second.__exit__(None, None, None)
-        assert set(blas_threads()) <= {threads}
-        in_threads(work)
-        assert set(blas_threads()) <= {threads}
 
 
 @pytest.mark.parametrize("allowed", [True, False])

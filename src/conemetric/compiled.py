@@ -16,7 +16,6 @@ from contextlib import contextmanager
 import numpy as np
 from numba import njit
 from numba.core import event
-from threadpoolctl import ThreadpoolController
 
 
 def _compiler(**options):
@@ -43,7 +42,6 @@ jit_inner_sums = _compiler(no_cpython_wrapper=True, fastmath=SUMS)
 SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
 _pool: ThreadPoolExecutor | None = None
 _thread = threading.local()
-_limiting, _n_limiting, _limit = threading.Lock(), 0, None
 
 
 def alone(function, *args):
@@ -113,32 +111,6 @@ def stopwatch() -> float:
     return time.perf_counter() - seconds_compiling()
 
 
-@contextmanager
-def one_blas_thread(libraries=None):
-    """BLAS on one thread within the block, where cores are kept busy otherwise.
-
-    BLAS knows one number of threads for the whole process, so blocks that overlap in time
-    share the limit: the first sets it, the last lifts it. Built on OpenMP, it knows one for
-    each thread. ``libraries``: a `ThreadpoolController` that is there already.
-    """
-    global _n_limiting, _limit
-    blas = (libraries or ThreadpoolController()).select(user_api="blas")
-    found = blas.info()
-    shared = [each["filepath"] for each in found if each.get("threading_layer") != "openmp"]
-    with _limiting:
-        if _n_limiting == 0:
-            _limit = blas.select(filepath=shared).limit(limits=1)
-        _n_limiting += 1
-    try:
-        with blas.select(threading_layer="openmp").limit(limits=1):
-            yield
-    finally:
-        with _limiting:
-            _n_limiting -= 1
-            if _n_limiting == 0:
-                _limit.restore_original_limits()
-
-
 def n_threads():
     """Threads to use: one within `alone`; ``OMP_NUM_THREADS`` where set (joblib's workers
     set it), else the cores we may run on.
@@ -169,11 +141,10 @@ def threaded(kernel, n_rows, work, *args):
         job.result()
 
 
-def _forget_threads():
-    """A forked child has none of them, and nobody to open a lock they held."""
-    global _pool, _limiting, _n_limiting
-    _pool, _limiting, _n_limiting = None, threading.Lock(), 0
+def _forget_pool():
+    global _pool
+    _pool = None
 
 
 if hasattr(os, "register_at_fork"):  # Windows never forks
-    os.register_at_fork(after_in_child=_forget_threads)
+    os.register_at_fork(after_in_child=_forget_pool)

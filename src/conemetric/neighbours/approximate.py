@@ -16,8 +16,9 @@ from itertools import pairwise
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
-from ..compiled import one_blas_thread, threaded
+from ..compiled import threaded
 from . import exact, kernels
 from .host import Frame, HostSearch, parts
 from .progress import report
@@ -58,7 +59,7 @@ def search(question: Question, random_state) -> tuple[Nearest, float]:
         return exact.search(question), 1.0
     order = cells.order if alone else np.argsort(cells.nearest(queries.X), kind="stable")
     state = HostSearch(question, order, cells.order)
-    with one_blas_thread():
+    with threadpool_limits(1, "blas"):
         _visit(state, cells, counts, alone)
     found = state.rank(all_offered=False)
     return found, _recall(found, truth, second)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from ..compiled import one_blas_thread, threaded
+from ..compiled import threaded
 from . import kernels
 from .host import HostSearch
 from .progress import report
@@ -33,7 +34,7 @@ def search(question: Question) -> Nearest:
     # in one cell that nobody visits: whoever is in a row is offered to the columns
     visits = np.zeros(n, np.int64), np.zeros((1, -(-n // 8)), np.uint8)
     # looking for the libraries to limit takes longer than a small search
-    with one_blas_thread() if len(blocks) > 1 else nullcontext():
+    with threadpool_limits(1, "blas") if len(blocks) > 1 else nullcontext():
         for played, pairs in enumerate(rounds, 1):
             args = pairs, alone, state.arrays, visits
             threaded(_meet, len(pairs), n * references.X.size, *args)

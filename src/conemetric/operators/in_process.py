@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from ..compiled import alone, n_threads, one_blas_thread
+from ..compiled import alone, n_threads
 from .base import DifferenceOperator
 from .blocks import Engine, Program
 from .checkpoint import read_array, write_array
@@ -100,7 +100,7 @@ class InProcess(Engine):
             jobs = [self._pool.submit(alone, function, block) for block in islice(blocks, count)]
             waiting.extend(jobs)
 
-        with one_blas_thread(self._libraries):
+        with self._libraries.limit(limits=1):
             try:
                 begin(2 * self.workers)  # few results wait at a time, however many blocks there are
                 while waiting:
