@@ -3,7 +3,6 @@ judged collection.
 """
 
 import inspect
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -50,9 +49,7 @@ def reference_pages() -> JudgedTexts:
     >>> pages.queries[2], pages.names[2]
     ('An AdaBoost regressor.', 'AdaBoostRegressor')
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what scikit-learn is about to remove
-        found = dict([*all_estimators(), *all_functions()])
+    found = dict([*all_estimators(), *all_functions()])
     rows = []
     for name in sorted(found, key=str.lower):
         sentence, _, page = (inspect.getdoc(found[name]) or "").partition("\n\n")

@@ -312,24 +312,63 @@ def test_transform_is_lazy(name):
     )
 
 
-@pytest.mark.parametrize("name", ["FrobMetric", "BoostMetric", "LMNNEig, Frank-Wolfe"])
-def test_a_checkpoint_is_gone_on_from(name, tmp_path):
-    X, y = labelled(13, n=200)
+LONGER = {"FrobMetric": {"C": 100.0}}  # so that a state is kept before the fit is over
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"BoostMetric"}))
+def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
+    X, y = labelled(13, n=200, dtype=dtype)
     sizes = (80, 120)
     parts = partitioned(X, sizes), partitioned(y, sizes)
-    longer = {
-        "FrobMetric": {"C": 100.0},
-        "BoostMetric": {"solver": "stagewise", "loss": "exponential", "v": 1e-7},
-    }.get(name, {})
-    whole = fit(made(name, tol=0.0, max_iter=35, **longer), *parts)
-    fit(made(name, tol=0.0, max_iter=25, **longer), *parts, checkpoint=str(tmp_path))
-    later = made(name, tol=0.0, max_iter=15, **longer)  # the last state is that of iteration 20
+    whole = fit(made(name, tol=0.0, max_iter=35, **LONGER.get(name, {})), *parts)
+    first = made(name, tol=0.0, max_iter=25, **LONGER.get(name, {}))
+    fit(first, *parts, checkpoint=str(tmp_path))
+    later = made(name, tol=0.0, max_iter=15, **LONGER.get(name, {}))
     fit(later, *parts, checkpoint=str(tmp_path))
-    assert whole.n_iter_ == 35
-    assert_array_equal(later.history_["primal"], whole.history_["primal"][20:])
-    fewer = partitioned(X[:100], (50, 50)), partitioned(y[:100], (50, 50))
-    with pytest.raises(ValueError, match="holds the state of another fit"):
-        later.fit(*fewer, checkpoint=str(tmp_path))
+    assert (tmp_path / "state").exists()
+    bounds, expected = (
+        np.column_stack([metric.history_[key] for key in ("primal", "dual")])
+        for metric in (later, whole)
+    )
+    done = np.flatnonzero((expected == bounds[0]).all(1))[0]  # iterations of the last state
+    common = min(len(expected) - done, len(bounds))
+    assert done > 0 and common > 1
+    assert_array_equal(bounds[:common], expected[done : done + common])
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "name, other",
+    [
+        ("FrobMetric", {"C": 5.0}),
+        ("FrobMetric", {"prior": np.eye(4)}),
+        ("FrobMetric", {"prior": 2 * np.eye(4)}),
+        ("FrobMetric", {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}),
+        ("FrobMetric, logistic", {"random_state": 3}),
+        ("LMNNEig, Frank-Wolfe", {"n_targets": 2}),
+        ("BoostMetric, stage-wise", {"solver": "corrective"}),
+    ],
+)
+def test_the_checkpoint_of_another_fit_is_refused(name, other, seed, tmp_path):
+    X, y = labelled(seed)
+    parts = partitioned(X, (50, 70)), partitioned(y, (50, 70))
+    estimator = made(name, tol=0.0, max_iter=22)
+    if "prior" in other:
+        estimator.set_params(prior=3 * np.eye(4))
+    fit(estimator, *parts, checkpoint=str(tmp_path))
+    fit(estimator, *parts, checkpoint=str(tmp_path))
+    state = (tmp_path / "state").read_bytes()
+    refused = [
+        (clone(estimator).set_params(**other), parts),
+        (estimator, (parts[0].astype(np.float32), parts[1])),
+        (estimator, (parts[0][:, :3], parts[1])),
+        (estimator, (parts[0].rechunk((60, 60)), parts[1].rechunk(60))),
+    ]
+    for metric, data in refused if "prior" not in other else refused[:2]:
+        with pytest.raises(ValueError, match=r"state of another fit \(.*give another folder"):
+            fit(metric, *data, checkpoint=str(tmp_path))
+    assert (tmp_path / "state").read_bytes() == state
 
 
 def test_what_is_wrong_is_said_before_any_work():

@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import BoostMetric, FrobMetric, RelativeComparisons
+from conemetric import BoostMetric, FrobMetric, RelativeComparisons, load_metric, save_metric
 from conemetric.export import register_onnx_converters, to_onnx
 
 X, y = load_wine(return_X_y=True)
@@ -74,6 +74,29 @@ def test_skl2onnx_converts_every_linear_metric(estimator, dtype):
     assert mapped.dtype == dtype
     scale = np.abs(X) @ np.abs(estimator.components_.T)
     assert (np.abs(mapped - wanted) <= 20 * np.finfo(dtype).eps * scale).all()
+
+
+@pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent"])
+@pytest.mark.parametrize("in_pipeline", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_skl2onnx_fills_missing_values_as_to_onnx_does(
+    strategy, in_pipeline, seed, dtype, tmp_path
+):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    register_onnx_converters()
+    holes = np.where(np.random.default_rng(seed).random(X.shape) < 0.1, np.nan, X)
+    pipeline = make_pipeline(SimpleImputer(strategy=strategy), StandardScaler(), FrobMetric())
+    save_metric(tmp_path / "metric.safetensors", pipeline.fit(holes, y))
+    metric = load_metric(tmp_path / "metric.safetensors")
+    converted = make_pipeline(metric, StandardScaler()).fit(holes) if in_pipeline else metric
+    wanted = converted.transform(holes)
+    model = skl2onnx.to_onnx(converted, X[:1].astype(dtype))
+    (mapped,) = onnxruntime.InferenceSession(model.SerializeToString()).run(
+        None, {"X": holes.astype(dtype)}
+    )
+    assert mapped.dtype == dtype
+    slack = 1e4 * np.finfo(dtype).eps * np.abs(wanted).max()
+    np.testing.assert_allclose(mapped, wanted, rtol=0, atol=slack)
 
 
 def test_a_metric_that_is_not_linear_is_refused(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instances import triplet_instance
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import trace_optimum
 
 from conemetric.arrays import to_numpy
@@ -172,3 +172,46 @@ def test_too_many_learners_become_eigenvectors_of_the_same_metric(asarray):
 def test_root_is_found_where_the_curvature_overflows():
     root, _ = positive_root(lambda w: (w - 3.0, np.inf), limit=100.0, tol=1e-9)
     assert root == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("corrective", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_ensemble_comes_back_from_its_arrays(corrective, seed):
+    rng = np.random.default_rng(seed)
+    operator = from_triplets(rng.normal(size=(6, 3)), [[0, 1, 2], [3, 4, 5]])
+    ensemble = Ensemble(operator)
+    for stage in range(20):
+        if corrective and stage % 3 == 2:
+            used = rng.permutation(stage)[: stage // 2].tolist()
+            ensemble.use(used, rng.random(len(used)).tolist())
+        else:
+            ensemble.extend(rng.normal(size=3), rng.random())
+        for _ in range(stage - ensemble._n_learners + 1):
+            ensemble.learn(rng.normal(size=3))
+    again = Ensemble.from_arrays(operator, **ensemble.as_arrays())
+    for each in (ensemble, again):  # both go on alike
+        each.extend(np.ones(3), 0.5)
+    assert again.n_stages == ensemble.n_stages == 21
+    assert (again.numbers, again.weights) == (ensemble.numbers, ensemble.weights)
+    for stage in range(22):
+        assert_array_equal(again.factor(stage), ensemble.factor(stage))
+
+
+@pytest.mark.parametrize(
+    "name, wrong",
+    [
+        ("numbers", [0, 1, 3]),
+        ("numbers", [0, 1]),
+        ("begins", [0, 0, 0, -1]),
+        ("counts", [0, 1, 2, 4]),
+        ("counts", []),
+    ],
+)
+def test_arrays_that_are_no_ensemble_are_refused(name, wrong):
+    operator = from_triplets(np.eye(3), [[0, 1, 2]])
+    ensemble = Ensemble(operator)
+    for column in np.eye(3):
+        ensemble.extend(column, 1.0)
+    arrays = {**ensemble.as_arrays(), name: np.array(wrong, np.int64)}
+    with pytest.raises(ValueError, match="learners of the checkpoint do not fit"):
+        Ensemble.from_arrays(operator, **arrays)

@@ -64,3 +64,5 @@ def main(args=None):
             text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"
         state.messages.print(f"[bold red]error[/] {escape(text)}", highlight=False, soft_wrap=True)
         sys.exit(2 if expected else 1)
+    finally:
+        state.at_end.close()

@@ -3,7 +3,7 @@ progress display.
 """
 
 import json
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import typer
@@ -53,6 +53,7 @@ class State:
         self.debug = self.json = False
         self.results = Console(highlight=False)
         self.messages = Console(stderr=True)
+        self.at_end = ExitStack()  # closed when the command ends
 
     def say(self, text):
         """A remark for a person."""

@@ -2,6 +2,7 @@
 with their weights.
 """
 
+import hashlib
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import constraints, partitions
-from ..arrays import like, namespace
+from ..arrays import like, namespace, to_numpy
 from ..neighbours import (
     given_neighbours,
     n_references_for,
@@ -331,15 +332,27 @@ class SupervisedMetric(MahalanobisMetric):
         if checkpoint is not None:
             label = {
                 "estimator": type(self).__name__,
-                "constraints": found.n_constraints,
+                "features": found.rows.n_features,
+                "dtype": str(found.rows.dtype),
+                "constraints of each block": found.space.gather(len, found.index),
                 **{
-                    name: value
+                    name: _as_json(value)
                     for name, value in self.get_params().items()
                     if name not in ("verbose", "tol", "max_iter", "n_components")
                 },
             }
             found.space.keep_in(checkpoint, label)
         return found
+
+
+def _as_json(value):
+    """A parameter as JSON can hold it, the same in every process."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if hasattr(value, "shape"):
+        array = to_numpy(value)
+        return f"array {array.shape}, sha256 {hashlib.sha256(array.tobytes()).hexdigest()}"
+    return value if isinstance(value, str | float | int | None) else repr(value)
 
 
 def refuse_checkpoint(checkpoint):

@@ -47,18 +47,9 @@ def to_onnx(metric, path: str | Path) -> None:
 
     metric = LearnedMetric.from_estimator(metric)
     rank, n_features = metric.components.shape
-    arrays = {"components": metric.components, "offset": metric.offset}
-    nodes = [helper.make_node("Gemm", ["X", *arrays], ["embedding"], transB=1)]
-    if metric.fill is not None:  # where X is missing, its stand-in
-        arrays["fill"] = metric.fill
-        nodes[0].input[0] = "complete"
-        nodes = [
-            helper.make_node("IsNaN", ["X"], ["missing"]),
-            helper.make_node("Where", ["missing", "fill", "X"], ["complete"]),
-            *nodes,
-        ]
+    arrays, nodes = _map(metric)
     graph = helper.make_graph(
-        nodes,
+        [helper.make_node(kind, inputs, [output], **more) for kind, inputs, output, more in nodes],
         "conemetric",
         [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", n_features])],
         [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", rank])],
@@ -84,6 +75,20 @@ def to_onnx(metric, path: str | Path) -> None:
     onnx.checker.check_model(model)
     with atomic_path(path) as temporary:
         temporary.write_bytes(model.SerializeToString())
+
+
+def _map(metric):
+    """The arrays of the map from X to embedding by name, and its nodes: (operator, inputs,
+    output, attributes).
+    """
+    arrays = {"components": metric.components, "offset": metric.offset}
+    if metric.fill is None:
+        return arrays, [("Gemm", ["X", "components", "offset"], "embedding", {"transB": 1})]
+    return {**arrays, "fill": metric.fill}, [
+        ("IsNaN", ["X"], "missing", {}),
+        ("Where", ["missing", "fill", "X"], "complete", {}),
+        ("Gemm", ["complete", "components", "offset"], "embedding", {"transB": 1}),
+    ]
 
 
 def register_onnx_converters() -> None:
@@ -123,28 +128,30 @@ def _output_shape(operator):
 
 
 def _convert(scope, operator, container):
-    """One Gemm in the precision of its input."""
+    """The map in the precision of its input."""
     from skl2onnx.common.data_types import DoubleTensorType
     from skl2onnx.proto import onnx_proto
 
-    metric = LearnedMetric.from_estimator(operator.raw_operator)
+    arrays, nodes = _map(LearnedMetric.from_estimator(operator.raw_operator))
     double = isinstance(operator.inputs[0].type, DoubleTensorType)
     tensor = onnx_proto.TensorProto
-    names = []
-    for name in ("components", "offset"):
-        array = getattr(metric, name)
-        names.append(scope.get_unique_variable_name(name))
+    names = {"X": operator.inputs[0].full_name, "embedding": operator.outputs[0].full_name}
+    for name, array in arrays.items():
+        names[name] = scope.get_unique_variable_name(name)
         container.add_initializer(
-            names[-1],
+            names[name],
             tensor.DOUBLE if double else tensor.FLOAT,
             array.shape,
             array.astype(np.float64 if double else np.float32).ravel(),
         )
-    container.add_node(
-        "Gemm",
-        [operator.inputs[0].full_name, *names],
-        operator.outputs[0].full_name,
-        name=scope.get_unique_operator_name("Metric"),
-        op_version=OPSET,
-        transB=1,
-    )
+    for kind, inputs, output, more in nodes:
+        if output not in names:
+            names[output] = scope.get_unique_variable_name(output)
+        container.add_node(
+            kind,
+            [names[name] for name in inputs],
+            names[output],
+            name=scope.get_unique_operator_name("Metric"),
+            op_version=OPSET,
+            **more,
+        )

@@ -9,6 +9,7 @@ for both: two points meet if either visits the cell of the other. How many cells
 visit is read off the exact answers of a random sample of queries.
 """
 
+import threading
 import warnings
 from itertools import pairwise
 
@@ -232,11 +233,16 @@ class Cells:
         return counts
 
 
+_filters = threading.Lock()
+
+
 def _means(points, n, random_state):
     """Centres of at most n clusters, and the cluster of each point."""
     means = KMeans(n, init="random", n_init=1, max_iter=5, random_state=random_state)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # among duplicates there are fewer
+    # KMeans warns where duplicates leave fewer, and only filters of the whole process keep it
+    # silent: one thread at a time, or one would restore what another has changed
+    with _filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
         means.fit(points)
     used, cluster = np.unique(means.labels_, return_inverse=True)
     return means.cluster_centers_[used], cluster

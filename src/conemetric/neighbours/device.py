@@ -3,6 +3,7 @@ exact distances in float64; queries that rounding leaves in doubt are searched a
 products in float64.
 """
 
+import threading
 from contextlib import contextmanager
 
 import numpy as np
@@ -85,8 +86,7 @@ class DeviceSearch:
         step = max(1, BLOCK // len(right))
         for start in range(0, len(left), step):
             rows = slice(start, min(start + step, len(left)))
-            with _sums_in_float32():
-                tile = _product(left[rows], right)
+            tile = _product(left[rows], right)
             mine = (self.own[rows] >= 0).nonzero()[:, 0]
             tile[mine, self.own[rows][mine]] = torch.inf
             ends = self.host_labels[rows.start], self.host_labels[rows.stop - 1]
@@ -232,25 +232,35 @@ class DeviceSearch:
 
 
 def _product(left, right):
-    """In half precision, summed in float32 as tensor cores do."""
-    if left.is_cuda:
+    """In half precision, summed in float32."""
+    if not left.is_cuda:
+        return (left.float() @ right.T.float()).to(left.dtype)
+    with _sums_in_float32():
         return left @ right.T
-    return (left.float() @ right.T.float()).to(left.dtype)
+
+
+_flags = threading.Lock()
 
 
 @contextmanager
 def _sums_in_float32():
-    """Let no product in half precision sum in half precision as well."""
+    """Let no product in half precision sum in half precision as well.
+
+    PyTorch takes this from flags of the whole process alone. They change only while a
+    product is launched, and by one thread at a time, or one would restore what another has
+    changed; products launched elsewhere meanwhile are the more precise for it.
+    """
     flags = "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"
     matmul = torch.backends.cuda.matmul
-    before = [getattr(matmul, flag) for flag in flags]
-    try:
-        for flag in flags:
-            setattr(matmul, flag, False)
-        yield
-    finally:
-        for flag, value in zip(flags, before, strict=True):
-            setattr(matmul, flag, value)
+    with _flags:
+        before = [getattr(matmul, flag) for flag in flags]
+        try:
+            for flag in flags:
+                setattr(matmul, flag, False)
+            yield
+        finally:
+            for flag, value in zip(flags, before, strict=True):
+                setattr(matmul, flag, value)
 
 
 def _lengths(X):

@@ -28,9 +28,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..arrays import float64, like, zeros
+from ..arrays import float64, like, namespace, zeros
 from .base import Operator
-from .checkpoint import Checkpoint
+from .checkpoint import REMEDY, Checkpoint
 from .space import Space, Total, Vector, on_host, total
 
 GROUP = 4  # blocks whose results are joined first, before they travel
@@ -246,11 +246,26 @@ class BlockSpace(Space):
         saved = self._checkpoint.write(self.engine, columns, small)
         return {**state, **self._vectors(saved)}
 
-    def resume(self):
+    def resume(self, operator, *names):
         if self._checkpoint is None or not self._resumes:
             return None
-        found = self._checkpoint.read(self.engine)
-        return None if found is None else {**self._vectors(found[0]), **found[1]}
+        n_blocks = len(self.gather(_size, operator.pieces))
+        found = self._checkpoint.read(self.engine, names, n_blocks)
+        if found is None:
+            return None
+        columns, small = found
+        for name, value in small.items():
+            if np.ndim(value) == 2 and len(value) != operator.n_features:
+                raise ValueError(
+                    f"{name!r} of the checkpoint has {len(value)} rows for the "
+                    f"{operator.n_features} features of X; {REMEDY}"
+                )
+        vectors = {
+            name: self.map(_placed, operator.pieces, vector, name=name)
+            for name, vector in self._vectors(columns).items()
+        }
+        self.compute(*vectors.values())
+        return {**vectors, **small}
 
     def _vectors(self, columns):
         return {name: BlockVector(self, column=column) for name, column in columns.items()}
@@ -471,6 +486,21 @@ def _row_sizes(piece):
 
 def _empty(piece):
     return zeros(piece.n_constraints, piece.reference)
+
+
+def _size(piece):
+    return piece.n_constraints
+
+
+def _placed(piece, values, name):
+    """Values from a file, where the piece is."""
+    if values.shape != (piece.n_constraints,):
+        raise ValueError(
+            f"{name!r} of the checkpoint has the shape {values.shape} in a block of "
+            f"{piece.n_constraints} constraints; {REMEDY}"
+        )
+    values = namespace(piece.reference).asarray(values)  # in its own precision
+    return like(values, piece.reference, values.dtype)
 
 
 def _nothing(piece):

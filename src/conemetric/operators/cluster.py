@@ -25,7 +25,7 @@ from dask import annotate
 from distributed.utils import get_ip
 
 from .blocks import GROUP, Engine, Program
-from .checkpoint import read_piece, write_piece
+from .checkpoint import read_array, write_array
 
 EMBEDDED = 1 << 11  # bytes of a program that are sent with the task of every block
 
@@ -104,7 +104,7 @@ class Cluster(Engine):
     def load(self, folder, n_blocks):
         graph = Graph("conemetric-load")
         loaded = [
-            graph.add(f"{block}", partial(read_piece, f"{folder}/{block}"))
+            graph.add(f"{block}", partial(read_array, f"{folder}/{block}"))
             for block in range(n_blocks)
         ]
         return Column(tuple(self._get(graph, loaded)), (None,) * n_blocks)
@@ -215,4 +215,4 @@ def _across(function, my_part, other_part, number, small, chain, mine, other):
 
 
 def _save(part, address, state):
-    write_piece(_part(state, part), address)
+    write_array(_part(state, part), address)

@@ -7,6 +7,7 @@ any other rule would evict what is needed next.)
 """
 
 import os
+import pickle
 import shutil
 import tempfile
 import threading
@@ -23,7 +24,7 @@ from threadpoolctl import ThreadpoolController
 from ..compiled import alone, n_threads
 from .base import DifferenceOperator
 from .blocks import Engine, Program
-from .checkpoint import dump, load, read_piece, write_piece
+from .checkpoint import read_array, write_array
 
 SHARE = 0.5  # of the memory there is, for pieces; the rest is for the blocks being visited
 
@@ -110,7 +111,7 @@ class InProcess(Engine):
 
     def save(self, column, folder):
         for block, stored in enumerate(column):
-            write_piece(stored.get({}), f"{folder}/{block}")
+            write_array(stored.get({}), f"{folder}/{block}")
         return column
 
     def load(self, folder, n_blocks):
@@ -161,13 +162,13 @@ class StoredTuple:
 
 
 class File:
-    """A piece in a file somewhere, which stays."""
+    """A piece in a file of a checkpoint, which stays."""
 
     def __init__(self, address):
         self._address = address
 
     def get(self, known):
-        return read_piece(self._address)
+        return read_array(self._address)
 
 
 class Store:
@@ -214,6 +215,32 @@ class Store:
                 self._folder = tempfile.mkdtemp(prefix="conemetric-", dir=self._parent)
                 weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
             return self._folder
+
+
+def dump(piece, file):
+    """Write a piece, for this process alone: its pickle, then the bytes of its arrays."""
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(piece, protocol=5, buffer_callback=buffers.append)
+    sizes = [buffer.raw().nbytes for buffer in buffers]
+    pickle.dump((head, sizes), file)
+    for buffer in buffers:
+        file.write(buffer.raw())
+
+
+def load(file):
+    """Read what `dump` wrote."""
+    head, sizes = pickle.load(file)
+    buffers: list = []
+    for size in sizes:
+        buffer = np.empty(size, np.uint8)
+        view, done = buffer.data, 0
+        while done < size:
+            read = file.readinto(view[done:])
+            if not read:
+                raise EOFError(f"{file} ends in the middle of an array.")
+            done += read
+        buffers.append(buffer)
+    return pickle.loads(head, buffers=buffers)
 
 
 def _remove(path):

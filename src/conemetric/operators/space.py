@@ -99,8 +99,11 @@ class Space:
         """
         return state
 
-    def resume(self):
-        """The state that an earlier process settled, to go on from; or None."""
+    def resume(self, operator, *names):
+        """What an earlier process settled under these names, to go on from: vectors with
+        one entry per constraint of ``operator``, matrices with a row per feature, lists and
+        numbers; None where there is nothing.
+        """
         return None
 
 

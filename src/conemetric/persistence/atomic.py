@@ -1,7 +1,7 @@
 """Files that appear under their name only once complete."""
 
 import os
-import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,12 +13,10 @@ def atomic_path(path) -> Iterator[Path]:
     and vanishes when it does not.
     """
     path = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary.touch(exist_ok=False)  # with the permissions of any new file
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
         with temporary.open("r+b") as file:  # Windows syncs only what is open for writing
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -28,9 +26,3 @@ def atomic_path(path) -> Iterator[Path]:
         if isinstance(error, OSError) and error.errno and error.filename is None:  # a full disk
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
-
-
-def _umask():
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

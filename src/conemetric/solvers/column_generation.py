@@ -29,7 +29,8 @@ from typing import ClassVar
 import numpy as np
 
 from .. import spectral
-from ..arrays import like, namespace, zeros
+from ..arrays import like, namespace, to_numpy, zeros
+from ..operators.checkpoint import REMEDY
 from ..problems.trace import MARGIN_LIMIT, combined_rows
 from .base import SETTLE_EVERY, Iterate, Solver
 
@@ -68,15 +69,15 @@ class ColumnGeneration(Solver):
 
     def steps(self, problem, start):
         operator, v = problem.operator, problem.v
-        resumed = operator.space.resume()
+        resumed = operator.space.resume(operator, *Ensemble.ARRAYS)
         if resumed is not None:
-            start = resumed["ensemble"]
+            start = Ensemble.from_arrays(operator, **resumed)
         ensemble = Ensemble(operator) if start is None else copy.deepcopy(start)
         margins = operator.forward_factor(ensemble.factor())
         rows, z, lowest, evaluations, corrected = None, None, np.inf, 0, False
         for number in count():
             if number and operator.space.settles and number % SETTLE_EVERY == 0:
-                operator.space.settle(ensemble=ensemble)
+                operator.space.settle(**ensemble.as_arrays())
                 margins, rows = operator.forward_factor(ensemble.factor()), None
             loss, u, captured = problem.evaluate(margins)
             leading, z = spectral.leading_eigenpair(operator.adjoint(u), start=z)
@@ -182,11 +183,64 @@ class Ensemble:
     which were in use with what weights.
     """
 
+    ARRAYS = "learners", "numbers", "weights", "begins", "counts"
+
     def __init__(self, operator):
         self._buffer = zeros((operator.n_features, 16), operator.reference)
         self._n_learners = 0
         self._stages = []
         self.use([], [])
+
+    def as_arrays(self):
+        """All of it as arrays: the learners; the lists of the stages one after the other;
+        and of each stage where its lists begin there, and how much of them it uses.
+        """
+        numbers: list[int] = []
+        weights: list[float] = []
+        begins: list[int] = []
+        begun: dict[int, int] = {}
+        for its_numbers, its_weights, _ in self._stages:
+            if id(its_numbers) not in begun:
+                begun[id(its_numbers)] = len(numbers)
+                numbers += its_numbers
+                weights += its_weights
+            begins.append(begun[id(its_numbers)])
+        return {
+            "learners": to_numpy(self._buffer[:, : self._n_learners]),
+            "numbers": np.array(numbers, np.int64),
+            "weights": np.array(weights, np.float64),
+            "begins": np.array(begins, np.int64),
+            "counts": np.array([count for *_, count in self._stages], np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, operator, learners, numbers, weights, begins, counts):
+        """The ensemble that `as_arrays` describes."""
+        n_learners = learners.shape[1]
+        if not (
+            len(numbers) == len(weights)
+            and ((numbers >= 0) & (numbers < n_learners)).all()
+            and len(begins) == len(counts) > 0
+            and (begins >= 0).all()
+            and (np.diff(begins) >= 0).all()
+            and (counts >= 0).all()
+            and (begins + counts <= len(numbers)).all()
+        ):
+            raise ValueError(f"The learners of the checkpoint do not fit its stages; {REMEDY}")
+        ensemble = cls(operator)
+        for z in learners.T:
+            ensemble.learn(like(z, ensemble._buffer))
+        starts = np.unique(begins).tolist()
+        lists = {
+            start: (numbers[start:stop].tolist(), weights[start:stop].tolist())
+            for start, stop in zip(starts, [*starts[1:], len(numbers)], strict=True)
+        }
+        ensemble._stages = [
+            (*lists[start], count)
+            for start, count in zip(begins.tolist(), counts.tolist(), strict=True)
+        ]
+        ensemble.numbers, ensemble.weights, _ = ensemble._stages[-1]
+        return ensemble
 
     @property
     def trace(self):

@@ -122,12 +122,13 @@ class DualQuasiNewton(Solver):
         return accepted, memory, tried + more
 
     def _first(self, problem, start):
-        resumed = problem.operator.space.resume() if self.settle_every else None
+        operator, names = problem.operator, ("u", "evaluations")
+        resumed = operator.space.resume(operator, *names) if self.settle_every else None
         if resumed is not None:
             return problem.evaluate(resumed["u"]), resumed["evaluations"]
         if start is None:
             return problem.start(), 1
-        start = problem.operator.constraint_vector(start)
+        start = operator.constraint_vector(start)
         return problem.evaluate(problem.project(start)), 1
 
     def _search(self, problem, point, direction, memory):

@@ -59,9 +59,10 @@ class FrankWolfe(Solver):
         # 1 is a whole one)
         L = xp.eye(D, dtype=operator.dtype, device=operator.reference.device) / (w * D) ** 0.5
         xi, mu, t, v = operator.empty_constraint_vector(), self.mu, 0, None
-        resumed = space.resume()
+        names = "L", "xi", "mu", "t"
+        resumed = space.resume(operator, *names)
         if resumed is not None:
-            L, xi, mu, t = (resumed[name] for name in ("L", "xi", "mu", "t"))
+            L, xi, mu, t = (resumed[name] for name in names)
         margins = operator.forward_factor(L)
         while True:
             u = xi + 1 / m

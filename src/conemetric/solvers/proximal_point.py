@@ -55,7 +55,7 @@ class ProximalPoint(Solver):
 
     def steps(self, problem, start):
         space = problem.operator.space
-        resumed = space.resume()
+        resumed = space.resume(problem.operator, *State._fields)
         state = State(*problem.start()) if resumed is None else State(**resumed)
         while state.failed < MAX_FAILED:
             state = State(**space.settle(**state._asdict()))

@@ -1,0 +1,85 @@
+"""What belongs to the whole process is left as it was, however many threads are at work."""
+
+import os
+import stat
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from conemetric.neighbours import neighbours_by_label
+from conemetric.neighbours.approximate import _means
+from conemetric.persistence import atomic_path
+
+THREADS = 8
+
+
+def in_threads(function, count=200):
+    """Call ``function(number)`` from several threads at once."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(function, range(count)))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_new_files_have_usual_permissions_and_the_mask_is_never_touched(
+    mask, tmp_path, monkeypatch
+):
+    def write(number):
+        with atomic_path(tmp_path / str(number)) as temporary:
+            temporary.write_text("text")
+
+    before, change = os.umask(mask), os.umask
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", None)
+            in_threads(write)
+    finally:
+        change(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.iterdir())) == 200 and modes == {0o666 & ~mask}
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_flags_of_pytorch_are_as_before_after_searches_in_threads(allowed):
+    torch = pytest.importorskip("torch")
+    from conemetric.neighbours.device import _sums_in_float32
+
+    flags = "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"
+    matmul = torch.backends.cuda.matmul
+    before = [getattr(matmul, flag) for flag in flags]
+
+    def work(number):
+        with _sums_in_float32():
+            assert not any(getattr(matmul, flag) for flag in flags)
+
+    try:
+        for flag in flags:
+            setattr(matmul, flag, allowed)
+        in_threads(work)
+        assert [getattr(matmul, flag) for flag in flags] == [allowed, allowed]
+    finally:
+        for flag, value in zip(flags, before, strict=True):
+            setattr(matmul, flag, value)
+
+
+@pytest.mark.parametrize("n_distinct", [2, 50])
+def test_filters_of_warnings_are_as_before_after_searches_in_threads(n_distinct):
+    points = np.random.default_rng(0).normal(size=(n_distinct, 3)).repeat(100 // n_distinct, 0)
+    before = list(warnings.filters)
+    in_threads(lambda number: _means(points, 10, np.random.RandomState(number)), 40)
+    assert warnings.filters == before
+
+
+@pytest.mark.parametrize("search", ["exact", "approximate"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_searches_in_threads_give_the_answers_of_one_alone(search, dtype):
+    def answer(seed):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(300, 4)).astype(dtype), rng.integers(0, 3, 300)
+        return neighbours_by_label(X, y, 3, 3, search, random_state=0)
+
+    for seed, found in enumerate(in_threads(answer, 8)):
+        for one, other in zip(found[:2], answer(seed)[:2], strict=True):
+            np.testing.assert_array_equal(one, other)
