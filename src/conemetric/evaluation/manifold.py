@@ -23,8 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.metrics import pairwise_distances
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array, check_consistent_length
+
+from ..neighbours import nearest, row_keys
 
 BLOCK = 1 << 22  # distances held at a time
 
@@ -68,8 +69,8 @@ def neighbourhood_quality(X, embedding):
     Returns
     -------
     NeighbourhoodQuality
-        With ties in a distance broken by index. Time n^2 log n; memory does not grow
-        with n^2.
+        Of equal distances, a hash of the points of X says which comes first. Time
+        n^2 log n; memory does not grow with n^2.
 
     Examples
     --------
@@ -81,7 +82,8 @@ def neighbourhood_quality(X, embedding):
     (1.0, 0.0, 1.0)
     """
     X, Y = _check(X, embedding, 4)
-    n = len(X)
+    order = np.argsort(row_keys(X), kind="stable")
+    X, Y, n = X[order], Y[order], len(X)
     kept, farther, nearer = (np.zeros(n, dtype=np.int64) for _ in range(3))
     step = max(1, BLOCK // n)
     rank = np.arange(1, n)
@@ -168,7 +170,7 @@ def local_spread(X, embedding, n_neighbors=6):
     (1.0, [0.6, 0.8])
     """
     X, Y = _check(X, embedding, n_neighbors + 1)
-    neighbour = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors(return_distance=False)
+    neighbour = nearest(X, None, n_neighbors)[0]
     patch = np.column_stack([np.arange(len(X)), neighbour])
     centred = Y[patch] - Y[patch].mean(axis=1, keepdims=True)
     _, singular, axes = np.linalg.svd(centred, full_matrices=False)
