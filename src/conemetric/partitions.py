@@ -312,8 +312,8 @@ def from_labels(
     space, first = rows.space, rows.first
     pieces = space.map(_encoded, rows.pieces, classes=rows.classes)
     most = MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
-    least, most = zip(*space.gather(_column_extent, pieces), strict=True)
-    extent = np.min(least, axis=0), np.max(most, axis=0)
+    extents = np.array(space.gather(_column_extent, pieces))
+    extent = extents[:, 0].min(0), extents[:, 1].max(0)
     numbering = {"first": first, "n_rows": rows.n_rows, "extent": extent}
     counts = {"n_targets": n_targets, "n_impostors": most, "numbering": numbering}
     n_sampled = n_references_for(n_references, rows.n_rows, partitioned=True)

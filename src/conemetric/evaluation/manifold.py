@@ -69,7 +69,7 @@ def neighbourhood_quality(X, embedding):
     Returns
     -------
     NeighbourhoodQuality
-        Of equal distances, a hash of the points of X says which comes first. Time
+        Of equal distances, a hash of the points says which comes first. Time
         n^2 log n; memory does not grow with n^2.
 
     Examples
@@ -82,7 +82,7 @@ def neighbourhood_quality(X, embedding):
     (1.0, 0.0, 1.0)
     """
     X, Y = _check(X, embedding, 4)
-    order = np.argsort(row_keys(X), kind="stable")
+    order = np.argsort(row_keys(X) + row_keys(Y), kind="stable")
     X, Y, n = X[order], Y[order], len(X)
     kept, farther, nearer = (np.zeros(n, dtype=np.int64) for _ in range(3))
     step = max(1, BLOCK // n)

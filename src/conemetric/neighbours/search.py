@@ -10,7 +10,7 @@ from ..arrays import is_torch, like, namespace, on_device, to_numpy
 from ..sparse import SparseRows
 from . import approximate, exact, sparse
 from .question import Labelled, Nearest, Question
-from .ties import row_keys, rows_of, tie_numbers
+from .ties import labelled_keys, row_keys, rows_of, tie_numbers
 
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
 EXACT_WORK = 2e12  # n^2 D up to which "auto" searches exactly
@@ -122,10 +122,10 @@ def _among(rows, X, y, *options):
 
 
 def _approximately(question, random_state):
-    """The approximate answer about points among themselves, in the order of their numbers:
+    """The approximate answer about points among themselves, in the order of their keys:
     who is drawn for a centre, and who comes first into a full list, is a tie as well.
     """
-    order = np.argsort(question.numbers)
+    order = np.argsort(labelled_keys(*question.queries), kind="stable")
     points = Labelled(*(part[order] for part in question.queries))
     ordered = question._replace(queries=points, references=points, numbers=None)
     found, recall = approximate.search(ordered, random_state)
