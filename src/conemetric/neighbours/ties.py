@@ -21,7 +21,7 @@ EXACT = 53  # binary digits of the whole numbers that float64 holds
 CELLS = {"float32": 11, "float64": 20}  # binary digits of the grid: rounding rarely shows
 HASHES = 3  # sums by which rows are told apart
 SMALLEST = 1e-280  # extent below which a column counts as constant
-BLOCK = 1 << 18  # numbers held at a time
+BLOCK = 1 << 16  # numbers held at a time: they stay in the cache
 
 
 def row_keys(X, extent=None) -> np.ndarray:
@@ -64,8 +64,10 @@ def row_keys(X, extent=None) -> np.ndarray:
         least, scale, shift, factors = (like(part, X, xp.float64) for part in parts)
         step, sums = max(1, BLOCK // D), np.empty((n, HASHES))
         for start in range(0, n, step):
-            cells = xp.floor((X[start : start + step] - least) * scale + shift)
-            sums[start : start + step] = to_numpy(cells @ factors)
+            cells = X[start : start + step] - least
+            cells *= scale
+            cells += shift
+            sums[start : start + step] = to_numpy(xp.floor(cells, out=cells) @ factors)
     keys = np.zeros(n, np.uint64)
     for column in sums.T.astype(np.int64).view(np.uint64):
         keys = _mixed(keys + column)
