@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from .arrays import arange, like, namespace, refuse_masked, to_numpy
-from .neighbours import nearest, neighbours_by_label
+from .neighbours import nearest, neighbours_by_label, row_keys
 from .sparse import SparseRows
 
 NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
@@ -177,7 +177,8 @@ def triplets_from_values(X, y, n_targets=3, n_impostors=3):
     if y.min() == y.max():
         raise ValueError(f"y has the one value {y[0]}; there is nothing to learn from it.")
     n_near = min(len(y) - 1, NEAR * (n_targets + n_impostors))
-    near = to_numpy(nearest(host, None, n_near)[0])
+    keys = row_keys(X) + row_keys(y[:, None])  # equal rows may have different values
+    near = to_numpy(nearest(host, None, n_near, keys)[0])
     difference = abs(y[near] - y[:, None])
     order = np.argsort(difference, axis=1, kind="stable")
     i = np.arange(len(y))[:, None, None]

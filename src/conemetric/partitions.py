@@ -35,11 +35,14 @@ from .neighbours import (
     Question,
     answer,
     choose_references,
+    column_extent,
     enough_of,
     merge,
     n_references_for,
     nearer_impostors,
-    renumbered,
+    row_keys,
+    rows_of,
+    tie_numbers,
 )
 from .operators.blocks import BlockOperator, BlockSpace, BlockVector, Engine
 from .operators.space import same
@@ -309,7 +312,10 @@ def from_labels(
     space, first = rows.space, rows.first
     pieces = space.map(_encoded, rows.pieces, classes=rows.classes)
     most = MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
-    counts = {"n_targets": n_targets, "n_impostors": most, "first": first}
+    extents = np.array(space.gather(_column_extent, pieces))
+    extent = extents[:, 0].min(0), extents[:, 1].max(0)
+    numbering = {"first": first, "n_rows": rows.n_rows, "extent": extent}
+    counts = {"n_targets": n_targets, "n_impostors": most, "numbering": numbering}
     n_sampled = n_references_for(n_references, rows.n_rows, partitioned=True)
     sample = None
     if n_sampled is None:
@@ -319,7 +325,8 @@ def from_labels(
         nearest = space.map(_nearest_in_sample, pieces, sample=sample, **counts)
     if n_impostors == "auto":
         most = enough_of(space.sum(_nearer, nearest))
-    made = space.map(_combined, pieces, nearest, first=first, n_impostors=most, pairs=pairs)
+    options = {"n_impostors": most, "pairs": pairs}
+    made = space.map(_combined, pieces, nearest, first=first, n_rows=rows.n_rows, **options)
     weights = None
     if space.gather(_has_weights, pieces)[0]:
         weights = space.map(_weights_of_first, pieces, made, first=first)
@@ -571,25 +578,36 @@ def _picked(piece, picks, first):
     return X[rows], y[rows], first[number] + rows
 
 
-def _nearest_in_sample(piece, sample, n_targets, n_impostors, first):
+def _column_extent(piece):
+    return column_extent(piece[1])
+
+
+def _numbers(X, rows, numbering):
+    """What rows of a block are called in a search through all blocks."""
+    return tie_numbers(row_keys(X, numbering["extent"]), rows, numbering["n_rows"])
+
+
+def _nearest_in_sample(piece, sample, n_targets, n_impostors, numbering):
     number, X, y, _ = piece
-    references, labels, numbers = sample
-    own_numbers = first[number] + np.arange(len(X))
-    place = np.searchsorted(numbers, own_numbers)
-    own = np.where(numbers[np.minimum(place, len(numbers) - 1)] == own_numbers, place, -1)
-    question = Question(Labelled(X, y), Labelled(references, labels), n_targets, n_impostors, own)
-    return renumbered(answer(question), numbers)
+    references, labels, rows = sample
+    own_rows = numbering["first"][number] + np.arange(len(X))
+    place = np.searchsorted(rows, own_rows)
+    own = np.where(rows[np.minimum(place, len(rows) - 1)] == own_rows, place, -1)
+    numbers = _numbers(references, rows, numbering)
+    mine, sampled = Labelled(X, y), Labelled(references, labels)
+    return answer(Question(mine, sampled, n_targets, n_impostors, own, numbers))
 
 
-def _nearest_across(before, own, other, _, n_targets, n_impostors, first):
+def _nearest_across(before, own, other, _, n_targets, n_impostors, numbering):
     """The nearest rows so far, and those of one more block."""
     (number, X, y, _), (other_number, Z, labels, _) = own, other
+    numbers = _numbers(Z, numbering["first"][other_number] + np.arange(len(Z)), numbering)
     mine = Labelled(X, y)
     if number == other_number:
-        question = Question(mine, mine, n_targets, n_impostors, np.arange(len(X)))
+        theirs, own = mine, np.arange(len(X))
     else:
-        question = Question(mine, Labelled(Z, labels), n_targets, n_impostors, np.full(len(X), -1))
-    found = renumbered(answer(question), first[other_number] + np.arange(len(Z)))
+        theirs, own = Labelled(Z, labels), np.full(len(X), -1)
+    found = answer(Question(mine, theirs, n_targets, n_impostors, own, numbers))
     return found if before is None else merge(X, Nearest(*before), found)
 
 
@@ -597,9 +615,9 @@ def _nearer(nearest):
     return nearer_impostors(nearest[2], nearest[3])
 
 
-def _combined(piece, nearest, first, n_impostors, pairs):
+def _combined(piece, nearest, first, n_rows, n_impostors, pairs):
     """(constraints by row numbers, which are alike) of the rows of a block."""
-    lists = nearest[0], nearest[1][:, :n_impostors]
+    lists = (rows_of(numbers, n_rows) for numbers in (nearest[0], nearest[1][:, :n_impostors]))
     index, similar = (
         pairs_from_neighbours(*lists) if pairs else (triplets_from_neighbours(*lists), None)
     )

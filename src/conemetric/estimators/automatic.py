@@ -39,6 +39,7 @@ from ..compiled import stopwatch
 from ..constraints import check_labels
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
+from ..neighbours import labelled_keys
 from ..solvers.base import all_or_nothing, is_one_of_many, labelled
 from .base import MahalanobisMetric
 from .boostmetric import BoostMetric
@@ -446,7 +447,7 @@ class Rows:
         Z = self.host @ L
         train, held_out = Z[fold.train], Z[fold.held_out]
         distances, labels = nearest_labels(
-            train, self.labels[fold.train], held_out, self.n_neighbors
+            train, self.labels[fold.train], held_out, self.n_neighbors, self.keys(fold)
         )
         centre = train.mean(axis=0)
         spread = sum(
@@ -456,6 +457,10 @@ class Rows:
         if not scale > 0:
             return None
         return JudgedMetric(L / scale**0.5, majority(labels) != self.labels[fold.held_out])
+
+    def keys(self, fold):
+        """What decides ties among the training rows: the same for every metric."""
+        return labelled_keys(self.host[fold.train], self.labels[fold.train])
 
     def weigh(self, found):
         """Weights of the candidates, and the evidence for them and for their blend."""

@@ -13,6 +13,7 @@ from .. import spectral
 from ..arrays import float64, like, namespace
 from ..constraints import encode_labels, find_rows
 from ..evaluation.knn import knn_predict
+from ..neighbours import labelled_keys
 from ..operators import from_triplets
 from ..operators.span import Coordinates, in_span
 from ..partitions import is_dask
@@ -464,9 +465,10 @@ preprocessor, tol, max_iter, random_state, verbose
             Cs=self.Cs_,
             **{**parameters, "verbose": 0},
         )
+        keys = labelled_keys(X[train], y[train])
         for metric in path:
             near = metric.transform(X[train]), y[train], metric.transform(X[test])
-            right = knn_predict(*near, self.n_neighbors) == y[test]
+            right = knn_predict(*near, self.n_neighbors, keys) == y[test]
             scores.append(np.average(right, weights=counted[test]))
         return scores
 

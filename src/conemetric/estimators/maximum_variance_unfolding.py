@@ -14,7 +14,6 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.manifold._locally_linear import barycenter_weights
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.graph import _fix_connected_components
@@ -22,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import spectral
 from ..arrays import float64, is_torch, like, refuse_masked, to_numpy, zeros
+from ..neighbours import nearest
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.maximum_variance_unfolding import UnfoldingOnFace, UnfoldingProgram
@@ -291,9 +291,7 @@ class MaximumVarianceUnfolding(
                 )
         else:
             X = given = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        distance, neighbour = (
-            NearestNeighbors(n_neighbors=self.n_neighbors).fit(self._X).kneighbors(X)
-        )
+        neighbour, distance = nearest(X, self._X, self.n_neighbors)
         weights = barycenter_weights(X, self._X, neighbour, reg=RIDGE)
         known = distance[:, 0] == 0
         weights[known] = np.eye(1, weights.shape[1])
@@ -328,7 +326,9 @@ def neighbour_edges(X, n_neighbors):
     A graph in several pieces is joined by the shortest edges between them, with a
     warning.
     """
-    graph = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors_graph()
+    n, neighbour = len(X), nearest(X, None, n_neighbors)[0]
+    rows = np.repeat(np.arange(n), n_neighbors)
+    graph = sparse.csr_array((np.ones(neighbour.size), (rows, neighbour.ravel())), (n, n))
     n_pieces, piece = connected_components(graph, directed=False)
     if n_pieces > 1:
         warnings.warn(
@@ -378,7 +378,7 @@ def landmark_basis(X, landmarks, n_neighbors):
     Packer & Saul (2005), whose columns are centred and orthonormalised here.
     """
     n = len(X)
-    neighbour = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors(return_distance=False)
+    neighbour = nearest(X, None, n_neighbors)[0]
     weights = barycenter_weights(X, X, neighbour, reg=RIDGE)
     rows = np.repeat(np.arange(n), n_neighbors)
     residual = sparse.eye_array(n, format="csr") - sparse.csr_array(

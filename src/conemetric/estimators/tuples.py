@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
-from ..neighbours import nearest
+from ..neighbours import labelled_keys, nearest
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
@@ -201,7 +201,8 @@ class TupleMethods(BaseEstimator):
         Z, y = self.transform(X), np.ravel(to_numpy(y))
         if len(y) != len(Z):
             raise ValueError(f"y has {len(y)} labels for {len(Z)} rows of X; give one for each.")
-        return float(np.mean(y[to_numpy(nearest(Z, None, 1)[0][:, 0])] == y))
+        found = to_numpy(nearest(Z, None, 1, labelled_keys(X, y))[0][:, 0])
+        return float(np.mean(y[found] == y))
 
     def set_threshold(self, threshold: float):
         """Call pairs alike up to this distance.

@@ -23,6 +23,8 @@ import numpy as np
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from ..neighbours import nearest, row_keys
+
 BLOCK = 1 << 22  # distances held at a time
 
 
@@ -65,8 +67,8 @@ def neighbourhood_quality(X, embedding):
     Returns
     -------
     NeighbourhoodQuality
-        With ties in a distance broken by index. Time n^2 log n; memory does not grow
-        with n^2.
+        Of equal distances, a hash of the points says which comes first. Time
+        n^2 log n; memory does not grow with n^2.
 
     Examples
     --------
@@ -80,7 +82,8 @@ def neighbourhood_quality(X, embedding):
     X = check_array(X, dtype=np.float64, ensure_min_samples=4, input_name="X")
     Y = check_array(embedding, dtype=np.float64, ensure_min_samples=4, input_name="embedding")
     check_consistent_length(X, Y)
-    n = len(X)
+    order = np.argsort(row_keys(X) + row_keys(Y), kind="stable")
+    X, Y, n = X[order], Y[order], len(X)
     kept, farther, nearer = (np.zeros(n, dtype=np.int64) for _ in range(3))
     step = max(1, BLOCK // n)
     rank = np.arange(1, n)

@@ -5,15 +5,16 @@ neighbours kept by an embedding.
 import numpy as np
 
 from ..arrays import to_numpy
-from ..neighbours import nearest
+from ..neighbours import labelled_keys, nearest
 
 
-def _neighbours(metric, X, Q, k):
+def _neighbours(metric, X, y, Q, k):
     if not 1 <= k <= len(X):
         raise ValueError(f"k={k} must be from 1 to the {len(X)} points searched.")
+    keys = labelled_keys(X, y)
     if metric is not None:
         X, Q = metric.transform(X), metric.transform(Q)
-    return to_numpy(nearest(Q, X, k)[0])
+    return to_numpy(nearest(Q, X, k, keys)[0])
 
 
 def precision_at_k(metric, X, y, queries, y_queries, k=(5, 10, 15, 20)):
@@ -61,7 +62,7 @@ def recall_at_k(metric, X, y, queries, y_queries, k=(1, 10)):
 
 
 def _hits(metric, X, y, queries, y_queries, k):
-    neighbours = _neighbours(metric, X, queries, max(k))
+    neighbours = _neighbours(metric, X, y, queries, max(k))
     return np.asarray(y)[neighbours] == np.asarray(y_queries)[:, None]
 
 
@@ -78,7 +79,8 @@ def neighbour_recall(metric, X, queries, k=10):
     >>> neighbour_recall(PCA(3).fit(X), X[10:], X[:10], k=5)
     1.0
     """
-    before, after = (_neighbours(map_, X, queries, k) for map_ in (None, metric))
+    alike = np.zeros(len(X))
+    before, after = (_neighbours(map_, X, alike, queries, k) for map_ in (None, metric))
     return float(
         np.mean([np.isin(kept, true).mean() for kept, true in zip(after, before, strict=True)])
     )

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from ..arrays import to_numpy
 from ..constraints import check_similar
-from ..neighbours import nearest
+from ..neighbours import labelled_keys, nearest
 
 
 def best_threshold(score, similar):
@@ -185,10 +185,11 @@ def marginalised_knn_score(metric, X_train, y_train, X, pairs, n_neighbors=100):
         raise ValueError(
             f"n_neighbors={n_neighbors} must be from 1 to the {len(X_train)} training points."
         )
+    keys = labelled_keys(X_train, y_train)
     if metric is not None:
         X_train, X = metric.transform(X_train), metric.transform(X)
     classes, labels = np.unique(y_train, return_inverse=True)
-    neighbours = to_numpy(nearest(X, X_train, n_neighbors)[0])
+    neighbours = to_numpy(nearest(X, X_train, n_neighbors, keys)[0])
     rows = np.repeat(np.arange(len(X)), n_neighbors)
     ones = np.ones(rows.size)
     counts = sparse.csr_array(

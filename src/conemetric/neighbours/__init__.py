@@ -19,8 +19,8 @@ from .search import (
     nearer_impostors,
     nearest,
     neighbours_by_label,
-    renumbered,
 )
+from .ties import column_extent, labelled_keys, row_keys, rows_of, tie_numbers
 
 __all__ = [
     "MOST_IMPOSTORS",
@@ -30,14 +30,18 @@ __all__ = [
     "Question",
     "answer",
     "choose_references",
+    "column_extent",
     "enough_of",
     "given_neighbours",
+    "labelled_keys",
     "merge",
     "n_references_for",
     "nearer_impostors",
     "nearest",
     "neighbours_by_label",
     "reference_rows",
-    "renumbered",
+    "row_keys",
+    "rows_of",
+    "tie_numbers",
     "watching_searches",
 ]

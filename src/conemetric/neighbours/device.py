@@ -50,6 +50,7 @@ class DeviceSearch:
         place = torch.full((len(self.R) + 1,), -1, device=self.device)
         place[self.reference_order] = torch.arange(len(self.R), device=self.device)
         self.own = place[torch.as_tensor(question.own, device=self.device)[self.order]]
+        self.numbers = torch.as_tensor(question.names, device=self.device)[self.reference_order]
         self.counts = question.n_same, question.n_other
         self._most_gathered = max(1, GATHERED // self.X.shape[1])
         self.centre = self.R.mean(0)
@@ -144,7 +145,7 @@ class DeviceSearch:
             references = candidates[rows]
             exact = self._measure(rows, references).masked_fill(references < 0, torch.inf)
             numbers[rows], distances[rows], farthest[rows] = self._nearest(
-                rows, exact, self.reference_order[references], count
+                rows, exact, self.numbers[references], count
             )
         reach = 2 * _lengths(self._centred(self.X[self.order]))
         bound = farthest**2 + self.gamma * (reach + farthest) ** 2
@@ -183,8 +184,9 @@ class DeviceSearch:
             leader = exact.gather(1, first)
             tied = (exact <= leader + tie + self.slope * leader) & (group == count)
             group.masked_fill_(tied, turn)
-        numbers = numbers.masked_fill(exact.isinf(), -1)
-        order = (group * (len(self.R) + 1) + numbers).argsort(dim=1)[:, :count]
+        numbers, order = numbers.masked_fill(exact.isinf(), -1).sort(dim=1)
+        exact, group = exact.gather(1, order), group.gather(1, order)
+        order = group.argsort(dim=1, stable=True)[:, :count]
         farthest = kth + tie[:, 0] + self.slope * kth
         return numbers.gather(1, order), exact.gather(1, order), farthest
 
@@ -205,7 +207,7 @@ class DeviceSearch:
         slot = torch.arange(len(row), device=self.device) - (size.cumsum(0) - size)[row]
         exact = self.tie.new_full((len(rows), int(size.max())), torch.inf)
         numbers = torch.full_like(exact, -1, dtype=torch.int64)
-        exact[row, slot], numbers[row, slot] = distances, self.reference_order[column]
+        exact[row, slot], numbers[row, slot] = distances, self.numbers[column]
         return self._nearest(rows, exact, numbers, count)[:2]
 
     def _within(self, rows, same, bound):

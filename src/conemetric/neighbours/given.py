@@ -7,6 +7,7 @@ from scipy import sparse
 
 from ..arrays import like, namespace, to_numpy
 from .search import MOST_IMPOSTORS, Neighbours, enough_impostors
+from .ties import row_keys
 
 MANY = 0.5  # share of the points with too few neighbours in a graph that is worth a warning
 
@@ -44,7 +45,8 @@ def given_neighbours(neighbors, X, y, n_targets, n_impostors) -> Neighbours:
     array([2, 2, 1, 1])
     """
     if sparse.issparse(neighbors):
-        targets, impostors = _from_graph(sparse.csr_array(neighbors), y, n_targets, n_impostors)
+        graph, keys = sparse.csr_array(neighbors), row_keys(X)
+        targets, impostors = _from_graph(graph, keys, y, n_targets, n_impostors)
     else:
         targets, impostors = _from_arrays(neighbors, y)
     if (targets < 0).all() or (impostors < 0).all():
@@ -98,7 +100,7 @@ def _checked(numbers, name, y, same):
     return np.where(unlabelled, -1, numbers)
 
 
-def _from_graph(graph, y, n_targets, n_impostors):
+def _from_graph(graph, keys, y, n_targets, n_impostors):
     n, most = len(y), MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
     if graph.shape != (n, n):
         raise ValueError(
@@ -109,7 +111,7 @@ def _from_graph(graph, y, n_targets, n_impostors):
     distance = graph.data.astype(np.float64)
     if not (distance >= 0).all():
         raise ValueError("neighbors is a graph with negative or undefined distances; give none.")
-    order = np.lexsort((column, distance, row))
+    order = np.lexsort((keys[column], distance, row))
     order = order[(row != column)[order] & (y[row] >= 0)[order] & (y[column] >= 0)[order]]
     row, column, distance = row[order], column[order], distance[order]
     alike = y[row] == y[column]

@@ -93,7 +93,8 @@ class HostSearch:
         again = np.zeros(0, np.int64)
         if width:
             (X, _), (R, _) = self.question[:2]
-            data = X, self.order, R, self.reference_order, 1 / self.unit
+            numbers = self.question.names[self.reference_order]
+            data = X, self.order, R, self.reference_order, numbers, 1 / self.unit
             args = data, self._rounding(), found, distances, bound
             threaded(kernels.rank_candidates, n, width * X.size, lists, *args)
             unsure = (lists[-1] < np.inf) & ~(bound < lists[-1])

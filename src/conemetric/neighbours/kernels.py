@@ -172,10 +172,11 @@ def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
     """The nearest references of points start:stop among their candidates: numbers to
     ``out``, distances to ``distance``.
 
-    ``data`` = (X, row, R, number, scale): point i is X[row[i]], reference j is
-    R[number[j]]; distances are multiplied by ``scale``. ``rule`` = (reach, gamma, tie, slope): the
-    scan is wrong by at most gamma (reach[i] + d)^2 about the squared distance d^2, and
-    two distances d from i differ by their rounding only if by at most tie[i] + slope d.
+    ``data`` = (X, row, R, reference_row, number, scale): point i is X[row[i]], reference j
+    is R[reference_row[j]] and called number[j]; distances are multiplied by ``scale``.
+    ``rule`` = (reach, gamma, tie, slope): the scan is wrong by at most
+    gamma (reach[i] + d)^2 about the squared distance d^2, and two distances d from i
+    differ by their rounding only if by at most tie[i] + slope d.
     ``bound[i]``: the scan gives no more than this to any reference that could belong
     to ``out[i]``; infinite where there are too few candidates.
     """
@@ -213,8 +214,8 @@ def _measure(i, j, data):
     """Distance from point i to reference j in float64, and the number of j. The scale is
     a power of two: nothing overflows, and nothing but the sum is rounded.
     """
-    X, row, R, number, scale = data
-    x, y = X[row[i]], R[number[j]]
+    X, row, R, reference_row, number, scale = data
+    x, y = X[row[i]], R[reference_row[j]]
     total = 0.0
     for c in range(len(x)):
         t = (np.float64(x[c]) - np.float64(y[c])) * scale

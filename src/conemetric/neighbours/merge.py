@@ -9,7 +9,7 @@ from .rounding import tie_rule
 
 
 def merge(X, first: Nearest, second: Nearest) -> Nearest:
-    """The nearest of two answers for the same queries X, whose row numbers mean the same;
+    """The nearest of two answers for the same queries X, whose numbers mean the same;
     ties go to the lower number, as in any other search.
     """
     per_length, slope = tie_rule(X.shape[1], float(np.finfo(X.dtype).eps))

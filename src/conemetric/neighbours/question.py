@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 
 class Labelled(NamedTuple):
     """Points and their labels, integers from 0.
@@ -29,6 +31,9 @@ class Question(NamedTuple):
         How many of each to find.
     own : integer array (q,)
         For each query the reference that is itself, to be passed over; -1 for none.
+    numbers : integer array (n,), default=None
+        What the references are called in the answer, different and below 2^53: of ties
+        the lower comes first (see `ties`). None: their row numbers.
     """
 
     queries: Labelled
@@ -36,10 +41,16 @@ class Question(NamedTuple):
     n_same: int
     n_other: int
     own: Any
+    numbers: Any = None
+
+    @property
+    def names(self) -> Any:
+        """The numbers, also where there are none."""
+        return np.arange(len(self.references.y)) if self.numbers is None else self.numbers
 
 
 class Nearest(NamedTuple):
-    """Row numbers of the references found and their distances, nearest first; -1 and
+    """Numbers of the references found and their distances, nearest first; -1 and
     infinity where there are too few.
 
     Attributes

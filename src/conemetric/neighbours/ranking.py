@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 
 from ..arrays import arange, is_torch, like, namespace, to_index
+from .ties import row_keys
 
 BLOCK = 1 << 25  # scores held at a time
 SIMILARITIES = ("euclidean", "inner", "cosine")
 
 
 def nearest_documents(queries, documents, k, similarity="euclidean", excluded=None) -> Any:
-    """The ``k`` nearest documents of every query, nearest first, ties to the lower number.
+    """The ``k`` nearest documents of every query, nearest first; of equal scores by the
+    keys of the documents (see `ties`).
 
     Parameters
     ----------
@@ -41,10 +43,11 @@ def nearest_documents(queries, documents, k, similarity="euclidean", excluded=No
     """
     xp, k = namespace(queries, documents), min(k, len(documents))
     found = xp.empty((len(queries), k), dtype=xp.int64, device=queries.device)
+    order = like(np.argsort(row_keys(documents), kind="stable"), found)
     for rows, scores in score_blocks(queries, documents, similarity):
         if excluded is not None:
             _pass_over(scores, rows, excluded)
-        found[rows] = top_columns(scores, k)
+        found[rows] = top_columns(scores, k, order)
     return found
 
 
@@ -91,28 +94,28 @@ def _pass_over(scores, rows, excluded):
         scores[like(row, index), like(document[first:last], index)] = -np.inf
 
 
-def top_columns(scores, k) -> Any:
-    """Columns of the ``k`` largest entries of each row, largest first, ties to the lower
-    column; -1 in place of entries of minus infinity.
+def top_columns(scores, k, order) -> Any:
+    """Columns of the ``k`` largest entries of each row, largest first, ties as they come in
+    ``order``; -1 in place of entries of minus infinity.
     """
     xp = namespace(scores)
-    values, columns = _top_torch(scores, k) if is_torch(scores) else _top_numpy(scores, k)
+    values, columns = (_top_torch if is_torch(scores) else _top_numpy)(scores, k, order)
     # where the least entry kept has equals that were not, which of them came is chance
     crowded = to_index((scores >= values[:, -1:]).sum(1) > k)
     if len(crowded):
-        columns[crowded] = xp.argsort(-scores[crowded], stable=True)[:, :k]
+        columns[crowded] = order[xp.argsort(-scores[crowded][:, order], stable=True)[:, :k]]
     return xp.where(values > -np.inf, columns, -1)
 
 
-def _top_numpy(scores, k):
+def _top_numpy(scores, k, order):
     columns = np.argpartition(-scores, min(k, scores.shape[1] - 1), axis=1)[:, :k]
     values = np.take_along_axis(scores, columns, axis=1)
-    order = np.lexsort((columns, -values))
-    return tuple(np.take_along_axis(part, order, axis=1) for part in (values, columns))
+    best = np.lexsort((np.argsort(order)[columns], -values))
+    return tuple(np.take_along_axis(part, best, axis=1) for part in (values, columns))
 
 
-def _top_torch(scores, k):
-    values, columns = scores.topk(k, dim=1)
-    columns, order = columns.sort(dim=1)
-    values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
-    return values, columns.gather(1, order)
+def _top_torch(scores, k, order):
+    columns = scores.topk(k, dim=1).indices
+    columns = order[order.argsort()[columns].sort(dim=1).values]
+    values, best = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
+    return values, columns.gather(1, best)

@@ -11,8 +11,9 @@ and who looks at all below that misses none as near as d. X is rounded itself, w
 moves a distance from x_i by up to eps (|x_i| + d), and its sum in float64 by less than
 sqrt(D) eps d. Distances that differ by no more than a few of these are ties: the
 nearest of all has for its ties those within that of it, the nearest of the rest has its
-own, and so on; of ties the lower row number comes first. So a change of units does not
-reorder neighbours, and no answer depends on how a search groups its sums.
+own, and so on. Which of the ties comes first is said in `ties`. So neither a change of
+units nor another order of rows changes neighbours, and no answer depends on how a search
+groups its sums.
 """
 
 TIES = 4.0  # roundings by which ties may differ

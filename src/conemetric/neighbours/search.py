@@ -10,6 +10,7 @@ from ..arrays import is_torch, like, namespace, on_device, to_numpy
 from ..sparse import SparseRows
 from . import approximate, exact, sparse
 from .question import Labelled, Nearest, Question
+from .ties import labelled_keys, row_keys, rows_of, tie_numbers
 
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
 EXACT_WORK = 2e12  # n^2 D up to which "auto" searches exactly
@@ -37,7 +38,8 @@ class Neighbours(NamedTuple):
 def neighbours_by_label(
     X, y, n_targets, n_impostors, method="exact", random_state=None, references=None
 ) -> Neighbours:
-    """Nearest points of the same and of other labels of every point, ties to the lower index.
+    """Nearest points of the same and of other labels of every point; which of several at
+    the same distance, their values decide and not the order of rows (see `ties`).
 
     Parameters
     ----------
@@ -83,22 +85,25 @@ def neighbours_by_label(
         if references is not None:
             references = np.searchsorted(labelled, references)
         return _among(labelled, X, y, n_targets, n_impostors, method, random_state, references)
-    points = Labelled(X, to_numpy(y))
-    question = Question(points, points, n_targets, most, np.arange(len(points.y)))
+    points, n = Labelled(X, to_numpy(y)), len(y)
+    question = Question(points, points, n_targets, most, np.arange(n))
     if references is not None:
-        nearest, recall = _among_references(references, question), 1.0
-    elif method == "exact" or not _worth_approximating(X, method):
-        nearest, recall = answer(question), 1.0
-    else:
+        question = _among_references(references, question)
+    rows = np.arange(n) if references is None else references
+    numbers = tie_numbers(row_keys(question.references.X), rows, n)
+    question, recall = question._replace(numbers=numbers), 1.0
+    if references is None and method != "exact" and _worth_approximating(X, method):
         random_state = check_random_state(0 if random_state is None else random_state)
-        nearest, recall = approximate.search(_on_host(question), random_state)
+        nearest, recall = _approximately(_on_host(question), random_state)
         nearest = _in_library_of(X, nearest)
+    else:
+        nearest = answer(question)
     enough = (
         enough_impostors(to_numpy(nearest.same_distances), to_numpy(nearest.other_distances))
         if automatic
         else most
     )
-    return Neighbours(nearest.same, nearest.other[:, :enough], recall)
+    return Neighbours(rows_of(nearest.same, n), rows_of(nearest.other[:, :enough], n), recall)
 
 
 def _among(rows, X, y, *options):
@@ -114,6 +119,20 @@ def _among(rows, X, y, *options):
         return out
 
     return Neighbours(spread(found.targets), spread(found.impostors), found.recall)
+
+
+def _approximately(question, random_state):
+    """The approximate answer about points among themselves, in the order of their keys:
+    who is drawn for a centre, and who comes first into a full list, is a tie as well.
+    """
+    order = np.argsort(labelled_keys(*question.queries), kind="stable")
+    points = Labelled(*(part[order] for part in question.queries))
+    ordered = question._replace(queries=points, references=points, numbers=None)
+    found, recall = approximate.search(ordered, random_state)
+    place, numbers = np.argsort(order), np.append(question.numbers[order], -1)
+    same, other = (numbers[part[place]] for part in found[:2])
+    same_distances, other_distances = (part[place] for part in found[2:4])
+    return Nearest(same, other, same_distances, other_distances, found.n_again), recall
 
 
 def _worth_approximating(X, method):
@@ -145,23 +164,11 @@ def enough_of(counts):
 
 
 def _among_references(references, question):
-    """The answer among some of the points, by their row numbers."""
+    """The question about some of the points as references."""
     (X, y), place = question.queries, np.full(len(question.own), -1)
     place[references] = np.arange(len(references))
     rows = X[like(references, X, namespace(X).int64)]
-    sample = question._replace(references=Labelled(rows, y[references]), own=place)
-    return renumbered(answer(sample), references)
-
-
-def renumbered(nearest: Nearest, numbers) -> Nearest:
-    """An answer with ``numbers`` in the place of the row numbers of the references."""
-    same, other = (_taken(numbers, found) for found in (nearest.same, nearest.other))
-    return nearest._replace(same=same, other=other)
-
-
-def _taken(numbers, found):
-    xp = namespace(found)
-    return xp.where(found >= 0, like(numbers, found)[xp.clip(found, 0, None)], found)
+    return question._replace(references=Labelled(rows, y[references]), own=place)
 
 
 def answer(question: Question) -> Nearest:
@@ -190,8 +197,8 @@ def answer(question: Question) -> Nearest:
     return _in_library_of(X, exact.search(_on_host(question)))
 
 
-def nearest(queries, references, k):
-    """The ``k`` nearest references of every query, nearest first, ties to the lower number.
+def nearest(queries, references, k, keys=None):
+    """The ``k`` nearest references of every query, nearest first.
 
     Parameters
     ----------
@@ -199,6 +206,9 @@ def nearest(queries, references, k):
     references : the same (n, D), or None
         None: the queries themselves, each without itself.
     k : int
+    keys : array (n,), uint64, default=None
+        Of ties the reference with the lower key comes first (default: `ties.row_keys`
+        of the references).
 
     Returns
     -------
@@ -221,8 +231,10 @@ def nearest(queries, references, k):
     n_there = len(searched.y) - (references is None)
     if not 1 <= k <= n_there:
         raise ValueError(f"k={k} must be from 1 to the {n_there} points that there are to find.")
-    found = answer(Question(asked, searched, k, 0, own))
-    return found.same, found.same_distances
+    n = len(searched.y)
+    numbers = tie_numbers(row_keys(searched.X) if keys is None else keys, np.arange(n), n)
+    found = answer(Question(asked, searched, k, 0, own, numbers))
+    return rows_of(found.same, n), found.same_distances
 
 
 def _unlabelled(X):

@@ -46,6 +46,7 @@ class SparseSearch:
         )
         self.centred = self.points.centred()
         self.own, self.first_reference = question.own, 0 if alone else len(queries)
+        self.numbers = question.names
         self.squares = _squared_lengths(self.centred)
         self.gamma = product_gamma(queries.shape[1], 2.0**-52)
         eps = max(float(np.finfo(part.dtype).eps) for part in parts)
@@ -71,7 +72,7 @@ class SparseSearch:
         candidates = np.argpartition(tile, width - 1, axis=1)[:, :width]
         values = np.take_along_axis(tile, candidates, 1)
         exact = self._measure(rows, candidates, values < np.inf)
-        numbers, distances, farthest = self._rank(rows, exact, candidates, count)
+        numbers, distances, farthest = self._rank(rows, exact, self.numbers[candidates], count)
         limit = values.max(1)
         bound = farthest**2 + self.gamma * (2 * self.squares[rows] ** 0.5 + farthest) ** 2
         again = np.flatnonzero((width < tile.shape[1]) & (limit < np.inf) & ~(bound < limit))
@@ -79,7 +80,7 @@ class SparseSearch:
             near = np.flatnonzero(tile[r] <= bound[r])[None]
             exact = self._measure(rows[[r]], near, np.ones(near.shape, bool))
             numbers[r], distances[r] = (
-                part[0] for part in self._rank(rows[[r]], exact, near, count)[:2]
+                part[0] for part in self._rank(rows[[r]], exact, self.numbers[near], count)[:2]
             )
         return numbers, distances, len(again)
 

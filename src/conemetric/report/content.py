@@ -10,6 +10,7 @@ from .. import spectral
 from ..constraints import triplets_from_labels
 from ..evaluation.knn import knn_predict
 from ..evaluation.verification import distance_score
+from ..neighbours import labelled_keys
 from ..plotting import on_principal_axes
 from ..workflow.supervision import sample_by_class
 
@@ -122,8 +123,9 @@ def dimensions(study) -> Dimensions:
             study.estimator.transform(task.X[trial.train]),
             study.estimator.transform(task.X[trial.test]),
         )
-        k = study.options.n_neighbors
-        fits = (knn_predict(Z[0][:, :d], task.y[trial.train], Z[1][:, :d], k) for d in tried)
+        y, k = task.y[trial.train], study.options.n_neighbors
+        keys = labelled_keys(task.X[trial.train], y)
+        fits = (knn_predict(Z[0][:, :d], y, Z[1][:, :d], k, keys) for d in tried)
         errors = np.array([np.mean(predicted != task.y[trial.test]) for predicted in fits])
     else:
         errors = np.array(

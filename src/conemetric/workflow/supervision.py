@@ -16,6 +16,7 @@ from ..constraints import check_pairs, check_similar, check_triplets
 from ..evaluation.knn import knn_predict
 from ..evaluation.statistics import mcnemar
 from ..evaluation.verification import best_threshold, distance_score
+from ..neighbours import labelled_keys
 from .methods import most_rows
 
 MIN_ROWS = 10
@@ -216,9 +217,10 @@ class Labelled(_Task):
 
     def judge(self, estimator, options):
         train, test = self.X[self.train], self.X[self.test]
+        keys = labelled_keys(train, self.y[self.train])
         if estimator is not None:
             train, test = estimator.transform(train), estimator.transform(test)
-        predicted = knn_predict(train, self.y[self.train], test, options.n_neighbors)
+        predicted = knn_predict(train, self.y[self.train], test, options.n_neighbors, keys)
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
     def validation(self, most, rng):

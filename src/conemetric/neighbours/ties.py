@@ -1,0 +1,129 @@
+"""Which of several neighbours at the same distance comes first.
+
+Row numbers must not decide: in a file sorted by class all ties would go to one class.
+Every row has a key instead, a hash of its values, and the lower key comes first: a draw
+that the order of rows and the names of classes cannot change.
+
+What is hashed is the place of each value between the least and the largest of its
+column, on a grid that is coarse against rounding. So a change of units or origin draws
+nothing anew, nor does the same scaling computed in another order of rows. On the grid
+rows are whole numbers, whose products with whole numbers are exact in float64, in any
+library and any order of summation.
+"""
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from ..arrays import as_array, like, namespace, to_numpy
+from ..sparse import SparseRows
+
+EXACT = 53  # binary digits of the whole numbers that float64 holds
+CELLS = {"float32": 11, "float64": 20}  # binary digits of the grid: rounding rarely shows
+HASHES = 3  # sums by which rows are told apart
+SMALLEST = 1e-280  # extent below which a column counts as constant
+BLOCK = 1 << 16  # numbers held at a time: they stay in the cache
+
+
+def row_keys(X, extent=None) -> np.ndarray:
+    """A hash of each row: of the same values the same, in every library.
+
+    Parameters
+    ----------
+    X : array (n, D), NumPy or PyTorch, SparseRows or sparse matrix
+    extent : (least, most), default=None
+        Of each column, arrays (D,): see `column_extent`. Default: those of X.
+
+    Returns
+    -------
+    array (n,), uint64, on the host
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.neighbours.ties import row_keys
+    >>> keys = row_keys(np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))
+    >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
+    (True, False)
+    """
+    X = _matrix(X)
+    least, most = column_extent(X) if extent is None else extent
+    if not issparse(X) and not np.isfinite(most - least).all():
+        return row_keys(namespace(X).nan_to_num(X, posinf=0.0, neginf=0.0))
+    n, D = X.shape
+    digits = CELLS["float32" if str(X.dtype).endswith("float32") else "float64"]
+    rng = np.random.default_rng(0)
+    shift = rng.uniform(0.1, 0.9, D)  # so that whole numbers lie inside their cells
+    factors = rng.integers(1, 2 ** (EXACT - 1 - digits - D.bit_length()), (D, HASHES)).astype(float)
+    scale = np.where(most - least > SMALLEST, 2.0**digits, 0.0) / np.maximum(most - least, SMALLEST)
+    if issparse(X):
+        column, zero = X.indices, np.floor(shift - least * scale)
+        cells = np.floor((X.data - least[column]) * scale[column] + shift[column]) - zero[column]
+        sums = csr_array((cells, column, X.indptr), X.shape) @ factors + zero @ factors
+    else:
+        xp, parts = namespace(X), (least, scale, shift, factors)
+        least, scale, shift, factors = (like(part, X, xp.float64) for part in parts)
+        step, sums = max(1, BLOCK // D), np.empty((n, HASHES))
+        for start in range(0, n, step):
+            cells = X[start : start + step] - least
+            cells *= scale
+            cells += shift
+            sums[start : start + step] = to_numpy(xp.floor(cells, out=cells) @ factors)
+    keys = np.zeros(n, np.uint64)
+    for column in sums.T.astype(np.int64).view(np.uint64):
+        keys = _mixed(keys + column)
+    return keys
+
+
+def column_extent(X) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each column, in float64 on the host."""
+    X = _matrix(X)
+    if issparse(X):
+        least, most = (part.toarray().ravel() for part in (X.min(axis=0), X.max(axis=0)))
+    else:
+        xp = namespace(X)
+        least, most = (to_numpy(part) for part in (xp.amin(X, 0), xp.amax(X, 0)))
+    return least.astype(np.float64), most.astype(np.float64)
+
+
+def _matrix(X):
+    """X as one of three kinds: NumPy array, PyTorch tensor, SciPy csr_array."""
+    X = X.matrix if isinstance(X, SparseRows) else X
+    return csr_array(X) if issparse(X) else as_array(X)
+
+
+def labelled_keys(X, y) -> np.ndarray:
+    """Keys of rows that also tell equal rows of different classes apart: by the rows of
+    their class, and not by its name.
+    """
+    keys = row_keys(X)
+    code = np.unique(to_numpy(y), return_inverse=True)[1]
+    classes = np.zeros(code.max(initial=0) + 1, np.uint64)
+    np.add.at(classes, code, keys)
+    return _mixed(keys + _mixed(classes)[code])
+
+
+def tie_numbers(keys, rows, n_rows) -> np.ndarray:
+    """Numbers for the rows of a search, in the order of their keys, from which
+    `rows_of` finds the rows again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.neighbours.ties import row_keys, rows_of, tie_numbers
+    >>> numbers = tie_numbers(row_keys(np.eye(3)), np.arange(3), 3)
+    >>> rows_of(np.append(numbers, -1), 3)
+    array([ 0,  1,  2, -1])
+    """
+    return (keys % np.uint64(2**EXACT // n_rows)).astype(np.int64) * n_rows + rows
+
+
+def rows_of(numbers, n_rows):
+    """The rows of these numbers, in their library; -1 stays."""
+    return namespace(numbers).where(numbers >= 0, numbers % n_rows, -1)
+
+
+def _mixed(hashes):
+    """Every digit depends on all digits (the finaliser of SplitMix64)."""
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashes ^ (hashes >> np.uint64(31))

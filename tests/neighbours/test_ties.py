@@ -1,0 +1,231 @@
+"""Ties: neither the order of rows nor the names of classes decide anything."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+
+from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig
+from conemetric.arrays import to_numpy
+from conemetric.constraints import triplets_from_values
+from conemetric.estimators.maximum_variance_unfolding import neighbour_edges
+from conemetric.evaluation.knn import knn_error
+from conemetric.evaluation.manifold import neighbourhood_quality
+from conemetric.evaluation.retrieval import precision_at_k
+from conemetric.neighbours import (
+    given_neighbours,
+    nearest,
+    neighbours_by_label,
+    row_keys,
+    search,
+)
+from conemetric.neighbours.ranking import nearest_documents
+from conemetric.sparse import SparseRows
+
+KINDS = ["one-hot", "binary", "rounded", "duplicated", "other labels", "continuous"]
+ORDERS = ["sorted", "reversed", "shuffled"]
+LIBRARIES = {
+    "numpy": lambda X: X,
+    "torch": torch.as_tensor,
+    "sparse": lambda X: SparseRows(csr_array(X)),
+}
+
+
+def points(kind, seed, n=120):
+    """Rows with many ties (but for the continuous), and labels in no order."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    if kind == "one-hot":
+        X = np.eye(3)[rng.integers(0, 3, (n, 5))].reshape(n, -1)
+    elif kind == "binary":
+        X = rng.integers(0, 2, (n, 8)).astype(float)
+    elif kind == "rounded":
+        X = np.round(rng.normal(size=(n, 3)) + y[:, None], 1)
+    else:
+        X = rng.normal(size=(n, 4))
+    if kind == "duplicated":
+        X, y = (part[rng.integers(0, n // 4, n)] for part in (X, y))
+    elif kind == "other labels":
+        X = X[rng.integers(0, n // 4, n)]
+    return X, y
+
+
+def permutation(order, y, seed):
+    if order == "shuffled":
+        return np.random.default_rng([seed, 1]).permutation(len(y))
+    rows = np.argsort(y, kind="stable")
+    return rows if order == "sorted" else rows[::-1]
+
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_order = pytest.mark.parametrize("order", ORDERS)
+each_seed = pytest.mark.parametrize("seed", [0, 1])
+
+
+def same_rows(X, found, found_again, rows):
+    """Neighbours have the same values before and after the rows were permuted."""
+    again = to_numpy(found_again)
+    again = np.where(again >= 0, rows[again], -1)
+    before = to_numpy(found)[rows]
+    assert_array_equal(again < 0, before < 0)
+    assert_array_equal(X[again], X[before])
+
+
+@each_kind
+@each_order
+@each_seed
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_targets_and_impostors(kind, order, seed, dtype, library):
+    X, y = points(kind, seed)
+    X, make, rows = X.astype(dtype), LIBRARIES[library], permutation(order, y, seed)
+    found = neighbours_by_label(make(X), y, 3, 4)
+    # the classes are numbered in another order as well
+    again = neighbours_by_label(make(X[rows]), (2 - y)[rows], 3, 4)
+    same_rows(X, found.targets, again.targets, rows)
+    same_rows(X, found.impostors, again.impostors, rows)
+    assert_array_equal(to_numpy(found.impostors), neighbours_by_label(X, y, 3, 4).impostors)
+
+
+@each_kind
+@each_order
+def test_approximate_search(kind, order, monkeypatch):
+    monkeypatch.setattr(search.approximate, "SAMPLE", 20)
+    X, y = points(kind, 0, n=1500)
+    rows = permutation(order, y, 0)
+    found = neighbours_by_label(X, y, 3, 4, "approximate", 0)
+    again = neighbours_by_label(X[rows], y[rows], 3, 4, "approximate", 0)
+    same_rows(X, found.targets, again.targets, rows)
+    same_rows(X, found.impostors, again.impostors, rows)
+
+
+@each_kind
+@each_seed
+def test_without_ties_the_nearest_are_found(kind, seed):
+    """And with ties, as near ones as there are."""
+    X, _ = points(kind, seed)
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    numbers, found = nearest(X, None, 5)
+    assert_allclose(found, np.sort(distances, 1)[:, :5], atol=1e-12)
+    assert_allclose(found, np.take_along_axis(distances, numbers, 1), atol=1e-12)
+
+
+@each_kind
+@each_order
+@each_seed
+def test_judges(kind, order, seed, dtype, asarray):
+    X, y = points(kind, seed)
+    X, (train, test) = X.astype(dtype), np.split(np.arange(len(y)), [80])
+    rows = train[permutation(order, y[train], seed)]
+    names = np.array(["b", "a", "c"])
+    ks = [1, 2, 3, 5]
+    first = knn_error(None, asarray(X[train]), y[train], asarray(X[test]), y[test], ks)
+    renamed = names[y]
+    again = knn_error(None, asarray(X[rows]), renamed[rows], asarray(X[test]), renamed[test], ks)
+    assert first == again
+    precision = (
+        precision_at_k(None, asarray(X[part]), y[part], asarray(X[test]), y[test], ks)
+        for part in (train, rows)
+    )
+    assert_array_equal(*precision)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_file_sorted_by_class_is_judged_as_fairly_as_a_shuffled_one(scaled):
+    """A coin tossed at every tie: about half are wrong where the classes say nothing."""
+    rng = np.random.default_rng(0)
+    X, y = np.eye(4)[rng.integers(0, 4, (400, 2))].reshape(400, -1), np.repeat([0, 1], 200)
+    train, test = np.arange(0, 400, 2), np.arange(1, 400, 2)
+    X = (X - X.mean(0)) / X.std(0) if scaled else X
+    assert 0.35 < knn_error(None, X[train], y[train], X[test], y[test], 1) < 0.65
+
+
+@each_kind
+@each_order
+@pytest.mark.parametrize("estimator", [FrobMetric(), BoostMetric(), DMLEig(), LMNNEig()])
+@pytest.mark.filterwarnings("ignore")
+def test_estimators_learn_the_same(kind, order, estimator):
+    X, y = points(kind, 0, n=60)
+    rows = permutation(order, y, 0)
+    first = estimator.set_params(max_iter=5).fit(X, y).get_mahalanobis_matrix()
+    again = estimator.fit(X[rows], y[rows]).get_mahalanobis_matrix()
+    assert_allclose(again, first, rtol=1e-6, atol=1e-6 * abs(first).max())
+
+
+@pytest.mark.parametrize("kind", ["one-hot", "other labels"])
+@each_order
+@pytest.mark.parametrize("n_blocks", [2, 5])
+@pytest.mark.filterwarnings("ignore")
+def test_blocks_find_the_same(kind, order, n_blocks):
+    array = pytest.importorskip("dask.array")
+    X, y = points(kind, 0, n=60)
+    rows, estimator = permutation(order, y, 0), FrobMetric(max_iter=5)
+    first = estimator.fit(X, y).get_mahalanobis_matrix()
+    blocks = (array.from_array(part[rows], chunks=60 // n_blocks) for part in (X, y))
+    again = estimator.fit(*blocks).get_mahalanobis_matrix()
+    assert_allclose(again, first, rtol=1e-6, atol=1e-6 * abs(first).max())
+
+
+@each_kind
+@each_order
+@each_seed
+def test_triplets_from_values(kind, order, seed):
+    X, _ = points(kind, seed)
+    y = np.random.default_rng([seed, 2]).normal(size=len(X))
+    rows = permutation(order, y, seed)
+    first, again = triplets_from_values(X, y), rows[triplets_from_values(X[rows], y[rows])]
+    assert_array_equal(np.unique(first, axis=0), np.unique(again, axis=0))
+
+
+@each_kind
+@each_order
+@pytest.mark.parametrize("similarity", ["euclidean", "inner"])
+def test_documents(kind, order, similarity, asarray):
+    documents, y = points(kind, 0)
+    documents = np.round(4 * documents)  # products without rounding
+    rows, queries = permutation(order, y, 0), documents[:10]
+    found, again = (
+        to_numpy(nearest_documents(asarray(queries), asarray(part), 7, similarity))
+        for part in (documents, documents[rows])
+    )
+    assert_array_equal(documents[found], documents[rows][again])
+
+
+@each_kind
+@each_order
+def test_given_graphs(kind, order):
+    X, y = points(kind, 0)
+    rows = permutation(order, y, 0)
+    graph = csr_array(np.round(1 + np.linalg.norm(X[:, None] - X, axis=2), 6))
+    found = given_neighbours(graph, X, y, 3, 3)
+    again = given_neighbours(graph[rows][:, rows], X[rows], y[rows], 3, 3)
+    same_rows(X, found.targets, again.targets, rows)
+    same_rows(X, found.impostors, again.impostors, rows)
+
+
+@each_kind
+@each_order
+def test_embeddings(kind, order):
+    """Copies of a point are told apart by their place alone, and are left out."""
+    X = np.random.default_rng(1).permutation(np.unique(points(kind, 0)[0], axis=0))
+    rows = permutation(order, X[:, 0], 0)
+    embedding = X[:, :2] + X[:, 1:3]
+    parts = slice(None), rows
+    assert_allclose(
+        *(neighbourhood_quality(X[part], embedding[part]).Q_nx for part in parts), atol=1e-12
+    )
+    edges, again = neighbour_edges(X, 6)[0], np.sort(rows[neighbour_edges(X[rows], 6)[0]])
+    assert_array_equal(edges, np.unique(again, axis=0))
+
+
+@each_kind
+@each_seed
+def test_keys_are_the_same_in_every_library_unit_and_origin(kind, seed):
+    X, _ = points(kind, seed)
+    keys = row_keys(X)
+    assert len(np.unique(keys)) == len(np.unique(X, axis=0))
+    for other in (torch.as_tensor(X), csr_array(X), SparseRows(csr_array(X))):
+        assert_array_equal(row_keys(other), keys)
+    for other in (1000 * X, X + 100, (X - X.mean(0)) / np.maximum(X.std(0), 1e-9)):
+        assert_array_equal(row_keys(other), keys)
