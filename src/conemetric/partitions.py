@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 
 from .constraints import (
     check_class_sizes,
@@ -299,7 +298,6 @@ def from_labels(
     Parameters are those of `neighbours.neighbours_by_label`; the neighbours of a row are
     found among all rows, or among ``n_references`` of them.
     """
-    check_classification_targets(rows.classes)
     if class_weight is not None:
         rows = _weighed_by_class(rows, class_weight)
     assert rows.classes is not None and rows.class_counts is not None
