@@ -201,8 +201,8 @@ def holds_quantity(values, counts, target="auto") -> bool:
         return False
     if values.dtype.kind == "f" and type_of_target(values) == "continuous":
         return True
-    if first_means_none(values):
-        values, counts = values[1:], counts[1:]
+    if first_means_none(values) and counts[0] > counts[1:].max():
+        return False  # rows without a label
     extent = float(values[-1]) - float(values[0]) + 1
     lonely, gaps = (counts == 1).mean(), 1 - len(values) / extent
     return bool(len(values) > FEW_VALUES and lonely >= LONELY and gaps >= GAPS)

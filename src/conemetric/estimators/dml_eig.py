@@ -124,6 +124,7 @@ class DMLEig(EigenvalueMetric):
 
     _instead_of_labels = ", or constraints by keyword (pairs and similar)"
     _meant_for = "pairs"
+    _learns_from_quantities = False
 
     def __init__(
         self,

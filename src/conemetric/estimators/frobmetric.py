@@ -351,6 +351,7 @@ preprocessor, tol, max_iter, random_state, verbose
     """
 
     _instead_of_labels = ""
+    _learns_from_quantities = False
     _parameter_constraints = {
         **{
             name: rule
@@ -423,9 +424,7 @@ preprocessor, tol, max_iter, random_state, verbose
                 "FrobMetricCV chooses C by classification; for tuples use "
                 "GridSearchCV(FrobMetric(), {'C': ...})."
             )
-        self._require_labels(y)
-        self._refuse_continuous(y, target)
-        given = self._validate_triplets(X, y, None, None, sample_weight, "classes")
+        given = self._validate_triplets(X, y, None, None, sample_weight, target)
         span = self._coordinates(given.X)
         operator = from_triplets(span.points, given.tuples)
         self.Cs_ = self._grid(operator, given)

@@ -95,6 +95,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     _takes_sparse = True
     _instead_of_labels = ", or constraints by keyword (triplets)"
+    _learns_from_quantities = True
     n_references: int | str | None = None
 
     def _unfold(self, X, widths):
@@ -150,7 +151,12 @@ class SupervisedMetric(MahalanobisMetric):
             raise ValueError("Got neighbors; they go with rows X and class labels y, and no more.")
 
     def _is_continuous(self, y, target):
-        """Whether y is a quantity, with a word about whole numbers that are taken for one."""
+        """Whether y is a quantity, with a word about whole numbers that are taken for one;
+        refused where no metric is learned from one.
+        """
+        if not self._learns_from_quantities:
+            self._refuse_continuous(y, target)
+            return False
         continuous = constraints.is_continuous(y, target)
         if continuous and target == "auto" and (y == np.round(y)).all():
             warn_user(
@@ -201,9 +207,7 @@ class SupervisedMetric(MahalanobisMetric):
         self._require_labels(y)
         X, y = self._validate_X_and_y(X, y)
         self._check_n_components()
-        if pairs:
-            self._refuse_continuous(y, target)
-        continuous = not pairs and self._is_continuous(y, target)
+        continuous = self._is_continuous(y, target)
         self._check_neighbors(neighbors, not continuous)
         X, y, weights, rows = self._validate_rows(
             X, y, sample_weight, neighbors is not None, continuous
