@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from .. import datasets
-from ..workflow.supervision import Labelled, Paired, Ranked
+from ..constraints import is_continuous
+from ..workflow.supervision import Labelled, Measured, Paired, Ranked
 from .relations import read_constraints, read_pairs
 from .tables import Table, check_file, listed, read_table
 
@@ -19,7 +20,7 @@ def load_rows(data, label, labels, **reading):
     return read_table(path, label=label, labels_file=labels, **reading), path.stem
 
 
-def load_task(data, label, labels, pairs, triplets, *, impute, **reading):
+def load_task(data, label, labels, pairs, triplets, *, impute, target="auto", **reading):
     """The table, the task it makes, and a name for it."""
     drop_missing = reading["drop_missing"]
     if drop_missing and impute:
@@ -45,6 +46,8 @@ def load_task(data, label, labels, pairs, triplets, *, impute, **reading):
             "nothing says what is alike: give --label COLUMN, --labels, --pairs or --triplets "
             f"FILE{columns}."
         )
+    if is_continuous(table.labels, target):
+        return table, Measured(table.X, table.labels.astype(float)), name
     return table, Labelled(table.X, table.labels), name
 
 
