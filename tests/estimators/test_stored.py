@@ -89,7 +89,7 @@ def test_the_primal_value_is_that_of_the_stored_metric_whatever_C(
     case, shape, C, seed, asarray, dtype
 ):
     rng = np.random.default_rng(seed)
-    n, D = shape
+    n = shape[0]
     X = rng.normal(size=shape)
     if shape == (30, 6):
         X[:, 3:] = X[:, :3] @ rng.normal(size=(3, 3))

@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from .base import DifferenceOperator
 from .blocks import Engine, Program
 from .checkpoint import dump, load, read_piece, write_piece
 
-TINY = 1 << 16  # bytes of all pieces below which waking other threads takes longer than a visit
 SHARE = 0.5  # of the memory there is, for pieces; the rest is for the blocks being visited
 
 
@@ -77,11 +76,6 @@ class InProcess(Engine):
                 column[block] = self._store.put(piece, known)
             return results
 
-        stored = all(isinstance(each, Stored | StoredTuple) for each in chain(*inputs))
-        if stored and self._store._used <= TINY:
-            with self._libraries.limit(limits=1):
-                results = [alone(visit_block, block) for block in range(n_blocks)]
-            return columns, program.join_in_groups(results)
         return columns, program.join_in_groups(self._for_all(visit_block, n_blocks))
 
     def across(self, function: Callable, own, others, small):
