@@ -17,6 +17,10 @@ from .sparse import SparseRows
 
 NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
 FEWEST_IMPOSTORS = 3
+# whole numbers are a quantity, not classes, where they have more values than the first of these,
+# at least this share of the values occurs once, and at least this share of the whole numbers
+# between the least and the largest does not occur
+FEW_VALUES, LONELY, GAPS = 20, 1 / 3, 1 / 4
 
 
 def check_labels(y, n_targets):
@@ -50,15 +54,17 @@ def check_class_sizes(classes, counts, n_targets):
     if counts.max() < 2:
         raise ValueError(
             f"y has {len(classes)} classes of one row each, so no point has a target; give at "
-            "least two rows of a class."
+            "least two rows of a class, or target='continuous' where y is a quantity."
         )
     small = classes[counts <= n_targets]
     if len(small):
+        numbers = classes.dtype.kind in "iuf" and len(classes) > FEW_VALUES
+        hint = ", or give target='continuous' where y is a quantity" if numbers else ""
         warnings.warn(
             f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: "
             f"{small.tolist()[0]!r}), so their "
             f"points have fewer than n_targets={n_targets} targets; lower n_targets or merge "
-            "classes.",
+            f"classes{hint}.",
             stacklevel=4,
         )
 
@@ -78,7 +84,8 @@ def encode_labels(y):
     """
     y = np.ravel(to_numpy(y))
     refuse_missing_labels(y)
-    check_classification_targets(y)
+    if y.dtype.kind != "f":  # `is_continuous` is asked about those
+        check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     return codes - 1 if first_means_none(classes) else codes
 
@@ -147,9 +154,68 @@ def triplets_from_neighbours(targets, impostors):
     return triplets if bool(there.all()) else triplets[there]
 
 
-def is_continuous(y) -> bool:
-    """Whether y holds numbers to be near or far from each other, rather than labels."""
-    return type_of_target(np.ravel(to_numpy(y))) == "continuous"
+def is_continuous(y, target="auto") -> bool:
+    """Whether y is a quantity, near in which is to be near in the metric, rather than
+    class labels.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+    target : {"auto", "classes", "continuous"}, default="auto"
+        "auto" takes numbers with a fractional part for a quantity, and strings, truth
+        values and categories for classes. Whole numbers are classes unless they are
+        plainly none: more than 20 values, a third of which or more occur in one row only,
+        and that leave out a quarter or more of the whole numbers between the least and
+        the largest (labels are mostly numbered without gaps).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints import is_continuous
+    >>> is_continuous([0.5, 1.5, 2.5]), is_continuous(["a", "b"]), is_continuous([3, 5, 9])
+    (True, False, False)
+    >>> few_shots = np.repeat(np.arange(77), 2)
+    >>> prices = np.random.default_rng(0).integers(100, 1000, 300)
+    >>> is_continuous(few_shots), is_continuous(prices), is_continuous(prices, "classes")
+    (False, True, False)
+    """
+    y = np.ravel(to_numpy(y))
+    if target == "auto" and y.dtype.kind not in "iuf":
+        return False
+    refuse_missing_labels(y)
+    return holds_quantity(*np.unique(y, return_counts=True), target)
+
+
+def holds_quantity(values, counts, target="auto") -> bool:
+    """`is_continuous`, from the sorted values of y and how many rows have each."""
+    if target not in ("auto", "classes", "continuous"):
+        raise ValueError(f"target={target!r} is not known; use 'auto', 'classes' or 'continuous'.")
+    if target != "auto":
+        if target == "continuous" and values.dtype.kind not in "iufb":
+            raise ValueError(
+                f"target='continuous' is for numbers, and y holds {values.tolist()[0]!r}; give "
+                "numbers, or target='classes'."
+            )
+        return target == "continuous"
+    if values.dtype.kind not in "iuf":
+        return False
+    if values.dtype.kind == "f" and type_of_target(values) == "continuous":
+        return True
+    if first_means_none(values) and counts[0] > counts[1:].max():
+        return False  # rows without a label
+    extent = float(values[-1]) - float(values[0]) + 1
+    lonely, gaps = (counts == 1).mean(), 1 - len(values) / extent
+    return bool(len(values) > FEW_VALUES and lonely >= LONELY and gaps >= GAPS)
+
+
+def refuse_continuous(values, counts, target, name):
+    """Refuse a quantity where classes are needed, given as to `holds_quantity`."""
+    if holds_quantity(values, counts, target):
+        raise ValueError(
+            f"{name} learns between classes, and y is a quantity, with {len(values)} values in "
+            f"{counts.sum()} rows; give target='classes' if each value is a class, or learn from "
+            "it in memory by FrobMetric, BoostMetric, LMNNEig or RelativeComparisons."
+        )
 
 
 def triplets_from_values(X, y, n_targets=3, n_impostors=3):

@@ -28,6 +28,7 @@ from .options import (
     Pairs,
     Pca,
     Scale,
+    Target,
     TestSize,
     Tolerance,
     Triplets,
@@ -41,6 +42,7 @@ def compare(
     data: DataArgument = None,
     label: Label = None,
     labels: Labels = None,
+    target: Target = "auto",
     pairs: Pairs = None,
     triplets: Triplets = None,
     id_column: Id = None,
@@ -89,6 +91,7 @@ def compare(
             drop_missing=drop_missing,
             impute=impute,
             one_hot=one_hot,
+            target=target,
         )
         methods = (
             [find(choice, task.kind) for choice in method] if method else methods_for(task.kind)
@@ -140,8 +143,16 @@ def compare(
 
     def show(console):
         table = grid(
-            f"{name}: error on {studies[0].before.n:,} held-out {task.items}",
-            *("method", "error", "95 % interval", "p", "dimensions", "seconds", "certified gap"),
+            f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}",
+            *(
+                "method",
+                task.measure,
+                "95 % interval",
+                "p",
+                "dimensions",
+                "seconds",
+                "certified gap",
+            ),
         )
         for values in rows:
             cells = [

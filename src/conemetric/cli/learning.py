@@ -30,6 +30,7 @@ from .options import (
     Pairs,
     Pca,
     Scale,
+    Target,
     TestSize,
     Tolerance,
     Triplets,
@@ -46,6 +47,7 @@ def learn(
     data: DataArgument = None,
     label: Label = None,
     labels: Labels = None,
+    target: Target = "auto",
     pairs: Pairs = None,
     triplets: Triplets = None,
     id_column: Id = None,
@@ -112,6 +114,7 @@ def learn(
 
     [dim]conemetric learn                                  the bundled digits
     conemetric learn cars.csv --label brand
+    conemetric learn houses.csv --label price --target continuous
     conemetric learn vectors.npy --labels classes.npy --pca 100
     conemetric learn people.parquet --id person --pairs pairs.csv
     conemetric learn 'part-*.parquet' --label y --workers 4[/]
@@ -147,7 +150,7 @@ def learn(
         chosen = {"ignore": ignore or (), "keep": keep or ()}
         if many:
             table, name = find_parts(data, label, **chosen), str(data)
-            task = Partitioned.of(table.read, table.sizes, options)
+            task = Partitioned.of(table.read, table.sizes, options, target)
         else:
             table, task, name = load_task(
                 data,
@@ -159,6 +162,7 @@ def learn(
                 drop_missing=drop_missing,
                 impute=impute,
                 one_hot=one_hot,
+                target=target,
                 **chosen,
             )
         out = output_folder(out, list(FILES.values()), overwrite)
@@ -209,6 +213,10 @@ def _image_shape(image, data):
         ) from None
 
 
+def _in_figures(line):
+    return f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}"
+
+
 def _answer(study, name, out):
     before, after = row("euclidean", study.before), row(study.options.method, study.after)
     values = {
@@ -231,7 +239,7 @@ def _answer(study, name, out):
         facts = values["after"]
         table = grid(
             f"{name}: {study.task.n_rows:,} rows, {study.metric.n_features_in_} features",
-            *("", "error", "95 % interval", "dimensions", "seconds"),
+            *("", study.task.measure, "95 % interval", "dimensions", "seconds"),
         )
         table.add_row(
             "Euclidean",
@@ -247,6 +255,8 @@ def _answer(study, name, out):
             f"{facts['seconds']:.1f}",
         )
         console.print(table)
+        if study.before.figures:
+            console.print(f"{_in_figures(before)} before, {_in_figures(after)} after")
         console.print(
             f"held out: {study.before.n:,} {study.task.items}; could the change be chance? p = "
             f"{values['p_value']:.2g}"

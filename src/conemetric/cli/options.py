@@ -23,6 +23,14 @@ Labels = Annotated[
         metavar="FILE", help="npy, CSV or text file with one label per row, instead of --label."
     ),
 ]
+Target = Annotated[
+    str,
+    typer.Option(
+        metavar="WHAT",
+        help="What the labels are: classes, continuous (a quantity: regression), or auto, by "
+        "their look.",
+    ),
+]
 Id = Annotated[
     str | None,
     typer.Option("--id", metavar="COLUMN", help="Column that names the rows; unique."),

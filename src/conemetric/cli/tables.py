@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ..constraints import encode_labels
+from ..constraints import encode_labels, is_continuous
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
@@ -431,14 +431,11 @@ def _vectors(series, path, dtype):
 
 
 def class_labels(series):
-    """Labels as NumPy strings or integers; None marks a missing one."""
+    """Labels as NumPy strings or integers, None for a missing one; fractions as floats, NaN."""
     if series.dtype.is_float():
         values = series.drop_nulls().drop_nans()
         if not (values == values.round()).all():
-            raise ValueError(
-                f"--label: column '{series.name}' holds fractions ({values[0]}, ...), not "
-                "classes; give a column of classes."
-            )
+            return series.fill_null(np.nan).to_numpy()
         series = series.fill_nan(None).cast(pl.Int64)
     if series.null_count() or not series.dtype.is_integer():
         return series.cast(pl.String).to_numpy()
@@ -506,7 +503,9 @@ def _unlabelled(labels, n):
     """Which rows have no label: an empty one, or -1 beside two or more classes."""
     if labels is None:
         return np.zeros(n, bool)
-    if labels.dtype.kind == "i":
+    if labels.dtype.kind == "f":
+        return np.isnan(labels)
+    if labels.dtype.kind == "i" and not is_continuous(labels):
         return encode_labels(labels) < 0
     return np.array([value is None for value in labels])
 

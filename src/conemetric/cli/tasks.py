@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..constraints import is_continuous
 from ..datasets import BUNDLED
-from ..workflow.supervision import Labelled, Paired, Ranked
+from ..workflow.supervision import Labelled, Measured, Paired, Ranked
 from .relations import read_constraints, read_pairs
 from .tables import Table, check_file, listed, read_table
 
@@ -23,13 +24,15 @@ def load_rows(data, label, labels, **reading):
     return read_table(path, label=label, labels_file=labels, **reading), path.stem
 
 
-def load_task(data, label, labels, pairs, triplets, *, impute, **reading):
+def load_task(data, label, labels, pairs, triplets, *, impute, target="auto", **reading):
     """The table, the task it makes, and a name for it."""
     drop_missing = reading["drop_missing"]
     if drop_missing and impute:
         raise ValueError("got --drop-missing and --impute; give one of them.")
     options = {"--label": label, "--labels": labels, "--pairs": pairs, "--triplets": triplets}
     given = [name for name, value in options.items() if value]
+    if target != "auto" and (pairs or triplets):
+        raise ValueError(f"--target {target} goes with --label or --labels; leave it out.")
     if len(given) > 1:
         raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
     if drop_missing and (pairs or triplets) and reading["id_column"] is None:
@@ -49,4 +52,6 @@ def load_task(data, label, labels, pairs, triplets, *, impute, **reading):
             "nothing says what is alike: give --label COLUMN, --labels, --pairs or --triplets "
             f"FILE{columns}."
         )
+    if is_continuous(table.labels, target):
+        return table, Measured(table.X, table.labels.astype(float)), name
     return table, Labelled(table.X, table.labels), name

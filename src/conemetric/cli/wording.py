@@ -30,6 +30,7 @@ def row(name, judgement):
         "low": low,
         "high": high,
         "held_out": judgement.n,
+        **judgement.figures,
     }
 
 

@@ -32,6 +32,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import has_fit_parameter
 
 from .. import spectral
 from ..arrays import is_torch, like, to_numpy, transposed
@@ -231,7 +232,7 @@ class AutoMetric(MahalanobisMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
+    def fit(self, X, y, *, target="auto"):
         """Learn the blend from labels.
 
         Parameters
@@ -239,6 +240,8 @@ class AutoMetric(MahalanobisMetric):
         X : array-like or tensor (n, n_features)
         y : array-like (n,)
             Class labels.
+        target : {"auto", "classes"}, default="auto"
+            As in `FrobMetric.fit`; a quantity is refused.
 
         Returns
         -------
@@ -249,6 +252,7 @@ class AutoMetric(MahalanobisMetric):
                 "AutoMetric requires y to be passed, but the target y is None; give labels y."
             )
         X, y = self._validate_X_and_y(X, y)
+        self._refuse_continuous(y, target)
         self._check_n_components()
         candidates = self._candidates()
         rng = check_random_state(self.random_state)
@@ -515,7 +519,8 @@ def fit_linear_map(estimator, X, y, seed):
     with warnings.catch_warnings(), all_or_nothing():
         # what a candidate is worth is measured, however its solve ended
         warnings.simplefilter("ignore")
-        estimator.fit(X, y)
+        known = {"target": "classes"} if has_fit_parameter(estimator, "target") else {}
+        estimator.fit(X, y, **known)
     sample = to_numpy(X[:10])
     corners = np.concatenate([np.zeros((1, X.shape[1])), np.eye(X.shape[1]), sample])
     mapped = to_numpy(estimator.transform(corners.astype(sample.dtype))).astype(np.float64)

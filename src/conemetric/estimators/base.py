@@ -22,6 +22,7 @@ from ..arrays import (
     to_numpy,
     transposed,
 )
+from ..constraints import is_continuous, refuse_continuous
 from ..operators.span import Coordinates
 from ..partitions import is_dask
 from ..problems.base import Problem
@@ -182,6 +183,11 @@ class MahalanobisMetric(
         if len(y) != len(X):
             raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
         return X, y
+
+    def _refuse_continuous(self, y, target):
+        """Refuse a quantity y where there is no metric to learn from one."""
+        if is_continuous(y, target):
+            refuse_continuous(*np.unique(y, return_counts=True), target, type(self).__name__)
 
     def _dense(self, X):
         """X as a dense array, where an estimator cannot do without one."""

@@ -212,6 +212,7 @@ class BoostMetric(SupervisedMetric):
         neighbors=None,
         sample_weight=None,
         checkpoint=None,
+        target="auto",
     ):
         """Learn the metric from labels or from triplets.
 
@@ -222,7 +223,7 @@ class BoostMetric(SupervisedMetric):
             quadruplets (a, b, c, d), a closer to b than c to d. With a
             ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
         y : array-like (n,), default=None
-            Class labels; or real numbers, near in which is to be near in the metric.
+            Class labels; or numbers, near in which is to be near in the metric.
         triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y, which is then not used: row (i, j, k) says that row i of X is
             closer to row j than to row k; row (i, j, k, l), than row k to row l.
@@ -239,6 +240,10 @@ class BoostMetric(SupervisedMetric):
             With dask collections: folder or address (``s3://...``) that the state of the
             solve is kept in now and then; a later fit with the same parameters and data
             goes on from there.
+        target : {"auto", "classes", "continuous"}, default="auto"
+            What y is. "auto" takes whole numbers for classes unless they have more than 20
+            values, many of them in one row only and with gaps between them (the guide's
+            section on regression has the rule).
 
         Returns
         -------
@@ -251,9 +256,9 @@ class BoostMetric(SupervisedMetric):
             )
         y = y if triplets is None else None
         if is_dask(X):
-            return self._fit_blocks(X, y, triplets, neighbors, checkpoint, sample_weight)
+            return self._fit_blocks(X, y, triplets, neighbors, checkpoint, sample_weight, target)
         refuse_checkpoint(checkpoint)
-        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
+        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
         if neighbors is not None:  # none are searched in the place of these
             given = replace(given, labels=None)
         if self.n_passes > 1 and given.labels is None:
@@ -274,7 +279,7 @@ class BoostMetric(SupervisedMetric):
             self._passes.append((space.maps, result.state, n_stages))
             results.append(result)
             points, L = space.points, result.kept
-            space = Coordinates(points @ like(result.primal_point, X), (Matrix(float64(L)),))
+            space = Coordinates(points @ like(result.primal_point, points), (Matrix(float64(L)),))
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             if stopped or (len(results) > 1 and _settled(results, self.tol)):
                 break
@@ -285,7 +290,7 @@ class BoostMetric(SupervisedMetric):
     def _fixed_trace(self) -> bool:
         return self.loss == "hinge"
 
-    def _fit_blocks(self, X, y, triplets, neighbors, checkpoint, sample_weight):
+    def _fit_blocks(self, X, y, triplets, neighbors, checkpoint, sample_weight, target):
         for name, usual in (("n_passes", 1), ("n_iter_no_change", None)):
             if getattr(self, name) != usual:
                 raise ValueError(
@@ -297,7 +302,9 @@ class BoostMetric(SupervisedMetric):
                 "loss='hinge' solves a linear program over all triplets at once and does not go "
                 "with dask collections; give loss='logistic' or 'exponential', or X in memory."
             )
-        found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint, sample_weight)
+        found = self._triplets_in_blocks(
+            X, y, triplets, neighbors, checkpoint, sample_weight, target
+        )
         operator = found.operator(triplet_operator)
         problem = self._program(operator, found.weights)
         span = Coordinates(found.rows.sample)
@@ -343,13 +350,17 @@ class BoostMetric(SupervisedMetric):
         """One pass: (problem, result, number of its stages that count)."""
         Z, keep = space.points, self._keep(given.X, space)
         train, validation = self._split(Z, given, held)
-        operator = from_triplets(Z, train.tuples)
+        operator = from_triplets(Z, train.tuples).astype(given.X.dtype)
         problem = self._program(operator, train.weights)
         if validation is None:
             result = self._run(self._solver(), problem, keep=keep)
             return problem, result, result.state.n_stages
         watch = EarlyStopping(self.n_iter_no_change, self._progress())
-        measure = partial(_share_wrong, from_triplets(Z, validation.tuples), validation.weights)
+        measure = partial(
+            _share_wrong,
+            from_triplets(Z, validation.tuples).astype(given.X.dtype),
+            validation.weights,
+        )
         result = self._run(self._solver(), problem, callback=watch, measure=measure)
         kept, point = keep(result.state.factor(watch.best_stage))
         status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED

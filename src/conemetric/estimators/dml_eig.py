@@ -124,6 +124,7 @@ class DMLEig(EigenvalueMetric):
 
     _instead_of_labels = ", or constraints by keyword (pairs and similar)"
     _meant_for = "pairs"
+    _learns_from_quantities = False
 
     def __init__(
         self,
@@ -174,6 +175,7 @@ class DMLEig(EigenvalueMetric):
         sample_weight=None,
         calibration_params=None,
         checkpoint=None,
+        target="auto",
     ):
         """Learn the metric from labels or from pairs.
 
@@ -206,6 +208,8 @@ class DMLEig(EigenvalueMetric):
             With dask collections: folder or address (``s3://...``) that the state of the
             solve is kept in now and then; a later fit with the same parameters and data
             goes on from there.
+        target : {"auto", "classes"}, default="auto"
+            As in `FrobMetric.fit`; a quantity is refused.
 
         Returns
         -------
@@ -214,10 +218,12 @@ class DMLEig(EigenvalueMetric):
         check_calibration(**(calibration_params or {}))
         if is_dask(X):
             return self._fit_blocks(
-                self._pairs_in_blocks(X, y, pairs, similar, neighbors, checkpoint, sample_weight)
+                self._pairs_in_blocks(
+                    X, y, pairs, similar, neighbors, checkpoint, sample_weight, target
+                )
             )
         refuse_checkpoint(checkpoint)
-        given = self._validate_pairs(X, y, pairs, similar, neighbors, sample_weight)
+        given = self._validate_pairs(X, y, pairs, similar, neighbors, sample_weight, target)
         to_calibrate, X = (X, y), given.X
         pairs, similar = given.tuples, given.similar
         original = from_pairs(X, pairs[~similar])

@@ -45,8 +45,8 @@ class EigenvalueMetric(SupervisedMetric):
             self._warn_of_labels()
         return given
 
-    def _labels_in_blocks(self, X, y, sample_weight, pairs=False):
-        found = super()._labels_in_blocks(X, y, sample_weight, pairs)
+    def _labels_in_blocks(self, *args, **options):
+        found = super()._labels_in_blocks(*args, **options)
         self._warn_of_labels()
         return found
 

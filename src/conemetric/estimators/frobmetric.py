@@ -191,6 +191,7 @@ class FrobMetric(SupervisedMetric):
         neighbors=None,
         sample_weight=None,
         checkpoint=None,
+        target="auto",
     ):
         """Learn the metric from labels or from triplets.
 
@@ -201,7 +202,7 @@ class FrobMetric(SupervisedMetric):
             quadruplets (a, b, c, d), a closer to b than c to d. With a
             ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
         y : array-like (n,), default=None
-            Class labels; or real numbers, near in which is to be near in the metric.
+            Class labels; or numbers, near in which is to be near in the metric.
         triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y, which is then not used: row (i, j, k) says that row i of X is
             closer to row j than to row k; row (i, j, k, l), than row k to row l.
@@ -218,12 +219,18 @@ class FrobMetric(SupervisedMetric):
             With dask collections: folder or address (``s3://...``) that the state of the
             solve is kept in now and then; a later fit with the same parameters and data
             goes on from there.
+        target : {"auto", "classes", "continuous"}, default="auto"
+            What y is. "auto" takes whole numbers for classes unless they have more than 20
+            values, many of them in one row only and with gaps between them (the guide's
+            section on regression has the rule).
 
         Returns
         -------
         self
         """
-        span, operator, given = self._prepare(X, y, triplets, neighbors, sample_weight, checkpoint)
+        span, operator, given = self._prepare(
+            X, y, triplets, neighbors, sample_weight, checkpoint, target
+        )
         C = self.C
         if C == "scale":
             C = scaled_C(operator, self.n_features_in_, given.weights)
@@ -233,7 +240,16 @@ class FrobMetric(SupervisedMetric):
         self._fit_operator(span, operator, given, float(C), start)
         return self
 
-    def _prepare(self, X, y, triplets, neighbors=None, sample_weight=None, checkpoint=None):
+    def _prepare(
+        self,
+        X,
+        y,
+        triplets,
+        neighbors=None,
+        sample_weight=None,
+        checkpoint=None,
+        target="auto",
+    ):
         """(span of the rows, operator, what it was made from: only the weights where that
         is in blocks).
         """
@@ -243,13 +259,15 @@ class FrobMetric(SupervisedMetric):
                     "warm_start=True does not go with dask collections: multipliers do not "
                     "outlive a fit; use frobmetric_path, or a checkpoint."
                 )
-            found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint, sample_weight)
+            found = self._triplets_in_blocks(
+                X, y, triplets, neighbors, checkpoint, sample_weight, target
+            )
             given = Given(None, None, found.weights)
             return Coordinates(found.rows.sample), found.operator(triplet_operator), given
         refuse_checkpoint(checkpoint)
-        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
+        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
         span = self._coordinates(given.X)
-        return span, from_triplets(span.points, given.tuples), given
+        return span, from_triplets(span.points, given.tuples).astype(given.X.dtype), given
 
     def _fit_operator(self, span, operator, given, C, start):
         """Learn from an operator; the multipliers."""
@@ -334,6 +352,7 @@ preprocessor, tol, max_iter, random_state, verbose
     """
 
     _instead_of_labels = ""
+    _learns_from_quantities = False
     _parameter_constraints = {
         **{
             name: rule
@@ -383,7 +402,7 @@ preprocessor, tol, max_iter, random_state, verbose
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, sample_weight=None):
+    def fit(self, X, y=None, *, sample_weight=None, target="auto"):
         """Choose C by cross-validation, then learn the metric from all rows.
 
         Parameters
@@ -394,6 +413,8 @@ preprocessor, tol, max_iter, random_state, verbose
         sample_weight : array-like (n,), default=None
             What each row counts for, learned from and held out (not as a neighbour that
             votes): a triplet as much as its first row; rows of weight zero are left out.
+        target : {"auto", "classes"}, default="auto"
+            As in `FrobMetric.fit`; a quantity is refused.
 
         Returns
         -------
@@ -404,9 +425,9 @@ preprocessor, tol, max_iter, random_state, verbose
                 "FrobMetricCV chooses C by classification; for tuples use "
                 "GridSearchCV(FrobMetric(), {'C': ...})."
             )
-        given = self._validate_triplets(X, y, None, None, sample_weight)
+        given = self._validate_triplets(X, y, None, None, sample_weight, target)
         span = self._coordinates(given.X)
-        operator = from_triplets(span.points, given.tuples)
+        operator = from_triplets(span.points, given.tuples).astype(given.X.dtype)
         self.Cs_ = self._grid(operator, given)
         X, y = self._validate_X_and_y(X, y)
         with all_or_nothing():
@@ -462,6 +483,7 @@ preprocessor, tol, max_iter, random_state, verbose
             X[train],
             y[train],
             sample_weight=weights[train],
+            target="classes",
             Cs=self.Cs_,
             **{**parameters, "verbose": 0},
         )
@@ -473,12 +495,14 @@ preprocessor, tol, max_iter, random_state, verbose
         return scores
 
 
-def frobmetric_path(X, y=None, *, triplets=None, sample_weight=None, Cs, **parameters):
+def frobmetric_path(
+    X, y=None, *, triplets=None, sample_weight=None, target="auto", Cs, **parameters
+):
     """Fit `FrobMetric` for ascending C, each from the multipliers of the one before.
 
     Parameters
     ----------
-    X, y, triplets, sample_weight
+    X, y, triplets, sample_weight, target
         As in `FrobMetric.fit`.
     Cs : array-like of floats
     **parameters
@@ -500,7 +524,7 @@ def frobmetric_path(X, y=None, *, triplets=None, sample_weight=None, Cs, **param
     """
     Cs, first = _ascending(Cs), FrobMetric(**parameters)
     first._validate_params()
-    span, operator, given = first._prepare(X, y, triplets, None, sample_weight)
+    span, operator, given = first._prepare(X, y, triplets, None, sample_weight, target=target)
     path, start = [], None
     for C in Cs.tolist():
         metric = copy(first).set_params(C=C)

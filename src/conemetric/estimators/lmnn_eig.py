@@ -121,6 +121,7 @@ preprocessor, tol, max_iter, random_state, verbose
         neighbors=None,
         sample_weight=None,
         checkpoint=None,
+        target="auto",
     ):
         """Learn the metric from labels or from triplets.
 
@@ -131,7 +132,7 @@ preprocessor, tol, max_iter, random_state, verbose
             quadruplets (a, b, c, d), a closer to b than c to d. With a
             ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
         y : array-like (n,), default=None
-            Class labels; or real numbers, near in which is to be near in the metric.
+            Class labels; or numbers, near in which is to be near in the metric.
         triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y, which is then not used: row (i, j, k) says that row i of X is
             closer to row j than to row k; row (i, j, k, l), than row k to row l.
@@ -147,16 +148,22 @@ preprocessor, tol, max_iter, random_state, verbose
             With dask collections: folder or address (``s3://...``) that the state of the
             solve is kept in now and then; a later fit with the same parameters and data
             goes on from there.
+        target : {"auto", "classes", "continuous"}, default="auto"
+            What y is. "auto" takes whole numbers for classes unless they have more than 20
+            values, many of them in one row only and with gaps between them (the guide's
+            section on regression has the rule).
 
         Returns
         -------
         self
         """
         if is_dask(X):
-            found = self._triplets_in_blocks(X, y, triplets, neighbors, checkpoint, sample_weight)
+            found = self._triplets_in_blocks(
+                X, y, triplets, neighbors, checkpoint, sample_weight, target
+            )
             return self._fit_blocks(found, triplets is None and self._n_in_tuple is None)
         refuse_checkpoint(checkpoint)
-        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
+        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
         X, triplets = given.X, given.tuples
         keys = namespace(X).unique(triplets[:, 0] * len(X) + triplets[:, 1])
         similar = namespace(X).stack([keys // len(X), keys % len(X)], 1)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from ..arrays import on_device, to_numpy
+from ..arrays import like, on_device, to_numpy
 from ..constraints import check_pairs, check_similar, encode_labels
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
@@ -128,7 +128,7 @@ class NuMax(MahalanobisMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, pairs=None, similar=None):
+    def fit(self, X, y=None, *, pairs=None, similar=None, target="auto"):
         """Learn the embedding from all pairs of rows, or from the pairs given.
 
         Parameters
@@ -141,23 +141,26 @@ class NuMax(MahalanobisMetric):
         similar : boolean array-like (m,), default=None
             With ``class_aware`` and ``pairs``, instead of y: which pairs are within a
             class.
+        target : {"auto", "classes"}, default="auto"
+            As in `FrobMetric.fit`; where y is used, a quantity is refused.
 
         Returns
         -------
         self
         """
-        span, secants = self._secants(X, y, pairs, similar)
+        span, secants = self._secants(X, y, pairs, similar, target)
         if self.n_components is None:
             return self._finish(*self._solve(span, secants, self.delta))
         return self._finish(*self._smallest_delta(span, secants))
 
-    def _secants(self, X, y, pairs, similar):
+    def _secants(self, X, y, pairs, similar, target):
         """The points in the span of their differences, where the embedding of least
         trace lives, and the complete set of their secants; validated.
         """
-        X, classes = self._validate(X, y, pairs is None)
+        X, classes = self._validate(X, y, pairs is None, target)
         self._check_n_components()
         span = in_span(X if X.shape[0] <= X.shape[1] else self._dense(X), at_most=1.0)
+        span = replace(span, points=like(span.points, X))
         if pairs is None:
             if similar is not None:
                 raise ValueError(
@@ -181,7 +184,7 @@ class NuMax(MahalanobisMetric):
             )
         return span, secants
 
-    def _validate(self, X, y, required):
+    def _validate(self, X, y, required, target):
         """X, and labels encoded as integers when they are used."""
         if not self.class_aware or (y is None and not required):
             return self._validate_X(X, reset=True, min_samples=2), None
@@ -191,6 +194,7 @@ class NuMax(MahalanobisMetric):
                 "give labels y, or pairs and similar, or set class_aware=False."
             )
         X, y = self._validate_X_and_y(X, y)
+        self._refuse_continuous(y, target)
         codes = encode_labels(y)
         if (codes < 0).any():
             raise ValueError(
@@ -330,12 +334,12 @@ def _check_pairs(pairs, similar, n, class_aware, y):
     return pairs, check_similar(similar, len(pairs))
 
 
-def numax_path(X, y=None, *, pairs=None, similar=None, deltas, **parameters):
+def numax_path(X, y=None, *, pairs=None, similar=None, target="auto", deltas, **parameters):
     """Fit `NuMax` for descending delta, each from the solution of the one before.
 
     Parameters
     ----------
-    X, y, pairs, similar
+    X, y, pairs, similar, target
         As for `NuMax.fit`.
     deltas : array-like of floats
         Distortions, strictly between 0 and 1.
@@ -363,7 +367,7 @@ def numax_path(X, y=None, *, pairs=None, similar=None, deltas, **parameters):
         raise ValueError(f"deltas must lie strictly between 0 and 1; got {deltas.tolist()}.")
     first = NuMax(**parameters)
     first._validate_params()
-    span, secants = first._secants(X, y, pairs, similar)
+    span, secants = first._secants(X, y, pairs, similar, target)
     path: list[NuMax] = []
     start = None
     for delta in deltas.tolist():

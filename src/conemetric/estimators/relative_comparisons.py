@@ -161,7 +161,7 @@ class RelativeComparisons(SupervisedMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, triplets=None, neighbors=None, sample_weight=None):
+    def fit(self, X, y=None, *, triplets=None, neighbors=None, sample_weight=None, target="auto"):
         """Learn the weights from labels or from triplets.
 
         Parameters
@@ -171,7 +171,7 @@ class RelativeComparisons(SupervisedMetric):
             quadruplets (a, b, c, d), a closer to b than c to d. With a
             ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
         y : array-like (n,), default=None
-            Class labels; or real numbers, near in which is to be near in the metric.
+            Class labels; or numbers, near in which is to be near in the metric.
         triplets : integer array-like (m, 3) or (m, 4), default=None
             Instead of y, which is then not used: row (i, j, k) says that row i of X is
             closer to row j than to row k; row (i, j, k, l), than row k to row l.
@@ -184,12 +184,16 @@ class RelativeComparisons(SupervisedMetric):
             What each row counts for with labels y: a triplet as much as its first row, and
             rows of weight zero are left out. With triplets, what each of them counts
             for: a weight of two is a triplet given twice, of zero one not given.
+        target : {"auto", "classes", "continuous"}, default="auto"
+            What y is. "auto" takes whole numbers for classes unless they have more than 20
+            values, many of them in one row only and with gaps between them (the guide's
+            section on regression has the rule).
 
         Returns
         -------
         self
         """
-        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight)
+        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
         X, triplets = self._dense(given.X), given.tuples
         host, chosen = to_numpy(X).astype(np.float64, order="C"), to_numpy(triplets)
         A, mapped, gram = self._map(host)
@@ -244,6 +248,10 @@ class RelativeComparisons(SupervisedMetric):
             A = pca.components_[
                 pca.singular_values_ > X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]
             ].T
+            if not A.shape[1]:
+                raise ValueError(
+                    "all rows of X coincide, so basis='pca' has no direction; give rows that differ."
+                )
             return A, X @ A, None
         A = check_array(to_numpy(self.basis), dtype=np.float64, input_name="basis")
         if A.shape[0] != X.shape[1]:

@@ -19,7 +19,8 @@ from ..neighbours import (
     reference_rows,
 )
 from ..operators import from_triplets
-from ..weights import check_weights, class_factors
+from ..solvers.base import warn_user
+from ..weights import check_range, check_weights, class_factors
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 
@@ -86,6 +87,7 @@ def _weighted(tuples, sample_weight, kind, X):
     if sample_weight is None:
         return tuples, None, slice(None)
     weights = check_weights(sample_weight, len(tuples), kind)
+    check_range(weights, X.dtype)
     there = like(np.flatnonzero(weights), X, namespace(X).int64)
     return tuples[there], like(weights, X)[there], there
 
@@ -95,6 +97,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     _takes_sparse = True
     _instead_of_labels = ", or constraints by keyword (triplets)"
+    _learns_from_quantities = True
     n_references: int | str | None = None
 
     def _unfold(self, X, widths):
@@ -110,20 +113,18 @@ class SupervisedMetric(MahalanobisMetric):
             )
         return unfold(X, self.preprocessor)
 
-    def _validate_rows(self, X, y, sample_weight, all_rows):
+    def _validate_rows(self, X, y, sample_weight, all_rows, continuous):
         """(points, their y, their weights or None, the rows they are or None): all rows,
-        or those that weigh something. Errors name what is wrong before any work starts.
+        or those that weigh something.
         """
-        self._require_labels(y)
-        X, y = self._validate_X_and_y(X, y)
-        self._check_n_components()
         weights = check_weights(sample_weight, len(X), "rows of X")
         if self.class_weight is not None:
-            if constraints.is_continuous(y):
+            if continuous:
                 self._refuse_class_weight()
             labelled = constraints.encode_labels(y) >= 0
             factors = class_factors(self.class_weight, y[labelled], weights[labelled])
             weights[labelled] *= factors
+        check_range(weights, X.dtype, "sample_weight, times class_weight,")
         if sample_weight is None and self.class_weight is None:
             return X, y, None, None
         there = np.flatnonzero(weights)
@@ -146,13 +147,29 @@ class SupervisedMetric(MahalanobisMetric):
                 "sample_weight to weigh constraints."
             )
 
-    def _check_neighbors(self, neighbors, y, constraints_given):
+    def _check_neighbors(self, neighbors, there_are_labels):
         """Refuse neighbours of the user's that there are no labels to go with."""
         self.neighbor_recall_ = None
-        if neighbors is None:
-            return
-        if y is None or constraints_given or constraints.is_continuous(y):
+        if neighbors is not None and not there_are_labels:
             raise ValueError("Got neighbors; they go with rows X and class labels y, and no more.")
+
+    def _is_continuous(self, y, target):
+        """Whether y is a quantity, with a word about whole numbers that are taken for one;
+        refused where no metric is learned from one.
+        """
+        if not self._learns_from_quantities:
+            self._refuse_continuous(y, target)
+            return False
+        continuous = constraints.is_continuous(y, target)
+        if continuous and target == "auto" and (y == np.round(y)).all():
+            warn_user(
+                f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
+                f"classes; {type(self).__name__} takes them for a quantity: rows near in y are to "
+                "be near in the metric. Say which it is by fit(..., target='continuous') or "
+                "target='classes'.",
+                UserWarning,
+            )
+        return continuous
 
     def _neighbours(self, X, y, given=None):
         """Targets and impostors of every point, as the user gives them or by a search."""
@@ -171,16 +188,16 @@ class SupervisedMetric(MahalanobisMetric):
         self.neighbor_recall_ = found.recall
         return found.targets, found.impostors
 
-    def _validate_triplets(self, X, y, triplets, neighbors=None, sample_weight=None):
+    def _validate_triplets(self, X, y, triplets, neighbors=None, sample_weight=None, target="auto"):
         """Points and their triplets, from labels by the papers' rule or as the user gives
         them; y is then for others, later in a pipeline.
         """
         X, given = self._unfold(X, (3, 4))
-        self._check_neighbors(neighbors, y, given is not None or triplets is not None)
+        self._check_neighbors(neighbors, y is not None and given is None and triplets is None)
         if given is not None and triplets is not None:
             raise ValueError(_TUPLES_AND_TRIPLETS)
         if given is None and triplets is None:
-            return self._from_labels(X, y, neighbors, sample_weight)
+            return self._from_labels(X, y, neighbors, sample_weight, target)
         self._refuse_class_weight()
         X = self._validate_X(X, reset=True, min_samples=3 if given is None else 1)
         self._check_n_components()
@@ -189,10 +206,17 @@ class SupervisedMetric(MahalanobisMetric):
         given = like(given, X, namespace(X).int64)
         return Given(X, *_weighted(given, sample_weight, "triplets", X)[:2])
 
-    def _from_labels(self, X, y, neighbors, sample_weight, pairs=False):
-        X, y, weights, rows = self._validate_rows(X, y, sample_weight, neighbors is not None)
+    def _from_labels(self, X, y, neighbors, sample_weight, target, pairs=False):
+        self._require_labels(y)
+        X, y = self._validate_X_and_y(X, y)
+        self._check_n_components()
+        continuous = self._is_continuous(y, target)
+        self._check_neighbors(neighbors, not continuous)
+        X, y, weights, rows = self._validate_rows(
+            X, y, sample_weight, neighbors is not None, continuous
+        )
         labels = similar = None
-        if constraints.is_continuous(y) and not pairs:
+        if continuous:
             found = constraints.triplets_from_values(X, y, self.n_targets, self.n_impostors)
         else:
             labels = constraints.check_labels(y, self.n_targets)
@@ -207,12 +231,14 @@ class SupervisedMetric(MahalanobisMetric):
         similar = similar if similar is None else similar[there]
         return Given(X, found, of_tuples, similar, labels, weights, rows)
 
-    def _validate_pairs(self, X, y, pairs, similar, neighbors=None, sample_weight=None):
+    def _validate_pairs(
+        self, X, y, pairs, similar, neighbors=None, sample_weight=None, target="auto"
+    ):
         """Points, their pairs and which are similar, from labels by the papers' rule or as
         the user gives them.
         """
         X, given = self._unfold(X, (2,))
-        self._check_neighbors(neighbors, y, given is not None or pairs is not None)
+        self._check_neighbors(neighbors, y is not None and given is None and pairs is None)
         if given is not None:
             if pairs is not None or similar is not None:
                 raise ValueError("Got tuples and pairs; give X as rows with pairs and similar.")
@@ -222,7 +248,7 @@ class SupervisedMetric(MahalanobisMetric):
         if pairs is None:
             if similar is not None:
                 raise ValueError("Got similar without pairs; give both, or labels y.")
-            return self._from_labels(X, y, neighbors, sample_weight, pairs=True)
+            return self._from_labels(X, y, neighbors, sample_weight, target, pairs=True)
         if similar is None:
             raise ValueError(_PAIRS_WITHOUT_SIMILAR)
         self._refuse_class_weight()
@@ -249,7 +275,7 @@ class SupervisedMetric(MahalanobisMetric):
     # ---- dask collections
 
     def _triplets_in_blocks(
-        self, X, y, triplets, neighbors, checkpoint, sample_weight
+        self, X, y, triplets, neighbors, checkpoint, sample_weight, target="auto"
     ) -> partitions.Constraints:
         """As `_validate_triplets`, for dask collections."""
         width = self._width_in_blocks(X, (3, 4), neighbors)
@@ -263,11 +289,11 @@ class SupervisedMetric(MahalanobisMetric):
             rows = partitions.read(X)
             found = partitions.from_numbers(rows, triplets, weights=sample_weight)
         else:
-            found = self._labels_in_blocks(X, y, sample_weight)
+            found = self._labels_in_blocks(X, y, sample_weight, target)
         return self._keep_blocks(X, found, checkpoint)
 
     def _pairs_in_blocks(
-        self, X, y, pairs, similar, neighbors, checkpoint, sample_weight
+        self, X, y, pairs, similar, neighbors, checkpoint, sample_weight, target="auto"
     ) -> partitions.Constraints:
         """As `_validate_pairs`, for dask collections."""
         width = self._width_in_blocks(X, (2,), neighbors)
@@ -283,14 +309,17 @@ class SupervisedMetric(MahalanobisMetric):
             self._refuse_class_weight()
             found = partitions.from_numbers(partitions.read(X), pairs, similar, sample_weight)
         else:
-            found = self._labels_in_blocks(X, y, sample_weight, pairs=True)
+            found = self._labels_in_blocks(X, y, sample_weight, target, pairs=True)
         return self._keep_blocks(X, found, checkpoint)
 
-    def _labels_in_blocks(self, X, y, sample_weight, pairs=False):
+    def _labels_in_blocks(self, X, y, sample_weight, target, pairs=False):
         self._require_labels(y)
+        rows = partitions.read(X, y, sample_weight)
+        name = f"{type(self).__name__} from dask collections"
+        constraints.refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
         self.neighbor_recall_ = 1.0  # among all rows, or among the references
         return partitions.from_labels(
-            partitions.read(X, y, sample_weight),
+            rows,
             self.n_targets,
             self.n_impostors,
             self.n_references,

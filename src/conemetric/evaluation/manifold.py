@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from ..neighbours import nearest, row_keys
+from ..neighbours import row_keys
 
 BLOCK = 1 << 22  # distances held at a time
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.manifold import TSNE
 
 from .. import spectral
-from ..constraints import triplets_from_labels
+from ..constraints import triplets_from_labels, triplets_from_values
 from ..evaluation.knn import knn_predict
 from ..evaluation.verification import distance_score
 from ..neighbours import labelled_keys
@@ -31,9 +31,9 @@ class Views:
 def views(study, seed=0) -> Views:
     """Principal axes and neighbour maps (t-SNE) of held-out rows, before and after."""
     task, rng = study.task, np.random.default_rng(seed)
-    if task.kind == "labels":
-        rows = task.test[sample_by_class(task.y[task.test], min(SHOWN, task.n_test), rng)]
-        groups = task.y[rows].astype(str)
+    if task.kind in ("labels", "quantity"):
+        rows = task.test[sample_by_class(task.strata[task.test], min(SHOWN, task.n_test), rng)]
+        groups = task.y[rows].astype(str) if task.kind == "labels" else _quarters(task.y[rows])
     else:
         used = np.unique(task.indices)
         rows = np.sort(rng.permutation(used)[:SHOWN])
@@ -44,6 +44,12 @@ def views(study, seed=0) -> Views:
     )
     coordinates["Principal axes"] = tuple(on_principal_axes(Z) for Z in spaces)
     return Views(rows, coordinates, groups)
+
+
+def _quarters(y):
+    """Which quarter of the values each is in, in words."""
+    names = np.array(["1: lowest quarter", "2", "3", "4: highest quarter"])
+    return names[np.searchsorted(np.quantile(y, (0.25, 0.5, 0.75)), y)]
 
 
 def _neighbour_map(Z, seed):
@@ -172,12 +178,14 @@ def margins(study, seed=0):
     task = study.task
     if task.kind == "pairs":
         return None
-    if task.kind == "labels":
-        rows = task.test[
-            sample_by_class(task.y[task.test], min(1500, task.n_test), np.random.default_rng(seed))
-        ]
-        X, codes = np.ascontiguousarray(task.X[rows]), np.searchsorted(task.classes, task.y[rows])
-        triplets = triplets_from_labels(X, codes)
+    if task.kind in ("labels", "quantity"):
+        rng = np.random.default_rng(seed)
+        rows = task.test[sample_by_class(task.strata[task.test], min(1500, task.n_test), rng)]
+        X, y = np.ascontiguousarray(task.X[rows]), task.y[rows]
+        if task.kind == "labels":
+            triplets = triplets_from_labels(X, np.searchsorted(task.classes, y))
+        else:
+            triplets = triplets_from_values(X, y)
     else:
         X, triplets = task.X, task.indices[task.test]
     if len(triplets) == 0:

@@ -175,7 +175,7 @@ def _column_names(study):
 def row_details(study, views, ids):
     """One line per drawn row: its name, class, and what the neighbours said before and after."""
     task = study.task
-    if task.kind != "labels":
+    if task.kind not in ("labels", "quantity"):
         return [html.escape(f"row {r}" if ids is None else f"{ids[r]}") for r in views.rows]
     position = np.searchsorted(task.test, views.rows)
     said = [judgement.detail["predicted"][position] for judgement in (study.before, study.after)]
@@ -187,6 +187,8 @@ def row_details(study, views, ids):
         verdict = (
             "right both times"
             if before == after == true
+            else f"said {before:.4g} before, {after:.4g} after"
+            if task.kind == "quantity"
             else f"said {before} before, {after} after"
         )
         lines.append(html.escape(f"{who}: {true}, {verdict}"))
@@ -222,16 +224,18 @@ def wording(kind):
     return {
         "shown": {
             "labels": "The same held-out rows, before and after",
+            "quantity": "The same held-out rows, before and after",
             "pairs": "Rows of the pairs, before and after",
             "triplets": "Rows of the triplets, before and after",
         }[kind],
         "click_class": "; click a class to hide it" if kind == "labels" else "",
         "tried_on": {
             "labels": "the error on a part of the training rows",
+            "quantity": "1 - R² on a part of the training rows",
             "pairs": "the share of training pairs taken for the wrong kind",
             "triplets": "the share of training triplets in the wrong order",
         }[kind],
-        "margin_of": "triplets of held-out rows" if kind == "labels" else "held-out triplets",
+        "margin_of": "held-out triplets" if kind == "triplets" else "triplets of held-out rows",
     }
 
 
@@ -240,15 +244,20 @@ def headline(study):
     before, after, p = study.before.rate, study.after.rate, p_value(study.before, study.after)
     what = {
         "labels": f"{study.options.n_neighbors}-nearest-neighbour error",
+        "quantity": f"share of the variance that {study.options.n_neighbors} nearest neighbours "
+        "leave unexplained (1 - R²)",
         "pairs": "share of pairs taken for the wrong kind",
         "triplets": "share of triplets in the wrong order",
     }[study.task.kind]
     verb = "fell from" if after < before else "rose from" if after > before else "stayed at"
     rates = f"{before:.2%}" if after == before else f"{before:.2%} to {after:.2%}"
-    counts = (
-        f"{int(study.before.wrong.sum()):,} mistakes before, {int(study.after.wrong.sum()):,} "
-        f"after, on {study.after.n:,} held-out {study.task.items}"
+    before, after = (
+        f"RMSE {judgement.detail['rmse']:.4g}"
+        if study.task.kind == "quantity"
+        else f"{int(judgement.wrong.sum()):,} mistakes"
+        for judgement in (study.before, study.after)
     )
+    counts = f"{before} before, {after} after, on {study.after.n:,} held-out {study.task.items}"
     doubt = "a change this small could be chance" if p > 0.05 else "more than chance would do"
     said = f"The {what} {verb} {rates}: {counts} ({doubt}, p = {p:.2g})."
     return f"{study.alarm} {said}" if study.alarm else said
@@ -260,6 +269,8 @@ def protocol(study):
     share = f"{study.options.test_size:.0%} of the {task.items} held out"
     how = {
         "labels": f"class by class; each is given the class of most of its {k} nearest among "
+        f"{len(task.train):,} training rows",
+        "quantity": f"at random; each is given the mean of its {k} nearest among "
         f"{len(task.train):,} training rows",
         "pairs": "at random; a pair is called the same where its distance is below one "
         "threshold, set on the training pairs",
@@ -322,13 +333,13 @@ def cards(study, dimensions):
     (low0, high0), (low1, high1) = study.before.interval, study.after.interval
     entries = [
         (
-            "Error before",
+            f"{study.task.measure[0].upper()}{study.task.measure[1:]} before",
             f"{study.before.rate:.2%}",
             f"Euclidean; 95 % interval {low0:.1%} to {high0:.1%}",
             "",
         ),
         (
-            "Error after",
+            f"{study.task.measure[0].upper()}{study.task.measure[1:]} after",
             f"{study.after.rate:.2%}",
             f"{study.metric.method}; 95 % interval {low1:.1%} to {high1:.1%}",
             verdict(study),

@@ -207,8 +207,8 @@ def _preprocessing(task, options, notes):
         standard = rates["standardised"] < rates["as they are"]
         listed = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
         notes.append(
-            f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean error on "
-            f"training rows: {listed}."
+            f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean "
+            f"{task.measure} on training rows: {listed}."
         )
     steps = [*first, *([StandardScaler()] if standard else [])]
     if options.n_pca is not None:

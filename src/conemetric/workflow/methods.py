@@ -47,13 +47,13 @@ KNOWN = (
     Method(
         "frob",
         "FrobMetric",
-        ("labels", "triplets"),
+        ("labels", "quantity", "triplets"),
         "large margin, Frobenius norm; the fast all-rounder",
     ),
     Method(
         "boost",
         "BoostMetric",
-        ("labels", "triplets"),
+        ("labels", "quantity", "triplets"),
         "large margin, trace norm; low rank",
         passes=500,
     ),
@@ -67,14 +67,14 @@ KNOWN = (
     Method(
         "lmnn-eig",
         "LMNNEig",
-        ("labels", "triplets"),
+        ("labels", "quantity", "triplets"),
         "large margin with a pull on the targets",
         passes=1000,
     ),
     Method(
         "relative",
         "RelativeComparisons",
-        ("labels", "triplets"),
+        ("labels", "quantity", "triplets"),
         "one weight per feature; tiny and readable",
         passes=200,
     ),
@@ -93,8 +93,8 @@ def _class(method):
 
 
 def methods_for(supervision=None):
-    """The methods that are installed and take ``supervision`` ("labels", "pairs",
-    "triplets" or "none"; None for all).
+    """The methods that are installed and take ``supervision`` ("labels", "quantity",
+    "pairs", "triplets" or "none"; None for all).
     """
     return [
         method

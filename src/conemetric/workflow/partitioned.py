@@ -40,7 +40,7 @@ class Partitioned(Labelled):
     prepare: Any = None
 
     @classmethod
-    def of(cls, parts, sizes, options):
+    def of(cls, parts, sizes, options, target="auto"):
         """Draw the sample."""
         dask = require("dask", "cluster")
         sizes = np.asarray(sizes)
@@ -53,7 +53,7 @@ class Partitioned(Labelled):
             if len(chosen)
         ]
         X, y = (np.concatenate(each) for each in zip(*dask.compute(*tasks), strict=True))
-        return cls(X, y, parts=tuple(parts), sizes=sizes, sampled=sampled)
+        return cls(X, y, parts=tuple(parts), sizes=sizes, sampled=sampled, target=target)
 
     @property
     def n_rows(self):
@@ -86,7 +86,7 @@ class Partitioned(Labelled):
         return replace(super().prepared(prepare), prepare=prepare)
 
     def fit(self, estimator):
-        estimator.fit(*self.collections())
+        estimator.fit(*self.collections(), target=self.target)
 
     def collections(self):
         """Dask arrays of the prepared training rows and of their labels."""

@@ -1,5 +1,5 @@
-"""The three kinds of supervision: labelled rows, pairs marked same or not, and
-triplets; how each is split, fitted and judged.
+"""The kinds of supervision: rows with class labels or with a quantity, pairs marked same or
+not, and triplets; how each is split, fitted and judged.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from scipy.stats import binomtest
 from sklearn.pipeline import make_pipeline
 
 from ..constraints import check_pairs, check_similar, check_triplets
-from ..evaluation.knn import knn_predict
-from ..evaluation.statistics import mcnemar
+from ..evaluation.knn import knn_predict, nearest_labels
+from ..evaluation.statistics import mcnemar, mean_interval, paired_difference
 from ..evaluation.verification import best_threshold, distance_score
 from ..neighbours import labelled_keys
 from .methods import most_rows
@@ -52,10 +52,40 @@ class Judgement:
         low, high = binomtest(int(self.wrong.sum()), self.n).proportion_ci(method="wilson")
         return float(low), float(high)
 
+    @property
+    def figures(self):
+        """The same in other measures."""
+        return {}
+
+    def p_value(self, after):
+        """Of the change to another judgement of the same items, by McNemar's exact test."""
+        return mcnemar(self.wrong, after.wrong)
+
+
+@dataclass(frozen=True)
+class Deviation(Judgement):
+    """Held-out numbers and their predictions: ``wrong`` holds the squared errors over the
+    variance of the numbers, so that ``rate`` is the share of it left unexplained, 1 - R^2.
+    """
+
+    @cached_property
+    def interval(self):
+        """Student's 95 % confidence interval of the rate."""
+        interval = mean_interval(self.wrong)
+        return max(0.0, float(interval.low)), float(interval.high)
+
+    @property
+    def figures(self):
+        return {"r2": 1 - self.rate, "rmse": self.detail["rmse"]}
+
+    def p_value(self, after):
+        """Of the change in squared error, by a randomisation test."""
+        return paired_difference(self.wrong, after.wrong).p_value
+
 
 def p_value(before, after):
-    """McNemar's test between two judgements of the same items (`evaluation.statistics.mcnemar`)."""
-    return mcnemar(before.wrong, after.wrong)
+    """Could the change between two judgements of the same items be chance?"""
+    return before.p_value(after)
 
 
 def data_id(task) -> str:
@@ -84,6 +114,7 @@ class _Task(ABC):
 
     X: Any
     test: np.ndarray
+    measure: ClassVar[str] = "error"
 
     @property
     def n_features(self):
@@ -136,6 +167,8 @@ class Labelled(_Task):
     notes: tuple[str, ...] = ()
     raw: Any = None
     used: np.ndarray | None = None
+    target: str = "classes"  # what y is, to the estimator
+    drawn: ClassVar[str] = "drawn class by class"
 
     @property
     def n_rows(self):
@@ -153,24 +186,35 @@ class Labelled(_Task):
     def classes(self):
         return np.unique(self.y)
 
+    @property
+    def strata(self):
+        """Groups of rows that every part of them has in proportion."""
+        return self.y
+
+    def _check_labels(self):
+        if len(self.classes) < 2:
+            raise ValueError(
+                f"the labels have one class only, {self.classes.tolist()[0]!r}, in {self.n_rows:,} rows; "
+                "a metric is learned between classes: give at least two."
+            )
+
+    def _check_training(self, train):
+        if np.unique(self.y[train], return_counts=True)[1].max() < 2:
+            raise ValueError(
+                f"no class has two rows to learn from ({len(self.classes)} classes in "
+                f"{self.n_rows} rows)."
+            )
+
     def split(self, options, rng):
         if self.n_rows < MIN_ROWS:
             raise ValueError(
                 f"the data have {self.n_rows} rows; at least {MIN_ROWS} are needed to learn and "
                 "to hold some out."
             )
-        if len(self.classes) < 2:
-            raise ValueError(
-                f"the labels have one class only, {self.classes.tolist()[0]!r}, in {self.n_rows:,} rows; "
-                "a metric is learned between classes: give at least two."
-            )
-        test = sample_by_class(self.y, round(options.test_size * self.n_rows), rng)
+        self._check_labels()
+        test = sample_by_class(self.strata, round(options.test_size * self.n_rows), rng)
         train = np.setdiff1d(np.arange(self.n_rows), test)
-        if np.unique(self.y[train], return_counts=True)[1].max() < 2:
-            raise ValueError(
-                f"no class has two rows to learn from ({len(self.classes)} classes in "
-                f"{self.n_rows} rows)."
-            )
+        self._check_training(train)
         if options.n_neighbors > len(train):
             raise ValueError(
                 f"n_neighbors={options.n_neighbors} (-k) is more than the {len(train)} rows that "
@@ -181,14 +225,14 @@ class Labelled(_Task):
             most = most_rows(options.method, self.kind, options.n_pca or self.n_features)
         learn, notes = train, [f"Learned from all {len(train):,} training rows."]
         if len(train) > most:
-            learn = train[sample_by_class(self.y[train], most, rng)]
+            learn = train[sample_by_class(self.strata[train], most, rng)]
             notes = [
-                f"Learned from {len(learn):,} of {len(train):,} training rows, drawn class by "
-                "class; all of them vote."
+                f"Learned from {len(learn):,} of {len(train):,} training rows, {self.drawn}; all "
+                "of them vote."
             ]
         if len(test) > options.max_test_rows:
-            test = test[sample_by_class(self.y[test], options.max_test_rows, rng)]
-            notes.append(f"Judged on {len(test):,} held-out rows, drawn class by class.")
+            test = test[sample_by_class(self.strata[test], options.max_test_rows, rng)]
+            notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
         return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
 
     def training_rows(self):
@@ -213,7 +257,7 @@ class Labelled(_Task):
         )
 
     def fit(self, estimator):
-        estimator.fit(self.X[self.learn], self.y[self.learn])
+        estimator.fit(self.X[self.learn], self.y[self.learn], target=self.target)
 
     def judge(self, estimator, options):
         train, test = self.X[self.train], self.X[self.test]
@@ -224,10 +268,45 @@ class Labelled(_Task):
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
     def validation(self, most, rng):
-        rows = self.learn[sample_by_class(self.y[self.learn], min(most, len(self.learn)), rng)]
-        test = rows[sample_by_class(self.y[rows], max(1, round(0.3 * len(rows))), rng)]
+        rows = self.learn[sample_by_class(self.strata[self.learn], min(most, len(self.learn)), rng)]
+        test = rows[sample_by_class(self.strata[rows], max(1, round(0.3 * len(rows))), rng)]
         train = np.setdiff1d(rows, test)
         return replace(self, train=train, learn=train, test=test)
+
+
+@dataclass(frozen=True)
+class Measured(Labelled):
+    """Rows with a quantity, judged by the mean over their nearest training rows."""
+
+    kind: ClassVar[str] = "quantity"
+    measure: ClassVar[str] = "1 - R²"
+    drawn: ClassVar[str] = "drawn at random"
+
+    target: str = "continuous"
+
+    @property
+    def strata(self):
+        return np.zeros(len(self.y), int)
+
+    def _check_labels(self):
+        if not np.ptp(self.y) > 0:
+            raise ValueError(
+                f"the label is {self.y[0]} in all {self.n_rows:,} rows; there is nothing to learn "
+                "from it."
+            )
+
+    def _check_training(self, train):
+        """Any two rows will do."""
+
+    def judge(self, estimator, options):
+        train, test = self.X[self.train], self.X[self.test]
+        if estimator is not None:
+            train, test = estimator.transform(train), estimator.transform(test)
+        near = nearest_labels(train, self.y[self.train], test, options.n_neighbors)[1]
+        predicted, true = near.mean(1), self.y[self.test]
+        squared, variance = (predicted - true) ** 2, np.var(true) or 1.0
+        rmse = float(squared.mean() ** 0.5)
+        return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})
 
 
 def sample_by_class(y, n, rng):
