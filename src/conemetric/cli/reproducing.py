@@ -67,7 +67,7 @@ def reproduce(
                 grid.add_row(*(escape(value) for value in entry.values()))
             console.print(grid)
 
-        state.answer({"experiments": known}, show_known)
+        state.answer({"experiments": known}) if state.json else show_known(state.results)
         return
     with progress_bar() as progress:
         progress(f"{name}: preparing")
@@ -113,4 +113,4 @@ def reproduce(
             console.print(f"[dim]skipped {escape(text)}[/]", soft_wrap=True)
         console.print(f"written to {escape(str(out))}: {name}.csv, {name}.png", soft_wrap=True)
 
-    state.answer(values, show)
+    state.answer(values) if state.json else show(state.results)

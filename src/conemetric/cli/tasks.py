@@ -4,46 +4,48 @@ from pathlib import Path
 
 from .. import datasets
 from ..workflow.supervision import Labelled, Paired, Ranked
-from .relations import read_constraints, read_pairs
-from .tables import Table, check_file, listed, read_table
+from .relations import read_pairs, read_triplets
+from .tables import Table, check_file, read_table
+from .wording import listed
 
 
-def load_rows(data, label, labels, **reading):
+def load_rows(data, reading):
     """The table of a file, or of a named data set, and a name for it."""
-    if label and labels:
+    if reading.label and reading.labels:
         raise ValueError("got --label and --labels; give one of them.")
     if data is None or (not Path(data).exists() and data in datasets.REGISTRY):
         named = datasets.load(data or "digits")
         return Table(named.X, labels=_class_names(named)), named.name
     path = check_file(data)
-    return read_table(path, label=label, labels_file=labels, **reading), path.stem
+    return read_table(path, reading), path.stem
 
 
-def load_task(data, label, labels, pairs, triplets, *, impute, **reading):
+def load_task(data, reading):
     """The table, the task it makes, and a name for it."""
-    drop_missing = reading["drop_missing"]
-    if drop_missing and impute:
+    if reading.drop_missing and reading.impute:
         raise ValueError("got --drop-missing and --impute; give one of them.")
-    options = {"--label": label, "--labels": labels, "--pairs": pairs, "--triplets": triplets}
-    given = [name for name, value in options.items() if value]
+    kinds = ("label", "labels", "pairs", "triplets")
+    given = [f"--{name}" for name in kinds if getattr(reading, name)]
     if len(given) > 1:
         raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
-    if drop_missing and (pairs or triplets) and reading["id_column"] is None:
+    by_number = (reading.pairs or reading.triplets) and reading.id_column is None
+    if reading.drop_missing and by_number:
         raise ValueError(
             "--drop-missing would change the row numbers that pairs and triplets use; name the "
             "rows by --id."
         )
-    table, name = load_rows(data, label, labels, allow_missing=impute is not None, **reading)
-    if pairs is not None:
-        indices, same = read_pairs(pairs, table)
+    table, name = load_rows(data, reading)
+    if reading.pairs is not None:
+        table, indices, same = read_pairs(reading.pairs, table)
         return table, Paired(table.X, indices, similar=same), name
-    if triplets is not None:
-        return table, Ranked(table.X, read_constraints(triplets, 3, table)[0]), name
+    if reading.triplets is not None:
+        table, indices = read_triplets(reading.triplets, table)
+        return table, Ranked(table.X, indices), name
     if table.labels is None:
         columns = f" (the columns are {listed(table.names)})" if table.names else ""
         raise ValueError(
-            "nothing says what is alike: give --label COLUMN, --labels, --pairs or --triplets "
-            f"FILE{columns}."
+            "no labels, pairs or triplets given: use --label COLUMN, or --labels, --pairs or "
+            f"--triplets FILE{columns}."
         )
     return table, Labelled(table.X, table.labels), name
 

@@ -13,7 +13,6 @@ import numpy as np
 from .. import __version__
 from ..extras import require
 from ..persistence import atomic_path
-from ..workflow.supervision import p_value
 from . import content, drawings
 
 TILES_PER_LINE = 30  # thumbnails in a line of the sheet
@@ -236,22 +235,16 @@ def wording(kind):
 
 
 def headline(study):
-    """What came of it, in one sentence that does not overclaim."""
-    before, after, p = study.before.rate, study.after.rate, p_value(study.before, study.after)
+    """Whether to use the metric, and what the error is."""
     what = {
-        "labels": f"{study.options.n_neighbors}-nearest-neighbour error",
-        "pairs": "share of pairs taken for the wrong kind",
-        "triplets": "share of triplets in the wrong order",
+        "labels": f"rows whose {study.options.n_neighbors} nearest neighbours say another class",
+        "pairs": "pairs taken for the wrong kind",
+        "triplets": "triplets in the wrong order",
     }[study.task.kind]
-    verb = "fell from" if after < before else "rose from" if after > before else "stayed at"
-    rates = f"{before:.2%}" if after == before else f"{before:.2%} to {after:.2%}"
     counts = (
-        f"{int(study.before.wrong.sum()):,} mistakes before, {int(study.after.wrong.sum()):,} "
-        f"after, on {study.after.n:,} held-out {study.task.items}"
+        f"{int(study.before.wrong.sum()):,} {what} before, {int(study.after.wrong.sum()):,} after."
     )
-    doubt = "a change this small could be chance" if p > 0.05 else "more than chance would do"
-    said = f"The {what} {verb} {rates}: {counts} ({doubt}, p = {p:.2g})."
-    return f"{study.alarm} {said}" if study.alarm else said
+    return html.escape(f"{study.alarm} {study.verdict} {counts}".strip())
 
 
 def protocol(study):
@@ -269,12 +262,6 @@ def protocol(study):
     return f"Judged once, seed {study.options.seed}: {share} {how}."
 
 
-def verdict(study):
-    """Which way the error went, for its colour."""
-    change = study.after.rate - study.before.rate
-    return "better" if change < 0 else "worse" if change > 0 else ""
-
-
 def evidence(study):
     """What a blend gains on training rows that its parts have not seen, in a sentence."""
     if study.evidence is None:
@@ -283,7 +270,7 @@ def evidence(study):
     return (
         f"Cross-validated {k}-nearest-neighbour error within the training rows ({n:,} of them, "
         f"each judged by metrics learned without it): {study.evidence}. A metric learned by a "
-        "convex program also has a proven gap, the largest of its three fits."
+        "convex program also has a proven gap, the largest of its fits."
     )
 
 
@@ -331,7 +318,7 @@ def cards(study, dimensions):
             "Error after",
             f"{study.after.rate:.2%}",
             f"{study.metric.method}; 95 % interval {low1:.1%} to {high1:.1%}",
-            verdict(study),
+            study.outcome,
         ),
         _proof_card(study),
         (
