@@ -124,10 +124,9 @@ def _warn_of_conflicts(query, document, grade, first):
         i = conflicts[0]
         pairs = len(np.unique(np.cumsum(first)[conflicts]))
         warnings.warn(
-            f"relevance judges {pairs} pair(s) of query and document more than once, with different "
-            f"grades (first: query {query[i]}, document {document[i]}, grades {grade[i - 1]:g} and "
-            f"{grade[i]:g}); the highest grade counts.",
-            stacklevel=4,
+            f"relevance grades document {document[i]} for query {query[i]} both {grade[i - 1]:g} and "
+            f"{grade[i]:g} (such pairs: {pairs}); the highest grade counts.",
+            stacklevel=3,
         )
 
 

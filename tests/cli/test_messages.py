@@ -128,7 +128,7 @@ def test_pairs_that_contradict_each_other_are_reported(run, csv, filling, tmp_pa
 @pytest.mark.parametrize("order", [1, -1])
 def test_judgements_that_contradict_each_other_are_warned_about(repeats, order):
     rows = [*[[0, 4, grade] for grade in range(repeats)][::order], [1, 0, 1], [1, 0, 1]]
-    with pytest.warns(UserWarning, match=r"judges 1 pair\(s\).*query 0, document 4") as caught:
+    with pytest.warns(UserWarning, match=r"document 4 for query 0 both .*pairs: 1") as caught:
         judged = check_relevance(rows, 2, 5)
     assert len(caught) == 1 and judged.grade.tolist() == [repeats - 1, 1]
 

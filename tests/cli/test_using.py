@@ -217,17 +217,6 @@ def test_pairs_outside_the_data_are_named(run, csv, metric, tmp_path):
         assert result.code == 2 and fault in result.err
 
 
-def test_remedies_are_options_of_the_command(run, frame, metric, tmp_path):
-    frame.with_columns(f1=pl.lit(None, pl.Float64)).write_csv(tmp_path / "holes.csv")
-    result = run("neighbors", tmp_path / "holes.csv", "--metric", metric)
-    assert result.code == 2 and "'f1', which holds String" in result.err
-    frame.with_columns(f1=pl.when(pl.col("f1") > 2).then(None).otherwise("f1")).write_csv(
-        tmp_path / "holes.csv"
-    )
-    result = run("neighbors", tmp_path / "holes.csv", "--metric", metric)
-    assert result.code == 2 and "'f1'" in result.err and "--drop-missing" not in result.err
-
-
 def test_warnings_are_lines_without_paths(run, tmp_path):
     rows = np.random.default_rng(0).normal(size=(40, 3))
     np.save(tmp_path / "twins.npy", np.vstack([rows, rows]))

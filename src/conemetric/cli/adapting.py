@@ -13,7 +13,7 @@ from ..workflow.adapting import MEASURES, AdaptOptions
 from ..workflow.adapting import adapt as run_adaptation
 from .app import Seed, progress_bar, state
 from .collections import read_collection
-from .options import Overwrite, Sources, TestSize, Tolerance, folder_for
+from .options import Overwrite, Sources, TestSize, Tolerance, folder_for, option
 from .outputs import output_folder, write_csv
 from .wording import grid, in_words, plural, written
 
@@ -34,18 +34,17 @@ def adapt(
     ] = None,
     map_: Annotated[
         str,
-        typer.Option(
+        option(
+            "WHAT",
+            "queries: the documents' index stays; both; or auto, the more reliable gain.",
             "--map",
-            metavar="WHAT",
-            help="queries: the documents' index stays; both; or auto, the surer gain.",
         ),
     ] = "auto",
     similarity: Annotated[
-        str, typer.Option(metavar="KIND", help="How the index compares: cosine or inner.")
+        str, option("KIND", "How the index compares: cosine or inner.")
     ] = "cosine",
     components: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Make the embedding this short as well."),
+        int | None, option("N", "Make the embedding this short as well.", min=1)
     ] = None,
     out: Annotated[
         Path | None, folder_for("adapter.safetensors, report.html and table.csv")
@@ -66,8 +65,7 @@ def adapt(
     with progress_bar() as progress:
         progress("reading")
         collection, notes = read_collection(data, sources)
-        names = [*FILES.values(), DOCUMENT_MAP]
-        out = output_folder(out, names, overwrite)
+        out = output_folder(out, [*FILES.values(), DOCUMENT_MAP], overwrite)
         options = AdaptOptions(
             map=map_,
             similarity=similarity,
@@ -80,10 +78,8 @@ def adapt(
         found.notes[:0] = notes
         progress("writing the report")
         files = _save(found, out)
-        name = _name(data, sources.relevance)
-        write_retrieval_report(
-            out / FILES["report"], found, name=name, snippet=snippet(found, files)
-        )
+        name, code = _name(data, sources.relevance), snippet(found, files)
+        write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
         write_csv(out / FILES["table"], _query_rows(found))
     _answer(found, name, files, out)
 

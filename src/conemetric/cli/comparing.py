@@ -4,15 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ..persistence import save_metric
 from ..solvers.base import all_or_nothing
 from ..workflow import run_study
 from ..workflow.methods import find, methods_for
 from ..workflow.supervision import p_value
 from .app import progress_bar, state
-from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for
+from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
 from .tasks import load_task
 from .wording import fit_facts, grid, in_options, interval_in_words, row, written
@@ -26,7 +24,7 @@ def compare(
     data: DataArgument = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this method; may be repeated."),
+        option("NAME", "Only this method; may be repeated."),
     ] = None,
     out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None,
     overwrite: Overwrite = False,

@@ -14,7 +14,7 @@ from ..solvers.base import Status, watching
 from ..workflow.methods import find
 from ..workflow.supervision import sample_by_class
 from .app import Seed, progress_bar, state
-from .options import DIALECT, DataArgument, Only, Overwrite, Reading, folder_for
+from .options import DIALECT, DataArgument, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
 from .tables import Table
 from .tasks import load_rows
@@ -22,7 +22,7 @@ from .wording import grid, in_words, plural, written
 
 N_PAIRS = 20_000
 METRIC, TABLE = "metric.safetensors", "table.csv"
-ROWS = Only("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
+ROWS = ("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
 
 
 def compress(
@@ -30,12 +30,7 @@ def compress(
     data: DataArgument = None,
     delta: Annotated[
         float,
-        typer.Option(
-            metavar="SHARE",
-            min=0.001,
-            max=0.999,
-            help="Squared distances change by at most this share.",
-        ),
+        option("SHARE", "Squared distances change by at most this share.", min=0.001, max=0.999),
     ] = 0.2,
     class_aware: Annotated[
         bool, typer.Option("--class-aware", help="Keep classes apart and close; needs labels.")
@@ -44,9 +39,7 @@ def compress(
     overwrite: Overwrite = False,
     max_rows: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=10, help="Learn from at most this many rows, drawn at random."
-        ),
+        option("N", "Learn from at most this many rows, drawn at random.", min=10),
     ] = 500,
     seed: Seed = 0,
 ):

@@ -10,7 +10,7 @@ from ..export import to_faiss, to_llama_index, to_onnx, to_sentence_transformers
 from ..extras import require
 from ..persistence import atomic_path, load_metric
 from .app import state
-from .options import Overwrite
+from .options import Overwrite, option
 from .outputs import check_free
 from .wording import plural
 
@@ -19,18 +19,16 @@ FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
 
 def export(
     metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
-    to: Annotated[str, typer.Option(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
+    to: Annotated[str, option("FORMAT", f"One of {', '.join(FORMATS)}.")],
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="PLACE",
-            help="File to write; for sentence-transformers the folder of a saved model to add to, "
+        option(
+            "PLACE",
+            "File to write; for sentence-transformers the folder of a saved model to add to, "
             "for llama-index a new folder.",
         ),
     ],
-    dialect: Annotated[
-        str, typer.Option(metavar="NAME", help="Of sql: pgvector or duckdb.")
-    ] = "pgvector",
+    dialect: Annotated[str, option("NAME", "Of sql: pgvector or duckdb.")] = "pgvector",
     inner_product: Annotated[
         bool,
         typer.Option(

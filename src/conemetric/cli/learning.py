@@ -12,7 +12,7 @@ from ..workflow import run_study
 from ..workflow.learning import COMPILING
 from ..workflow.supervision import p_value
 from .app import progress_bar, state
-from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for
+from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
 from .parts import computing, is_pattern, load_parts
 from .tasks import load_task
@@ -35,9 +35,9 @@ def learn(
     data: DataArgument = None,
     method: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="auto, frob, boost, dml-eig, lmnn-eig, relative or numax; default: auto, for "
+        option(
+            "NAME",
+            "auto, frob, boost, dml-eig, lmnn-eig, relative or numax; default: auto, for "
             "pairs dml-eig, for triplets frob.",
         ),
     ] = None,
@@ -45,14 +45,12 @@ def learn(
     overwrite: Overwrite = False,
     time_budget: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS", min=0.1, help="What auto may take for learning, compiling apart."
-        ),
+        option("SECONDS", "What auto may take for learning, compiling apart.", min=0.1),
     ] = 20.0,
     max_rows: MaxRows = None,
     image: Annotated[
         str | None,
-        typer.Option(metavar="HxW", help="Rows are grey images of this size; show them."),
+        option("HxW", "Rows are grey images of this size; show them."),
     ] = None,
 ):
     """Learn a metric, compare it with the Euclidean distance on held-out rows, and

@@ -1,13 +1,13 @@
 """The options of the commands, each written once; those that belong together are one object.
 
 A command takes such an object as a parameter: ``reading: Reading``, or, where it offers only
-some of the options, ``reading: Annotated[Reading, Only("id_column", "drop_missing")]``;
+some of the options, ``reading: Annotated[Reading, ("id_column", "drop_missing")]``;
 `expanded` turns its fields into options of the command.
 """
 
 import inspect
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -20,19 +20,20 @@ DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
 DIALECT = ("separator", "decimal", "encoding", "header")
 
 
-def _data(metavar, text, *names) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=DATA_PANEL)
+def option(metavar, text, *names, **settings) -> Any:
+    """An option: what stands for its value, what it does, and names other than its parameter's."""
+    return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
-def _fit(metavar, text, *names, **bounds) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=FIT_PANEL, **bounds)
+_data = partial(option, rich_help_panel=DATA_PANEL)
+_fit = partial(option, rich_help_panel=FIT_PANEL)
 
 
 def folder_for(files) -> Any:
     """The option that names the folder to write these files to."""
-    return typer.Option(
-        metavar="FOLDER",
-        help=f"Folder for {files}; default: conemetric-out, or with a number where that is taken.",
+    return option(
+        "FOLDER",
+        f"Folder for {files}; default: conemetric-out, or with a number where that is taken.",
     )
 
 
@@ -49,29 +50,21 @@ Overwrite = Annotated[
 ]
 TestSize = Annotated[float, _fit("SHARE", "Share held out to judge on.", min=0.01, max=0.9)]
 Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
-MAX_ROWS = _fit(
-    "N",
-    "Learn from at most this many rows, drawn class by class; default: all, or as many as take "
-    "minutes.",
-    min=10,
-)
-MaxRows = Annotated[int | None, MAX_ROWS]
+MaxRows = Annotated[
+    int | None,
+    _fit(
+        "N",
+        "Learn from at most this many rows, drawn class by class; default: all, or as many as "
+        "take minutes.",
+        min=10,
+    ),
+]
 Text = str | None
 File = Path | None
 IMPUTE = "Fill missing values by the mean or the median of their column in the training rows."
 TRIPLETS = "Learn from triplets: a file of id, id, id; the first is nearer the second."
 KEEP = "Column to learn from although it looks like row numbers; may be repeated."
 HEADER = "Whether line 1 of a CSV file names the columns (else column_0, ...); default: detected."
-
-
-@dataclass(frozen=True)
-class Only:
-    """The fields of an options object that a command offers, as a note in its annotation."""
-
-    names: tuple[str, ...]
-
-    def __init__(self, *names):
-        object.__setattr__(self, "names", names)
 
 
 @dataclass(frozen=True)
@@ -100,13 +93,9 @@ class Reading:
     header: Annotated[bool | None, _data("", HEADER, "--header/--no-header")] = None
     offered: tuple[str, ...] = ()  # fields that are options of this command
 
-    def remedies(self, **advice):
+    def remedies(self, joint=", or ", **advice):
         """What else a person may do: the advice whose option this command has."""
-        return "".join(f", or {text}" for name, text in advice.items() if name in self.offered)
-
-    def hint(self, **advice):
-        """Likewise, after a remark."""
-        return "".join(f"; {text}" for name, text in advice.items() if name in self.offered)
+        return "".join(f"{joint}{text}" for name, text in advice.items() if name in self.offered)
 
 
 @dataclass(frozen=True)
@@ -164,18 +153,13 @@ class Cluster:
 
     workers: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Compute on a local cluster of this many processes, partition by partition.",
+        option(
+            "N", "Compute on a local cluster of this many processes, partition by partition.", min=1
         ),
     ] = None
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Likewise on the dask cluster of this scheduler, as tcp://host:8786.",
-        ),
+        option("ADDRESS", "Likewise on the dask cluster of this scheduler, as tcp://host:8786."),
     ] = None
 
 
@@ -223,6 +207,5 @@ def _options_object(hint):
     """The class of an options object and the fields it is narrowed to; None for an option."""
     only = None
     if get_origin(hint) is Annotated:
-        hint, *notes = get_args(hint)
-        only = next((note.names for note in notes if isinstance(note, Only)), None)
+        hint, only = get_args(hint)[:2]
     return (hint, only) if is_dataclass(hint) else (None, None)

@@ -220,7 +220,11 @@ def _read_frame(path, reading, metric):
             _refuse_slips(path, reading, frame.select(others))
         left = [name for name in others if name not in columns]
         if left:
-            hint = "" if reading.one_hot else reading.hint(one_hot="--one-hot learns from words")
+            hint = (
+                ""
+                if reading.one_hot
+                else reading.remedies("; ", one_hot="--one-hot learns from words")
+            )
             notes.append(f"Ignored: not numeric: {listed(left)}{hint}.")
         columns, categories = choose_columns(path, frame, columns, words, reading, notes)
     X, names = column_matrix(frame, columns, path, categories)
@@ -294,7 +298,11 @@ def choose_columns(path, frame, columns, words, reading, notes):
     }
     for why, names in ignored.items():
         if names:
-            hint = reading.hint(keep=f"--keep {names[0]} learns from it") if "row" in why else ""
+            hint = (
+                reading.remedies("; ", keep=f"--keep {names[0]} learns from it")
+                if "row" in why
+                else ""
+            )
             notes.append(f"Ignored: {why}: {listed(names)}{hint}.")
     out = [name for names in ignored.values() for name in names]
     left = [name for name in columns if name not in out]

@@ -13,7 +13,7 @@ from ..evaluation.verification import best_threshold, cross_validate, distance_s
 from ..neighbours import nearest, watching_searches
 from ..persistence import atomic_path, load_metric
 from .app import Seed, progress_bar, state
-from .options import DIALECT, Only, Overwrite, Reading
+from .options import DIALECT, Overwrite, Reading, option
 from .outputs import check_free, output_folder, write_csv
 from .relations import read_pairs
 from .streams import embedded_batches, write_stream
@@ -22,9 +22,7 @@ from .wording import grid, plural
 
 Metric = Annotated[
     Path,
-    typer.Option(
-        "--metric", metavar="FILE", help="Metric file written by learn, compare or compress."
-    ),
+    option("FILE", "Metric file written by learn, compare or compress.", "--metric"),
 ]
 Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
 
@@ -33,12 +31,12 @@ SHOWN, SHOWN_NEIGHBOURS = 20, 5  # of the neighbours, on the screen
 
 
 def embed(
-    reading: Annotated[Reading, Only("drop_missing", *DIALECT)],
+    reading: Annotated[Reading, ("drop_missing", *DIALECT)],
     data: Rows,
     metric: Metric,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write: CSV, Parquet or npy.")],
+    out: Annotated[Path, option("FILE", "File to write: CSV, Parquet or npy.")],
     dimensions: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Keep only the leading directions.")
+        int | None, option("N", "Keep only the leading directions.", min=1)
     ] = None,
     overwrite: Overwrite = False,
 ):
@@ -72,19 +70,17 @@ def embed(
 
 
 def neighbors(
-    reading: Annotated[Reading, Only("id_column", "drop_missing", *DIALECT)],
+    reading: Annotated[Reading, ("id_column", "drop_missing", *DIALECT)],
     data: Rows,
     metric: Metric,
     against: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Rows to search; default: DATA itself, each row without itself."
-        ),
+        option("FILE", "Rows to search; default: DATA itself, each row without itself."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", metavar="K", min=1, help="Neighbours per row.")] = 5,
+    k: Annotated[int, option("K", "Neighbours per row.", "-k", min=1)] = 5,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="CSV file to write; default: print the first rows."),
+        option("FILE", "CSV file to write; default: print the first rows."),
     ] = None,
     overwrite: Overwrite = False,
 ):
@@ -145,24 +141,18 @@ def _show_neighbours(frame, k, notes):
 
 
 def verify(
-    reading: Annotated[Reading, Only("id_column", *DIALECT)],
+    reading: Annotated[Reading, ("id_column", *DIALECT)],
     pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="File of id, id, same (1 or 0).")],
     data: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE", help="Rows that the pairs name: CSV, Parquet, npy or npz file."
-        ),
+        option("FILE", "Rows that the pairs name: CSV, Parquet, npy or npz file."),
     ],
     metric: Metric,
     folds: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=2, help="Folds; each is judged by the threshold of the others."
-        ),
+        option("N", "Folds; each is judged by the threshold of the others.", min=2),
     ] = 10,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder for roc.csv and roc.png.")
-    ] = None,
+    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.png.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
 ):

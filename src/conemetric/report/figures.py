@@ -93,14 +93,16 @@ def confusion_figure(confusion):
         "tickfont": {"size": 13 if len(confusion.names) <= 12 else 9},
     }
     figure.update_xaxes(
-        title="said", tickangle=0 if max(map(len, confusion.names)) < 3 else -90, **ticks
+        title={"text": "said", "standoff": 12},
+        tickangle=0 if max(map(len, confusion.names)) < 3 else -90,
+        **ticks,
     )
     figure.update_yaxes(autorange="reversed", **ticks)
-    figure.update_yaxes(title="true", col=1)
+    figure.update_yaxes(title={"text": "true", "standoff": 12}, col=1)
     return figure
 
 
-def shortened(names, most=14):
+def shortened(names, most=18):
     """Names as they fit on an axis: of long ones, beginning and end."""
     return [
         name if len(name) <= most else f"{name[: most - 6]}\N{HORIZONTAL ELLIPSIS}{name[-5:]}"
@@ -141,7 +143,7 @@ def spectrum_figure(dimensions):
     figure.add_vline(
         x=dimensions.suggested,
         line_dash="dot",
-        annotation_text=f" {dimensions.suggested} suffice",
+        annotation_text=f" enough: {dimensions.suggested}",
         line_color="#888",
     )
     figure.update_xaxes(title="direction", range=[0.4, len(values) + 0.6])

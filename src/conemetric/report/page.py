@@ -324,7 +324,7 @@ def cards(study, dimensions):
         (
             "Dimensions",
             f"{study.metric.n_features_in_} to {len(study.metric.components)}",
-            f"{dimensions.suggested} suffice for this error",
+            f"enough for this error: {dimensions.suggested}",
             "",
         ),
         (
