@@ -7,6 +7,7 @@ negatives come from two places, the nearest unjudged documents of a query (hard)
 unjudged documents drawn at random, and what was judged is used wherever it is there.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,7 +82,8 @@ def check_relevance(relevance, n_queries, n_documents) -> Judgements:
     relevance : integer array-like (r, 2) or (r, 3), or sparse matrix (n_queries, n_documents)
         Rows [query, document] or [query, document, grade]; without grades every row is
         relevant. A sparse matrix holds the grades; a stored zero is judged and not
-        relevant. The highest grade counts where a pair is judged more than once.
+        relevant. Where a pair is judged more than once, the highest grade counts; grades
+        that differ are warned about.
     n_queries, n_documents : int
 
     Returns
@@ -110,8 +112,22 @@ def check_relevance(relevance, n_queries, n_documents) -> Judgements:
     query, document, grade = query[order], document[order], grade[order]
     first = np.ones(len(query), bool)
     first[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
+    _warn_of_conflicts(query, document, grade, first)
     start = np.searchsorted(query[first], np.arange(n_queries + 1))
     return Judgements(start, document[first], grade[first], n_documents)
+
+
+def _warn_of_conflicts(query, document, grade, first):
+    """Warn of pairs with more than one grade; entries sorted, ``first`` marks each pair's first."""
+    conflicts = np.flatnonzero(~first & (grade != np.roll(grade, 1)))
+    if len(conflicts):
+        i = conflicts[0]
+        pairs = len(np.unique(np.cumsum(first)[conflicts]))
+        warnings.warn(
+            f"relevance grades document {document[i]} for query {query[i]} both {grade[i - 1]:g} and "
+            f"{grade[i]:g} (such pairs: {pairs}); the highest grade counts.",
+            stacklevel=3,
+        )
 
 
 def _from_sparse(relevance, n_queries, n_documents):

@@ -156,7 +156,7 @@ def test_a_folder_in_beirs_layout_keeps_its_split_and_its_texts(run, collection,
     result = run("adapt", tmp_path / "beir", "--map", "queries", "--out", out, "--json")
     assert result.code == 0, result.err
     assert result.json["held_out"] == 20
-    assert any("1 of 21 judgements in 'test.tsv'" in note for note in result.json["notes"])
+    assert any("Ignored: 1 of 21 judgements in 'test.tsv'" in note for note in result.json["notes"])
     with open(out / "table.csv", newline="") as file:
         assert [row["query"] for row in csv.DictReader(file)] == [f"q{q}" for q in range(40, 60)]
     found, _ = read_collection(tmp_path / "beir", None, None, None)
@@ -263,7 +263,7 @@ def test_judgements_without_grades_and_with_headers(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"queries": None}, "where the --queries are"),
+        ({"queries": None}, "missing --queries:"),
         ({"queries": np.ones((N_QUERIES, 5))}, "vectors of 5 numbers"),
         ({"queries": np.full((N_QUERIES, D), np.inf)}, "missing or infinite"),
         ({"relevance": "900 0 3 1\n"}, "names no query and document"),

@@ -262,7 +262,7 @@ def test_data_that_cannot_be_learned_from(run, frame, tmp_path, change, words):
     ("arguments", "words"),
     [
         (("--label", "kin"), ("no column 'kin'", "did you mean 'kind'")),
-        ((), ("nothing says what is alike", "'f0'")),
+        ((), ("no labels, pairs or triplets given", "'f0'")),
         (("--label", "kind", "--method", "nonsense"), ("'nonsense' is not known", "frob")),
         (("--label", "kind", "--method", "numax-no"), ("not known",)),
         (("--label", "kind", "--scale", "wrong"), ("scale='wrong'",)),
@@ -288,7 +288,7 @@ def test_bad_arguments(run, csv, tmp_path, arguments, words):
         # one slip of the pen would drop the column
         (
             lambda lines: [*lines[:8], re.sub(r"^1", "l", lines[8])],
-            ("column 'f0' holds numbers but for 1 of 8", "'l4", "data row 8", "--ignore f0"),
+            ("column 'f0' holds numbers but for 1 of 8", "'l4", "line 9", "--ignore f0"),
         ),
     ],
 )
@@ -314,10 +314,10 @@ def test_row_numbers_are_not_learned_from(run, frame, tmp_path, name, values):
     result = run(*args)
     assert result.json["features"] == 13
     notes = " ".join(result.json["notes"])
-    assert f"numbers of the rows by the look of it: '{name}'; --keep {name}" in notes
+    assert f"Ignored: looks like a row number: '{name}'; --keep {name}" in notes
     assert "Columns used: 'f0', 'f1'" in notes and "'note'" in notes
     kept = run(*args, "--keep", name, "--overwrite")
-    assert kept.json["features"] == 14 and "by the look of it" not in " ".join(kept.json["notes"])
+    assert kept.json["features"] == 14 and "row number" not in " ".join(kept.json["notes"])
 
 
 def test_counts_and_measurements_are_no_row_numbers():
@@ -360,7 +360,7 @@ def test_duplicate_and_unknown_ids(run, frame, pairs, tmp_path):
     args = ("--ignore", "kind", "--id", "bottle", "--pairs", pairs, "--out", tmp_path / "out")
     assert refused(run("learn", tmp_path / "same.csv", *args), "'b0', 178 times", "unique")
     frame.head(100).write_csv(tmp_path / "part.csv")
-    assert refused(run("learn", tmp_path / "part.csv", *args), "ids that are not in the data")
+    assert refused(run("learn", tmp_path / "part.csv", *args), "ids not in the data")
 
 
 @pytest.mark.parametrize("rows", [[0, 178], [-1, 5], [None, 5]])
@@ -400,8 +400,6 @@ def test_files_that_are_something_else(run, tmp_path):
     assert refused(run("learn", tmp_path / "none.csv"), "there is no file")
     (tmp_path / "cut.npz").write_bytes(b"PK\x03\x04 and no more")
     assert refused(run("learn", tmp_path / "cut.npz"), "cut.npz", "cannot be read as npz")
-    (tmp_path / "latin.csv").write_bytes("a,kind\n1,caf\u00e9\n".encode("latin-1"))
-    assert refused(run("learn", tmp_path / "latin.csv", "--label", "kind"), "latin.csv", "utf-8")
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
     assert refused(run("learn", tmp_path / "objects.npy"), "objects.npy")
 

@@ -6,6 +6,7 @@ import pytest
 
 from conemetric import FrobMetric, load_metric
 from conemetric.cli import parts as module
+from conemetric.cli.options import Reading
 from conemetric.cli.parts import find_parts
 from conemetric.workflow import Options
 from conemetric.workflow.partitioned import Partitioned
@@ -54,7 +55,7 @@ def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path
 
 def test_large_files_are_cut_and_held_out_rows_not_learned_from(pattern, monkeypatch):
     monkeypatch.setattr(module, "PART_BYTES", 14 * 8 * 30)
-    parts = find_parts(pattern, "kind", keep=["row_id"])
+    parts = find_parts(pattern, Reading(label="kind", keep=["row_id"]))
     assert len(parts.sizes) == 4 + 3 and max(parts.sizes) <= 30 and sum(parts.sizes) == 178
     assert parts.names == [*(f"f{i}" for i in range(13)), "row_id"]
     options = Options(test_size=0.25)
@@ -73,9 +74,9 @@ class _Same:
 
 
 def test_rows_are_numbered_by_a_column_that_is_left_out(pattern):
-    parts = find_parts(pattern, "kind")
+    parts = find_parts(pattern, Reading(label="kind"))
     assert "row_id" not in parts.names
-    assert any("numbers of the rows" in note for note in parts.notes)
+    assert any("looks like a row number" in note for note in parts.notes)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_files_must_be_alike(run, pattern, tmp_path, frame):
 
 
 def test_the_certificate_is_that_of_the_same_rows_in_memory(pattern):
-    parts = find_parts(pattern, "kind")
+    parts = find_parts(pattern, Reading(label="kind"))
     options = Options(test_size=0.25)
     task = Partitioned.of(parts.read, parts.sizes, options)
     task = task.split(options, np.random.default_rng(0)).prepared(_Same())

@@ -46,6 +46,10 @@ def studies():
             Labelled(X, names[y]), Options(method="frob", n_pca=3), feature_names=list('<>&"')
         ),
         "blend": run_study(Labelled(X, y), Options()),
+        "long": run_study(
+            Labelled(X, np.array([f"{'a long name of a species ' * 2}{i}" for i in y])),
+            Options(method="frob"),
+        ),
         "triplets": triplet_study(),
         "pairs": pair_study(),
     }
@@ -91,7 +95,8 @@ def pages(studies, adaptations, tmp_path_factory):
         name="<i>odd</i> names",
         ids=np.array([f"<u>{r}" for r in range(150)]),
     )
-    write_report(paths["blend"], studies["blend"], name="blend")
+    for key in ("blend", "long"):
+        write_report(paths[key], studies[key], name=key)
     write_report(paths["triplets"], studies["triplets"], name="triplets")
     write_report(paths["pairs"], studies["pairs"], name="pairs")
     return paths

@@ -20,6 +20,7 @@ TABS = {
 }
 TABS["names"] = TABS["images"]
 TABS["blend"] = {**TABS["images"], "proof": []}
+TABS["long"] = TABS["images"]
 TABS["helped"] = {
     "gain": ["differences"],
     "queries": [],
@@ -57,6 +58,7 @@ def emulate(browser, width, height, scheme="light"):
         ("names", 390, "dark"),
         ("triplets", 1200, "dark"),
         ("blend", 1200, "light"),
+        ("blend", 390, "light"),
         ("helped", 1200, "light"),
         ("helped", 390, "dark"),
         ("frozen", 390, "light"),
@@ -84,6 +86,37 @@ def test_every_tab_draws_without_errors(browser, pages, page, width, scheme):
     )
     assert [name for name in requests if not name.startswith("data:")] == []
     assert browser.execute_script("return window.broken") is None, "a name broke out of the data"
+
+
+OVERLAPPING = """
+const boxes = [...document.querySelectorAll("#plot-confusion .xtick text, #plot-confusion .ytick text, "
+  + "#plot-confusion .x2tick text, #plot-confusion .y2tick text, #plot-confusion .annotation text")];
+const corners = boxes.map((label) => label.getBoundingClientRect()).filter((box) => box.width > 0);
+const cells = [...document.querySelectorAll("#plot-confusion .heatmaplayer image")].map((cell) => cell.getBoundingClientRect());
+const shared = (a, b, low, high) => Math.min(a[high], b[high]) - Math.max(a[low], b[low]);
+const over = (a, b) => shared(a, b, "left", "right") > 2 && shared(a, b, "top", "bottom") > 2;
+const struck = (a, i) => cells.some((b) => over(a, b)) || corners.some((b, j) => i < j && over(a, b));
+return [corners.length, corners.filter(struck).length];
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_class_names_do_not_overprint(browser, pages, width):
+    emulate(browser, width, 850)
+    browser.get(pages["long"].as_uri() + "#mistakes")
+    browser.execute_async_script(DRAWN, "confusion")
+    labels, overlapping = browser.execute_script(OVERLAPPING)
+    assert labels >= 6 and overlapping == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_table_of_evidence_is_readable(browser, pages, width):
+    emulate(browser, width, 850)
+    browser.get(pages["blend"].as_uri() + "#proof")
+    heights = browser.execute_script(
+        "return [...document.querySelectorAll('.if-evidence tr')].map((row) => row.clientHeight)"
+    )
+    assert len(heights) > 3 and max(heights) < 60, "its words are broken into letters"
 
 
 def test_the_keyboard_reaches_every_tab(browser, pages):

@@ -10,7 +10,7 @@ import pytest
 
 from conemetric.report import content, write_report
 from conemetric.report.page import cards, headline, protocol
-from conemetric.workflow.supervision import Judgement
+from conemetric.workflow.supervision import Judgement, p_value
 
 
 class Reader(HTMLParser):
@@ -99,14 +99,41 @@ def test_the_suggested_dimension_is_within_one_standard_error(studies):
     assert (found.errors[:position] > best + slack).all()
 
 
-def test_the_headline_does_not_overclaim(studies):
-    text = headline(studies["names"])
-    assert "could be chance" in text and f"{studies['names'].after.rate:.2%}" in text
+def judged(study, lost, won, alarm=""):
+    """The study with so many held-out items wrong only after, and wrong only before."""
+    before, after = np.zeros(200, bool), np.zeros(200, bool)
+    before[:won], after[won : won + lost] = True, True
+    return replace(study, before=Judgement(before), after=Judgement(after), alarm=alarm)
+
+
+@pytest.mark.parametrize("kind", ["images", "blend", "pairs", "triplets"])
+@pytest.mark.parametrize("lost", [0, 1, 3, 10, 30])
+@pytest.mark.parametrize("won", [0, 1, 3, 5, 6, 10, 30, 60])
+def test_the_verdict_comes_first_and_respects_p(studies, kind, lost, won):
+    study = judged(studies[kind], lost, won)
+    p = p_value(study.before, study.after)
+    expected = "" if p > 0.05 else "better" if won > lost else "worse"
+    begins = {
+        "better": "Use it: error ",
+        "worse": "Worse than Euclidean (error ",
+        "": "No measurable gain over Euclidean (error ",
+    }[expected]
+    assert study.outcome == expected
+    assert study.verdict.startswith(begins) and f"p = {p:.2g}" in study.verdict
+    assert ("keep the Euclidean distance" in study.verdict) == (expected != "better")
+    assert headline(study).startswith(begins)
+    assert f"{won} " in headline(study) and f"{lost} after." in headline(study)
+    assert headline(replace(study, alarm="It is zero.")).startswith("It is zero. ")
+
+
+def test_a_useless_metric_is_never_recommended(studies):
+    study = judged(studies["images"], 0, 60, alarm="It is zero.")
+    assert study.outcome == "" and "keep the Euclidean distance" in study.verdict
 
 
 def test_the_page_says_how_it_was_judged(studies):
     images, pairs = studies["images"], studies["pairs"]
-    assert headline(images).startswith("The 3-nearest-neighbour error")
+    assert "rows whose 3 nearest neighbours say another class" in headline(images)
     assert "30% of the rows held out" in protocol(images)
     assert f"{len(images.task.train)} training rows" in protocol(images)
     assert "pairs taken for the wrong kind" in headline(pairs)
@@ -120,12 +147,13 @@ def test_pairs_are_not_called_rows_or_classes(pages):
     assert "Rows of the pairs" in text and "training pairs" in text
 
 
-@pytest.mark.parametrize(("sign", "kind"), [(-1, "better"), (1, "worse"), (0, "")])
-def test_the_error_after_is_coloured_by_what_came_of_it(studies, sign, kind):
-    study = studies["images"]
-    wrong = {"before": np.arange(10) < 5, "after": np.arange(10) < 5 + sign}
-    judged = {name: Judgement(mask) for name, mask in wrong.items()}
-    text = cards(replace(study, **judged), content.dimensions(study))
+@pytest.mark.parametrize(
+    ("lost", "won", "kind"),
+    [(0, 20, "better"), (20, 0, "worse"), (4, 8, ""), (8, 4, ""), (0, 0, "")],
+)
+def test_the_error_after_is_coloured_only_where_chance_is_ruled_out(studies, lost, won, kind):
+    study = judged(studies["images"], lost, won)
+    text = cards(study, content.dimensions(studies["images"]))
     assert f'<div class="card {kind}"><h3>Error after</h3>' in text
 
 

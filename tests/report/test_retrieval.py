@@ -5,7 +5,9 @@ def test_it_says_what_was_gained_and_by_whom(adaptations, pages):
     found, text = adaptations["helped"], pages["helped"].read_text(encoding="utf-8")
     page = text.split('<script type="application/json"')[0]
     before, after = (found.values[key]["nDCG@10"] for key in ("before", found.chosen))
-    assert f"rose from {100 * before.mean():.1f} to {100 * after.mean():.1f}" in page
+    assert (
+        f"Use it: mean nDCG@10 {100 * after.mean():.1f} against {100 * before.mean():.1f}" in page
+    )
     won, lost = int((after > before).sum()), int((after < before).sum())
     assert f"{won} queries won, {lost} lost" in page
     most = found.held_out[after - before == (after - before).max()]

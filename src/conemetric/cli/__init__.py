@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from . import adapting, comparing, compressing, exporting, learning, using
 from .app import Command, app, state
+from .options import expanded
 from .wording import in_options
 
 __all__ = ["app", "main"]
@@ -34,7 +35,7 @@ COMMANDS = (
 )
 
 for command in COMMANDS:
-    app.command(cls=Command)(command)
+    app.command(cls=Command)(expanded(command))
 
 
 def _remark(message, *_):
@@ -59,7 +60,7 @@ def main(args=None):
         if state.debug:
             raise
         expected = isinstance(error, EXPECTED)
-        text = " ".join(str(error).split()) or type(error).__name__
+        text = in_options(" ".join(str(error).split())) or type(error).__name__
         if not expected:
             text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"
         state.messages.print(f"[bold red]error[/] {escape(text)}", highlight=False, soft_wrap=True)

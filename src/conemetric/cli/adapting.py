@@ -11,11 +11,11 @@ from ..persistence import LearnedMetric, save_metric
 from ..report import write_retrieval_report
 from ..workflow.adapting import MEASURES, AdaptOptions
 from ..workflow.adapting import adapt as run_adaptation
-from .app import Debug, Json, Seed, progress_bar, state
+from .app import Seed, progress_bar, state
 from .collections import read_collection
-from .options import Overwrite, TestSize, Tolerance
+from .options import Overwrite, Sources, TestSize, Tolerance, folder_for, option
 from .outputs import output_folder, write_csv
-from .wording import close, grid, in_words
+from .wording import grid, in_words, plural, written
 
 FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
 DOCUMENT_MAP = "documents.safetensors"
@@ -23,6 +23,7 @@ MAIN = "nDCG@10"
 
 
 def adapt(
+    sources: Sources,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -31,53 +32,27 @@ def adapt(
             "scikit-learn's reference pages when left out.",
         ),
     ] = None,
-    queries: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Query vectors: Parquet, CSV, npy, npz or JSON lines."),
-    ] = None,
-    documents: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Document vectors, likewise.")
-    ] = None,
-    relevance: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Judgements: TREC's four columns, or query, document and grade as a table.",
-        ),
-    ] = None,
-    encode: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Encode texts by this model of sentence-transformers."),
-    ] = None,
     map_: Annotated[
         str,
-        typer.Option(
+        option(
+            "WHAT",
+            "queries: the documents' index stays; both; or auto, the more reliable gain.",
             "--map",
-            metavar="WHAT",
-            help="queries: the documents' index stays; both; or auto, the surer gain.",
         ),
     ] = "auto",
     similarity: Annotated[
-        str, typer.Option(metavar="KIND", help="How the index compares: cosine or inner.")
+        str, option("KIND", "How the index compares: cosine or inner.")
     ] = "cosine",
     components: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Make the embedding this short as well."),
+        int | None, option("N", "Make the embedding this short as well.", min=1)
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for adapter.safetensors, report.html and table.csv; default: "
-            "conemetric-out, or with a number where that is taken.",
-        ),
+        Path | None, folder_for("adapter.safetensors, report.html and table.csv")
     ] = None,
     overwrite: Overwrite = False,
     test_size: TestSize = 0.3,
     tol: Tolerance = 1e-3,
     seed: Seed = 0,
-    as_json: Json = False,
-    debug: Debug = False,
 ):
     """Adapt a frozen embedding to judged queries, judge it on queries held out, and
     write the map, a report and a table.
@@ -89,9 +64,8 @@ def adapt(
     """
     with progress_bar() as progress:
         progress("reading")
-        collection, notes = read_collection(data, queries, documents, relevance, encode)
-        names = [*FILES.values(), DOCUMENT_MAP]
-        out = output_folder(out, names, overwrite)
+        collection, notes = read_collection(data, sources)
+        out = output_folder(out, [*FILES.values(), DOCUMENT_MAP], overwrite)
         options = AdaptOptions(
             map=map_,
             similarity=similarity,
@@ -104,10 +78,8 @@ def adapt(
         found.notes[:0] = notes
         progress("writing the report")
         files = _save(found, out)
-        name = _name(data, relevance)
-        write_retrieval_report(
-            out / FILES["report"], found, name=name, snippet=snippet(found, files)
-        )
+        name, code = _name(data, sources.relevance), snippet(found, files)
+        write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
         write_csv(out / FILES["table"], _query_rows(found))
     _answer(found, name, files, out)
 
@@ -167,9 +139,12 @@ def _query_rows(found):
     return rows
 
 
+MAPPED = {"queries": "queries only, the index stays", "both": "queries and documents"}
+
+
 def _answer(found, name, files, out):
+    certificate = found.estimator.certificate_
     differences = {measure: found.difference(measure) for measure in MEASURES}
-    certificate, setting = found.estimator.certificate_, found.estimator.setting_
     means = {
         key: {measure: float(values.mean()) for measure, values in of.items()}
         for key, of in found.values.items()
@@ -182,39 +157,40 @@ def _answer(found, name, files, out):
         "map": found.chosen,
         "means": means,
         "differences": {measure: change._asdict() for measure, change in differences.items()},
-        "setting": vars(setting),
+        "setting": vars(found.estimator.setting_),
         "relative_gap": certificate.relative_gap,
         "status": str(certificate.status),
         "seconds": found.seconds,
-        "notes": found.notes,
         "files": {kind: str(out / file) for kind, file in files.items()},
     }
+    tried = ", ".join(
+        f"{MAPPED[key]} {100 * means[key][MAIN]:.1f} ({found.seconds[key]:.1f} s)"
+        for key in found.fitted
+    )
+    state.answer(
+        answer,
+        grid(
+            f"{name}: {plural(len(found.held_out), 'query')} held out, "
+            f"{plural(len(found.collection.documents), 'document')}",
+            ("", "before", "after", "difference", "95 % interval", "p"),
+            [
+                _cells(measure, change, means["before"][measure], means[found.chosen][measure])
+                for measure, change in differences.items()
+            ],
+        ),
+        f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {tried}",
+        f"certificate: {in_words(certificate)}",
+        notes=found.notes,
+        last=[written(out, ", ".join(files.values())), escape(snippet(found, files))],
+    )
 
-    def show(console):
-        table = grid(
-            f"{name}: {len(found.held_out):,} queries held out, "
-            f"{len(found.collection.documents):,} documents",
-            *("", "before", "after", "difference", "95 % interval", "p"),
-        )
-        for measure, change in differences.items():
-            before, after = means["before"][measure], means[found.chosen][measure]
-            table.add_row(
-                f"[bold]{measure}[/]" if measure == MAIN else measure,
-                f"{100 * before:.1f}",
-                f"{100 * after:.1f}",
-                f"{100 * change.difference:+.1f}",
-                f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
-                f"{change.p_value:.2g}",
-            )
-        console.print(table)
-        both = {"queries": "queries only, the index stays", "both": "queries and documents"}
-        tried = ", ".join(
-            f"{both[key]} {100 * means[key][MAIN]:.1f} ({found.seconds[key]:.1f} s)"
-            for key in found.fitted
-        )
-        console.print(f"maps {both[found.chosen]}; {MAIN} of what was tried: {tried}")
-        console.print(f"certificate: {in_words(certificate)}")
-        close(console, found.notes, out, ", ".join(files.values()))
-        console.print(escape(snippet(found, files)), soft_wrap=True)
 
-    state.answer(answer, show)
+def _cells(measure, change, before, after):
+    return (
+        f"[bold]{measure}[/]" if measure == MAIN else measure,
+        f"{100 * before:.1f}",
+        f"{100 * after:.1f}",
+        f"{100 * change.difference:+.1f}",
+        f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
+        f"{change.p_value:.2g}",
+    )

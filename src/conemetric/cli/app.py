@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 import typer.core
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
@@ -60,12 +61,16 @@ class State:
         if not self.json:
             self.messages.print(text, highlight=False, soft_wrap=True)
 
-    def answer(self, values, show):
-        """The result: JSON on stdout for machines, or what ``show(console)`` prints for people."""
+    def answer(self, values, *shown, notes=(), last=()):
+        """The result on stdout: for machines the values and notes as JSON; for people what is
+        shown (tables, and lines in Rich's markup), the notes, and the last lines.
+        """
         if self.json:
+            values = {"notes": list(notes), **values}
             typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
-        else:
-            show(self.results)
+            return
+        for part in (*shown, *(f"[dim]- {escape(note)}[/]" for note in notes), *last):
+            self.results.print(part, soft_wrap=isinstance(part, str))
 
 
 state = State()

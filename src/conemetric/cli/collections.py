@@ -15,7 +15,9 @@ from sklearn.pipeline import make_pipeline
 from ..datasets import reference_pages
 from ..extras import require
 from ..workflow.adapting import Collection
-from .tables import ARRAYS, TABLES, check_file, column_matrix, listed, load_arrays, scan
+from .dialects import decoded
+from .tables import ARRAYS, TABLES, check_file, column_matrix, load_arrays, read_frame
+from .wording import listed, plural
 
 LINES = (".jsonl", ".ndjson")
 IDS = ("_id", "id", "docid", "doc_id", "document_id", "corpus-id", "qid", "query_id", "query-id")
@@ -42,7 +44,7 @@ class Rows:
         return next(len(part) for part in (self.X, self.names, self.texts) if part is not None)
 
 
-def read_collection(data, queries, documents, relevance, encode=None) -> tuple[Collection, list]:
+def read_collection(data, sources) -> tuple[Collection, list]:
     """The collection that files make, and what to say about it.
 
     Parameters
@@ -50,35 +52,34 @@ def read_collection(data, queries, documents, relevance, encode=None) -> tuple[C
     data : path or None
         A folder in BEIR's layout, or an npz file of queries, documents and relevance;
         without any of these, scikit-learn's reference pages.
-    queries, documents, relevance : paths or None
+    sources : Sources
         Files instead; with a folder, vectors instead of those in it.
-    encode : str, default=None
-        Model of sentence-transformers that turns texts into vectors.
     """
-    if not (data or queries or documents or relevance):
-        return _bundled(encode)
+    places = {name: getattr(sources, name) for name in ("queries", "documents", "relevance")}
+    if not (data or any(places.values())):
+        return _bundled(sources.encode)
     folder = data is not None and Path(data).is_dir()
     if data is not None and not folder:
-        if queries or documents or relevance:
+        if any(places.values()):
             raise ValueError(
                 f"got '{data}' and files beside it; give one of them, or a folder in BEIR's layout."
             )
         return _from_npz(check_file(data))
-    places = {"queries": queries, "documents": documents, "relevance": relevance}
     if folder:
         places = _in_folder(Path(data), places)
     missing = [f"--{name}" for name, place in places.items() if place is None]
     if missing:
         raise ValueError(
-            f"nothing says where the {' and '.join(missing)} are; give these files, a folder in "
-            "BEIR's layout, or an npz file that holds all."
+            f"missing {' and '.join(missing)}: give these files, a folder in BEIR's layout, or an "
+            "npz file that holds all."
         )
-    sides = {name: read_rows(places[name]) for name in ("queries", "documents")}
+    notes: list[str] = []
+    sides = {name: read_rows(places[name], notes) for name in ("queries", "documents")}
     if folder:
         texts = {"queries": Path(data) / "queries.jsonl", "documents": Path(data) / "corpus.jsonl"}
         sides = {name: _named_as(rows, texts[name]) for name, rows in sides.items()}
-    sides = {name: _with_vectors(rows, name, encode) for name, rows in sides.items()}
-    judged, test, notes = _judgements(places["relevance"], sides)
+    sides = {name: _with_vectors(rows, name, sources.encode) for name, rows in sides.items()}
+    judged, test = _judgements(places["relevance"], sides, notes)
     return _collection(sides, judged, test), notes
 
 
@@ -98,8 +99,8 @@ def _collection(sides, relevance, test):
 # ---- vectors
 
 
-def read_rows(path) -> Rows:
-    """Vectors, names and texts of a file, as far as it has them."""
+def read_rows(path, notes) -> Rows:
+    """Vectors, names and texts of a file, as far as it has them; remarks go to the notes."""
     path = check_file(path)
     kind = path.suffix.lower()
     if kind in ARRAYS:
@@ -115,7 +116,7 @@ def read_rows(path) -> Rows:
             f"'{path}' is not a file this command reads; give one of "
             f"{', '.join((*TABLES, *LINES, *ARRAYS))}."
         )
-    frame = _lines(path) if kind in LINES else scan(path).collect()
+    frame = _lines(path) if kind in LINES else read_frame(path, notes)
     names = next((name for name in IDS if name in frame.columns), None)
     texts = [name for name in TEXTS if name in frame.columns and frame[name].dtype == pl.String]
     text = None
@@ -175,8 +176,8 @@ def _checked(rows):
     bad = ~np.isfinite(X).all(axis=1)
     if bad.any():
         raise ValueError(
-            f"'{rows.path}': {int(bad.sum()):,} vectors have missing or infinite values (first: "
-            f"row {int(np.argmax(bad))})."
+            f"'{rows.path}': missing or infinite values in {plural(int(bad.sum()), 'vector')} "
+            f"(first: row {int(np.argmax(bad))})."
         )
     return replace(rows, X=X)
 
@@ -247,7 +248,7 @@ def _named_as(rows, lines):
     """Names and texts from the JSON lines, for vectors that lie beside them row by row."""
     if rows.names is not None or not lines.exists() or lines == rows.path:
         return rows
-    named = read_rows(lines)
+    named = read_rows(lines, [])
     if len(named) != len(rows):
         raise ValueError(
             f"'{rows.path}' holds {len(rows):,} vectors for the {len(named):,} rows of '{lines}'; "
@@ -276,10 +277,9 @@ def _from_npz(path):
 # ---- judgements
 
 
-def _judgements(place, sides):
-    """Judgements by row number, which queries are for judging only, and remarks."""
+def _judgements(place, sides, notes):
+    """Judgements by row number, and which queries are for judging only."""
     place = Path(place)
-    notes: list[str] = []
     if place.is_dir():
         files = {path.stem: path for path in sorted(place.iterdir()) if path.is_file()}
         if not files:
@@ -290,8 +290,8 @@ def _judgements(place, sides):
         if "test" in parts and len(parts) > 1:
             test = np.zeros(len(sides["queries"]), bool)
             test[parts["test"][:, 0]] = True
-        return relevance, test, notes
-    return _by_number(place, sides, notes), None, notes
+        return relevance, test
+    return _by_number(place, sides, notes), None
 
 
 def _by_number(path, sides, notes):
@@ -309,8 +309,8 @@ def _by_number(path, sides, notes):
         )
     if unknown.any():
         notes.append(
-            f"{int(unknown.sum()):,} of {len(unknown):,} judgements in '{path.name}' name a query "
-            "or document that is not there; they are left out."
+            f"Ignored: {int(unknown.sum()):,} of {plural(len(unknown), 'judgement')} in "
+            f"'{path.name}', of a query or document that is not there."
         )
     grades = frame.to_series(2).to_numpy()
     return np.column_stack([*columns, grades])[~unknown]
@@ -341,8 +341,8 @@ def read_judgements(path) -> pl.DataFrame:
         frame = _judgement_lines(path)
     if frame.width < 2 or len(frame) == 0:
         raise ValueError(
-            f"'{path}' has {len(frame)} rows of {frame.width} columns; give query, document and, "
-            "where there are any, grades."
+            f"'{path}' has {plural(len(frame), 'row')} of {plural(frame.width, 'column')}; give "
+            "query, document and, where there are any, grades."
         )
     grade = (
         pl.lit(1, dtype=pl.Int64) if frame.width == 2 else pl.nth(2).cast(pl.Int64, strict=False)
@@ -356,10 +356,10 @@ def read_judgements(path) -> pl.DataFrame:
 
 
 def _judgement_lines(path):
-    lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    lines = [line for line in decoded(path).splitlines() if line.strip()]
     if not lines:
         return pl.DataFrame()
-    separator = next((mark for mark in ("\t", ",") if mark in lines[0]), None)
+    separator = next((mark for mark in ("\t", ";", ",") if mark in lines[0]), None)
     rows = [line.split(separator) if separator else line.split() for line in lines]
     widths = {len(row) for row in rows}
     if len(widths) > 1:

@@ -13,54 +13,35 @@ from ..persistence import LearnedMetric, save_metric
 from ..solvers.base import Status, watching
 from ..workflow.methods import find
 from ..workflow.supervision import sample_by_class
-from .app import Debug, Json, Seed, progress_bar, state
-from .options import DataArgument, DropMissing, Id, Ignore, Keep, Label, Labels, Overwrite
+from .app import Seed, progress_bar, state
+from .options import DIALECT, DataArgument, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
 from .tables import Table
 from .tasks import load_rows
-from .wording import close, grid, in_words
+from .wording import grid, in_words, plural, written
 
 N_PAIRS = 20_000
+METRIC, TABLE = "metric.safetensors", "table.csv"
+ROWS = ("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
 
 
 def compress(
+    reading: Annotated[Reading, ROWS],
     data: DataArgument = None,
     delta: Annotated[
         float,
-        typer.Option(
-            metavar="SHARE",
-            min=0.001,
-            max=0.999,
-            help="Squared distances change by at most this share.",
-        ),
+        option("SHARE", "Squared distances change by at most this share.", min=0.001, max=0.999),
     ] = 0.2,
-    label: Label = None,
-    labels: Labels = None,
-    id_column: Id = None,
-    ignore: Ignore = None,
-    keep: Keep = None,
-    drop_missing: DropMissing = False,
     class_aware: Annotated[
         bool, typer.Option("--class-aware", help="Keep classes apart and close; needs labels.")
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for metric.safetensors and table.csv; default: conemetric-out, or with a "
-            "number where that is taken.",
-        ),
-    ] = None,
+    out: Annotated[Path | None, folder_for(f"{METRIC} and {TABLE}")] = None,
     overwrite: Overwrite = False,
     max_rows: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=10, help="Learn from at most this many rows, drawn at random."
-        ),
+        option("N", "Learn from at most this many rows, drawn at random.", min=10),
     ] = 500,
     seed: Seed = 0,
-    as_json: Json = False,
-    debug: Debug = False,
 ):
     """Learn the linear map to the fewest dimensions that keeps the distances of all
     pairs of rows (NuMax).
@@ -68,18 +49,10 @@ def compress(
     method = find("numax", "labels" if class_aware else "none")
     with progress_bar() as progress:
         progress("reading")
-        table, name = load_rows(
-            data,
-            label,
-            labels,
-            id_column=id_column,
-            ignore=ignore or (),
-            keep=keep or (),
-            drop_missing=drop_missing,
-        )
+        table, name = load_rows(data, reading)
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
-        out = output_folder(out, ["metric.safetensors", "table.csv"], overwrite)
+        out = output_folder(out, [METRIC, TABLE], overwrite)
         rows, test = _split(table, max_rows, np.random.default_rng(seed))
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
         with watching(lambda record: progress("learning", record)):
@@ -87,52 +60,60 @@ def compress(
         metric = LearnedMetric.from_estimator(
             estimator, feature_names=table.names, notes={"rows": len(rows), "delta": delta}
         )
-        save_metric(out / "metric.safetensors", metric)
-        interrupted = metric.certificate.status is Status.INTERRUPTED
-        rank = len(metric.components)
+        save_metric(out / METRIC, metric)
         progress("judging")
-        pca = PCA(min(rank, len(rows), table.X.shape[1]), random_state=seed).fit(table.X[rows])
-        results = [
-            {"method": "numax", "dimensions": rank, **_judge(metric, table.X, rows, test, seed)},
-            {
-                "method": "pca",
-                "dimensions": pca.n_components_,
-                **_judge(pca, table.X, rows, test, seed),
-            },
-        ]
-    write_csv(out / "table.csv", results)
-    files = {"metric": str(out / "metric.safetensors"), "table": str(out / "table.csv")}
-    status = str(metric.certificate.status)
+        results = _results(metric, table.X, rows, test, seed)
+    write_csv(out / TABLE, results)
+    _answer(name, table, delta, metric, results, (rows, test), out)
+    if metric.certificate.status is Status.INTERRUPTED:
+        raise typer.Exit(130)
+
+
+def _results(metric, X, rows, test, seed):
+    """The learned map beside as many principal components."""
+    rank = len(metric.components)
+    pca = PCA(min(rank, len(rows), X.shape[1]), random_state=seed).fit(X[rows])
+    maps = (("numax", rank, metric), ("pca", pca.n_components_, pca))
+    return [
+        {"method": name, "dimensions": size, **_judge(mapped, X, rows, test, seed)}
+        for name, size, mapped in maps
+    ]
+
+
+def _answer(name, table, delta, metric, results, split, out):
+    n_features, rank = table.X.shape[1], len(metric.components)
     values = {
         "data": name,
-        "features": table.X.shape[1],
+        "features": n_features,
         "delta": delta,
         "results": results,
-        "status": status,
-        "files": files,
+        "status": str(metric.certificate.status),
+        "files": {"metric": str(out / METRIC), "table": str(out / TABLE)},
     }
-
-    def show(console):
-        lines = grid(
-            f"{name}: {table.X.shape[1]} dimensions to {rank} at delta = {delta:g}",
-            *("", "dimensions", "worst change", "99 % of changes below", "neighbours kept"),
-        )
-        for line in results:
-            changes = f"{line['worst_change']:.1%}", f"{line['change_99']:.1%}"
-            lines.add_row(
-                line["method"], str(line["dimensions"]), *changes, f"{line['neighbours_kept']:.1%}"
-            )
-        console.print(lines)
-        console.print(
-            f"learned from {len(rows):,} rows; changes of squared distance between {len(test):,} "
-            "other rows"
-        )
-        console.print(f"certificate: {in_words(metric.certificate)}")
-        close(console, (), out, "metric.safetensors, table.csv")
-
-    state.answer(values, show)
-    if interrupted:
-        raise typer.Exit(130)
+    rows, test = (plural(len(part), "row") for part in split)
+    state.answer(
+        values,
+        grid(
+            f"{name}: {plural(n_features, 'dimension')} to {rank} at delta = {delta:g}",
+            ("", "dimensions", "worst change", "99 % of changes below", "neighbours kept"),
+            [
+                (
+                    line["method"],
+                    str(line["dimensions"]),
+                    *(
+                        f"{line[key]:.1%}"
+                        for key in ("worst_change", "change_99", "neighbours_kept")
+                    ),
+                )
+                for line in results
+            ],
+        ),
+        f"learned from {rows}; judged by the squared distances within {test}"
+        f"{'' if split[0] is split[1] else ' held out'}",
+        f"certificate: {in_words(metric.certificate)}",
+        notes=table.notes,
+        last=[written(out, f"{METRIC}, {TABLE}")],
+    )
 
 
 def _split(table: Table, max_rows, rng):

@@ -9,27 +9,26 @@ from rich.markup import escape
 from ..export import to_faiss, to_llama_index, to_onnx, to_sentence_transformers, to_sql
 from ..extras import require
 from ..persistence import atomic_path, load_metric
-from .app import Debug, Json, state
-from .options import Overwrite
+from .app import state
+from .options import Overwrite, option
 from .outputs import check_free
+from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
 
 
 def export(
     metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
-    to: Annotated[str, typer.Option(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
+    to: Annotated[str, option("FORMAT", f"One of {', '.join(FORMATS)}.")],
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="PLACE",
-            help="File to write; for sentence-transformers the folder of a saved model to add to, "
+        option(
+            "PLACE",
+            "File to write; for sentence-transformers the folder of a saved model to add to, "
             "for llama-index a new folder.",
         ),
     ],
-    dialect: Annotated[
-        str, typer.Option(metavar="NAME", help="Of sql: pgvector or duckdb.")
-    ] = "pgvector",
+    dialect: Annotated[str, option("NAME", "Of sql: pgvector or duckdb.")] = "pgvector",
     inner_product: Annotated[
         bool,
         typer.Option(
@@ -37,8 +36,6 @@ def export(
         ),
     ] = False,
     overwrite: Overwrite = False,
-    as_json: Json = False,
-    debug: Debug = False,
 ):
     """Write the learned map in the format of another system, which then has the learned
     distance as its Euclidean one.
@@ -53,6 +50,22 @@ def export(
     learned = load_metric(metric)
     if to != "sentence-transformers":  # that one adds to what is there
         check_free([out], overwrite)
+    _write(learned, to, out, dialect, inner_product)
+    rank, n_features = learned.components.shape
+    notes = []
+    if learned.fill is not None and to != "onnx":
+        notes.append("missing values are not filled there: give complete rows.")
+    if learned.categories:
+        notes.append(f"it takes the {n_features} features that words became, not the words.")
+    state.answer(
+        {"to": to, "features": n_features, "dimensions": rank, "out": str(out)},
+        f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}, for {to}, in "
+        f"{escape(str(out))}",
+        notes=notes,
+    )
+
+
+def _write(learned, to, out, dialect, inner_product):
     if to == "faiss":
         transform = to_faiss(learned)
         with atomic_path(out) as temporary:
@@ -67,19 +80,3 @@ def export(
         text = to_sql(learned, dialect)
         with atomic_path(out) as temporary:
             temporary.write_text(text, encoding="utf-8")
-    rank, n_features = learned.components.shape
-    notes = []
-    if learned.fill is not None and to != "onnx":
-        notes.append("missing values are not filled there: give complete rows.")
-    if learned.categories:
-        notes.append(f"it takes the {n_features} features that words became, not the words.")
-    values = {"to": to, "features": n_features, "dimensions": rank, "out": str(out), "notes": notes}
-
-    def show(console):
-        console.print(
-            f"{n_features} features to {rank} dimensions, for {to}, in {escape(str(out))}"
-        )
-        for note in notes:
-            console.print(f"[dim]- {note}[/]", soft_wrap=True)
-
-    state.answer(values, show)

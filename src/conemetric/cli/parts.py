@@ -11,15 +11,18 @@ import numpy as np
 import polars as pl
 
 from ..extras import require
+from ..workflow.partitioned import Partitioned
 from .app import state
+from .options import Reading
 from .tables import (
     check_columns,
     choose_columns,
     class_labels,
     column_matrix,
     feature_columns,
-    listed,
+    set_aside,
 )
+from .wording import listed, plural
 
 FIRST_ROWS = 100_000  # of the first file, by which columns are judged
 PART_BYTES = (
@@ -55,7 +58,14 @@ def is_pattern(data) -> bool:
     return data is not None and glob.has_magic(str(data)) and not Path(data).exists()
 
 
-def find_parts(pattern, label, ignore=(), keep=()) -> Parts:
+def load_parts(pattern, reading, options):
+    """The partitions, the task they make, and a name for it."""
+    _refuse_with_many_files(reading, options)
+    parts = find_parts(pattern, reading)
+    return parts, Partitioned.of(parts.read, parts.sizes, options, reading.target), str(pattern)
+
+
+def find_parts(pattern, reading) -> Parts:
     """The partitions of the Parquet files that a pattern names: whole files, or pieces of
     large ones.
 
@@ -63,11 +73,11 @@ def find_parts(pattern, label, ignore=(), keep=()) -> Parts:
     ----------
     pattern : str
         A path or an address (``s3://...``) with ``*``, ``?`` or ``[...]``.
-    label : str
-        Column of the classes.
-    ignore, keep : sequences of str
-        Columns to leave out, or to keep although they look like row numbers.
+    reading : Reading
+        Column of the classes, columns to leave out, or to keep although they look like row
+        numbers.
     """
+    label = reading.label
     if pattern is None:
         raise ValueError("--workers and --scheduler go with Parquet files; name them.")
     paths = _paths(pattern)
@@ -76,14 +86,15 @@ def find_parts(pattern, label, ignore=(), keep=()) -> Parts:
             f"'{pattern}' names many files; say which column holds classes by --label."
         )
     schema = pl.scan_parquet(paths[0]).collect_schema()
-    check_columns(paths[0], schema, label, None, ignore, keep)
-    columns = feature_columns(paths[0], schema, leave_out=(label, *ignore))
+    check_columns(paths[0], schema, reading)
+    aside = set_aside(reading)
+    columns = feature_columns(paths[0], schema, leave_out=aside)
     notes: list[str] = []
-    left = [name for name in schema.names() if name not in (*columns, label, *ignore)]
+    left = [name for name in schema.names() if name not in (*columns, *aside)]
     if left:
-        notes.append(f"Left out, not numeric: {listed(left)}.")
+        notes.append(f"Ignored: not numeric: {listed(left)}.")
     first = pl.scan_parquet(paths[0]).select(columns).head(FIRST_ROWS).collect()
-    columns, _ = choose_columns(paths[0], first, columns, (), keep, notes)
+    columns, _ = choose_columns(paths[0], first, columns, (), reading, notes)
     X, names = column_matrix(first.select(columns), columns, paths[0])
     most = max(1, PART_BYTES // (X.shape[1] * X.dtype.itemsize))
     readers, sizes = [], []
@@ -95,7 +106,7 @@ def find_parts(pattern, label, ignore=(), keep=()) -> Parts:
             readers.append(partial(read_part, path, start, stop - start, columns, label, X.dtype))
             sizes.append(stop - start)
     if sum(sizes) == 0:
-        raise ValueError(f"the {len(paths)} files '{pattern}' have no rows.")
+        raise ValueError(f"'{pattern}', {plural(len(paths), 'file')}, has no rows.")
     notes.append(f"Columns used: {listed(columns, 30)}.")
     return Parts(readers, sizes, names, tuple(notes))
 
@@ -138,21 +149,27 @@ def read_part(path, start, length, columns, label, dtype):
     return X.astype(dtype, copy=False), class_labels(frame[label])
 
 
-def refuse_with_many_files(**options):
+def _refuse_with_many_files(reading, options):
     """Name the first option that was given and does not go with many files."""
-    for name, value in options.items():
-        if value:
+    given = {name: getattr(reading, name) for name in reading.offered}
+    for name in ("label", "ignore", "keep"):
+        given.pop(name, None)
+    given = {"max_rows": options.max_rows, **given}
+    for name, value in given.items():
+        if value not in (None, False, getattr(Reading, name, None)):
+            option = {"id_column": "id"}.get(name, name).replace("_", "-")
             raise ValueError(
-                f"--{name.replace('_', '-')} does not go with many files; leave it out, or give "
-                "one file without --workers and --scheduler."
+                f"--{option} does not go with many files; leave it out, or give one file without "
+                "--workers and --scheduler."
             )
 
 
 @contextmanager
-def computing(workers, scheduler):
+def computing(cluster):
     """Compute on so many processes of this machine, on the cluster of a scheduler, or, with
     neither, in this process: a few partitions at a time, out of core where memory is short.
     """
+    workers, scheduler = cluster.workers, cluster.scheduler
     if workers is not None and scheduler is not None:
         raise ValueError("got --workers and --scheduler; give one of them.")
     if workers is None and scheduler is None:
@@ -187,4 +204,4 @@ def _unheard():
 
 def _say_where(client):
     count = len(client.scheduler_info(n_workers=-1)["workers"])
-    state.say(f"computing on {count} workers; dashboard: {client.dashboard_link}")
+    state.say(f"computing on {plural(count, 'worker')}; dashboard: {client.dashboard_link}")

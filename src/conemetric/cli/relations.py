@@ -1,65 +1,26 @@
 """Pairs and triplets from files, by row number or by id."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 
-from .tables import check_file, load_arrays, scan
+from .tables import check_file, load_arrays, read_frame
+from .wording import plural
 
 
-def read_constraints(path, width, table):
-    """Row numbers (m, width) of a pairs or triplets file, and the rest of its columns;
-    ids are looked up in ``table``.
-
-    The file is npy (integers) or a table with a header, ids in its first ``width``
-    columns.
-    """
-    path = check_file(path)
-    frame = (
-        pl.DataFrame(np.asarray(load_arrays(path)["X"]))
-        if path.suffix.lower() == ".npy"
-        else scan(path).collect()
-    )
-    if frame.width < width:
-        raise ValueError(f"'{path}' has {frame.width} columns; the first {width} must name rows.")
-    if table.ids is None:
-        for name in frame.columns[:width]:
-            if not frame[name].dtype.is_integer():
-                raise ValueError(
-                    f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use "
-                    "ids, say --id COLUMN."
-                )
-            if frame[name].null_count():
-                raise ValueError(
-                    f"'{path}': column '{name}' has {frame[name].null_count():,} missing row "
-                    "numbers; fill them in."
-                )
-            numbers = frame[name].to_numpy()
-            low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
-            if len(frame) and not 0 <= low <= high < len(table.X):
-                wrong = low if low < 0 else high
-                raise ValueError(
-                    f"'{path}': column '{name}' has {wrong}; the data have rows 0 to "
-                    f"{len(table.X) - 1}."
-                )
-        rows = frame[:, :width].to_numpy().astype(np.int64)
-    else:
-        ids = table.ids.astype(str)
-        order = np.argsort(ids)
-        wanted = frame[:, :width].cast(pl.String).to_numpy().astype(str)
-        position = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-        unknown = ids[order][position] != wanted
-        if unknown.any():
-            raise ValueError(
-                f"'{path}' names {int(unknown.sum()):,} ids that are not in the data (first: "
-                f"'{wanted[unknown][0]}')."
-            )
-        rows = order[position]
-    return rows, frame[:, width:]
+def read_triplets(path, table):
+    """The table with what there is to say about the file, and row numbers (m, 3)."""
+    table, rows, _ = _read_constraints(check_file(path), 3, table)
+    return table, rows
 
 
 def read_pairs(path, table):
-    """Row numbers (m, 2) and whether each pair is the same, from a pairs file (id, id, same)."""
-    rows, rest = read_constraints(path, 2, table)
+    """The table with what there is to say about the file (id, id, same), row numbers (m, 2),
+    and whether each pair is the same.
+    """
+    path = check_file(path)
+    table, rows, rest = _read_constraints(path, 2, table)
     if rest.width == 0:
         raise ValueError(
             f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0)."
@@ -74,4 +35,74 @@ def read_pairs(path, table):
             f"'{path}': column '{same.name}' has {bad[0]!r}; use 1 or 0 (or true/false, yes/no) "
             "for same or not."
         )
-    return rows, yes.to_numpy()
+    same = yes.to_numpy()
+    contradicting = _contradictions(rows, same)
+    if contradicting:
+        note = f"{plural(contradicting, 'pair')} in '{path.name}' called both same and different."
+        table = replace(table, notes=(*table.notes, note))
+    return table, rows, same
+
+
+def _contradictions(rows, same):
+    """How many pairs are called the same in one line and different in another."""
+    pairs, which = np.unique(np.sort(rows, axis=1), axis=0, return_inverse=True)
+    called = np.zeros((len(pairs), 2), bool)
+    called[which.ravel(), same.astype(int)] = True
+    return int(called.all(axis=1).sum())
+
+
+def _read_constraints(path, width, table):
+    """The table with what there is to say about the file, row numbers (m, width), and the
+    rest of the columns; ids are looked up in ``table``.
+
+    The file is npy (integers), CSV or Parquet, ids in its first ``width`` columns.
+    """
+    notes = list(table.notes)
+    frame = (
+        pl.DataFrame(np.asarray(load_arrays(path)["X"]))
+        if path.suffix.lower() == ".npy"
+        else read_frame(path, notes)
+    )
+    if frame.width < width:
+        raise ValueError(
+            f"'{path}' has {plural(frame.width, 'column')}; the first {width} must name rows."
+        )
+    find = _by_number if table.ids is None else _by_id
+    rows = find(path, frame[:, :width], table)
+    return replace(table, notes=tuple(notes)), rows, frame[:, width:]
+
+
+def _by_number(path, frame, table):
+    for column in frame.iter_columns():
+        name = column.name
+        if not column.dtype.is_integer():
+            raise ValueError(
+                f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use "
+                "ids, say --id COLUMN."
+            )
+        if column.null_count():
+            raise ValueError(
+                f"'{path}': column '{name}' has {plural(column.null_count(), 'missing row number')}"
+                "; fill them in."
+            )
+        outside = column.filter((column < 0) | (column >= len(table.X)))
+        if len(outside):
+            raise ValueError(
+                f"'{path}': column '{name}' has {outside[0]}; the data have rows 0 to "
+                f"{len(table.X) - 1}."
+            )
+    return frame.to_numpy().astype(np.int64)
+
+
+def _by_id(path, frame, table):
+    ids = table.ids.astype(str)
+    order = np.argsort(ids)
+    wanted = frame.cast(pl.String).to_numpy().astype(str)
+    position = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
+    unknown = ids[order][position] != wanted
+    if unknown.any():
+        raise ValueError(
+            f"'{path}' names {plural(int(unknown.sum()), 'id')} not in the data (first: "
+            f"'{wanted[unknown][0]}')."
+        )
+    return order[position]

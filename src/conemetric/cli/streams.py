@@ -8,22 +8,31 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from ..persistence import atomic_path
-from .tables import ARRAYS, TABLES, column_matrix, feature_columns, load_arrays, scan
+from .tables import (
+    ARRAYS,
+    TABLES,
+    column_matrix,
+    feature_columns,
+    in_order,
+    load_arrays,
+    readable,
+    scan,
+)
 
 BATCH = 1 << 22  # numbers in a batch
 
 
-def embedded_batches(path, metric, drop_missing, progress):
+def embedded_batches(path, metric, reading, progress, notes):
     """Yield data frames of embedded rows: carried-over columns first, then e0, e1, ...
 
     Missing values are filled where the metric knows how; other rows with one are refused,
-    or left out by ``drop_missing``.
+    or left out by ``--drop-missing``. How text was read goes to the notes.
     """
     step = max(1, BATCH // metric.n_features_in_)
     done = 0
-    for X, side in _batches(path, metric, step):
+    for X, side in _batches(path, metric, reading, step, notes):
         bad = (~np.isfinite(X) if metric.fill is None else np.isinf(X)).any(axis=1)
-        if bad.any() and not drop_missing:
+        if bad.any() and not reading.drop_missing:
             raise ValueError(
                 f"'{path}': row {done + int(np.argmax(bad))} has a missing or infinite value; "
                 "fill it in, or use --drop-missing to leave such rows out."
@@ -38,7 +47,7 @@ def embedded_batches(path, metric, drop_missing, progress):
         yield coordinates if side is None else side.hstack(coordinates)
 
 
-def _batches(path, metric, step):
+def _batches(path, metric, reading, step, notes):
     if path.suffix.lower() in ARRAYS:
         X = load_arrays(path)["X"]
         if X.ndim != 2 or X.shape[1] != metric.n_features_in_ or X.dtype.kind not in "fiub":
@@ -59,20 +68,14 @@ def _batches(path, metric, step):
         raise ValueError(
             f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}."
         )
-    frame = scan(path)
+    frame = scan(path, reading, notes)
     schema = frame.collect_schema()
     columns = feature_columns(path, schema, metric.columns, words=metric.categories or ())
     carried = [name for name in schema.names() if name not in columns]
-    for batch in frame.collect_batches(chunk_size=step, maintain_order=True):
-        X, names = column_matrix(batch, columns, path, metric.categories)
-        if X.shape[1] != metric.n_features_in_:
-            raise ValueError(
-                f"'{path}' has {X.shape[1]} numeric columns; the metric was learned from "
-                f"{metric.n_features_in_}."
-            )
-        if metric.feature_names is not None and names != list(metric.feature_names):
-            X = X[:, [names.index(name) for name in metric.feature_names]]
-        yield X, batch.select(carried)
+    with readable(path, reading):
+        for batch in frame.collect_batches(chunk_size=step, maintain_order=True):
+            X, names = column_matrix(batch, columns, path, metric.categories)
+            yield in_order(path, X, names, metric), batch.select(carried)
 
 
 def write_stream(path, batches, rank):

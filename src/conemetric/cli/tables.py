@@ -2,10 +2,10 @@
 every fault named before work starts.
 """
 
-import csv
 import difflib
 import re
 import zipfile
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,12 +13,16 @@ import numpy as np
 import polars as pl
 
 from ..constraints import encode_labels, is_continuous
+from .dialects import decoded, explain, place_of, scan_text
+from .options import Reading
+from .wording import listed, plural
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
-MISSING = ["", "NA", "NaN", "nan", "null", "?"]
 FEWEST_NUMBERED = 10  # rows below which integers that rise may do so by chance
 MOST_VALUES = 50  # of a column of words, to be features of their own
+# digits of another script, or marks between thousands: numbers to a person alone
+ODD_NUMBER = r"^[+-]?(\d+([.,]\d*)?|\d{1,3}([,. ']\d{3})+([.,]\d+)?)$"
 ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|index|nr|no|key)$|^id[_ .-])|[a-z](Id|ID)$")
 
 
@@ -47,69 +51,40 @@ class Table:
     categories: dict[str, list[str]] | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def row_names(self):
+        """The ids, or numbers from 0."""
+        return np.arange(len(self.X)) if self.ids is None else self.ids
 
-def read_table(
-    path,
-    *,
-    label=None,
-    labels_file=None,
-    id_column=None,
-    ignore=(),
-    keep=(),
-    drop_missing=False,
-    allow_missing=False,
-    one_hot=False,
-    metric=None,
-) -> Table:
+
+def read_table(path, reading, metric=None) -> Table:
     """Read the rows of a file.
 
     Parameters
     ----------
     path : path
-    label : str, default=None
-        Column of a CSV or Parquet file (array of an npz file) that holds the classes.
-    labels_file : path, default=None
-        npy, CSV or text file with one label per row, instead of ``label``.
-    id_column : str, default=None
-        Column that names the rows.
-    ignore : sequence of str
-        Columns to leave out.
-    keep : sequence of str
-        Columns to read although they look like row numbers.
-    drop_missing : bool or None
-        Drop rows with missing or infinite values instead of refusing them; None where
-        the command cannot.
-    allow_missing : bool
-        Let missing values pass, as NaN.
-    one_hot : bool
-        Turn columns of words into one feature for each of their values.
+    reading : Reading
+        Which columns are what, what to do about missing values, and how the file is written.
     metric : LearnedMetric, default=None
         Read the columns this metric needs, as it needs them; None means all numeric
         ones.
-
-    Returns
-    -------
-    Table
     """
     path = check_file(path)
     if path.suffix.lower() in ARRAYS:
-        table = _read_array(path, label, id_column)
+        table = _read_array(path, reading)
+        if metric is not None:
+            in_order(path, table.X, None, metric)
     elif path.suffix.lower() in TABLES:
-        try:
-            table = _read_frame(path, label, id_column, ignore, keep, one_hot, metric)
-        except pl.exceptions.PolarsError as error:
-            raise ValueError(
-                f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}"
-            ) from error
+        table = _read_frame(path, reading, metric)
     else:
         raise ValueError(
             f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}."
         )
-    if labels_file is not None:
-        table = replace(table, labels=_read_labels(labels_file, len(table.X)))
-    allow_missing = allow_missing or (metric is not None and metric.fill is not None)
-    table = _check_values(table, path, drop_missing, allow_missing, label)
-    return _check_ids(table, path, id_column)
+    if reading.labels is not None:
+        table = _with_labels(table, reading.labels)
+    fills = reading.impute is not None or (metric is not None and metric.fill is not None)
+    table = _check_values(table, path, reading, fills)
+    return _check_ids(table, path, reading.id_column)
 
 
 def check_file(path):
@@ -122,25 +97,43 @@ def check_file(path):
     return path
 
 
-def scan(path):
-    """A lazy frame of a CSV or Parquet file."""
-    try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            frame = pl.scan_parquet(path)
-        else:
-            frame = pl.scan_csv(
-                path, separator=_separator(path), infer_schema_length=10_000, null_values=MISSING
-            )
+def scan(path, reading, notes):
+    """A lazy frame of a CSV or Parquet file; how text was read goes to the notes where that
+    is unusual.
+    """
+    with readable(path, reading):
+        frame = scan_text(path, reading, notes) if is_text(path) else pl.scan_parquet(path)
         frame.collect_schema()
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(
-            f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}"
-        ) from error
     return frame
 
 
-def _read_array(path, label, id_column):
-    if id_column is not None:
+@contextmanager
+def readable(path, reading):
+    """Errors of Polars while this file is read name the file, and the fault where it is known."""
+    try:
+        yield
+    except pl.exceptions.NoDataError:
+        raise ValueError(f"'{path}' is empty.") from None
+    except pl.exceptions.PolarsError as error:
+        if is_text(path):
+            explain(path, reading, error)
+        raise ValueError(f"'{path}' cannot be read as Parquet: {error}") from error
+
+
+def read_frame(path, notes):
+    """The data frame of a CSV or Parquet file beside the data."""
+    with readable(path, Reading()):
+        return scan(path, Reading(), notes).collect()
+
+
+def is_text(path):
+    """Whether a file is CSV, by its name."""
+    return path.suffix.lower() in (".csv", ".tsv")
+
+
+def _read_array(path, reading):
+    label = reading.label
+    if reading.id_column is not None:
         raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
     arrays = load_arrays(path)
     if path.suffix.lower() == ".npy":
@@ -201,48 +194,82 @@ def _floating(X):
     )
 
 
-def _read_frame(path, label, id_column, ignore, keep, one_hot, metric):
-    lazy = scan(path)
+def _read_frame(path, reading, metric):
+    notes: list[str] = []
+    lazy = scan(path, reading, notes)
+    if is_text(path):  # all columns: only then is a row of too many fields refused, not cut
+        with readable(path, reading):
+            lazy = _typed_empty(lazy.collect(engine="streaming")).lazy()
     schema = lazy.collect_schema()
-    check_columns(path, schema, label, id_column, ignore, keep)
+    check_columns(path, schema, reading)
     if lazy.select(pl.len()).collect().item() == 0:
         raise ValueError(f"'{path}' has no rows.")
-    aside = [name for name in dict.fromkeys((label, id_column, *ignore)) if name is not None]
+    aside = set_aside(reading)
     others = [name for name in schema.names() if name not in aside]
-    words = [name for name in others if one_hot and schema[name] in WORDS]
+    words = [name for name in others if reading.one_hot and schema[name] in WORDS]
     if metric is not None:
         words = list(metric.categories or ())
     columns = feature_columns(
         path, schema, None if metric is None else metric.columns, aside, words
     )
-    frame = _collect(lazy, path, None if _is_text(path) else [*columns, *aside])
-    notes: list[str] = []
-    if metric is not None:
-        categories = metric.categories
-    else:
-        if _is_text(path):
-            _refuse_slips(path, frame.select(others))
+    with readable(path, reading):
+        frame = lazy.select([*columns, *aside] if not is_text(path) else pl.all()).collect()
+    categories = None if metric is None else metric.categories
+    if metric is None:
+        if is_text(path):
+            _refuse_slips(path, reading, frame.select(others))
         left = [name for name in others if name not in columns]
         if left:
-            hint = "" if one_hot else "; --one-hot learns from words"
-            notes.append(f"Left out, not numeric: {listed(left)}{hint}.")
-        columns, categories = choose_columns(path, frame, columns, words, keep, notes)
+            hint = (
+                ""
+                if reading.one_hot
+                else reading.remedies("; ", one_hot="--one-hot learns from words")
+            )
+            notes.append(f"Ignored: not numeric: {listed(left)}{hint}.")
+        columns, categories = choose_columns(path, frame, columns, words, reading, notes)
     X, names = column_matrix(frame, columns, path, categories)
-    if metric is not None and metric.feature_names is not None and names != metric.feature_names:
-        X = X[:, [names.index(name) for name in metric.feature_names]]
-    labels = None if label is None else class_labels(frame[label])
-    ids = None if id_column is None else frame[id_column].to_numpy()
+    X = X if metric is None else in_order(path, X, names, metric)
+    labels = None if reading.label is None else class_labels(frame[reading.label])
+    ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
     notes.append(f"Columns used: {listed(columns, 30)}.")
     return Table(X, names, labels, ids, categories or None, tuple(notes))
 
 
-def check_columns(path, schema, label, id_column, ignore, keep):
+def _typed_empty(frame):
+    """Columns of text without any value as numbers, which they are as much as words."""
+    empty = [
+        name
+        for name, kind in frame.schema.items()
+        if kind == pl.String and frame[name].null_count() == len(frame)
+    ]
+    return frame.with_columns(pl.col(empty).cast(pl.Float64))
+
+
+def in_order(path, X, names, metric):
+    """The columns in the order of the metric; refused where there are not as many."""
+    if X.shape[1] != metric.n_features_in_:
+        raise ValueError(
+            f"'{path}' has {plural(X.shape[1], 'column')} of numbers; the metric was learned from "
+            f"{metric.n_features_in_:,}."
+        )
+    if metric.feature_names is None or names in (None, list(metric.feature_names)):
+        return X
+    return X[:, [names.index(name) for name in metric.feature_names]]
+
+
+def set_aside(reading):
+    """Columns that are no features, by what the options say."""
+    names = (reading.label, reading.id_column, *(reading.ignore or ()))
+    return [name for name in dict.fromkeys(names) if name is not None]
+
+
+def check_columns(path, schema, reading):
     """Refuse options that name columns a file has not."""
     for name, option in (
-        (label, "--label"),
-        (id_column, "--id"),
-        *((name, "--ignore") for name in ignore),
-        *((name, "--keep") for name in keep),
+        (reading.label, "--label"),
+        (reading.id_column, "--id"),
+        *((name, "--ignore") for name in reading.ignore or ()),
+        *((name, "--keep") for name in reading.keep or ()),
     ):
         if name is not None and name not in schema:
             close = difflib.get_close_matches(name, schema.names(), 1)
@@ -254,76 +281,58 @@ def check_columns(path, schema, label, id_column, ignore, keep):
             raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
 
 
-def choose_columns(path, frame, columns, words, keep, notes):
-    """Leave out columns that number the rows and columns of too many words; the values of
-    the other words.
+def choose_columns(path, frame, columns, words, reading, notes):
+    """Leave out columns without values, columns that number the rows and columns of too many
+    words; the values of the other words.
     """
     values = {name: frame[name].cast(pl.String).drop_nulls().unique().sort() for name in words}
-    varied = [name for name, found in values.items() if len(found) > MOST_VALUES]
-    numbers = [name for name in columns if name not in keep and _numbers_rows(frame[name])]
-    if varied:
-        notes.append(f"Left out, more than {MOST_VALUES} different words: {listed(varied)}.")
-    if numbers:
-        notes.append(
-            f"Left out, numbers of the rows by the look of it: {listed(numbers)}; --keep "
-            f"{numbers[0]} learns from it."
-        )
-    left = [name for name in columns if name not in (*varied, *numbers)]
+    kept = reading.keep or ()
+    ignored = {
+        "no values": [name for name in columns if frame[name].null_count() == len(frame)],
+        f"more than {MOST_VALUES} different words": [
+            name for name, found in values.items() if len(found) > MOST_VALUES
+        ],
+        "looks like a row number": [
+            name for name in columns if name not in kept and _numbers_rows(frame[name])
+        ],
+    }
+    for why, names in ignored.items():
+        if names:
+            hint = (
+                reading.remedies("; ", keep=f"--keep {names[0]} learns from it")
+                if "row" in why
+                else ""
+            )
+            notes.append(f"Ignored: {why}: {listed(names)}{hint}.")
+    out = [name for names in ignored.values() for name in names]
+    left = [name for name in columns if name not in out]
     if not left:
-        raise ValueError(
-            f"'{path}' has no column to learn from but {listed([*numbers, *varied])}, which "
-            "number or name the rows."
-        )
-    return left, {name: values[name].to_list() for name in words if name not in varied}
+        why = "; ".join(f"{why}: {listed(names)}" for why, names in ignored.items() if names)
+        raise ValueError(f"'{path}' has no column to learn from ({why}).")
+    return left, {name: values[name].to_list() for name in words if name not in out}
 
 
-def _is_text(path):
-    return path.suffix.lower() in (".csv", ".tsv")
-
-
-def _separator(path):
-    return "\t" if path.suffix.lower() == ".tsv" else ","
-
-
-def _collect(lazy, path, columns):
-    """The frame; of text always all columns, because only then is a row of too many
-    fields refused instead of cut.
-    """
-    try:
-        return (lazy if columns is None else lazy.select(columns)).collect(engine="streaming")
-    except pl.exceptions.ComputeError:
-        if _is_text(path):
-            _refuse_ragged(path)
-        raise
-
-
-def _refuse_ragged(path):
-    """Name the first row with more fields than the header."""
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        rows = csv.reader(file, delimiter=_separator(path))
-        header = next(rows)
-        for row in rows:
-            if len(row) > len(header):
-                raise ValueError(
-                    f"'{path}', line {rows.line_num}: {len(row)} fields in a table of "
-                    f"{len(header)} columns ({_separator(path).join(row)[:60]}); mend the line, "
-                    "or quote fields that hold the separator."
-                )
-
-
-def _refuse_slips(path, words):
-    """Refuse a column that would hold numbers but for a few entries."""
+def _refuse_slips(path, reading, words):
+    """Refuse a column that would hold numbers but for a few entries, or for how they are written."""
     for column in words.iter_columns():
         if column.dtype != pl.String:
             continue
         given = column.is_not_null()
         slips = given & column.str.strip_chars().cast(pl.Float64, strict=False).is_null()
-        if 0 < slips.sum() < 0.5 * given.sum():
-            first = slips.arg_true()[0]
+        odd = column.str.strip_chars().str.contains(ODD_NUMBER) & slips
+        if 0 < slips.sum() < 0.5 * given.sum() or odd.sum() > 0.5 * given.sum():
+            line, value = place_of(path, reading, int(slips.arg_true()[0]), column.name)
+            how_many = f"{slips.sum():,} of {plural(int(given.sum()), 'value')}"
+            fault = (
+                f"writes numbers as '{value}'; write them in the digits 0 to 9, without marks "
+                "between thousands"
+                if odd.sum() > 0.5 * given.sum()
+                else f"holds numbers but for {how_many} (first: '{value}'); mend them"
+            )
             raise ValueError(
-                f"'{path}': column '{column.name}' holds numbers but for {slips.sum()} of "
-                f"{given.sum():,} entries (first: '{column[first]}' in data row {first + 1}); mend "
-                f"them, or leave the column out by --ignore {column.name}."
+                f"'{path}', line {line}: column '{column.name}' {fault}"
+                + reading.remedies(ignore=f"leave the column out by --ignore {column.name}")
+                + "."
             )
 
 
@@ -366,9 +375,9 @@ def feature_columns(path, schema, only=None, leave_out=(), words=()):
         if missing:
             close = difflib.get_close_matches(missing[0], schema.names(), 1)
             hint = f"; is it '{close[0]}'?" if close else ""
-            hint = f", which holds {schema[missing[0]]}" if missing[0] in schema else hint
+            hint = ", which holds no numbers" if missing[0] in schema else hint
             raise ValueError(
-                f"'{path}' lacks {len(missing)} columns that the metric needs (first: "
+                f"'{path}' lacks {plural(len(missing), 'column')} that the metric needs (first: "
                 f"'{missing[0]}'{hint})."
             )
     if not columns:
@@ -442,54 +451,48 @@ def class_labels(series):
     return series.to_numpy()
 
 
-def _read_labels(path, n):
-    path = check_file(path)
+def _with_labels(table, path):
+    """The table with the labels of a file of their own."""
+    path, n, notes = check_file(path), len(table.X), list(table.notes)
     if path.suffix.lower() == ".npy":
         labels = load_arrays(path)["X"]
     elif path.suffix.lower() in TABLES:
-        frame = scan(path).collect()
+        frame = read_frame(path, notes)
         if frame.width != 1:
             raise ValueError(
                 f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
             )
         labels = class_labels(frame.to_series())
     else:
-        labels = np.array(path.read_text(encoding="utf-8").split("\n"))
+        labels = np.array(decoded(path).split("\n"))
         labels = labels[:-1] if len(labels) and labels[-1] == "" else labels
     if labels.shape != (n,):
         raise ValueError(
-            f"--labels: '{path}' has shape {labels.shape}, but there are {n:,} rows; give one "
-            "label per row."
+            f"--labels: '{path}' has shape {labels.shape}, but there are {plural(n, 'row')}; give "
+            "one label per row."
         )
-    return np.asarray(labels)
+    return replace(table, labels=np.asarray(labels), notes=tuple(notes))
 
 
-def _check_values(table, path, drop_missing, allow_missing, label):
-    """Refuse missing and infinite values by column and number of rows, or drop their rows."""
-    bad = np.isinf(table.X) if allow_missing else ~np.isfinite(table.X)
+def _check_values(table, path, reading, fills):
+    """Refuse numbers too large to square; refuse missing and infinite values by column and
+    number of rows, or drop their rows. ``fills``: missing ones are filled in later.
+    """
+    _refuse_huge(table, path, reading)
+    bad = np.isinf(table.X) if fills else ~np.isfinite(table.X)
     no_label = _unlabelled(table.labels, len(bad))
     rows = bad.any(axis=1) | no_label
     if not rows.any():
         return table
-    counts = bad.sum(axis=0)
-    named = table.names or [f"column {i}" for i in range(len(counts))]
-    listed = [
-        f"'{named[i]}' in {counts[i]:,} rows"
-        for i in np.argsort(-counts, kind="stable")[:3]
-        if counts[i]
-    ]
-    if no_label.any():
-        name = f"the label '{label}'" if label else "the label"
-        which = " (-1 says that a row has none)" if table.labels.dtype.kind == "i" else ""
-        listed.append(f"{name} in {int(no_label.sum()):,} rows{which}")
-    kind = "infinite" if allow_missing else "missing or infinite"
-    missing = f"{int(rows.sum()):,} of {len(rows):,} rows have {kind} values: {', '.join(listed)}"
-    if int((counts > 0).sum()) > 3:
-        missing += f", and {int((counts > 0).sum()) - 3} more columns"
-    if not drop_missing:
-        remedy = "" if drop_missing is None else ", or use --drop-missing to leave those rows out"
-        remedy += "" if drop_missing is None or allow_missing else ", or --impute to fill them in"
-        raise ValueError(f"'{path}': {missing}; fill them in{remedy}.")
+    missing = _missing_in_words(table, path, reading, fills, bad, no_label)
+    if not reading.drop_missing:
+        name = _column_names(table)[int(np.argmax(bad.sum(axis=0)))]
+        advice = (
+            {} if rows.all() else {"drop_missing": "use --drop-missing to leave those rows out"}
+        )
+        advice |= {} if fills else {"impute": "use --impute to fill them in"}
+        advice |= {"ignore": f"leave the column out by --ignore {name}"} if rows.all() else {}
+        raise ValueError(f"'{path}': {missing}; fill them in{reading.remedies(**advice)}.")
     if rows.all():
         raise ValueError(f"'{path}': {missing}; nothing is left when they are dropped.")
     cut = {
@@ -497,6 +500,50 @@ def _check_values(table, path, drop_missing, allow_missing, label):
         for name in ("X", "labels", "ids")
     }
     return replace(table, **cut, notes=(*table.notes, f"Dropped: {missing}."))
+
+
+def _column_names(table):
+    return table.names or [f"column {i}" for i in range(table.X.shape[1])]
+
+
+def _missing_in_words(table, path, reading, fills, bad, no_label):
+    """How many rows lack a value, and of which columns."""
+    counts, named = bad.sum(axis=0), _column_names(table)
+    most_first = [i for i in np.argsort(-counts, kind="stable") if counts[i]]
+    listed = [f"'{named[i]}' in {plural(int(counts[i]), 'row')}" for i in most_first[:3]]
+    if no_label.any():
+        name = f"the label '{reading.label}'" if reading.label else "the label"
+        which = " (-1 says that a row has none)" if table.labels.dtype.kind == "i" else ""
+        listed.append(f"{name} in {plural(int(no_label.sum()), 'row')}{which}")
+    if len(most_first) > 3:
+        listed.append(f"and {plural(len(most_first) - 3, 'more column')}")
+    rows = bad.any(axis=1) | no_label
+    has = "has" if rows.sum() == 1 else "have"
+    kind = "infinite" if fills else "missing or infinite"
+    return (
+        f"{int(rows.sum()):,} of {plural(len(rows), 'row')} {has} {kind} values: "
+        f"{', '.join(listed)}"
+    )
+
+
+def _refuse_huge(table, path, reading):
+    """Refuse numbers so large that squared distances would overflow."""
+    X = table.X
+    most = np.sqrt(np.finfo(X.dtype).max / (4 * X.shape[1]))
+    with np.errstate(invalid="ignore"):
+        huge = np.isfinite(X) & (np.abs(X) > most)
+    if huge.any():
+        row, column = (int(i) for i in np.argwhere(huge)[0])
+        name = _column_names(table)[column]
+        where = f"row {row}"
+        if is_text(path) and name in (table.names or ()):
+            where = f"line {place_of(path, reading, row, name)[0]}"
+        raise ValueError(
+            f"'{path}', {where}: column '{name}' has {X[row, column]:g}, too large to square in "
+            f"{X.dtype}; mend it, or leave it empty where it stands for a missing value"
+            + reading.remedies(ignore=f"leave the column out by --ignore {name}")
+            + "."
+        )
 
 
 def _unlabelled(labels, n):
@@ -522,9 +569,3 @@ def _check_ids(table, path, id_column):
             f"{int(counts[counts > 1][0])} times); ids must be unique."
         )
     return table
-
-
-def listed(names, most=8):
-    """The first few names, in quotes."""
-    shown = ", ".join(f"'{name}'" for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,4 +1,4 @@
-"""What a fit came to, as lines of a table and in words."""
+"""What commands say: counts, names, tables for the screen, and what a fit came to."""
 
 import re
 
@@ -6,19 +6,31 @@ from rich.markup import escape
 from rich.table import Table
 
 
-def grid(title, *headings):
+def plural(n, noun):
+    """A number of things: 1 row, 2,000 rows, 2 queries."""
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else many}"
+
+
+def listed(names, most=8):
+    """The first few names, in quotes."""
+    shown = ", ".join(f"'{name}'" for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def grid(title, headings, rows):
     """A table for the screen: names in its first column, numbers in the others."""
-    table = Table(title=escape(title), title_justify="left")
+    table = Table(title=escape(title) if title else None, title_justify="left")
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def close(console, notes, out, files):
-    """The end of what a command says: its notes, and what it wrote where."""
-    for note in notes:
-        console.print(f"[dim]- {escape(note)}[/]", soft_wrap=True)
-    console.print(f"written to {escape(str(out))}: {files}", soft_wrap=True)
+def written(out, files):
+    """What was written where, as a line."""
+    return f"written to {escape(str(out))}: {files}"
 
 
 def row(name, judgement):
@@ -58,9 +70,22 @@ def fit_facts(study):
     }
 
 
+# remedies of the library, which speaks of parameters, in options of the commands
+REMEDIES = (
+    (r"to go on, .*\.$", "to go on, raise --tol."),
+    (r",? or give C as a number", ""),  # no command has an option for it
+    (
+        r" try .*?, or stay with the plain distance",
+        " try another --method, or keep the Euclidean distance",
+    ),
+)
+
+
 def in_options(message):
-    """A warning of an estimator with its remedy in options of the command."""
-    return re.sub(r"to go on, .*\.$", "to go on, raise --tol.", message)
+    """A warning or error of an estimator with its remedy in options of the command."""
+    for remedy, option in REMEDIES:
+        message = re.sub(remedy, option, message)
+    return message
 
 
 def in_words(certificate):

@@ -160,10 +160,28 @@ class LearnedMetric(MahalanobisMetric):
     def _validate_X(self, X, reset=False, min_samples=1):
         if hasattr(X, "columns"):
             X = self._numbers(X)
-        if self.fill is not None:
-            X = as_array(X)
-            X = namespace(X).where(X == X, X, like(self.fill, X))
-        return super()._validate_X(X, reset, min_samples)
+        return super()._validate_X(self.fill_missing(X), reset, min_samples)
+
+    def fill_missing(self, X):
+        """The rows with missing values (NaN) filled as the metric fills them; as they are where
+        it fills none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from conemetric.persistence import LearnedMetric
+        >>> metric = LearnedMetric(np.eye(2), np.zeros(2), fill=np.array([1.0, 2.0]))
+        >>> metric.fill_missing(np.array([[np.nan, 5.0]]))
+        array([[1., 5.]])
+        """
+        if self.fill is None:
+            return X
+        X = as_array(X)
+        if X.ndim != 2 or X.shape[1] != len(self.fill):
+            raise ValueError(
+                f"X has shape {tuple(X.shape)}; the metric takes rows of {len(self.fill)} numbers."
+            )
+        return namespace(X).where(X == X, X, like(self.fill, X))
 
     def _numbers(self, frame):
         """The numbers of a data frame, words turned to 0 and 1."""

@@ -85,15 +85,29 @@ def confusion_figure(confusion):
             1,
             column,
         )
+    ticks = {
+        "type": "category",
+        "showgrid": False,
+        "tickvals": confusion.names,
+        "ticktext": shortened(confusion.names),
+        "tickfont": {"size": 13 if len(confusion.names) <= 12 else 9},
+    }
     figure.update_xaxes(
-        type="category",
-        showgrid=False,
-        title="said",
-        tickangle=0 if max(map(len, confusion.names)) < 3 else -45,
+        title={"text": "said", "standoff": 12},
+        tickangle=0 if max(map(len, confusion.names)) < 3 else -90,
+        **ticks,
     )
-    figure.update_yaxes(type="category", showgrid=False, autorange="reversed")
-    figure.update_yaxes(title="true", col=1)
+    figure.update_yaxes(autorange="reversed", **ticks)
+    figure.update_yaxes(title={"text": "true", "standoff": 12}, col=1)
     return figure
+
+
+def shortened(names, most=18):
+    """Names as they fit on an axis: of long ones, beginning and end."""
+    return [
+        name if len(name) <= most else f"{name[: most - 6]}\N{HORIZONTAL ELLIPSIS}{name[-5:]}"
+        for name in names
+    ]
 
 
 def _mistakes(counts):
@@ -119,7 +133,7 @@ def spectrum_figure(dimensions):
         go.Scatter(
             x=dimensions.tried.tolist(),
             y=(100 * dimensions.errors).tolist(),
-            name="error with the first so many, %",
+            name="error using the leading directions, %",
             mode="lines+markers",
             line_color=BEFORE,
             hovertemplate="first %{x}: %{y:.2f} %<extra></extra>",
@@ -129,7 +143,7 @@ def spectrum_figure(dimensions):
     figure.add_vline(
         x=dimensions.suggested,
         line_dash="dot",
-        annotation_text=f" {dimensions.suggested} suffice",
+        annotation_text=f" enough: {dimensions.suggested}",
         line_color="#888",
     )
     figure.update_xaxes(title="direction", range=[0.4, len(values) + 0.6])
@@ -172,7 +186,10 @@ def features_figure(shares, names, image_shape):
         )
     )
     figure.update_xaxes(title="share of the learned distance, %")
-    figure.update_yaxes(type="category", automargin=True)
+    shown = [names[i] for i in top]
+    figure.update_yaxes(
+        type="category", automargin=True, tickvals=shown, ticktext=shortened(shown, 24)
+    )
     return figure
 
 

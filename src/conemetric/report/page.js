@@ -39,6 +39,11 @@
         const axis = i === 0 ? layout.xaxis : layout.xaxis2;
         Object.assign(note, { x: axis.domain[0], y: stacked && i === 1 ? 0.44 : 1, xanchor: "left", yanchor: "bottom" });
       });
+      if (key === "confusion") { // both tables have the same classes: name them once
+        layout.yaxis2.showticklabels = stacked;
+        layout.xaxis.showticklabels = !stacked;
+        if (stacked) layout.xaxis.title.text = "";
+      }
       if (key === "views") layout.margin = { l: 8, r: 8, t: 36, b: 8 };
       if (stacked) layout.dragmode = false;
     }

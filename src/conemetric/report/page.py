@@ -13,7 +13,6 @@ import numpy as np
 from .. import __version__
 from ..extras import require
 from ..persistence import atomic_path
-from ..workflow.supervision import p_value
 from . import content, drawings
 
 TILES_PER_LINE = 30  # thumbnails in a line of the sheet
@@ -240,27 +239,19 @@ def wording(kind):
 
 
 def headline(study):
-    """What came of it, in one sentence that does not overclaim."""
-    before, after, p = study.before.rate, study.after.rate, p_value(study.before, study.after)
+    """Whether to use the metric, and what the error is."""
     what = {
-        "labels": f"{study.options.n_neighbors}-nearest-neighbour error",
-        "quantity": f"share of the variance that {study.options.n_neighbors} nearest neighbours "
-        "leave unexplained (1 - R²)",
-        "pairs": "share of pairs taken for the wrong kind",
-        "triplets": "share of triplets in the wrong order",
-    }[study.task.kind]
-    verb = "fell from" if after < before else "rose from" if after > before else "stayed at"
-    rates = f"{before:.2%}" if after == before else f"{before:.2%} to {after:.2%}"
-    before, after = (
-        f"RMSE {judgement.detail['rmse']:.4g}"
-        if study.task.kind == "quantity"
-        else f"{int(judgement.wrong.sum()):,} mistakes"
-        for judgement in (study.before, study.after)
-    )
-    counts = f"{before} before, {after} after, on {study.after.n:,} held-out {study.task.items}"
-    doubt = "a change this small could be chance" if p > 0.05 else "more than chance would do"
-    said = f"The {what} {verb} {rates}: {counts} ({doubt}, p = {p:.2g})."
-    return f"{study.alarm} {said}" if study.alarm else said
+        "labels": f"rows whose {study.options.n_neighbors} nearest neighbours say another class",
+        "pairs": "pairs taken for the wrong kind",
+        "triplets": "triplets in the wrong order",
+    }
+    if study.task.kind == "quantity":
+        rmse = [f"{judgement.detail['rmse']:.4g}" for judgement in (study.before, study.after)]
+        counts = f"RMSE {rmse[0]} before, {rmse[1]} after."
+    else:
+        wrong = [f"{int(judgement.wrong.sum()):,}" for judgement in (study.before, study.after)]
+        counts = f"{wrong[0]} {what[study.task.kind]} before, {wrong[1]} after."
+    return html.escape(f"{study.alarm} {study.verdict} {counts}".strip())
 
 
 def protocol(study):
@@ -280,12 +271,6 @@ def protocol(study):
     return f"Judged once, seed {study.options.seed}: {share} {how}."
 
 
-def verdict(study):
-    """Which way the error went, for its colour."""
-    change = study.after.rate - study.before.rate
-    return "better" if change < 0 else "worse" if change > 0 else ""
-
-
 def evidence(study):
     """What a blend gains on training rows that its parts have not seen, in a sentence."""
     if study.evidence is None:
@@ -294,7 +279,7 @@ def evidence(study):
     return (
         f"Cross-validated {k}-nearest-neighbour error within the training rows ({n:,} of them, "
         f"each judged by metrics learned without it): {study.evidence}. A metric learned by a "
-        "convex program also has a proven gap, the largest of its three fits."
+        "convex program also has a proven gap, the largest of its fits."
     )
 
 
@@ -342,13 +327,13 @@ def cards(study, dimensions):
             f"{study.task.measure[0].upper()}{study.task.measure[1:]} after",
             f"{study.after.rate:.2%}",
             f"{study.metric.method}; 95 % interval {low1:.1%} to {high1:.1%}",
-            verdict(study),
+            study.outcome,
         ),
         _proof_card(study),
         (
             "Dimensions",
             f"{study.metric.n_features_in_} to {len(study.metric.components)}",
-            f"{dimensions.suggested} suffice for this error",
+            f"enough for this error: {dimensions.suggested}",
             "",
         ),
         (

@@ -11,6 +11,7 @@ from .. import __version__
 from ..extras import require
 from ..persistence import atomic_path
 from ..workflow.adapting import MEASURES, Adaptation
+from ..workflow.learning import SIGNIFICANT
 from . import content
 from .page import as_json, card, definitions, render
 
@@ -85,12 +86,14 @@ def headline(adaptation):
         )
     before, after = (adaptation.values[key][MAIN].mean() for key in ("before", adaptation.chosen))
     change = adaptation.difference(MAIN)
-    verb = "rose" if after > before else "fell" if after < before else "stayed the same,"
-    doubt = "a change this small could be chance" if change.p_value > 0.05 else "more than chance"
-    return (
-        f"The mean {MAIN} of {change.n:,} held-out queries {verb} from {100 * before:.1f} to "
-        f"{100 * after:.1f} ({doubt}, p = {change.p_value:.2g})."
+    figures = (
+        f"mean {MAIN} {100 * after:.1f} against {100 * before:.1f} on {change.n:,} held-out "
+        f"queries, p = {change.p_value:.2g}"
     )
+    if change.p_value <= SIGNIFICANT and after > before:
+        return f"Use it: {figures}."
+    finding = "Worse than" if change.p_value <= SIGNIFICANT else "No measurable gain over"
+    return f"{finding} the embedding as it is ({figures}): keep the embedding."
 
 
 def protocol(adaptation):

@@ -16,10 +16,11 @@ from ..neighbours import watching_searches
 from ..persistence import LearnedMetric
 from ..solvers.base import Status, watching
 from .methods import find, methods_for
-from .supervision import data_id
+from .supervision import data_id, p_value
 
 SMALL = 2000  # rows that scaling is judged on
 COMPILING = "compiling, once"
+SIGNIFICANT = 0.05  # p at or below which a difference is no chance
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
 
 
@@ -104,6 +105,27 @@ class Study:
     seconds: dict[str, float]
     notes: list[str]
     alarm: str = ""
+
+    @property
+    def outcome(self):
+        """ "better" or "worse" than the Euclidean distance on the held-out items, or "" where
+        chance may well have made the difference.
+        """
+        if self.alarm or p_value(self.before, self.after) > SIGNIFICANT:
+            return ""
+        return "better" if self.after.rate < self.before.rate else "worse"
+
+    @property
+    def verdict(self):
+        """Whether to use the metric, in a sentence."""
+        figures = (
+            f"{self.task.measure} {self.after.rate:.2%} against {self.before.rate:.2%} on {self.after.n:,} "
+            f"held-out {self.task.items}, p = {p_value(self.before, self.after):.2g}"
+        )
+        if self.outcome == "better":
+            return f"Use it: {figures}."
+        finding = "Worse than" if self.outcome == "worse" else "No measurable gain over"
+        return f"{finding} Euclidean ({figures}): keep the Euclidean distance."
 
     @property
     def evidence(self):
