@@ -121,11 +121,11 @@ def value_of(X, sigma):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("constraint", ["at_most", "equal"])
-@pytest.mark.parametrize("shift", [0.0, 1e2, 1e4, 6e4, 1e6])
-@pytest.mark.parametrize("near", [None, 1e-3, 1e-5, 1e-6, 1e-7, 1e-9])
+@pytest.mark.parametrize("shift", [0.0, 1e4, 1e6])
+@pytest.mark.parametrize("near", [None, 1e-3, 1e-7, 1e-9])
 def test_no_bound_is_beaten_by_the_rows_themselves(near, shift, constraint):
     """Wherever the rows are, however nearly two of them coincide."""
-    for seed, k, dimension in [(0, 5, 1), (1, 3, 1), (2, 3, 2), (3, 5, 2), (16, 3, 1)]:
+    for seed, k, dimension in [(0, 5, 1), (3, 5, 2), (16, 3, 1)]:
         X = np.random.default_rng(seed).random((11, dimension)) + shift
         if near is not None:
             X = np.vstack([X, X[5] + near])
