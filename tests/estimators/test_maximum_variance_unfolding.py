@@ -112,6 +112,55 @@ def test_a_large_sigma_is_no_harder_and_no_less_true(seed, tol):
     np.testing.assert_allclose(kept, squared, atol=tol * squared.max())
 
 
+def value_of(X, sigma):
+    """The objective, to be minimised, of the rows of X as they are, which keep every distance."""
+    X = X.astype(float) - X[0].astype(float)
+    variances = np.linalg.svd(X - X.mean(0), compute_uv=False) ** 2
+    return (variances**2).sum() / (2 * sigma) - variances.sum()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("constraint", ["at_most", "equal"])
+@pytest.mark.parametrize("shift", [0.0, 1e4, 1e6])
+@pytest.mark.parametrize("near", [None, 1e-3, 1e-7, 1e-9])
+def test_no_bound_is_beaten_by_the_rows_themselves(near, shift, constraint):
+    """Wherever the rows are, however nearly two of them coincide."""
+    for seed, k, dimension in [(0, 5, 1), (3, 5, 2), (16, 3, 1)]:
+        X = np.random.default_rng(seed).random((11, dimension)) + shift
+        if near is not None:
+            X = np.vstack([X, X[5] + near])
+        model = MaximumVarianceUnfolding(k, n_components=1, constraint=constraint).fit(X)
+        value = value_of(X, model.sigma_)
+        assert model.certificate_.dual <= value + 1e-12 * abs(value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("constraint", ["at_most", "equal"])
+def test_translation_changes_nothing(constraint, dtype, seed, asarray):
+    """Rows on a grid, so that their shifts are exact."""
+    k, dimension = [(3, 1), (3, 2), (5, 2)][seed]
+    X = np.random.default_rng(seed).integers(0, 1 << 10, (14, dimension)) / (1 << 10)
+    model = MaximumVarianceUnfolding(k, constraint=constraint)
+    here = model.fit(asarray(X.astype(dtype))).certificate_
+    for shift in (1.0, 2.0**13) if dtype is np.float32 else (1.0, 2.0**13, 2.0**20):
+        there = model.fit(asarray((X + shift).astype(dtype))).certificate_
+        assert here.status == there.status == "converged"
+        assert there.primal == pytest.approx(here.primal, rel=1e-6)
+        assert there.dual == pytest.approx(here.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4, 1e6])
+@pytest.mark.parametrize("k", [3, 5])
+def test_a_conic_solver_beats_no_bound(k, shift):
+    X = np.random.default_rng(k).random((12, 2)) + shift
+    model = MaximumVarianceUnfolding(k, constraint="equal").fit(X)
+    a, b = model.edges_.T
+    squared = ((X[a] - X[b]) ** 2).sum(1)
+    optimum = unfolding_optimum(model.edges_, squared, len(X), model.sigma_, True)
+    assert model.certificate_.dual <= optimum + 2e-5 * abs(optimum)
+
+
 def test_what_the_distances_determine_is_not_moved():
     X, k = graph("complete")
     model = MaximumVarianceUnfolding(k, n_components=3, constraint="equal").fit(X)

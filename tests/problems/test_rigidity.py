@@ -55,6 +55,21 @@ def test_complete_graphs_determine_everything():
     assert face.basis.shape == (9, 2) and len(face.kept) == 3
 
 
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("near", [1e-3, 1e-6, 1e-7, 1e-9])
+@pytest.mark.parametrize("shift", [0.0, 1e4, 1e6])
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_a_face_holds_the_rows_it_was_made_from(dimension, shift, near, seed):
+    X = np.random.default_rng(seed).random((8, dimension)) + shift
+    X = np.vstack([X, X[5] + near])
+    face = rigid_face(all_pairs(9, (0, 8), (1, 7)), X)
+    centred = X - X[0]
+    centred = centred - centred.mean(0)
+    held = face.basis @ (face.basis.T @ centred)
+    np.testing.assert_allclose(held, centred, atol=1e-8)
+    np.testing.assert_allclose(face.basis.T @ face.outside, 0, atol=1e-4)
+
+
 def test_loose_graphs_have_no_face():
     X = np.random.default_rng(0).normal(size=(9, 5))
     assert rigid_face(np.array([(i, i + 1) for i in range(8)]), X) is None

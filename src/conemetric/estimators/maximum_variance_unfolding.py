@@ -91,8 +91,8 @@ class MaximumVarianceUnfolding(
         Pairs of neighbours; those that coincide are left out, because they are kept
         together anyway.
     multipliers_ : array (m,)
-        Dual solution, one per edge. Where flat cliques leave kernels no interior ("equal"),
-        the bound is that of their face, which multipliers approach only as they grow.
+        Dual solution, one per edge: the bound of ``certificate_`` is theirs. Where flat
+        cliques leave kernels no interior ("equal"), they are large.
     landmarks_ : integer array or None
 
     References
@@ -180,7 +180,7 @@ class MaximumVarianceUnfolding(
             self.landmarks_ = check_random_state(self.random_state).permutation(len(X))[
                 : self.n_landmarks
             ]
-            basis = landmark_basis(points, self.landmarks_, self.n_neighbors)
+            basis = landmark_basis(points - points.mean(0), self.landmarks_, self.n_neighbors)
         elif not lengths.all():
             basis = coincidence_basis(self.edges_[lengths == 0], len(X))
         face = rigid_face(self.edges_, points) if self.constraint == "equal" else None
@@ -206,7 +206,7 @@ class MaximumVarianceUnfolding(
 
         result = self._run(solver, problem, keep=keep)
         if isinstance(problem, UnfoldingOnFace):
-            result = replace(result, dual_point=problem.lifted(result.dual_point))
+            result = replace(result, dual_point=problem.multipliers)
         return self._store(X, result)
 
     def _validate(self, X):
@@ -291,8 +291,10 @@ class MaximumVarianceUnfolding(
                 )
         else:
             X = given = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        neighbour, distance = nearest(X, self._X, self.n_neighbors)
-        weights = barycenter_weights(X, self._X, neighbour, reg=RIDGE)
+        centre = self._X.mean(0, dtype=np.float64)
+        X, known_points = X - centre, self._X - centre
+        neighbour, distance = nearest(X, known_points, self.n_neighbors)
+        weights = barycenter_weights(X, known_points, neighbour, reg=RIDGE)
         known = distance[:, 0] == 0
         weights[known] = np.eye(1, weights.shape[1])
         placed = np.einsum(
@@ -326,7 +328,8 @@ def neighbour_edges(X, n_neighbors):
     A graph in several pieces is joined by the shortest edges between them, with a
     warning.
     """
-    n, neighbour = len(X), nearest(X, None, n_neighbors)[0]
+    # far from the origin the search would drown in rounding
+    n, neighbour = len(X), nearest(X - X.mean(0), None, n_neighbors)[0]
     rows = np.repeat(np.arange(n), n_neighbors)
     graph = sparse.csr_array((np.ones(neighbour.size), (rows, neighbour.ravel())), (n, n))
     n_pieces, piece = connected_components(graph, directed=False)
@@ -337,7 +340,9 @@ def neighbour_edges(X, n_neighbors):
             "Raise n_neighbors to connect them by more.",
             stacklevel=3,
         )
-        graph = _fix_connected_components(X, graph.tolil(), n_pieces, piece, mode="connectivity")
+        graph = _fix_connected_components(
+            centred, graph.tolil(), n_pieces, piece, mode="connectivity"
+        )
     pairs = np.unique(np.sort(np.stack(graph.nonzero(), 1), axis=1), axis=0)
     return pairs, np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
 

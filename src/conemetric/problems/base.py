@@ -115,6 +115,12 @@ class SpectralDual(ABC):
         """
         return None
 
+    def proven(self, factor, point) -> float:
+        """The bound that `certify` will find with this factor of X and the multipliers at
+        ``point``.
+        """
+        return point.dual
+
     @abstractmethod
     def primal_terms(self, margins) -> Total:
         """What `primal_value` needs of A(X) = ``margins``, a reduction to be made."""

@@ -16,10 +16,12 @@ and violation together say how far P is from the optimum, above or below.
 With equalities and neighbourhoods that contain flat cliques no kernel of full rank is
 feasible, and D is approached only as |u| grows; with <= (the paper's form) D is attained.
 `UnfoldingOnFace` is the program on the face that holds all feasible kernels
-(`problems.rigidity`), where D is attained again.
+(`problems.rigidity`), where D is attained again. Rounding blurs the face, so what is
+certified is still D, at multipliers of the original program.
 """
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
@@ -31,7 +33,10 @@ from ..operators.space import greatest
 from .base import Bounds, Evaluation, SpectralProgram, relative
 
 REPAIRS = 6  # Gauss-Newton steps, at most
-LARGEST_STRESS = 8  # power of ten; more would drown the multipliers in its rounding
+STRESSES = 0.0, *10.0 ** np.arange(4, 12)  # multiples tried; more would drown in rounding
+STIFFNESS = 1e7  # weight of multipliers being the same on the face, against their loss
+LIFTED = 6000  # edges over which multipliers are spread, at most: the memory it takes
+ROUNDING = 16 * np.finfo(float).eps  # of sums and of eigenvalues, relative
 SPARE = 10  # eigenpairs computed beyond the rank expected
 
 
@@ -155,14 +160,16 @@ class UnfoldingProgram(SpectralProgram):
         return Bounds(primal, exact.bound(u), violation)
 
     def bound(self, u):
-        """D(u), from all eigenvalues of K(u)."""
+        """D(u), from all eigenvalues of K(u), less what rounding may have added to it."""
         values = self.operator.xp.linalg.eigvalsh(self.offset - self.operator.adjoint(u))
+        values = values + ROUNDING * abs(values).max()
         positive = float((values[values > 0] ** 2).sum())
-        return self.dual_value(u, positive, float(values.max()))
+        terms = self.linear * u
+        linear = float(terms.sum()) - ROUNDING * float(abs(terms).sum())
+        return self.dual_value(linear, positive, float(values.max()))
 
-    def dual_value(self, u, squared_norm, largest):
-        """D(u), from ||[K(u)]_+||_F^2 and the largest eigenvalue of K(u)."""
-        linear = float(float64(self.linear * u).sum())
+    def dual_value(self, linear, squared_norm, largest):
+        """D(u), from -b'u, ||[K(u)]_+||_F^2 and the largest eigenvalue of K(u)."""
         if np.isfinite(self.sigma):
             return linear - 0.5 * self.sigma * squared_norm
         return linear / (1 - largest) if largest < 1 else -np.inf
@@ -172,8 +179,8 @@ class UnfoldingOnFace(UnfoldingProgram):
     """An `UnfoldingProgram` with equalities over kernels K = U Z U', of the edges that say
     all about Z.
 
-    Every feasible kernel has that form, so a bound over Z is a bound of the original. It
-    is what D(u + t w) rises to as t grows, w the stress that proves the face.
+    Every feasible kernel has that form, but only as far as rounding lets one know. So
+    bounds are those of the original program, at multipliers that near the bound over Z.
 
     Parameters
     ----------
@@ -181,25 +188,41 @@ class UnfoldingOnFace(UnfoldingProgram):
     face : rigidity.Face
     """
 
+    multipliers: Any = None  # of the original program: those of the last certificate
+
     def __init__(self, original, face):
-        edges = (
+        self.original = original
+        self.edges = (
             original.operator if original.operator.ignores_constants else original.operator.edges
         )
-        self.original = original
-        self.basis = like(face.basis, original.b)
-        self.stress = like(face.stress, original.b)
-        self.kept = like(face.kept, original.b, original.operator.xp.int64)
-        operator = ReducedEdges(edges.subset(face.kept), self.basis)
+        self.basis, self.outside, self.stress = (
+            like(part, original.b) for part in (face.basis, face.outside, face.stress)
+        )
+        others = np.setdiff1d(np.arange(len(original.b)), face.kept)
+        spread = np.append(face.kept, others)[: max(LIFTED, len(face.kept))]
+        self.kept, self.spread = (
+            like(numbers, original.b, original.operator.xp.int64) for numbers in (face.kept, spread)
+        )
+        operator = ReducedEdges(self.edges.subset(face.kept), self.basis)
         super().__init__(operator, original.b[self.kept], original.sigma, True)
 
-    def lifted(self, u):
-        """Multipliers of the original program: those given, and the multiple of the stress
-        that makes D highest.
+    def lifted(self, L, u):
+        """Multipliers of the original program, from those of the face and a factor of Z.
+
+        D(v + t w) is the bound over Z less about <C S^+ C', K> / t, where S = A*(w) and C is
+        the part of A*(v) between the face and the rest. Of all v that are u on the face,
+        least squares find the one with the smallest such loss.
         """
         given = self.original.b * 0
         given[self.kept] = u
-        sizes = [0.0, *10.0 ** np.arange(LARGEST_STRESS + 1)]
-        return max((given + size * self.stress for size in sizes), key=self.original.bound)
+        inside, across = (
+            self.edges.differences(Y)[self.spread] for Y in (self.basis, self.outside)
+        )
+        moved = inside @ L
+        same = STIFFNESS * (L**2).sum() * (inside @ inside.T) ** 2
+        lost = (across @ across.T) * (moved @ moved.T)
+        given[self.spread] = spectral.cholesky_solver(same + lost)(same @ given[self.spread])
+        return max((given + t * self.stress for t in STRESSES), key=self.original.bound)
 
     def certify(self, primal_point, dual_point):
         """As for the original; its violation is over all edges."""
@@ -207,7 +230,12 @@ class UnfoldingOnFace(UnfoldingProgram):
         whole, L = self.original, self.basis @ float64(primal_point)
         L = L if whole.operator.ignores_constants else whole.operator.Q.T @ L
         _, missed = whole.primal_at(L, whole.operator.forward_factor(L))
-        return bounds._replace(violation=max(bounds.violation, missed))
+        self.multipliers = self.lifted(float64(primal_point), float64(dual_point))
+        dual = whole.bound(self.multipliers)
+        return Bounds(bounds.primal, dual, max(bounds.violation, missed))
+
+    def proven(self, L, point):
+        return self.original.bound(self.lifted(L, point.u))
 
 
 class UnfoldingEvaluation(Evaluation):
@@ -238,7 +266,7 @@ class UnfoldingEvaluation(Evaluation):
         if not complete:
             return -np.inf
         return self.problem.dual_value(
-            self.u, part.squared_norm, float(part.values[0]) if part.rank else 0.0
+            self.gain, part.squared_norm, float(part.values[0]) if part.rank else 0.0
         )
 
 

@@ -21,6 +21,7 @@ from scipy.linalg import lapack, qr
 FLAT = (
     1e-8  # singular value, relative, below which a clique is flat: its square is lost in a distance
 )
+NULL = 1e-10  # relative eigenvalue of A*(w) up to which a direction is not ruled out
 INDEPENDENT = 1e-10  # relative pivot below which a constraint follows from those before it
 
 
@@ -28,6 +29,7 @@ class Face(NamedTuple):
     """Where all feasible kernels lie, K = U Z U', and which edges are independent there."""
 
     basis: Any  # U (n, r), orthonormal and centred
+    outside: Any  # V / sqrt(lambda), the other eigenvectors of A*(w) over their eigenvalues' roots
     stress: Any  # w, one weight per edge
     kept: Any  # numbers of the edges that say all about Z
 
@@ -44,10 +46,10 @@ def rigid_face(edges, X):
     stress = clique_stress(edges, X)
     if not stress.any():
         return None
-    basis = null_basis(edges, stress, len(X))
+    basis, outside = null_basis(edges, stress, len(X))
     apart = (X[edges[:, 0]] != X[edges[:, 1]]).any(1)
     a, b = edges[apart].T
-    return Face(basis, stress[apart], independent(basis[a] - basis[b]))
+    return Face(basis, outside, stress[apart], independent(basis[a] - basis[b]))
 
 
 def independent(rows):
@@ -77,7 +79,7 @@ def clique_stress(edges, X):
         neighbours[b].add(a)
     stress = np.zeros(len(edges))
     for clique in {_clique_around(a, b, neighbours) for a, b in number}:
-        points = X[list(clique)]
+        points = X[list(clique)] - X[clique[0]]  # exact, however far from the origin
         U, singular, _ = np.linalg.svd(points - points.mean(0), full_matrices=False)
         inside = U[:, singular > FLAT * singular[0]]
         if inside.shape[1] == len(clique) - 1:
@@ -100,10 +102,13 @@ def _clique_around(a, b, neighbours):
 
 
 def null_basis(edges, stress, n):
-    """Orthonormal basis of the centred null space of Lap(stress)."""
+    """Orthonormal basis of the centred null space of Lap(stress); and of the space outside,
+    each vector divided by the root of its eigenvalue.
+    """
     laplacian = np.zeros((n, n))
     laplacian[edges[:, 0], edges[:, 1]] = laplacian[edges[:, 1], edges[:, 0]] = -stress
     laplacian[np.arange(n), np.arange(n)] = -laplacian.sum(1)
     lifted = laplacian + np.trace(laplacian) / n**2  # the constant vector leaves the null space
     values, vectors = np.linalg.eigh(lifted)
-    return vectors[:, values <= 100 * n * np.finfo(float).eps * values[-1]]
+    inside = values <= NULL * values[-1]
+    return vectors[:, inside], vectors[:, ~inside] / values[~inside] ** 0.5

@@ -53,6 +53,7 @@ class InteriorPoint(Solver):
         "price",
         "primal_at",
         "project",
+        "proven",
         "refutation",
         "repaired",
         "sigma",
@@ -65,6 +66,8 @@ class InteriorPoint(Solver):
             iterate = state.iterate(point)
             if abs(relative_gap(iterate.primal, iterate.dual)) <= NEARLY * self.tol:
                 iterate = state.iterate(point, problem.repaired(iterate.primal_point))
+                if iterate.violation <= self.tol:  # good enough, if the bound can be proven
+                    iterate = replace(iterate, dual=problem.proven(iterate.primal_point, point))
             reason = problem.refutation(point)
             if reason:
                 raise Infeasible(reason, iterate)
