@@ -70,7 +70,7 @@ def fit(estimator, *args, **kwargs):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
     X, y = labelled(seed)
     corrective = name == "BoostMetric"
