@@ -18,8 +18,14 @@ import numpy as np
 FILE = Path(__file__).with_name("optima.json")
 AGAIN = 20
 DIGITS = 11  # of a number; the last ones differ from processor to processor
-known = json.loads(FILE.read_text()) if FILE.exists() else {}
 new = {}
+
+
+def in_file():
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+
+
+known = in_file()
 
 
 def kept(solve):
@@ -68,4 +74,4 @@ def in_digits(value):
 
 
 def keep_new():
-    FILE.write_text(json.dumps(dict(sorted((known | new).items())), indent=0) + "\n")
+    FILE.write_text(json.dumps(in_file() | new, indent=0, sort_keys=True) + "\n")
