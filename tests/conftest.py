@@ -1,29 +1,34 @@
-"""Fixtures every test may use: the array libraries installed, and small random instances."""
+"""Fixtures every test may use: the array libraries installed, random seeds, precisions."""
 
 import importlib.util
+import os
 from functools import partial
 
-import numpy as np
-import pytest
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(name, "1")  # of each process: they run side by side
 
-SEEDS = 8  # random instances of a test that are tried, unless --all-seeds asks for the others
+import numpy as np  # noqa: E402
+import optima  # noqa: E402
+import pytest  # noqa: E402
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all-seeds", action="store_true", help="try every random instance")
+    parser.addoption("--seeds", type=int, default=2, help="random instances of every kind")
+    parser.addoption(
+        "--keep-optima", action="store_true", help="write new conic optima to tests/optima.json"
+    )
 
 
-def pytest_collection_modifyitems(config, items):
-    if config.getoption("--all-seeds"):
-        return
-    beyond = [item for item in items if _seed(item) >= SEEDS]
-    config.hook.pytest_deselected(items=beyond)
-    items[:] = [item for item in items if _seed(item) < SEEDS]
+def pytest_generate_tests(metafunc):
+    """A test that takes ``seed`` and does not say which is tried on as many as --seeds asks."""
+    given = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "seed" in metafunc.fixturenames and not any("seed" in names for names in given):
+        metafunc.parametrize("seed", range(metafunc.config.getoption("--seeds")))
 
 
-def _seed(item):
-    seed = item.callspec.params.get("seed", 0) if hasattr(item, "callspec") else 0
-    return seed if isinstance(seed, int) else 0
+def pytest_sessionfinish(session):
+    if session.config.getoption("--keep-optima"):
+        optima.keep_new()
 
 
 def backends():

@@ -1,5 +1,5 @@
 """Random small data sets and triplets, degenerate ones included, for comparisons with a
-conic solver.
+conic solver. Each takes its kind, its options and its seed apart.
 """
 
 import numpy as np
@@ -24,10 +24,9 @@ def random_triplets(rng, n, m):
     return np.array([rng.choice(n, 3, replace=False) for _ in range(m)])
 
 
-def triplet_instance(seed):
-    """(X, triplets, kind) with D from 2 to 12; the kind cycles with the seed."""
-    rng = np.random.default_rng(seed)
-    kind = KINDS[seed % len(KINDS)]
+def triplet_instance(kind, seed=0):
+    """(X, triplets) with D from 2 to 12."""
+    rng = np.random.default_rng(len(KINDS) * seed + KINDS.index(kind))
     D = int(rng.integers(2, 13))
     n = int(rng.integers(12, 25))
     if kind == "wide":
@@ -39,11 +38,11 @@ def triplet_instance(seed):
         X[:, -1] = X[:, 0] * 2
         X[:, D // 2] = 1.0
     if kind == "labels":
-        return X, triplets_from_labels(X, rng.integers(0, 3, n), 2, 2), kind
+        return X, triplets_from_labels(X, rng.integers(0, 3, n), 2, 2)
     T = random_triplets(rng, n, int(rng.integers(10, 40)))
     if kind == "contradictory":
         T = np.vstack([T, T[:, [0, 2, 1]], T[:3]])
-    return X, T, kind
+    return X, T
 
 
 def triplet_matrices(X, T):
@@ -55,16 +54,16 @@ def triplet_matrices(X, T):
 BASES = ("identity", "random", "near-parallel", "wide", "repeated")
 
 
-def comparison_instance(seed):
-    """(X, triplets, A, C) for weights on the columns of A; kinds of triplets and of A
-    cycle with the seed.
+def comparison_instance(kind, basis, seed=0):
+    """(X, triplets, A, C) for weights on the columns of A.
 
     L = (A'A) o (A'A) has a condition number of up to 1e8 for near-parallel columns, and
     is singular for wide and repeated ones.
     """
-    X, T, _ = triplet_instance(seed)
-    rng = np.random.default_rng(1000 + seed)
-    basis, D = BASES[seed // len(KINDS) % len(BASES)], X.shape[1]
+    number = len(BASES) * seed + BASES.index(basis)
+    X, T = triplet_instance(kind, number)
+    rng = np.random.default_rng(1000 + len(KINDS) * number + KINDS.index(kind))
+    D = X.shape[1]
     columns = {"near-parallel": D + 1, "repeated": D + 2, "wide": min(D * (D + 1) // 2 + 3, 40)}
     A = np.eye(D) if basis == "identity" else rng.normal(size=(D, columns.get(basis, D)))
     if basis in ("near-parallel", "repeated"):
@@ -81,26 +80,28 @@ def comparison_rows(X, T, A):
     return (Y[T[:, 0]] - Y[T[:, 2]]) ** 2 - (Y[T[:, 0]] - Y[T[:, 1]]) ** 2
 
 
-def judged_instance(seed, dtype=np.float64):
+JUDGED_KINDS = ("plain", "contradictory", "coincident", "one direction", "lengths")
+
+
+def judged_instance(kind, seed=0, dtype=np.float64):
     """Queries, documents and comparisons (query, better, worse): random, or with the
     degenerate features that real judgements have.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(len(JUDGED_KINDS) * seed + JUDGED_KINDS.index(kind))
     n_queries, n_documents, D = (int(n) for n in rng.integers((1, 3, 1), (8, 15, 6)))
     Q, E = rng.normal(size=(n_queries, D)), rng.normal(size=(n_documents, D))
     m = int(rng.integers(8, 40))
     better = rng.integers(0, n_documents, m)
     worse = (better + rng.integers(1, n_documents, m)) % n_documents
     comparisons = np.column_stack([rng.integers(0, n_queries, m), better, worse])
-    kind = seed % 5
-    if kind == 1:  # the same comparison many times, and against itself
+    if kind == "contradictory":  # and each comparison twice
         comparisons = np.vstack([comparisons, comparisons, comparisons[:, [0, 2, 1]]])
-    elif kind == 2:  # documents that coincide
+    elif kind == "coincident":
         E[1:] = E[rng.integers(0, 2, n_documents - 1)]
-    elif kind == 3:  # a query of zeros, documents in one direction
+    elif kind == "one direction":  # and a query of zeros
         Q[0] = 0
         E = np.outer(rng.normal(size=n_documents), E[0])
-    elif kind == 4:  # very different lengths
+    elif kind == "lengths":  # very different ones
         Q *= 10.0 ** rng.uniform(-3, 3)
         E *= 10.0 ** rng.uniform(-3, 3, size=(n_documents, 1))
     return Q.astype(dtype), E.astype(dtype), comparisons

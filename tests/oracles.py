@@ -2,13 +2,13 @@
 solvers are held against.
 """
 
-import warnings
-
 import cvxpy as cp
 import numpy as np
 from instances import triplet_matrices
+from optima import kept
 
 
+@kept
 def comparison_optimum(Z, L, C, weights=None):
     """The optimum by an interior-point method, in units (objective / (C m), L = F'F)
     that keep its numbers near one.
@@ -27,24 +27,24 @@ def comparison_optimum(Z, L, C, weights=None):
 
 
 def near_isometry_optimum(problem):
-    V, D = problem.operator.V, problem.operator.n_features
-    P = cp.Variable((D, D), PSD=True)
+    """Of a program over listed secants."""
+    lower = np.where(problem.has_lower, problem.lower, -np.inf)
+    upper = np.where(problem.has_upper, problem.upper, np.inf)
+    return secant_optimum(problem.operator.V, lower, upper)
+
+
+@kept
+def secant_optimum(V, lower, upper):
+    """min tr P over P psd with lower <= v'Pv <= upper for the rows v of V."""
+    P = cp.Variable((V.shape[1], V.shape[1]), PSD=True)
     values = cp.sum(cp.multiply(V @ P, V), axis=1)
-    bounds = (
-        [values[problem.has_lower] >= problem.lower[problem.has_lower]]
-        if problem.has_lower.any()
-        else []
-    )
-    bounds += (
-        [values[problem.has_upper] <= problem.upper[problem.has_upper]]
-        if problem.has_upper.any()
-        else []
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return cp.Problem(cp.Minimize(cp.trace(P)), bounds).solve(solver="CLARABEL")
+    below, above = np.isfinite(lower), np.isfinite(upper)
+    bounds = [values[below] >= lower[below]] if below.any() else []
+    bounds += [values[above] <= upper[above]] if above.any() else []
+    return cp.Problem(cp.Minimize(cp.trace(P)), bounds).solve(solver="CLARABEL")
 
 
+@kept
 def semidefinite_optimum(C, A, b, sigma, equality):
     D = len(C)
     X = cp.Variable((D, D), PSD=True)
@@ -54,7 +54,7 @@ def semidefinite_optimum(C, A, b, sigma, equality):
         cp.Minimize(cp.trace(C @ X) + cp.sum_squares(X) / (2 * sigma)), constraints
     )
     problem.solve(solver=cp.CLARABEL)
-    return problem.value
+    return float(problem.value)
 
 
 LOSSES = {
@@ -65,6 +65,7 @@ LOSSES = {
 }
 
 
+@kept
 def frobenius_optimum(X, T, C, loss="hinge", prior=None, weights=None):
     """The optimum by an interior-point method, in units (M = s N, objective / C) that
     keep its numbers near one.
@@ -81,8 +82,9 @@ def frobenius_optimum(X, T, C, loss="hinge", prior=None, weights=None):
     return C * problem.value
 
 
+@kept
 def trace_optimum(X, T, loss, v, largest_trace=None, weights=None):
-    """(optimum, M) by CVXPY; None where the program has no minimum."""
+    """(optimum, trace of M) by CVXPY; None where the program has no minimum."""
     weights = np.ones(len(T)) if weights is None else weights
     M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
     margins = triplet_matrices(X, T).reshape(len(T), -1) @ cp.vec(M, order="C")
@@ -94,9 +96,10 @@ def trace_optimum(X, T, loss, v, largest_trace=None, weights=None):
     limits = [] if largest_trace is None else [cp.trace(M) <= largest_trace]
     problem = cp.Problem(cp.Minimize(value + v * cp.trace(M)), limits)
     problem.solve(solver="CLARABEL")
-    return (problem.value, M.value) if M.value is not None else None
+    return None if M.value is None else [float(problem.value), float(np.trace(M.value))]
 
 
+@kept
 def lmnn_eig_optimum(X, T, gamma, scatter, weights=None):
     weights = np.ones(len(T)) if weights is None else weights
     D, A = X.shape[1], triplet_matrices(X, T)
@@ -107,9 +110,10 @@ def lmnn_eig_optimum(X, T, gamma, scatter, weights=None):
     loss = weights @ cp.pos(1 - A.reshape(len(T), -1) @ cp.vec(M, order="C"))
     problem = cp.Problem(cp.Minimize((1 - gamma) * loss + gamma * cp.trace(scatter @ M)))
     problem.solve(solver=cp.CLARABEL)
-    return problem.value
+    return float(problem.value)
 
 
+@kept
 def mmmf_optimum(rows, columns, level, shape, thresholds, gamma):
     X = cp.Variable(shape)
     loss = 0
@@ -118,9 +122,10 @@ def mmmf_optimum(rows, columns, level, shape, thresholds, gamma):
         loss = loss + cp.sum(cp.pos(1 - cp.multiply(sign, X[rows, columns] - theta)))
     problem = cp.Problem(cp.Minimize(loss + gamma * cp.normNuc(X)))
     problem.solve(solver=cp.CLARABEL)
-    return problem.value
+    return float(problem.value)
 
 
+@kept
 def soft_margin_optimum(X, T, v, weights=None):
     """The optimum as a minimisation, by CVXPY."""
     weights = np.ones(len(T)) if weights is None else weights
@@ -134,9 +139,10 @@ def soft_margin_optimum(X, T, v, weights=None):
         cp.Minimize(v * weights @ slack - rho), [margins >= rho - slack, cp.trace(M) == 1]
     )
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    return problem.value
+    return float(problem.value)
 
 
+@kept
 def dml_eig_optimum(X, pairs, similar, scatter):
     """max min_r <X_r, M> over <X_S, M> <= 1, as min <X_S, M> over <X_r, M> >= 1 (its
     inverse), scaled to numbers near one.
@@ -152,6 +158,7 @@ def dml_eig_optimum(X, pairs, similar, scatter):
     return size / problem.value
 
 
+@kept
 def bilinear_optimum(Q, D, comparisons, C, prior, loss="hinge", weights=None):
     """The optimum by an interior-point method, in units (A(W) of size one, objective / C)
     that keep its numbers near one.
@@ -168,6 +175,7 @@ def bilinear_optimum(Q, D, comparisons, C, prior, loss="hinge", weights=None):
     return C * problem.value
 
 
+@kept
 def unfolding_optimum(edges, b, n, sigma, equality):
     """In units (K / max b, every row / its b) that keep its numbers near one."""
     K, size = cp.Variable((n, n), PSD=True), b.max()
@@ -179,6 +187,4 @@ def unfolding_optimum(edges, b, n, sigma, equality):
     wanted = np.where(b > 0, 1.0, 0.0)
     kept = lengths == wanted if equality else lengths <= wanted
     program = cp.Problem(cp.Minimize(penalty - cp.trace(K)), [cp.sum(K) == 0, kept])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return size * program.solve(solver="CLARABEL")
+    return size * program.solve(solver="CLARABEL")

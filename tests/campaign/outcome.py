@@ -9,7 +9,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Outcome:
     """One trial: what was tried, how it ended, how long it took (``against``: what it is
-    measured by, a conic solver), and what is wrong with it.
+    measured by, a conic solver), what is wrong with it, and what is wrong with the oracle:
+    a trial whose oracle failed or doubts itself has not passed.
     """
 
     number: int
@@ -18,6 +19,12 @@ class Outcome:
     seconds: float = 0.0
     against: float = 0.0
     faults: tuple[str, ...] = ()
+    oracle: str = ""
+
+    @property
+    def status(self):
+        """passed, failed, oracle failed or oracle inaccurate."""
+        return "failed" if self.faults else self.oracle or "passed"
 
 
 class TooSlow(Exception):

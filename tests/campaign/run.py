@@ -12,9 +12,16 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from . import certificates, files, hostile, kills
+from . import certificates, changes, files, hostile, kills
 
-PARTS = {"certificates": certificates, "hostile": hostile, "files": files, "kills": kills}
+PARTS = {
+    "certificates": certificates,
+    "changes": changes,
+    "hostile": hostile,
+    "files": files,
+    "kills": kills,
+}
+STATUSES = ("passed", "failed", "oracle failed", "oracle inaccurate")
 CHUNK = 20  # trials that a process is given at a time
 TINY = 1.0  # seconds that a tiny fit may take, unless the conic solver takes longer
 
@@ -33,7 +40,11 @@ def run(part, first, count, pool):
 def report(part, outcomes, seconds):
     """What was found, on the terminal; the number of faults."""
     faulty = [outcome for outcome in outcomes if outcome.faults]
-    print(f"\n{part}: {len(outcomes)} trials, {len(faulty)} at fault, {seconds:.0f} s")
+    count = Counter(outcome.status for outcome in outcomes)
+    print(
+        f"\n{part}: {len(outcomes)} trials in {seconds:.0f} s: "
+        + ", ".join(f"{count[status]} {status}" for status in STATUSES)
+    )
     for ended, count in Counter(outcome.ended for outcome in outcomes).most_common():
         print(f"  {count:6d}  {ended}")
     if part == "certificates":
@@ -42,6 +53,9 @@ def report(part, outcomes, seconds):
         print(f"  FAULT {outcome.number}: {outcome.what}: {outcome.ended}")
         for fault in outcome.faults:
             print(f"        {fault}")
+    for outcome in outcomes:
+        if outcome.status.startswith("oracle"):
+            print(f"  {outcome.status} {outcome.number}: {outcome.what}")
     return len(faulty)
 
 
@@ -74,6 +88,7 @@ def main():
             if options.out:
                 with options.out.open("a") as file:
                     file.writelines(
-                        json.dumps({"part": part, **asdict(o)}) + "\n" for o in outcomes
+                        json.dumps({"part": part, "status": o.status, **asdict(o)}) + "\n"
+                        for o in outcomes
                     )
     sys.exit(n_faulty > 0)

@@ -562,6 +562,7 @@ def child(csv, tmp_path):
     return start
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_the_best_certified_metric(child):
     process, out = child("interrupt")
     assert process.returncode == 130
@@ -573,6 +574,7 @@ def test_ctrl_c_saves_the_best_certified_metric(child):
     )
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_the_blend_so_far(child):
     process, out = child("interrupt", "auto")
     assert process.returncode == 130 and "Traceback" not in process.stderr
@@ -581,6 +583,7 @@ def test_ctrl_c_saves_the_blend_so_far(child):
     assert metric.method == "AutoMetric" and len(metric.components) == 13
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_half_written_metric(child):
     process, out = child("kill")
     assert process.returncode == -signal.SIGKILL

@@ -29,6 +29,7 @@ def no_report(monkeypatch):
     monkeypatch.setattr("conemetric.cli.learning.write_report", lambda *args, **kwargs: None)
 
 
+@pytest.mark.slow
 def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path):
     distributed = pytest.importorskip("distributed")
     usual = "learn", pattern, "--label", "kind", "--keep", "row_id", "--tol", "1e-2"

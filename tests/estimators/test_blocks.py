@@ -70,14 +70,14 @@ def fit(estimator, *args, **kwargs):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.parametrize("seed", range(20))
-def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
+@pytest.mark.parametrize(("workers", "limit"), [(1, None), (3, 0)])
+def test_the_certified_objective_is_that_of_the_fit_in_memory(name, workers, limit, seed):
     X, y = labelled(seed)
     corrective = name == "BoostMetric"
     estimator = made(name, tol=1e-8, max_iter=300) if corrective else made(name)
     sizes = random_chunks(seed, len(y))
     expected = fit(estimator, X, y).certificate_
-    with InProcess(workers=1 + seed % 3, memory_limit=0 if seed == 2 else None):
+    with InProcess(workers=workers, memory_limit=limit):
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
     # inner solves of corrective boosting, by values of P, end at gaps of some 1e-9: two
     # answers differ by no more than the larger gap

@@ -23,15 +23,19 @@ from conemetric.constraints import triplets_from_labels
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+@parametrize_with_checks([BoostMetric(max_iter=20)], expected_failed_checks=expected_failures)
+@pytest.mark.filterwarnings("ignore:.*targets")
+def test_follows_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
-    [
-        BoostMetric(max_iter=20),
-        BoostMetric(loss="logistic", solver="corrective", n_passes=2, max_iter=5),
-    ],
+    [BoostMetric(loss="logistic", solver="corrective", n_passes=2, max_iter=5)],
     expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore:.*targets")
-def test_follows_scikit_learn(estimator, check):
+def test_two_passes_follow_scikit_learn(estimator, check):
     check(estimator)
 
 

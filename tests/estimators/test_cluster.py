@@ -21,6 +21,7 @@ distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 psutil = pytest.importorskip("psutil")
 
+pytestmark = pytest.mark.slow
 SIZES = (70, 1, 0, 60, 69, 100)
 
 

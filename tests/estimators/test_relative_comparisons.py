@@ -35,12 +35,19 @@ class Kernel:
         return "Kernel()"
 
 
+@parametrize_with_checks([RelativeComparisons()], expected_failed_checks=expected_failures)
+@pytest.mark.filterwarnings("ignore:.*targets")
+def test_follows_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
-    [RelativeComparisons(), RelativeComparisons(basis="pca"), RelativeComparisons(basis=Kernel())],
+    [RelativeComparisons(basis="pca"), RelativeComparisons(basis=Kernel())],
     expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore:.*targets")
-def test_follows_scikit_learn(estimator, check):
+def test_other_bases_follow_scikit_learn(estimator, check):
     check(estimator)
 
 

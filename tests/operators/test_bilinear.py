@@ -4,7 +4,7 @@ library and precision.
 
 import numpy as np
 import pytest
-from instances import judged_instance
+from instances import JUDGED_KINDS, judged_instance
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conemetric import compiled
@@ -18,9 +18,9 @@ def dense(Q, D, comparisons):
     return np.einsum("mi,mj->mij", Q[i], D[j] - D[k])
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_forward_and_adjoint_match_dense_matrices(seed, asarray, dtype, eps):
-    Q, D, comparisons = judged_instance(seed, dtype)
+@pytest.mark.parametrize("kind", JUDGED_KINDS)
+def test_forward_and_adjoint_match_dense_matrices(kind, seed, asarray, dtype, eps):
+    Q, D, comparisons = judged_instance(kind, seed, dtype)
     A = dense(Q.astype(float), D.astype(float), comparisons)
     rng = np.random.default_rng(seed)
     W = rng.normal(size=A.shape[1:]).astype(dtype)
@@ -35,7 +35,7 @@ def test_forward_and_adjoint_match_dense_matrices(seed, asarray, dtype, eps):
 
 
 def test_subset_and_precision(asarray):
-    Q, D, comparisons = judged_instance(3, np.float32)
+    Q, D, comparisons = judged_instance("one direction", 0, np.float32)
     operator = from_comparisons(asarray(Q), asarray(D), comparisons)
     double = operator.astype(operator.xp.float64)
     assert to_numpy(double.queries).dtype == to_numpy(double.documents).dtype == np.float64
@@ -59,7 +59,7 @@ def test_work_is_done_once_per_pair_and_on_what_is_compared_only(asarray):
 
 def test_far_documents_lose_no_digits(asarray):
     """Only differences of documents count, so a common shift may not cost precision."""
-    Q, D, comparisons = judged_instance(0, np.float64)
+    Q, D, comparisons = judged_instance("plain", 0, np.float64)
     shifted = from_comparisons(asarray(Q), asarray(D + 1e6), comparisons)
     W = asarray(np.random.default_rng(0).normal(size=(Q.shape[1],) * 2))
     expected = from_comparisons(asarray(Q), asarray(D), comparisons).forward(W)

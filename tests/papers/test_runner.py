@@ -235,6 +235,7 @@ def uninterrupted(tmp_path_factory):
     return folder, run(TABLE, **ARGUMENTS, out=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("jobs", "kills"), [(1, 2), (2, 1)])
 def test_killed_and_restarted_gives_the_same_table(tmp_path, uninterrupted, jobs, kills):
     """Killed with all its processes, each time a random while after a random number of

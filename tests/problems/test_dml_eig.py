@@ -16,12 +16,11 @@ from conemetric.solvers.proximal_point import ProximalPoint
 KINDS = ("plain", "duplicates", "wide", "repeated", "close")
 
 
-def pair_instance(seed):
+def pair_instance(kind, seed=0):
     """(X, pairs, similar, ridge); "wide" has a singular X_S, "close" a dissimilar pair
     almost at distance zero.
     """
-    rng = np.random.default_rng(seed)
-    kind = KINDS[seed % len(KINDS)]
+    rng = np.random.default_rng(len(KINDS) * seed + KINDS.index(kind))
     D, n = (9, 6) if kind == "wide" else (int(rng.integers(1, 9)), int(rng.integers(12, 25)))
     X = rng.normal(size=(n, D)) * rng.uniform(0.3, 3.0, D) + 5
     if kind == "duplicates":
@@ -42,9 +41,9 @@ def pair_instance(seed):
     return X, pairs[keep], similar[keep], 1e-4 if singular else 1e-8
 
 
-@pytest.mark.parametrize("seed", range(35))
-def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
-    X, pairs, similar, ridge = pair_instance(seed)
+@pytest.mark.parametrize("kind", KINDS)
+def test_optimum_and_bounds_agree_with_a_conic_solver(kind, seed):
+    X, pairs, similar, ridge = pair_instance(kind, seed)
     metric = DMLEig(tol=1e-5, ridge=ridge).fit(X, pairs=pairs, similar=similar)
     scatter = similar_scatter(X, pairs[similar], ridge)
     optimum = dml_eig_optimum(X, pairs, similar, scatter)
@@ -61,9 +60,9 @@ def test_optimum_and_bounds_agree_with_a_conic_solver(seed):
     )
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_any_points_certify(seed, asarray, dtype):
-    X, pairs, similar, ridge = pair_instance(seed)
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_points_certify(kind, seed, asarray, dtype):
+    X, pairs, similar, ridge = pair_instance(kind, seed)
     X = X.astype(dtype)
     rng = np.random.default_rng(seed)
     scatter = similar_scatter(X, pairs[similar], ridge)
@@ -80,7 +79,7 @@ def test_optimality_conditions():
     """Complementarity: only closest dissimilar pairs carry weight, and S lives on the
     leading eigenspace of sum u_r X_r.
     """
-    X, pairs, similar, ridge = pair_instance(1)
+    X, pairs, similar, ridge = pair_instance("duplicates")
     whitened = whiten(X, pairs[similar], ridge)
     problem = DMLEigProgram(from_pairs(whitened.points, pairs[~similar]))
     result = ProximalPoint(tol=1e-8).solve(problem)
@@ -94,7 +93,7 @@ def test_optimality_conditions():
 
 
 def test_units_of_the_features_do_not_matter():
-    X, pairs, similar, ridge = pair_instance(2)
+    X, pairs, similar, ridge = pair_instance("wide")
     units = 10.0 ** np.random.default_rng(0).integers(-3, 4, X.shape[1])
     fits = [
         DMLEig(ridge=ridge, tol=1e-6).fit(scaled, pairs=pairs, similar=similar)

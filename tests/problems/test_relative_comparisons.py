@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from instances import comparison_instance, comparison_rows
+from instances import BASES, KINDS, comparison_instance, comparison_rows
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conemetric.operators import from_triplets
@@ -16,9 +16,10 @@ def make(X, T, A, C, **options):
     return ComparisonProgram(from_triplets(X @ A, T), C, A.T @ A, **options)
 
 
-@pytest.mark.parametrize("seed", [0, 8, 16, 19, 26])
-def test_rows_agree_with_their_definition(seed):
-    X, T, A, C = comparison_instance(seed)
+@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_agree_with_their_definition(kind, basis, seed):
+    X, T, A, C = comparison_instance(kind, basis, seed)
     problem = make(X, T, A, C)
     Z = comparison_rows(X, T, A)
     size = abs(Z).max()
@@ -33,9 +34,9 @@ def test_rows_agree_with_their_definition(seed):
     )
 
 
-@pytest.mark.parametrize("seed", [0, 13])
-def test_streamed_blocks_are_the_stored_rows(seed, monkeypatch):
-    X, T, A, C = comparison_instance(seed)
+@pytest.mark.parametrize("basis", BASES)
+def test_streamed_blocks_are_the_stored_rows(basis, monkeypatch):
+    X, T, A, C = comparison_instance("random", basis)
     stored = make(X, T, A, C)
     monkeypatch.setattr(relative_comparisons, "BLOCK", 7 * A.shape[1])
     streamed = make(X, T, A, C, memory=0)
@@ -48,12 +49,17 @@ def test_streamed_blocks_are_the_stored_rows(seed, monkeypatch):
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10_000), size=st.floats(1e-3, 1e3))
-def test_any_two_points_bound_each_other(seed, size):
+@given(
+    kind=st.sampled_from(KINDS),
+    basis=st.sampled_from(BASES),
+    seed=st.integers(0, 300),
+    size=st.floats(1e-3, 1e3),
+)
+def test_any_two_points_bound_each_other(kind, basis, seed, size):
     """Weak duality: no multipliers and y, repaired to feasibility, exceed the objective
     of any weights.
     """
-    X, T, A, C = comparison_instance(seed)
+    X, T, A, C = comparison_instance(kind, basis, seed)
     problem, rng = make(X, T, A, C), np.random.default_rng(seed)
     w, y = size * rng.normal(size=(2, A.shape[1]))
     lam = C * rng.uniform(-0.5, 1.5, len(T))
@@ -66,7 +72,7 @@ def test_any_two_points_bound_each_other(seed, size):
 
 
 def test_zero_columns_of_the_basis_are_harmless():
-    X, T, A, C = comparison_instance(6)
+    X, T, A, C = comparison_instance("labels", "random")
     A = np.hstack([A, np.zeros((len(A), 1))])
     problem = make(X, T, A, C)
     bounds = problem.certify(np.ones(A.shape[1]), (np.full(len(T), C), np.zeros(A.shape[1])))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from instances import triplet_instance
+from instances import KINDS, triplet_instance
 from numpy.testing import assert_allclose
 from oracles import soft_margin_optimum
 
@@ -25,9 +25,9 @@ def test_value_is_the_best_over_rho(margins, share):
     assert_allclose(problem.value(margins), min(candidates), atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_bound_and_dual_set(seed, asarray):
-    X, T, _ = triplet_instance(seed)
+@pytest.mark.parametrize("kind", KINDS)
+def test_bound_and_dual_set(kind, seed, asarray):
+    X, T = triplet_instance(kind, seed)
     rng, m = np.random.default_rng(seed), len(T)
     problem = SoftMarginProgram(from_triplets(asarray(X), asarray(T)), 3 / m)
     for u in (rng.random(m) / m, rng.random(m), np.zeros(m), -rng.random(m)):
@@ -43,7 +43,7 @@ def test_bound_and_dual_set(seed, asarray):
 
 
 def test_price_of_slack_below_one_over_m_is_refused():
-    X, T, _ = triplet_instance(0)
+    X, T = triplet_instance("labels")
     with pytest.raises(
         ValueError, match=r"v=1e-07 is below 1/m for m=80 triplets.*give v >= 0.0125"
     ):

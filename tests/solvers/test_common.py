@@ -44,7 +44,7 @@ from conemetric.solvers.proximal_point import ProximalPoint
 from conemetric.solvers.secant_generation import SecantGeneration
 from conemetric.solvers.semismooth_newton import SemismoothNewton
 
-X, T, _ = triplet_instance(0)
+X, T = triplet_instance("labels")
 V = 0.5
 RATINGS = np.random.default_rng(0).integers(0, 2, (6, 5))
 ROWS, COLUMNS = np.divmod(np.arange(RATINGS.size), 5)

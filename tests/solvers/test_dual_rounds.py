@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from instances import judged_instance, triplet_instance
+from instances import JUDGED_KINDS, KINDS, judged_instance, triplet_instance
 from oracles import bilinear_optimum, frobenius_optimum
 from sklearn.exceptions import ConvergenceWarning
 
@@ -26,18 +26,24 @@ def always(monkeypatch):
     monkeypatch.setattr(dual_rounds, "LONGEST", 5)
 
 
-def varied_program(seed, asarray=np.asarray, dtype=np.float64, loss="hinge"):
-    """With and without prior and weights, over triplets and over scores."""
-    rng = np.random.default_rng(seed)
-    if seed % 4 == 3:
-        Q, D, comparisons = judged_instance(seed, dtype)
+PROGRAMS = ("plain", "weights", "prior", "scores")
+
+
+def varied_program(which, kind, seed, asarray=np.asarray, dtype=np.float64, loss="hinge"):
+    """Over triplets with or without a prior or weights, or over scores; ``kind`` is the
+    number of a kind of instance.
+    """
+    rng = np.random.default_rng([seed, kind])
+    if which == "scores":
+        judged = JUDGED_KINDS[kind % len(JUDGED_KINDS)]
+        Q, D, comparisons = judged_instance(judged, seed, dtype)
         operator = from_comparisons(asarray(Q), asarray(D), comparisons)
         prior = rng.normal(size=(Q.shape[1],) * 2).astype(dtype)
         return BilinearProgram(operator, 3.0, loss, asarray(prior))
-    X, T, _ = triplet_instance(seed)
+    X, T = triplet_instance(KINDS[kind], seed)
     root = rng.normal(size=(X.shape[1],) * 2)
-    prior = asarray((root @ root.T).astype(dtype)) if seed % 4 == 2 else None
-    weights = rng.uniform(0.1, 2, len(T)) if seed % 4 == 1 else None
+    prior = asarray((root @ root.T).astype(dtype)) if which == "prior" else None
+    weights = rng.uniform(0.1, 2, len(T)) if which == "weights" else None
     operator = from_triplets(asarray(X.astype(dtype)), T)
     return FrobeniusProgram(operator, 3.0, loss, prior, weights)
 
@@ -51,9 +57,12 @@ def split(problem, seed):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("seed", range(12))
-def test_a_restricted_program_is_the_program_seen_from_few_multipliers(seed, loss, asarray):
-    problem = varied_program(seed, asarray, loss=loss)
+@pytest.mark.parametrize("which", PROGRAMS)
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_a_restricted_program_is_the_program_seen_from_few_multipliers(
+    which, kind, seed, loss, asarray
+):
+    problem = varied_program(which, kind, seed, asarray, loss=loss)
     u, index = split(problem, seed)
     part = problem.restricted(asarray(index), asarray(u))
     whole, inner = problem.evaluate(asarray(u)), part.evaluate(asarray(u[index]))
@@ -71,9 +80,10 @@ def test_a_restricted_program_is_the_program_seen_from_few_multipliers(seed, los
     assert mixture.value == pytest.approx(whole.primal[0], abs=1e-9 * scale)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_mixture_is_never_worse_and_knows_its_objective(seed, asarray, dtype):
-    problem = varied_program(seed, asarray, dtype)
+@pytest.mark.parametrize("which", PROGRAMS)
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_a_mixture_is_never_worse_and_knows_its_objective(which, kind, seed, asarray, dtype):
+    problem = varied_program(which, kind, seed, asarray, dtype)
     rng, m = np.random.default_rng(seed), problem.operator.n_constraints
     points = [
         problem.evaluate(asarray((rng.uniform(size=m) * to_numpy(problem.unit)).astype(dtype)))
@@ -94,10 +104,10 @@ def test_a_mixture_is_never_worse_and_knows_its_objective(seed, asarray, dtype):
     assert bounds.dual <= bounds.primal
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_rounds_end_at_the_optimum(seed, asarray, dtype, always):
-    X, T, _ = triplet_instance(seed)
-    C = 10.0 ** np.random.default_rng(seed).uniform(-3, 3)
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rounds_end_at_the_optimum(kind, C, seed, asarray, dtype, always):
+    X, T = triplet_instance(kind, seed)
     optimum = frobenius_optimum(X.astype(dtype).astype(float), T, C)
     tol = 1e-6 if dtype == np.float64 else 1e-3
     slack = (1e-7 if dtype == np.float64 else 1e-5) * abs(optimum)
@@ -110,9 +120,9 @@ def test_rounds_end_at_the_optimum(seed, asarray, dtype, always):
     assert to_numpy(result.primal_point).dtype == to_numpy(result.dual_point).dtype == dtype
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_rounds_over_scores_end_at_the_optimum(seed, asarray, always):
-    Q, D, comparisons = judged_instance(seed)
+@pytest.mark.parametrize("kind", JUDGED_KINDS)
+def test_rounds_over_scores_end_at_the_optimum(kind, seed, asarray, always):
+    Q, D, comparisons = judged_instance(kind, seed)
     prior = np.eye(Q.shape[1])
     optimum = bilinear_optimum(Q, D, comparisons, 1.0, prior)
     operator = from_comparisons(asarray(Q), asarray(D), comparisons)

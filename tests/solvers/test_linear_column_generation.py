@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from instances import triplet_instance
+from instances import KINDS, triplet_instance
 from numpy.testing import assert_allclose
 from oracles import soft_margin_optimum
 
@@ -14,9 +14,9 @@ from conemetric.solvers.linear_column_generation import LinearColumnGeneration
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_optimum(seed):
-    X, T, _ = triplet_instance(seed)
+@pytest.mark.parametrize("kind", KINDS)
+def test_optimum(kind, seed):
+    X, T = triplet_instance(kind, seed)
     v = 4 / len(T)
     optimum = soft_margin_optimum(X, T, v)
     certificate = (
@@ -41,7 +41,7 @@ def test_ends_where_linear_programs_are_not_accurate_enough():
 
 
 def test_libraries_and_precisions_agree(asarray, dtype):
-    X, T, _ = triplet_instance(8)
+    X, T = triplet_instance("duplicates", 1)
     v = 4 / len(T)
     result = LinearColumnGeneration(tol=1e-3).solve(
         SoftMarginProgram(from_triplets(asarray(X.astype(dtype)), asarray(T)), v)

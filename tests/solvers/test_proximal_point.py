@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from instances import triplet_instance
+from instances import KINDS, triplet_instance
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators import from_triplets
@@ -11,8 +11,8 @@ from conemetric.solvers.base import Status
 from conemetric.solvers.proximal_point import ProximalPoint
 
 
-def program(seed=0, dtype=None, loss_weight=1.0, trace_weight=5.0):
-    X, T, _ = triplet_instance(seed)
+def program(kind="labels", seed=0, dtype=None, loss_weight=1.0, trace_weight=5.0):
+    X, T = triplet_instance(kind, seed)
     return EigenvalueProgram(from_triplets(X, T), trace_weight, loss_weight, dtype)
 
 
@@ -40,9 +40,9 @@ def test_gradient_and_gap_of_a_subproblem():
         assert step.evaluate(v).dual <= primal
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_high_accuracy_is_reached(seed):
-    result = ProximalPoint(tol=1e-8).solve(program(seed))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_high_accuracy_is_reached(kind, seed):
+    result = ProximalPoint(tol=1e-8).solve(program(kind, seed))
     assert result.status is Status.CONVERGED
     assert abs(result.certificate.relative_gap) <= 1e-8
 

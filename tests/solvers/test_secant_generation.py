@@ -21,12 +21,10 @@ from conemetric.solvers.secant_generation import SecantGeneration, _cut
 KINDS = ("generic", "scaled", "duplicates", "collinear", "wide")
 
 
-def instance(seed):
-    """(X, y or None, delta): D from 2 to 7; every second one with classes; degenerate
-    kinds in turn.
-    """
-    rng = np.random.default_rng(seed)
-    kind, D, n = KINDS[seed // 2 % len(KINDS)], int(rng.integers(2, 8)), int(rng.integers(8, 16))
+def instance(kind, with_classes, seed=0):
+    """(X, y or None, delta): D from 2 to 7."""
+    rng = np.random.default_rng(2 * (len(KINDS) * seed + KINDS.index(kind)) + with_classes)
+    D, n = int(rng.integers(2, 8)), int(rng.integers(8, 16))
     if kind == "wide":
         D, n = 7, 4
     X = rng.normal(size=(n, D))
@@ -38,16 +36,17 @@ def instance(seed):
         X[:, -1] = X[:, 0] * 2
     y = rng.integers(0, 2, n)
     y[:2] = 0, 1
-    return X, y if seed % 2 else None, float(rng.uniform(0.05, 0.6))
+    return X, y if with_classes else None, float(rng.uniform(0.05, 0.6))
 
 
 def every_pair(secants):
     return secants.sample(10**9, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_reaches_the_conic_optimum_with_a_valid_certificate(seed):
-    X, y, delta = instance(seed)
+@pytest.mark.parametrize("with_classes", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_reaches_the_conic_optimum_with_a_valid_certificate(kind, with_classes, seed):
+    X, y, delta = instance(kind, with_classes, seed)
     problem = SecantIsometryProgram(AllSecants(X, y), delta)
     result = SecantGeneration(tol=1e-4, first=20, add=10).solve(problem)
     whole = problem.restrict(every_pair(problem.secants))
@@ -60,9 +59,10 @@ def test_reaches_the_conic_optimum_with_a_valid_certificate(seed):
     assert values[whole.has_upper].max(initial=-np.inf) <= 1 + delta + 1e-4 * delta
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_plain_admm_agrees_with_and_without_conjugate_gradients(seed, asarray):
-    X, y, delta = instance(seed)
+@pytest.mark.parametrize("with_classes", [False, True])
+@pytest.mark.parametrize("kind", ["generic", "scaled"])
+def test_plain_admm_agrees_with_and_without_conjugate_gradients(kind, with_classes, asarray):
+    X, y, delta = instance(kind, with_classes)
     problem = SecantIsometryProgram(AllSecants(asarray(X), y), delta)
     keys = every_pair(problem.secants)
     reference = near_isometry_optimum(
@@ -105,7 +105,7 @@ def test_the_identity_is_feasible_and_any_multipliers_bound_from_below(seed, del
 
 
 def test_stationarity_and_complementarity():
-    X, _, delta = instance(4)
+    X, _, delta = instance("duplicates", False)
     problem = SecantIsometryProgram(AllSecants(X), delta)
     result = SecantGeneration(tol=1e-6).solve(problem)
     keys, multipliers = result.dual_point

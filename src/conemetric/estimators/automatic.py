@@ -417,7 +417,9 @@ class Rows:
 
     def __init__(self, X, labels, n_neighbors, rng):
         self.X, self.labels, self.n_neighbors = X, labels, n_neighbors
-        self.host = to_numpy(X)
+        # only differences count, and a constant feature is to be one without rounding:
+        # scikit-learn's LDA divides by its standard deviation
+        self.host = to_numpy(X) - to_numpy(X)[:1]
         self.n_features = X.shape[1]
         order = evenly_by_class(rng.permutation(len(labels)), labels)
         self.seed = int(rng.randint(2**31 - 1))

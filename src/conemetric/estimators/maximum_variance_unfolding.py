@@ -328,8 +328,8 @@ def neighbour_edges(X, n_neighbors):
     A graph in several pieces is joined by the shortest edges between them, with a
     warning.
     """
-    # far from the origin the search would drown in rounding
-    n, neighbour = len(X), nearest(X - X.mean(0), None, n_neighbors)[0]
+    n, centred = len(X), X - X.mean(0)  # far from the origin the search would drown in rounding
+    neighbour = nearest(centred, None, n_neighbors)[0]
     rows = np.repeat(np.arange(n), n_neighbors)
     graph = sparse.csr_array((np.ones(neighbour.size), (rows, neighbour.ravel())), (n, n))
     n_pieces, piece = connected_components(graph, directed=False)

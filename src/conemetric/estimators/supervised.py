@@ -316,6 +316,7 @@ class SupervisedMetric(MahalanobisMetric):
         self._require_labels(y)
         rows = partitions.read(X, y, sample_weight)
         name = f"{type(self).__name__} from dask collections"
+        assert rows.class_counts is not None
         constraints.refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
         self.neighbor_recall_ = 1.0  # among all rows, or among the references
         return partitions.from_labels(
