@@ -9,6 +9,7 @@ import conemetric
 
 SOURCE = Path(conemetric.__file__).parent
 LAYERS = [
+    "warn",
     "extras",
     "arrays",
     "compiled",

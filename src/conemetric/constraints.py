@@ -6,14 +6,13 @@ another label (impostors, to be pushed away), by Euclidean distance; its triplet
 all (point, target, impostor).
 """
 
-import warnings
-
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from .arrays import arange, like, namespace, refuse_masked, to_numpy
 from .neighbours import nearest, neighbours_by_label, row_keys
 from .sparse import SparseRows
+from .warn import warn_user
 
 NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
 FEWEST_IMPOSTORS = 3
@@ -45,11 +44,10 @@ def check_class_sizes(classes, counts, n_targets):
             "between classes: give at least two."
         )
     if n_unlabelled:
-        warnings.warn(
+        warn_user(
             f"{n_unlabelled} of {n_rows} rows have the label -1, which says that a row "
             "has none: they are left out of all constraints. Number the classes from 0 if -1 is "
             "one of them.",
-            stacklevel=4,
         )
     if counts.max() < 2:
         raise ValueError(
@@ -60,12 +58,11 @@ def check_class_sizes(classes, counts, n_targets):
     if len(small):
         numbers = classes.dtype.kind in "iuf" and len(classes) > FEW_VALUES
         hint = ", or give target='continuous' where y is a quantity" if numbers else ""
-        warnings.warn(
+        warn_user(
             f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: "
             f"{small.tolist()[0]!r}), so their "
             f"points have fewer than n_targets={n_targets} targets; lower n_targets or merge "
             f"classes{hint}.",
-            stacklevel=4,
         )
 
 

@@ -9,16 +9,21 @@ squared distance to those neighbours, plus a part of that to all rows, so that a
 few directions is not taken for a short one). The weight falls with the distance to the
 best method, in standard errors of that distance:
 
-    a_k = exp(-c (e_k - e_best) / se(e_k - e_best))
+    a_k = exp(-c z(k, best)),    z(k, j) = (n_k - n_j) / sqrt(n_k + n_j + 1)
 
-Choosing the best alone would choose noise on small data; equal weights would let a bad
-method spoil the mean. The plain distance is a candidate like the others, so where nothing
-helps, the blend stays near it. Nothing is fitted a second time: the metrics that were judged
-are those that are blended. The mean of three that saw two thirds of the rows each was found
-to err no more than one that saw all of them, on small data and on large.
+n_k and n_j are the rows that only k and only j gets wrong. Choosing the best alone would choose
+noise on small data; equal weights would let a bad method spoil the mean. The plain distance is a
+candidate like the others, and the blend as a whole must earn its place too: its own error on
+rows that neither its metrics nor its weights have seen decides how much of it is kept,
+
+    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) - 1/2)))
+
+so where nothing helps, or too few rows can tell, it stays near the plain distance. Nothing is
+fitted a second time: the metrics that were judged are those that are blended. The mean of three
+that saw two thirds of the rows each was found to err no more than one that saw all of them, on
+small data and on large.
 """
 
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,7 +33,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import _fit_context, clone
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -42,16 +46,19 @@ from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
 from ..neighbours import labelled_keys
 from ..solvers.base import all_or_nothing, is_one_of_many, labelled
+from ..warn import no_warnings
 from .base import MahalanobisMetric
-from .boostmetric import BoostMetric
+from .discriminant import PooledDiscriminant
 from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
 
 PLAIN, BLEND = "plain", "blend"
 FEW_ROWS = 600  # up to so many, five folds; three beyond
 SHARPNESS = 1.5  # of the weights: how fast they fall with the error
+CAUTION = 0.5  # standard errors by which the blend must be better to weigh as much as plain
 SPREAD = 0.05  # part of the mean squared distance to all rows in a metric's scale
 MOST_JUDGED = 3000  # rows that judge, of all folds together
+TOL = 1e-2  # of candidates with a certificate; smaller ones were not seen to err less
 # each of its steps is quadratic in rows and in features
 MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 1000, 200
 # a prior reaches beyond the span of few rows: each step decomposes a matrix of all features
@@ -82,13 +89,10 @@ def default_candidates() -> dict[str, CandidateMethod]:
     nca = NeighborhoodComponentsAnalysis(max_iter=20)
     return {
         "relative": CandidateMethod(RelativeComparisons()),
-        "lda": CandidateMethod(LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")),
-        "frob": CandidateMethod(FrobMetric()),
+        "lda": CandidateMethod(PooledDiscriminant()),
+        "frob": CandidateMethod(FrobMetric(tol=TOL)),
         "prior": CandidateMethod(
-            FrobMetric(prior="identity"), most_features=MOST_FEATURES_FOR_PRIOR
-        ),
-        "boost": CandidateMethod(
-            BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=100)
+            FrobMetric(prior="identity", tol=TOL), most_features=MOST_FEATURES_FOR_PRIOR
         ),
         "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
     }
@@ -103,7 +107,7 @@ class Evidence:
     error, standard_error : mapping of str to float
         Share of wrong k-NN votes of each candidate, of "plain" and of "blend", every row
         judged by metrics learned without it; and its standard error. The blend of a row is
-        weighed by the other folds alone.
+        weighed by the other folds.
     p_value : float
         Exact McNemar test between the blend and the plain distance.
     n_rows, n_neighbors : int
@@ -137,19 +141,26 @@ class AutoMetric(MahalanobisMetric):
     """Mahalanobis metric blended from those of several methods, with evidence of what it
     gains over the plain distance.
 
-    Every candidate is fitted three times, each time without another third of the rows (five
-    times without a fifth where there are few); those judge it, and the better it does the
-    more its matrices weigh in the blend.
-    Over many data sets the blend has a lower error than any single method, and where no
-    metric helps it stays near the plain distance. From labels only.
+    Every candidate is fitted three times, each time without another third of the rows of every
+    class (five times without a fifth up to 600 rows); those judge it, and the better it does
+    the more its matrices weigh in the blend. How far the blend leaves the plain distance
+    depends on its own error on rows held out, so where no metric helps, or few labels cannot
+    tell, it stays near. From labels only.
+
+    A class with fewer rows than folds is held out in as many folds as it has rows. A class of
+    one row is learned from and never judged, and rows without a label (-1) are left out.
+
+    Candidates that solve a program have certificates (``certificates_``): how close each came
+    to the optimum of its own program, on its part of the rows. The blend is the optimum of no
+    program, so nothing is proven about it; what it gains is measured (``evidence_``).
 
     Parameters
     ----------
     candidates : "auto" or dict of str to estimator, default="auto"
         "auto" takes `RelativeComparisons`, `FrobMetric` about zero and about the identity
-        ("prior", at most 500 features), `BoostMetric` with 100 learners, and scikit-learn's
-        `LinearDiscriminantAnalysis` (shrunk) and `NeighborhoodComponentsAnalysis` (20 steps,
-        at most 1,000 rows and 200 features). Any estimator will do that learns from labels
+        ("prior", at most 500 features) to a gap of 1e-2, linear discriminant analysis with a
+        shrunk covariance ("lda") and scikit-learn's `NeighborhoodComponentsAnalysis` (20
+        steps, at most 1,000 rows and 200 features). Any estimator will do that learns from labels
         and transforms linearly. The plain distance is always among them.
     n_components : int, default=None
         Keep only this many leading directions of the blend (its best approximation of that
@@ -199,7 +210,7 @@ class AutoMetric(MahalanobisMetric):
     >>> metric.evidence_.error["blend"] <= metric.evidence_.error["plain"]
     True
     >>> sorted(metric.weights_)
-    ['boost', 'frob', 'lda', 'nca', 'plain', 'prior', 'relative']
+    ['frob', 'lda', 'nca', 'plain', 'prior', 'relative']
     """
 
     _parameter_constraints = {
@@ -405,6 +416,31 @@ class Fold(NamedTuple):
     held_out: np.ndarray
 
 
+def stratified_folds(drawn, labels, n_folds):
+    """Folds of the drawn rows: the rows of each class in turn go to the folds in turn, so the
+    folds differ by one row at most in size and in every class.
+
+    The row of a class of one has nobody of its class to be near and would count as wrong in any
+    metric: it is learned from in every fold and never judged. Classes come in the order in which
+    they are drawn, so their names do not matter.
+    """
+    _, first, of_class, size = np.unique(
+        labels[drawn], return_index=True, return_inverse=True, return_counts=True
+    )
+    by_class = np.argsort(first[of_class], kind="stable")
+    by_class = by_class[size[of_class[by_class]] > 1]
+    n_folds = min(n_folds, len(by_class))
+    fold_of = np.full(len(drawn), -1)
+    fold_of[by_class] = np.arange(len(by_class)) % n_folds
+    return [
+        Fold(
+            evenly_by_class(drawn[fold_of != f], labels),
+            evenly_by_class(drawn[fold_of == f], labels)[: MOST_JUDGED // n_folds],
+        )
+        for f in range(n_folds)
+    ]
+
+
 class JudgedMetric(NamedTuple):
     """A metric L L' of scale one, and which held-out rows it gets wrong."""
 
@@ -421,14 +457,9 @@ class Rows:
         # scikit-learn's LDA divides by its standard deviation
         self.host = to_numpy(X) - to_numpy(X)[:1]
         self.n_features = X.shape[1]
-        order = evenly_by_class(rng.permutation(len(labels)), labels)
+        drawn = rng.permutation(np.flatnonzero(labels >= 0))
         self.seed = int(rng.randint(2**31 - 1))
-        n_folds = 5 if len(order) <= FEW_ROWS else 3
-        place = np.arange(len(order)) % n_folds
-        self.folds = [
-            Fold(order[place != f], order[place == f][: MOST_JUDGED // n_folds])
-            for f in range(n_folds)
-        ]
+        self.folds = stratified_folds(drawn, labels, 5 if len(drawn) <= FEW_ROWS else 3)
         self.n_train = max(len(fold.train) for fold in self.folds)
 
     def wanted(self, candidate):
@@ -470,10 +501,22 @@ class Rows:
 
     def weigh(self, found):
         """Weights of the candidates, and the evidence for them and for their blend."""
-        n_folds = len(self.folds)
-        wrong = _wrong(found, range(n_folds))
-        weights = _weights(wrong)
-        wrong[BLEND] = np.concatenate([self._blend_wrong(found, f) for f in range(n_folds)])
+        folds = range(len(self.folds))
+        others = [[g for g in folds if g != f] for f in folds]
+        # every fold is judged by what the others say, of the candidates and then of the blend
+        by_others = [_weights(_wrong(found, others[f])) for f in folds]
+        blends = [self._judge_blend(found, f, by_others[f]) for f in folds]
+        judged = {**found, BLEND: blends}
+        wrong = _wrong(judged, folds)
+        weights = _towards_plain(_weights(_wrong(found, folds)), wrong)
+        wrong[BLEND] = np.concatenate(
+            [
+                self._judge_blend(
+                    found, f, _towards_plain(by_others[f], _wrong(judged, others[f]))
+                ).wrong
+                for f in folds
+            ]
+        )
         evidence = Evidence(
             {name: float(values.mean()) for name, values in wrong.items()},
             {name: float(values.std() / len(values) ** 0.5) for name, values in wrong.items()},
@@ -483,11 +526,10 @@ class Rows:
         )
         return weights, evidence
 
-    def _blend_wrong(self, found, f):
-        """What the blend without fold f, weighed by the other folds, gets wrong there."""
-        weights = _weights(_wrong(found, [g for g in range(len(self.folds)) if g != f]))
+    def _judge_blend(self, found, f, weights):
+        """The blend without fold f, judged there."""
         matrix = sum(weights[name] * judged[f].L @ judged[f].L.T for name, judged in found.items())
-        return self.judge(spectral.factor(matrix), self.folds[f]).wrong
+        return self.judge(spectral.factor(matrix), self.folds[f])
 
 
 def _wrong(found, folds):
@@ -497,18 +539,29 @@ def _wrong(found, folds):
     }
 
 
-def _weights(wrong):
-    """exp(-SHARPNESS (e - e_best) / se) of each candidate, with the standard error of the
-    paired difference; they add up to 1.
+def _excess(wrong, other):
+    """By how many standard errors the first errs more than the other: only rows on which they
+    disagree count, and one is added to these, so that two or three rows prove little.
     """
-    best = min(wrong.values(), key=np.mean).astype(float)
-    weights = {}
-    for name, values in wrong.items():
-        excess, standard_error = (values - best).mean(), (values - best).std() / len(best) ** 0.5
-        far = excess / standard_error if standard_error else np.inf if excess else 0.0
-        weights[name] = float(np.exp(-SHARPNESS * far))
+    more, less = np.sum(wrong & ~other), np.sum(other & ~wrong)
+    return float((more - less) / (more + less + 1) ** 0.5)
+
+
+def _weights(wrong):
+    """exp(-SHARPNESS (excess over the best)) of each candidate; they add up to 1."""
+    best = min(wrong.values(), key=np.mean)
+    weights = {name: np.exp(-SHARPNESS * _excess(each, best)) for name, each in wrong.items()}
     total = sum(weights.values())
-    return {name: weight / total for name, weight in weights.items()}
+    return {name: float(weight / total) for name, weight in weights.items()}
+
+
+def _towards_plain(weights, wrong):
+    """The weights, drawn to the plain distance as far as the blend is not better than that: half
+    way where it is better by `CAUTION` standard errors.
+    """
+    support = 1 / (1 + np.exp(SHARPNESS * (_excess(wrong[BLEND], wrong[PLAIN]) + CAUTION)))
+    drawn = {name: float(support * weight) for name, weight in weights.items()}
+    return {**drawn, PLAIN: drawn[PLAIN] + float(1 - support)}
 
 
 def fit_linear_map(estimator, X, y, seed):
@@ -518,9 +571,8 @@ def fit_linear_map(estimator, X, y, seed):
     estimator = clone(estimator)
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=seed)
-    with warnings.catch_warnings(), all_or_nothing():
+    with no_warnings(), all_or_nothing():
         # what a candidate is worth is measured, however its solve ended
-        warnings.simplefilter("ignore")
         known = {"target": "classes"} if has_fit_parameter(estimator, "target") else {}
         estimator.fit(X, y, **known)
     sample = to_numpy(X[:10])

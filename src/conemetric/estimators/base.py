@@ -26,8 +26,9 @@ from ..constraints import is_continuous, refuse_continuous
 from ..operators.span import Coordinates
 from ..partitions import is_dask
 from ..problems.base import Problem
-from ..solvers.base import Solver, SolveResult, warn_user
+from ..solvers.base import Solver, SolveResult
 from ..sparse import SparseRows
+from ..warn import warn_user
 from .tuples import TupleMethods, look_up
 
 # rows or features, whichever are fewer, of a sparse X: as many as a dense matrix between

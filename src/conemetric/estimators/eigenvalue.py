@@ -17,9 +17,10 @@ from ..problems.eigenvalue import (
     whiten,
     whitening,
 )
-from ..solvers.base import Solver, warn_user
+from ..solvers.base import Solver
 from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
+from ..warn import warn_user
 from .base import SOLVER_PARAMETERS
 from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
 

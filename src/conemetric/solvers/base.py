@@ -10,24 +10,20 @@ here, once. It keeps the best primal and the best dual point seen, stops when
 points it kept in float64, outside the algorithm.
 """
 
-import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
-from types import FrameType
 from typing import Any, ClassVar
 
 import numpy as np
-import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 from ..compiled import stopwatch
 from ..problems.base import Bounds, Problem
+from ..warn import warn_user
 
 # iterations after which multipliers in blocks are settled (`operators.space`)
 SETTLE_EVERY = 20
@@ -203,16 +199,6 @@ def all_or_nothing():
 def is_one_of_many() -> bool:
     """Whether an `all_or_nothing` block is open, so that Ctrl-C is not to be answered here."""
     return _one_of_many.get()
-
-
-def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the caller outside this library and scikit-learn's wrapper of ``fit``."""
-    inside = (str(Path(__file__).parents[1]), str(Path(sklearn.__file__).parent))
-    frame: FrameType | None = sys._getframe(1)
-    level = 2
-    while frame is not None and frame.f_code.co_filename.startswith(inside):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
 
 
 @dataclass(frozen=True)

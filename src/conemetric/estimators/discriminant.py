@@ -1,0 +1,49 @@
+"""Linear discriminant analysis with one shrunk covariance for all classes.
+
+scikit-learn's shrinks the covariance of each class by itself: from two rows of a class that is
+not at all, so with few rows of many classes their sum is singular or nearly so, and it takes a
+matrix of all features per class. Here the rows, each about the mean of its class, are pooled
+first (Ledoit and Wolf, 2004).
+"""
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.covariance import ledoit_wolf
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+class PooledDiscriminant(TransformerMixin, BaseEstimator):
+    """The directions in which the means of classes differ, at most one fewer than classes, with
+    the variance within classes equal to one.
+
+    Attributes
+    ----------
+    components_ : array (n_directions, n_features)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric.estimators.discriminant import PooledDiscriminant
+    >>> PooledDiscriminant().fit_transform(*load_iris(return_X_y=True)).shape
+    (150, 2)
+    """
+
+    def fit(self, X, y):
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        _, of_class, size = np.unique(y, return_inverse=True, return_counts=True)
+        means = np.stack([X[of_class == c].mean(axis=0) for c in range(len(size))])
+        within = X - means[of_class]
+        units = within.std(axis=0)
+        units[units == 0] = 1
+        covariance, _ = ledoit_wolf(within / units, assume_centered=True)
+        root = cholesky(covariance, lower=True)
+        between = (size / len(X))[:, None] ** 0.5 * (means - X.mean(axis=0)) / units
+        U, _, _ = np.linalg.svd(solve_triangular(root, between.T, lower=True), full_matrices=False)
+        directions = solve_triangular(root, U[:, : len(size) - 1], lower=True, trans="T")
+        self.components_ = directions.T / units
+        return self
+
+    def transform(self, X):
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False) @ self.components_.T
