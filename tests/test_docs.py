@@ -25,6 +25,13 @@ def test_the_code_of_the_front_page_prints_what_stands_below_it(capsys):
     assert capsys.readouterr().out == output
 
 
+def test_the_example_of_regression_prints_what_stands_below_it(capsys):
+    section = (DOCS / "guide.md").read_text().split("## Regression")[1]
+    code, output = re.findall(r"```(?:python|text)\n(.*?)```", section, re.DOTALL)[:2]
+    exec(code, {})
+    assert capsys.readouterr().out == output
+
+
 def test_the_example_of_the_page_on_retrieval_runs(capsys):
     """Numbers are not compared: the texts are those of the scikit-learn installed."""
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "retrieval.md").read_text(), re.DOTALL)

@@ -42,7 +42,7 @@ from .neighbours import (
 )
 from .operators.blocks import BlockOperator, BlockSpace, BlockVector, Engine
 from .operators.space import same
-from .weights import factors_of_classes
+from .weights import check_range, factors_of_classes
 
 
 def is_dask(value: Any) -> bool:
@@ -394,7 +394,10 @@ def from_numbers(rows: Rows, index: Any, similar: Any = None, weights: Any = Non
         ]
     checked = delayed(_checked_numbers, pure=False)
     given = space.source(
-        [checked(*part, n_rows=rows.n_rows) for part in zip(parts, *beside, strict=True)]
+        [
+            checked(*part, n_rows=rows.n_rows, dtype=rows.dtype)
+            for part in zip(parts, *beside, strict=True)
+        ]
     )
     limits = {
         number: (first[number], first[number] + count)
@@ -497,16 +500,17 @@ def _checked(number, X, y, weights, dtype):
     if y is not None:
         refuse_missing_labels(y, f" {where}")
     if weights is not None:
+        there = _weighing(weights, where, dtype)
         weights = weights.astype(dtype)
-        there = _weighing(weights, where)
         X, y, weights = X[there], None if y is None else y[there], weights[there]
     return number, np.ascontiguousarray(X.reshape(-1, X.shape[-1])), y, weights
 
 
-def _weighing(weights, where):
+def _weighing(weights, where, dtype):
     """Which weights are not zero: the others count for nothing."""
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(f"sample_weight is negative or not finite {where}.")
+    check_range(weights, dtype, f"sample_weight {where}".strip())
     return weights > 0
 
 
@@ -541,10 +545,11 @@ def _class_sums(piece, classes):
 
 def _times_factor(piece, classes, factors):
     number, X, y, weights = piece
-    factor = factors[np.searchsorted(classes, y)].astype(X.dtype)
+    factor = factors[np.searchsorted(classes, y)]
     keep = factor > 0
     factor = factor if weights is None else weights * factor
-    return number, X[keep], y[keep], factor[keep]
+    check_range(factor, X.dtype, "sample_weight, times class_weight,")
+    return number, X[keep], y[keep], factor[keep].astype(X.dtype)
 
 
 def _with_label(piece):
@@ -609,7 +614,7 @@ def _weights_of_first(piece, made, first):
     return piece[3][made[0][:, 0] - first[piece[0]]]
 
 
-def _checked_numbers(index, similar, weights, n_rows):
+def _checked_numbers(index, similar, weights, n_rows, dtype):
     index = np.asarray(index)
     if not len(index):
         return index.astype(np.int64), similar, weights
@@ -624,7 +629,7 @@ def _checked_numbers(index, similar, weights, n_rows):
             f"sample_weight has shape {weights.shape} for {len(index)} constraints; partition it "
             "as them."
         )
-    there = _weighing(weights, "")
+    there = _weighing(weights, "", dtype)
     return index[there], None if similar is None else similar[there], weights[there]
 
 

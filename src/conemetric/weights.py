@@ -6,6 +6,8 @@ import numpy as np
 
 from .arrays import to_numpy
 
+HEAVIEST = {4: 1e12, 8: 1e60}  # weights by the bytes of the numbers of X; the lightest is 1 over it
+
 
 def check_weights(sample_weight: Any, n: int, kind: str) -> np.ndarray:
     """Weights of ``n`` things of this ``kind``, on the host in float64; one each for None.
@@ -31,6 +33,25 @@ def check_weights(sample_weight: Any, n: int, kind: str) -> np.ndarray:
     if not weights.any():
         raise ValueError(f"sample_weight is zero for all {n} {kind}; give some a weight.")
     return weights
+
+
+def check_range(weights: np.ndarray, dtype: Any, name: str = "sample_weight") -> None:
+    """Refuse weights other than zero that are too large or too small to compute with in the
+    precision of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.weights import check_range
+    >>> check_range(np.array([0.0, 1e-9, 1e9]), np.dtype(np.float32))
+    """
+    heaviest = HEAVIEST[dtype.itemsize]
+    outside = (weights > heaviest) | ((weights > 0) & (weights < 1 / heaviest))
+    if outside.any():
+        raise ValueError(
+            f"{name} holds {weights[outside][0]:.3g}; for X in {dtype} weights are zero or "
+            f"between {1 / heaviest:g} and {heaviest:g}: divide all of them by their mean."
+        )
 
 
 def class_factors(class_weight: Any, y: np.ndarray, weights: np.ndarray) -> np.ndarray:

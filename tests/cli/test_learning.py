@@ -246,7 +246,7 @@ def test_rows_labelled_minus_one_have_no_label(run, frame, tmp_path):
         (lambda f: f.filter(pl.col("kind") == "Barolo"), ("one class only", "Barolo")),
         (lambda f: f.with_columns(kind=pl.col("bottle")), ("no class has two rows",)),
         (lambda f: f.select("kind", "note"), ("no numeric column",)),
-        (lambda f: f.with_columns(kind=pl.col("f0") / 3), ("holds fractions",)),
+        (lambda f: f.with_columns(kind=pl.lit(0.5)), ("the label is 0.5 in all 178 rows",)),
         (lambda f: f.with_columns(f2=pl.lit(float("inf"))), ("178 of 178 rows", "'f2'")),
         (lambda f: f.clear(), ("no rows",)),
     ],
@@ -269,6 +269,9 @@ def test_data_that_cannot_be_learned_from(run, frame, tmp_path, change, words):
         (("--label", "kind", "--pca", "500"), ("n_pca=500 must be from 1 to 13",)),
         (("--label", "kind", "--labels", "x.npy"), ("--label and --labels",)),
         (("--label", "kind", "--image", "big"), ("--image 'big'",)),
+        (("--label", "kind", "--target", "number"), ("target='number' is not known",)),
+        (("--label", "kind", "--target", "continuous"), ("is for numbers, and y holds 'Barbera'",)),
+        (("--label", "f0", "--method", "dml-eig"), ("'dml-eig' learns from", "not quantity")),
         (("--pairs", "missing.csv"), ("no file 'missing.csv'",)),
         (("--label", "kind", "-k", "1000"), ("n_neighbors=1000 (-k)", "125 rows that vote")),
     ],
@@ -584,3 +587,42 @@ def test_a_killed_run_leaves_no_half_written_metric(child):
     process, out = child("kill")
     assert process.returncode == -signal.SIGKILL
     assert not (out / "metric.safetensors").exists()
+
+
+@pytest.mark.parametrize("target", ["auto", "continuous"])
+@pytest.mark.parametrize("kind", ["fractions", "whole numbers", "with gaps"])
+def test_a_quantity_is_learned_from_and_reported(run, frame, tmp_path, kind, target):
+    y = frame["f0"].to_numpy() * 100 + np.arange(178) / 7
+    y = np.round(y).astype(int) if kind == "whole numbers" else y
+    frame = frame.with_columns(pl.Series("price", y))
+    if kind == "with gaps":
+        frame = frame.with_columns(
+            price=pl.when(pl.int_range(178) % 20 == 0).then(None).otherwise("price")
+        )
+    frame.write_csv(tmp_path / "prices.csv")
+    args = ["learn", tmp_path / "prices.csv", "--label", "price", "--target", target]
+    args += ["--ignore", "kind", "--out", tmp_path / "out"]
+    if kind == "with gaps":
+        assert refused(run(*args), "'price' in 9 rows", "--drop-missing")
+        args += ["--drop-missing"]
+    result = run(*args, "--json")
+    assert result.code == 0, result
+    before, after = result.json["before"], result.json["after"]
+    assert after["method"] == "frob" and 0 <= result.json["p_value"] <= 1
+    for row in (before, after):
+        assert row["r2"] == pytest.approx(1 - row["error"]) and row["rmse"] > 0
+        assert row["low"] <= row["error"] <= row["high"]
+    assert after["r2"] > 0.5
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "nearest neighbours leave unexplained (1 - R²)" in page and "RMSE" in page
+
+
+def test_whole_numbers_are_classes_where_that_is_said(run, frame, tmp_path):
+    codes = np.arange(178) // 4 * 3
+    frame.with_columns(kind=pl.Series(codes)).write_csv(tmp_path / "codes.csv")
+    args = ["learn", tmp_path / "codes.csv", "--label", "kind", "--method", "frob", "--json"]
+    for number, more in enumerate(([], ["--target", "classes"])):
+        result = run(*args, *more, "--out", tmp_path / str(number))
+        assert result.code == 0 and "r2" not in result.json["after"]
+    result = run(*args, "--target", "continuous", "--out", tmp_path / "last")
+    assert result.json["after"]["r2"] <= 1

@@ -395,3 +395,41 @@ def test_everybody_else_refuses_a_dask_array():
             estimator.fit(parts, X, [[0, 1]])
         with pytest.raises(TypeError, match=r"give documents.compute\(\)"):
             estimator.fit(X, parts, [[0, 1]])
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["array", "dask array"])
+@pytest.mark.parametrize("n_constraints", [1, 2, 3, 7, 40])
+@pytest.mark.parametrize("chunks", [1, 5, 20])
+@pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"])
+@pytest.mark.filterwarnings("ignore")
+def test_more_blocks_than_constraints_and_fewer(name, chunks, n_constraints, lazy):
+    X, _ = labelled(0, n=20)
+    rng = np.random.default_rng(n_constraints)
+    n_constraints = max(2, n_constraints) if name == "DMLEig" else n_constraints
+    numbers = np.array([rng.permutation(20)[:3] for _ in range(n_constraints)])
+    given = {"triplets": numbers}
+    if name == "DMLEig":
+        given = {"pairs": numbers[:, :2], "similar": np.arange(n_constraints) % 2}
+    metric = type(ESTIMATORS[name])(max_iter=200)
+    alone = metric.fit(X, **given).certificate_
+    if lazy:
+        given = {key: da.from_array(values, chunks=-1) for key, values in given.items()}
+    blocks = metric.fit(da.from_array(X, chunks=(chunks, -1)), **given).certificate_
+    slack = 1e-6 * abs(alone.primal)  # points are whitened by another route
+    assert blocks.dual <= alone.primal + slack
+    assert alone.dual <= blocks.primal + slack
+
+
+@pytest.mark.parametrize("name", ["FrobMetric", "DMLEig"])
+@pytest.mark.parametrize("fraction", [0, 0.5])
+def test_a_quantity_is_refused(name, fraction):
+    X, _ = labelled(0)
+    y = 100 * np.random.default_rng(0).permutation(120) + fraction
+    blocks = da.from_array(X, chunks=(50, -1))
+    for target in ("auto", "continuous"):
+        with pytest.raises(ValueError, match="learns between classes, and y is a quantity"):
+            made(name).fit(blocks, y, target=target)
+    ratings = np.repeat([0.5, 1.0, 1.5], 40)
+    with pytest.raises(ValueError, match="y is a quantity, with 3 values"):
+        made(name).fit(blocks, ratings)
+    assert hasattr(made(name, tol=1e-2).fit(blocks, ratings, target="classes"), "components_")

@@ -253,3 +253,18 @@ def test_a_bad_basis_is_named(iris, basis, message):
 def test_points_that_coincide_have_no_scale():
     with pytest.raises(ValueError, match="coincides with its point"):
         RelativeComparisons(n_targets=1).fit(np.zeros((4, 2)), [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("C", [1.0, "scale"])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("basis", ["pca", None, np.eye(2), np.zeros((2, 2)), rbf_kernel])
+def test_rows_that_coincide_are_refused_or_solved(basis, value, C, dtype):
+    X = np.full((5, 2), value, dtype)
+    metric = RelativeComparisons(C, basis=basis)
+    if isinstance(basis, str) or C == "scale":
+        with pytest.raises(ValueError, match="coincide"):
+            metric.fit(X, triplets=[[0, 1, 2]])
+        return
+    with pytest.warns(UserWarning, match="is zero: it calls all points the same"):
+        metric.fit(X, triplets=[[0, 1, 2]])
+    assert metric.certificate_.primal == C  # no metric can order them

@@ -67,6 +67,51 @@ def test_the_primal_value_is_that_of_the_stored_metric(case, n_components, iris,
     assert metric.certificate_.dual <= value + 1e-9 * abs(value) or len(metric.components_) == 1
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("C", [1.0, 1e6, 1e8])
+@pytest.mark.parametrize("shape", [(30, 4), (12, 20), (30, 6)], ids=["long", "wide", "low rank"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        FrobMetric(max_iter=50),
+        FrobMetric(max_iter=50, loss="squared_hinge"),
+        RelativeComparisons(random_state=0),
+        RelativeComparisons(basis="pca", random_state=0),
+        BoostMetric(max_iter=20, loss="logistic"),
+        BoostMetric(max_iter=20, loss="exponential"),
+        LMNNEig(max_iter=20),
+        DMLEig(max_iter=20),
+    ],
+    ids=name,
+)
+def test_the_primal_value_is_that_of_the_stored_metric_whatever_C(
+    case, shape, C, seed, asarray, dtype
+):
+    rng = np.random.default_rng(seed)
+    n = shape[0]
+    X = rng.normal(size=shape)
+    if shape == (30, 6):
+        X[:, 3:] = X[:, :3] @ rng.normal(size=(3, 3))
+    X, y = asarray((X + 10.0 * seed).astype(dtype)), np.arange(n) % 2
+    metric = clone(case)
+    if isinstance(metric, BoostMetric):
+        metric.set_params(v=1 / C)
+    elif isinstance(metric, LMNNEig):
+        metric.set_params(gamma=0.5 / C)
+    elif not isinstance(metric, DMLEig):
+        metric.set_params(C=C)
+    if isinstance(metric, DMLEig):
+        metric.fit(X, y)
+    else:
+        metric.fit(X, triplets=np.array([rng.permutation(n)[:3] for _ in range(40)]))
+    if getattr(metric, "similar_scatter_", 0) is None:
+        return  # of more features than rows, no scatter is kept to recompute with
+    value = recomputed_objective(metric, X)
+    rounding = 1e-9 if dtype == np.float64 else 1e-5  # what is stored is not quite in the span
+    assert metric.certificate_.primal == pytest.approx(value, rel=rounding, abs=1e-12)
+
+
 def test_a_second_pass_is_certified_over_its_own_points(iris, asarray, dtype):
     X, y = asarray(iris[0].astype(dtype)), iris[1]
     parameters = {"v": 1.0, "loss": "logistic", "solver": "corrective"}

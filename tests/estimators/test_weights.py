@@ -30,7 +30,7 @@ from conemetric import (
 from conemetric.arrays import to_numpy
 from conemetric.evaluation.knn import knn_predict
 from conemetric.problems.eigenvalue import similar_scatter
-from conemetric.weights import class_factors
+from conemetric.weights import HEAVIEST, check_range, class_factors
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*targets", "ignore:.*no metric"
@@ -295,3 +295,63 @@ def test_class_weights_go_with_labels(rows):
         FrobMetric(class_weight="balanced").fit(X, y + X[:, 1])
     with pytest.raises(ValueError, match="names 7, which is not among the labels"):
         FrobMetric(class_weight={7: 1.0}).fit(X, y)
+
+
+# ---- weights of any size
+
+EVERY = {
+    "frobmetric": FrobMetric(),
+    "frobmetric, C": FrobMetric(1.0),
+    "boosted": BoostMetric(max_iter=20),
+    "boosted exponential": BoostMetric(loss="exponential", max_iter=20),
+    "boosted hinge": BoostMetric(loss="hinge", max_iter=20),
+    "lmnn_eig": LMNNEig(max_iter=20),
+    "dml_eig": DMLEig(max_iter=20),
+    "relative": RelativeComparisons(),
+    "relative, C": RelativeComparisons(1.0, max_iter=50),
+}
+
+
+def fitted(estimator, X, how, size):
+    """Weights of this size for all rows, for some triplets or pairs, or for a class."""
+    rng = np.random.default_rng(0)
+    y = np.arange(len(X)) % 2
+    if how == "class_weight":
+        return clone(estimator).set_params(class_weight={0: size}).fit(X, y)
+    if how == "rows":
+        return estimator.fit(X, y, sample_weight=np.full(len(X), size))
+    numbers, weights = np.array([rng.permutation(len(X))[:3] for _ in range(12)]), np.ones(12)
+    weights[::2] = size
+    if isinstance(estimator, DMLEig):
+        pairs = {"pairs": numbers[:, :2], "similar": np.arange(12) // 2 % 2}
+        return estimator.fit(X, **pairs, sample_weight=weights)
+    return estimator.fit(X, triplets=numbers, sample_weight=weights)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("how", ["rows", "tuples", "class_weight"])
+@pytest.mark.parametrize("size", [1e-300, 1e-155, 1e-40, 1e-9, 1e9, 1e40, 1e155, 1e308])
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.filterwarnings("ignore")
+def test_weights_of_any_size_are_computed_with_or_refused(name, size, how, dtype):
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(20, 3)) + np.arange(20)[:, None] % 2).astype(dtype)
+    heaviest = HEAVIEST[X.dtype.itemsize]
+    if not 1 / heaviest <= size <= heaviest:
+        with pytest.raises(ValueError, match="weights are zero or between"):
+            fitted(EVERY[name], X, how, size)
+        return
+    try:
+        certificate = fitted(EVERY[name], X, how, size).certificate_
+    except ValueError as error:  # a linear program's own limits, said in words
+        assert "HiGHS cannot solve the first linear program" in str(error)
+        return
+    assert np.isfinite(certificate.primal)
+    if certificate.status == "converged":
+        assert certificate.relative_gap <= 1e-3
+
+
+def test_weights_out_of_range_are_named():
+    check_range(np.array([0.0, 1.0, 1e60]), np.dtype(np.float64))
+    with pytest.raises(ValueError, match=r"holds 1e\+61; for X in float64 .* their mean"):
+        check_range(np.array([1.0, 1e61]), np.dtype(np.float64))

@@ -27,6 +27,8 @@ def load_task(data, label, labels, pairs, triplets, *, impute, target="auto", **
         raise ValueError("got --drop-missing and --impute; give one of them.")
     options = {"--label": label, "--labels": labels, "--pairs": pairs, "--triplets": triplets}
     given = [name for name, value in options.items() if value]
+    if target != "auto" and (pairs or triplets):
+        raise ValueError(f"--target {target} goes with --label or --labels; leave it out.")
     if len(given) > 1:
         raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
     if drop_missing and (pairs or triplets) and reading["id_column"] is None:

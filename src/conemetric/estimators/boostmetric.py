@@ -279,7 +279,7 @@ class BoostMetric(SupervisedMetric):
             self._passes.append((space.maps, result.state, n_stages))
             results.append(result)
             points, L = space.points, result.kept
-            space = Coordinates(points @ like(result.primal_point, X), (Matrix(float64(L)),))
+            space = Coordinates(points @ like(result.primal_point, points), (Matrix(float64(L)),))
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             if stopped or (len(results) > 1 and _settled(results, self.tol)):
                 break
@@ -350,13 +350,17 @@ class BoostMetric(SupervisedMetric):
         """One pass: (problem, result, number of its stages that count)."""
         Z, keep = space.points, self._keep(given.X, space)
         train, validation = self._split(Z, given, held)
-        operator = from_triplets(Z, train.tuples)
+        operator = from_triplets(Z, train.tuples).astype(given.X.dtype)
         problem = self._program(operator, train.weights)
         if validation is None:
             result = self._run(self._solver(), problem, keep=keep)
             return problem, result, result.state.n_stages
         watch = EarlyStopping(self.n_iter_no_change, self._progress())
-        measure = partial(_share_wrong, from_triplets(Z, validation.tuples), validation.weights)
+        measure = partial(
+            _share_wrong,
+            from_triplets(Z, validation.tuples).astype(given.X.dtype),
+            validation.weights,
+        )
         result = self._run(self._solver(), problem, callback=watch, measure=measure)
         kept, point = keep(result.state.factor(watch.best_stage))
         status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED

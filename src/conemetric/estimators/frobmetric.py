@@ -266,7 +266,7 @@ class FrobMetric(SupervisedMetric):
         refuse_checkpoint(checkpoint)
         given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
         span = self._coordinates(given.X)
-        return span, from_triplets(span.points, given.tuples), given
+        return span, from_triplets(span.points, given.tuples).astype(given.X.dtype), given
 
     def _fit_operator(self, span, operator, given, C, start):
         """Learn from an operator; the multipliers."""
@@ -426,7 +426,7 @@ preprocessor, tol, max_iter, random_state, verbose
             )
         given = self._validate_triplets(X, y, None, None, sample_weight, target)
         span = self._coordinates(given.X)
-        operator = from_triplets(span.points, given.tuples)
+        operator = from_triplets(span.points, given.tuples).astype(given.X.dtype)
         self.Cs_ = self._grid(operator, given)
         X, y = self._validate_X_and_y(X, y)
         with all_or_nothing():

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from ..arrays import on_device, to_numpy
+from ..arrays import like, on_device, to_numpy
 from ..constraints import check_pairs, check_similar, encode_labels
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
@@ -160,6 +160,7 @@ class NuMax(MahalanobisMetric):
         X, classes = self._validate(X, y, pairs is None, target)
         self._check_n_components()
         span = in_span(X if X.shape[0] <= X.shape[1] else self._dense(X), at_most=1.0)
+        span = replace(span, points=like(span.points, X))
         if pairs is None:
             if similar is not None:
                 raise ValueError(

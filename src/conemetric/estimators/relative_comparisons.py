@@ -248,6 +248,10 @@ class RelativeComparisons(SupervisedMetric):
             A = pca.components_[
                 pca.singular_values_ > X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]
             ].T
+            if not A.shape[1]:
+                raise ValueError(
+                    "all rows of X coincide, so basis='pca' has no direction; give rows that differ."
+                )
             return A, X @ A, None
         A = check_array(to_numpy(self.basis), dtype=np.float64, input_name="basis")
         if A.shape[0] != X.shape[1]:

@@ -19,7 +19,7 @@ from ..neighbours import (
 )
 from ..operators import from_triplets
 from ..solvers.base import warn_user
-from ..weights import check_weights, class_factors
+from ..weights import check_range, check_weights, class_factors
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 
@@ -86,6 +86,7 @@ def _weighted(tuples, sample_weight, kind, X):
     if sample_weight is None:
         return tuples, None, slice(None)
     weights = check_weights(sample_weight, len(tuples), kind)
+    check_range(weights, X.dtype)
     there = like(np.flatnonzero(weights), X, namespace(X).int64)
     return tuples[there], like(weights, X)[there], there
 
@@ -122,6 +123,7 @@ class SupervisedMetric(MahalanobisMetric):
             labelled = constraints.encode_labels(y) >= 0
             factors = class_factors(self.class_weight, y[labelled], weights[labelled])
             weights[labelled] *= factors
+        check_range(weights, X.dtype, "sample_weight, times class_weight,")
         if sample_weight is None and self.class_weight is None:
             return X, y, None, None
         there = np.flatnonzero(weights)

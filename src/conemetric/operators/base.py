@@ -120,6 +120,9 @@ class DifferenceOperator(Operator):
         row_start[r]:row_start[r+1])``.
     """
 
+    # what this was rounded from: it solves, that certifies
+    source: "DifferenceOperator | None" = None
+
     def __init__(self, X, a, b, incidence):
         self.X, self.a, self.b = X, a, b
         self.row_start, self.pair, self.weight = incidence
@@ -205,9 +208,14 @@ class DifferenceOperator(Operator):
     def astype(self, dtype):
         if self.X.dtype == dtype:
             return self
+        if self.source is not None and self.source.dtype == dtype:
+            return self.source
         X = like(self.X, self.X, dtype)
         weight = like(self.weight, self.X, dtype)
-        return type(self)(X, self.a, self.b, (self.row_start, self.pair, weight))
+        other = type(self)(X, self.a, self.b, (self.row_start, self.pair, weight))
+        if X.dtype.itemsize < self.X.dtype.itemsize:
+            other.source = self
+        return other
 
     def subset(self, index):
         xp = self.xp

@@ -283,9 +283,10 @@ class BlockSpace(Space):
         return BlockVector(self, column=self.engine.select(vector.column, blocks))
 
     def compute(self, *vectors):
-        """Keep what these promise."""
-        if any(vector.column is None for vector in vectors):
-            self.totals(*(total(_nothing, vector) for vector in vectors))
+        """Keep what these promise; they need not have as many blocks as each other."""
+        for vector in vectors:
+            if vector.column is None:
+                self.totals(total(_nothing, vector))
 
     def gather(self, function, /, *vectors, **small):
         """What ``function`` returns for each block, a list in their order, on the host."""
@@ -449,7 +450,9 @@ class BlockOperator(Operator):
 
 def _astype(piece, dtype):
     if isinstance(piece, Operator):
-        return piece.astype(dtype)
+        piece = piece.astype(dtype)
+        piece.source = None  # not to be kept beside it
+        return piece
     return like(piece, piece, dtype)
 
 

@@ -220,8 +220,8 @@ def in_span(X, *, at_most=WORTHWHILE):
     Returns
     -------
     Coordinates
-        With points in the precision of X. Only directions with singular values at the
-        rounding level of float64 are left out.
+        With points in float64 where they are mapped. Only directions with singular values
+        at the rounding level of float64 are left out.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def in_span(X, *, at_most=WORTHWHILE):
         return Coordinates(X)
     else:
         span = centred_in_span(X - _mean(X), at_most=at_most)
-    return Coordinates(like(span.points, X), span.maps) if span.maps else Coordinates(X)
+    return span if span.maps else Coordinates(X)
 
 
 def centred_in_span(Z, *, at_most=WORTHWHILE):
