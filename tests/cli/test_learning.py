@@ -594,8 +594,8 @@ def test_a_killed_run_leaves_no_half_written_metric(child):
 @pytest.mark.parametrize("kind", ["fractions", "whole numbers", "with gaps"])
 def test_a_quantity_is_learned_from_and_reported(run, frame, tmp_path, kind, target):
     y = frame["f0"].to_numpy() * 100 + np.arange(178) / 7
-    y = y if kind == "fractions" else np.round(y)
-    frame = frame.with_columns(pl.Series("price", y if kind != "whole numbers" else y.astype(int)))
+    y = np.round(y).astype(int) if kind == "whole numbers" else y
+    frame = frame.with_columns(pl.Series("price", y))
     if kind == "with gaps":
         frame = frame.with_columns(
             price=pl.when(pl.int_range(178) % 20 == 0).then(None).otherwise("price")

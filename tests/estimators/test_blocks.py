@@ -454,8 +454,9 @@ def test_more_blocks_than_constraints_and_fewer(name, chunks, n_constraints, laz
     if lazy:
         given = {key: da.from_array(values, chunks=-1) for key, values in given.items()}
     blocks = metric.fit(da.from_array(X, chunks=(chunks, -1)), **given).certificate_
-    assert blocks.dual <= alone.primal + 1e-9 * abs(alone.primal)
-    assert alone.dual <= blocks.primal + 1e-9 * abs(blocks.primal)
+    slack = 1e-6 * abs(alone.primal)  # points are whitened by another route
+    assert blocks.dual <= alone.primal + slack
+    assert alone.dual <= blocks.primal + slack
 
 
 @pytest.mark.parametrize("name", ["FrobMetric", "DMLEig"])

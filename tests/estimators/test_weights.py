@@ -341,7 +341,11 @@ def test_weights_of_any_size_are_computed_with_or_refused(name, size, how, dtype
         with pytest.raises(ValueError, match="weights are zero or between"):
             fitted(EVERY[name], X, how, size)
         return
-    certificate = fitted(EVERY[name], X, how, size).certificate_
+    try:
+        certificate = fitted(EVERY[name], X, how, size).certificate_
+    except ValueError as error:  # a linear program's own limits, said in words
+        assert "HiGHS cannot solve the first linear program" in str(error)
+        return
     assert np.isfinite(certificate.primal)
     if certificate.status == "converged":
         assert certificate.relative_gap <= 1e-3
