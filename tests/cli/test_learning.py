@@ -54,6 +54,7 @@ def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path
 def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
     result = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
     assert result.code == 0
+    assert result.out.startswith(("Use it: error ", "No measurable gain over Euclidean (error "))
     assert "FrobMetric" in result.out and "proven within" in result.out
     assert result.err == ""
 

@@ -88,26 +88,24 @@ def scan_text(path, given, notes):
     dialect = sniff(path, given)
     names = _names(path, dialect)
 
-    def frame(source, separator):
+    def frame(source, separator, **types):
         return pl.scan_csv(
             source,
             separator=separator,
             has_header=dialect.header,
-            new_columns=names,
             decimal_comma=dialect.decimal == ",",
-            infer_schema_length=None,
             null_values=MISSING,
+            **types,
         )
 
     tidy = dialect.tidy
     if dialect.quotes:
         n = refuse_broken(path, dialect, names, strict=True) - dialect.header
-        tidy = tidy and _n_rows(frame(path, dialect.separator)) == n
-    read = (
-        frame(path, dialect.separator)
-        if tidy
-        else frame(_rewritten(path, dialect, len(names)), "\t")
-    )
+        tidy = tidy and _n_rows(frame(path, dialect.separator, infer_schema=False)) == n
+    source = (path, dialect.separator) if tidy else (_rewritten(path, dialect, len(names)), "\t")
+    # by all rows, once: what looks like whole numbers may be none further down
+    kinds = frame(*source, infer_schema_length=None).collect_schema().dtypes()
+    read = frame(*source, schema=dict(zip(names, kinds, strict=False)))
     unusual = _in_words(path, dialect, names)
     if unusual:
         options = [f"--{name}" for name in DIALECT if name in given.offered]
