@@ -261,7 +261,9 @@ def inspect(
     def show(console):
         grid = Grid(show_header=False)
         for name, value in values.items():
-            if isinstance(value, dict):
+            if name == "certificate" and value is None:
+                value = "none: a blend, or a metric cut later, is the optimum of no program"
+            elif isinstance(value, dict):
                 value = "\n".join(f"{key} = {_short(entry)}" for key, entry in value.items())
             elif name == "eigenvalues":
                 value = ", ".join(f"{entry:.3g}" for entry in value[:8]) + (
