@@ -35,8 +35,9 @@ from conemetric.estimators.automatic import (
     SPREAD,
     default_candidates,
     fit_linear_map,
+    stratified_folds,
 )
-from conemetric.evaluation.knn import evenly_by_class, knn_error, majority, nearest_labels
+from conemetric.evaluation.knn import knn_error, majority, nearest_labels
 from conemetric.spectral import factor
 
 VOTES = (1, 3, 5, 7)
@@ -102,10 +103,8 @@ def fit_folds(X, y, n_folds, seed, estimators):
     """For each fold its rows and the judged candidates: name, L at scale one, and which
     rows each of `VOTES` gets wrong.
     """
-    order = evenly_by_class(np.random.default_rng(seed).permutation(len(y)), y)
-    place = np.arange(len(order)) % n_folds
-    for fold in range(n_folds):
-        train, held = order[place != fold], order[place == fold]
+    drawn = np.random.default_rng(seed).permutation(len(y))
+    for train, held in stratified_folds(drawn, y, n_folds):
         judged = {}
         for name, estimator in estimators.items():
             try:

@@ -30,6 +30,9 @@ Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or
 SHOWN, SHOWN_NEIGHBOURS = 20, 5  # of the neighbours, on the screen
 
 
+NO_CERTIFICATE = "none: a blend, or a metric cut later, is the optimum of no program"
+
+
 def embed(
     reading: Annotated[Reading, ("drop_missing", *DIALECT)],
     data: Rows,
@@ -272,7 +275,8 @@ def inspect(
         "eigenvalues": spectral.eigenvalues_of(learned.components).tolist(),
         "notes": learned.notes,
     }
-    table = grid("", ("", ""), [(name, escape(_entry(value))) for name, value in values.items()])
+    shown = {**values, "certificate": values["certificate"] or NO_CERTIFICATE}
+    table = grid("", ("", ""), [(name, escape(_entry(value))) for name, value in shown.items()])
     table.show_header, table.columns[1].justify = False, "left"
     state.answer(values, table)
 

@@ -66,7 +66,7 @@ MOST_FEATURES_FOR_PRIOR = 500
 # what all default candidates take on one core, at most about: per row, feature and value. Where
 # that is less than a part of the time budget nothing is timed, so that it ends the same on
 # every machine
-SECONDS_PER_ROW, SECONDS_PER_FEATURE, SECONDS_PER_VALUE, UNHURRIED = 3e-3, 4e-2, 3e-5, 0.5
+SECONDS_PER_ROW, SECONDS_PER_FEATURE, SECONDS_PER_VALUE, UNHURRIED = 1.2e-3, 2e-2, 1.2e-5, 0.5
 TRIAL = 200  # rows a candidate is timed on, where there is a time budget
 # powers of the rows that seconds grow with: NCA, and a search for neighbours at best
 MOST_GROWTH, LEAST_GROWTH = 2.0, 1.2
@@ -170,7 +170,7 @@ class AutoMetric(MahalanobisMetric):
         fitted from cheap to dear, to a half, a quarter, ... of the rows or not at all where
         the growth would overrun what is left. What happened then depends on the machine, and
         ``shortened_`` and ``left_out_`` say it. Nothing is timed where the candidates of
-        "auto" need half of it at most on an ordinary machine (3 n + 40 D + 0.03 n D
+        "auto" need half of it at most on an ordinary machine (1.2 n + 20 D + 0.012 n D
         milliseconds for n rows of D features). None fits all of them to all rows.
     n_neighbors : int, default=3
         k of the k-NN vote that judges.

@@ -30,7 +30,7 @@ class PooledDiscriminant(TransformerMixin, BaseEstimator):
     """
 
     def fit(self, X, y):
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         _, of_class, size = np.unique(y, return_inverse=True, return_counts=True)
         means = np.stack([X[of_class == c].mean(axis=0) for c in range(len(size))])
         within = X - means[of_class]

@@ -294,7 +294,7 @@ def candidates(study):
         part = f"{estimator.weights_[name]:.1%}" if name in estimator.weights_ else ""
         error = f"{100 * judged.error[name]:.2f} &plusmn; {100 * judged.standard_error[name]:.2f}"
         gaps = [abs(proof.relative_gap) for proof in estimator.certificates_.get(name, ())]
-        gap = f"{max(gaps):.1e}" if gaps else ""
+        gap = (f"{max(gaps):.1e}" if max(gaps) < float("inf") else "no bound") if gaps else ""
         lines.append(
             f"<tr><th scope='row'>{html.escape(name)}</th><td>{part}</td><td>{error}</td>"
             f"<td>{gap}</td></tr>"
