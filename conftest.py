@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 NEEDS = {
-    "src/conemetric/neighbours/device.py": "torch",
+    "src/conemetric/neighbours/gpu.py": "torch",
     "src/conemetric/operators/torch.py": "torch",
 }
 

@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import AutoMetric, BoostMetric, FrobMetric, RelativeComparisons
-from conemetric.compiled import stopwatch
+from conemetric.core.compiled import stopwatch
 from conemetric.evaluation.knn import evenly_by_class, knn_predict, preprocessing
 from conemetric.evaluation.statistics import mcnemar
 

@@ -30,6 +30,7 @@ from papers.keel import KEEL_AUTO, TUNED_ON
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from conemetric import FrobMetric, RelativeComparisons
+from conemetric.core.spectral import factor
 from conemetric.estimators.automatic import (
     FEW_ROWS,
     SPREAD,
@@ -38,7 +39,6 @@ from conemetric.estimators.automatic import (
     stratified_folds,
 )
 from conemetric.evaluation.knn import knn_error, majority, nearest_labels
-from conemetric.spectral import factor
 
 VOTES = (1, 3, 5, 7)
 DIVISIONS = {"3a": (3, 0), "3b": (3, 1), "5a": (5, 2), "2a": (2, 5), "2b": (2, 6)}

@@ -42,7 +42,7 @@ def limited_fit(options):
     import pyarrow as pa
 
     from conemetric import FrobMetric, watching
-    from conemetric.operators.in_process import InProcess
+    from conemetric.blocks.threads import InProcess
 
     pa.set_cpu_count(2)  # each of its threads takes of the limit
     pa.set_io_thread_count(2)

@@ -126,7 +126,7 @@ def in_memory(options):
 
 
 def in_process(options):
-    from conemetric.operators.in_process import InProcess
+    from conemetric.blocks.threads import InProcess
 
     warm_up()
     with InProcess(workers=options.workers):

@@ -18,7 +18,7 @@ from papers.datasets import load
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
-from conemetric.constraints import triplets_from_labels
+from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.operators import from_triplets
 from conemetric.problems.losses import Logistic, LogSumExp
 from conemetric.problems.trace import TraceProgram

@@ -16,7 +16,7 @@ import numpy as np
 
 from conemetric.estimators.frobmetric import scaled_C
 from conemetric.operators import from_triplets
-from conemetric.problems.relative_comparisons import ComparisonProgram
+from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers.dual_coordinate import RUN, DualCoordinate, dual_sweep
 
 

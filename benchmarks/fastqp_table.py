@@ -21,7 +21,7 @@ from papers import datasets
 from scipy import sparse
 
 from conemetric.operators import from_triplets
-from conemetric.problems.relative_comparisons import ComparisonProgram
+from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers.base import relative_gap
 from conemetric.solvers.dual_coordinate import DualCoordinate
 

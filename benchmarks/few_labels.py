@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from conemetric import AutoMetric
-from conemetric.compiled import stopwatch
-from conemetric.datasets import load
+from conemetric.app.datasets import load
+from conemetric.core.compiled import stopwatch
 from conemetric.evaluation.knn import evenly_by_class, knn_error, preprocessing
 
 EMBEDDINGS = ("debian_minilm384", "intent_banking77_minilm384")

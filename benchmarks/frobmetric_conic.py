@@ -15,8 +15,8 @@ import numpy as np
 from papers import datasets
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import spectral
-from conemetric.constraints import triplets_from_labels
+from conemetric.constraints.in_memory import triplets_from_labels
+from conemetric.core import spectral
 from conemetric.estimators.frobmetric import scaled_C
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram

@@ -18,8 +18,8 @@ import numpy as np
 from papers import datasets
 from sklearn.decomposition import PCA
 
-from conemetric import spectral
-from conemetric.constraints import triplets_from_labels
+from conemetric.constraints.in_memory import triplets_from_labels
+from conemetric.core import spectral
 from conemetric.neighbours import neighbours_by_label
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram

@@ -17,7 +17,7 @@ from papers import datasets
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
-from conemetric.constraints import triplets_from_labels
+from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from conemetric.constraints import triplets_from_labels
+from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton

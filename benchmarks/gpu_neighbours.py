@@ -22,7 +22,8 @@ import numpy as np
 import torch
 
 from conemetric import FrobMetric
-from conemetric.neighbours import Labelled, Question, device
+from conemetric.neighbours import Labelled, Question
+from conemetric.neighbours import gpu as device
 from conemetric.neighbours.rounding import tie_rule
 
 

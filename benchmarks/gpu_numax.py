@@ -21,7 +21,7 @@ import torch
 
 from conemetric import NuMax
 from conemetric.operators.secants import AllSecants
-from conemetric.problems.near_isometry import SecantIsometryProgram
+from conemetric.problems.isometry import SecantIsometryProgram
 from conemetric.solvers.secant_generation import SecantGeneration
 
 PAPER = {  # delta, class_aware: rank, error %, seconds of a rough earlier script on one H200

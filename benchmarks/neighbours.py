@@ -29,9 +29,10 @@ import numpy as np
 from papers import datasets
 
 from conemetric import FrobMetric
-from conemetric.compiled import n_threads
+from conemetric.core.compiled import n_threads
 from conemetric.evaluation.knn import knn_error
-from conemetric.neighbours import Labelled, Question, approximate, exact, neighbours_by_label
+from conemetric.neighbours import Labelled, Question, exact, neighbours_by_label
+from conemetric.neighbours import cells as approximate
 
 FETCHED = 64, 512  # neighbours of any label that the graph is asked for, in turn
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from conemetric.operators.secants import ListedSecants
-from conemetric.problems.near_isometry import SecantIsometryProgram
+from conemetric.problems.isometry import SecantIsometryProgram
 from conemetric.solvers.admm import ADMM
 from conemetric.solvers.secant_generation import SecantGeneration
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from conemetric import QueryAdapter, RelevanceMetric
-from conemetric.evaluation.relevance import ndcg, rank
 from conemetric.evaluation.statistics import paired_difference
+from conemetric.ranking.measures import ndcg, rank
 
 FILES = {"cranfield": "ir_cranfield_minilm384.npz", "scifact": "ir_scifact_minilm128.npz"}
 ESTIMATORS = {"metric": RelevanceMetric, "adapter": QueryAdapter}

@@ -35,7 +35,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from retrieval import ESTIMATORS, part, split, unit
 
-from conemetric.evaluation.relevance import ndcg, rank
+from conemetric.ranking.measures import ndcg, rank
 
 COUNTS = {
     "cranfield": (100, 300, 1000),

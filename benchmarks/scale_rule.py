@@ -16,7 +16,7 @@ import numpy as np
 from papers.datasets import is_available, load
 
 from conemetric import FrobMetric
-from conemetric.constraints import triplets_from_labels
+from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.evaluation.knn import Split, knn_error, preprocessing, random_splits
 
 KAPPAS = [10, 100, 300, 1e3, 3e3, 1e4, 3e4, 1e5]

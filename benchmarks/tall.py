@@ -54,8 +54,9 @@ class Clock:
 
 def worker(n, D, triplets):
     warnings.simplefilter("ignore")
-    from conemetric import FrobMetric, spectral
-    from conemetric.constraints import triplets_from_labels
+    from conemetric import FrobMetric
+    from conemetric.constraints.in_memory import triplets_from_labels
+    from conemetric.core import spectral
     from conemetric.operators.numpy import NumpyOperator
 
     small = embeddings(300, 20)

@@ -36,7 +36,7 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators.span import Coordinates
 
 ESTIMATORS = {

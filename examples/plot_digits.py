@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from conemetric import FrobMetric
-from conemetric.plotting import (
+from conemetric.app.plotting import (
     ConvergenceDisplay,
     MetricComparisonDisplay,
     SpectrumDisplay,

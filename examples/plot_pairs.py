@@ -11,7 +11,7 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 from conemetric import DMLEig
-from conemetric.plotting import VerificationDisplay
+from conemetric.app.plotting import VerificationDisplay
 
 X, y = load_wine(return_X_y=True)
 X = StandardScaler().fit_transform(X)

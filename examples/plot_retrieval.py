@@ -16,9 +16,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from conemetric import QueryAdapter, RelevanceMetric
-from conemetric.datasets import reference_pages
-from conemetric.evaluation.relevance import ndcg, rank
+from conemetric.app.datasets import reference_pages
 from conemetric.evaluation.statistics import paired_difference
+from conemetric.ranking.measures import ndcg, rank
 
 pages = reference_pages()
 words = TfidfVectorizer(sublinear_tf=True, stop_words="english")

@@ -4,7 +4,7 @@ conic solver. Each takes its kind, its options and its seed apart.
 
 import numpy as np
 
-from conemetric.constraints import triplets_from_labels
+from conemetric.constraints.in_memory import triplets_from_labels
 
 # for scikit-learn's checks: which of them cannot hold, and why. (They would not come to
 # compare transforms, either: they ask for the decision_function that an estimator has

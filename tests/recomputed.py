@@ -16,7 +16,7 @@ from conemetric import (
     NuMax,
     RelativeComparisons,
 )
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 
 
 def squared_distances(estimator, X, a, b):

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 import conemetric
-from conemetric.compiled import n_threads
+from conemetric.core.compiled import n_threads
 
 SOURCE = Path(conemetric.__file__).parent
 FIT = """
 from sklearn.datasets import load_iris
-from conemetric import FrobMetric, compiled
+from conemetric import FrobMetric
+from conemetric.core import compiled
 X, y = load_iris(return_X_y=True)
 assert FrobMetric().fit(X, y).certificate_.status == "converged"
 """

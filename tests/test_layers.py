@@ -1,6 +1,7 @@
-"""Imports go one way: each layer uses only those before it in this list."""
+"""Imports follow the table of layers in docs/design.md."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -8,78 +9,49 @@ import pytest
 import conemetric
 
 SOURCE = Path(conemetric.__file__).parent
-LAYERS = [
-    "warn",
-    "extras",
-    "arrays",
-    "compiled",
-    "sparse",
-    "weights",
-    "operators",
-    "neighbours",
-    "constraints",
-    "partitions",
-    "judgements",
-    "spectral",
-    "problems",
-    "solvers",
-    "semidefinite",
-    "evaluation",
-    "estimators",
-    "datasets",
-    "persistence",
-    "export",
-    "workflow",
-    "plotting",
-    "report",
-    "cli",
-    "__main__",
-]
-FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
+LAYER = {
+    room: int(layer)
+    for layer, room in re.findall(r"^\| (\d+) \| `(\w+)/`", DESIGN.read_text(), re.M)
+}
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE)
 
 
-def layer_of(path):
-    part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    return LAYERS.index(part)
+def room_of(path):
+    return path.relative_to(SOURCE).parts[0]
 
 
-def imported_layers(path):
+def imported_rooms(path):
     package = ("conemetric", *path.relative_to(SOURCE).parts[:-1])
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
-            parts = [
-                *(package[: len(package) - node.level + 1] if node.level else ()),
-                *(node.module or "").split("."),
-            ]
-            names = (
-                [[*parts, alias.name] for alias in node.names]
-                if parts[-1] in ("conemetric", "")
-                else [parts]
-            )
+            parent = package[: len(package) - node.level + 1] if node.level else ()
+            parts = [*parent, *(node.module or "").split(".")]
+            names = [[*parts, alias.name] for alias in node.names]
         elif isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]
         else:
             continue
         for name in names:
             name = [part for part in name if part]
-            if name[0] == "conemetric" and len(name) > 1 and name[1] in LAYERS:
-                yield LAYERS.index(name[1]), name[1]
+            if name[0] == "conemetric" and name[1] in LAYER:
+                yield name[1]
+
+
+def test_at_most_ten_layers_and_every_room_in_one():
+    assert set(LAYER) == {room_of(path) for path in FILES}
+    assert set(LAYER.values()) == set(range(1, max(LAYER.values()) + 1))
+    assert max(LAYER.values()) <= 10
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_layers_import_only_what_stands_above(path):
-    own = layer_of(path)
-    for index, name in imported_layers(path):
-        assert index <= own, (
-            f"{path.name} (layer {LAYERS[own]}) imports {name}, which stands below it"
-        )
+def test_rooms_import_only_from_lower_layers(path):
+    own = room_of(path)
+    for room in set(imported_rooms(path)) - {own}:
+        assert LAYER[room] < LAYER[own], f"{path.name} in {own} imports {room}"
 
 
-def test_every_module_has_a_layer():
-    assert {layer_of(path) for path in FILES} <= set(range(len(LAYERS)))
-
-
-def test_one_place_says_how_loops_are_compiled_and_solvers_do_not_print():
+def test_one_module_compiles_loops_and_solvers_do_not_print():
     for path in FILES:
         nodes = ast.walk(ast.parse(path.read_text()))
         calls = {
@@ -87,7 +59,7 @@ def test_one_place_says_how_loops_are_compiled_and_solvers_do_not_print():
             for node in nodes
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
-        if layer_of(path) <= LAYERS.index("solvers"):
+        if LAYER[room_of(path)] <= LAYER["solvers"]:
             assert "print" not in calls, path
         if path.name != "compiled.py":
             assert "njit" not in path.read_text(), path

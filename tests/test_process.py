@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from conemetric.neighbours import neighbours_by_label
-from conemetric.neighbours.approximate import _means
-from conemetric.persistence import atomic_path
+from conemetric.neighbours.cells import _means
+from conemetric.storage import atomic_path
 
 THREADS = 8
 
@@ -44,7 +44,7 @@ def test_new_files_have_usual_permissions_and_the_mask_is_never_touched(
 @pytest.mark.parametrize("allowed", [True, False])
 def test_flags_of_pytorch_are_as_before_after_searches_in_threads(allowed):
     torch = pytest.importorskip("torch")
-    from conemetric.neighbours.device import _sums_in_float32
+    from conemetric.neighbours.gpu import _sums_in_float32
 
     flags = "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"
     matmul = torch.backends.cuda.matmul

@@ -5,7 +5,7 @@ package has it.
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from conemetric import constraints
+from conemetric.constraints import in_memory as constraints
 from conemetric.problems.eigenvalue import whiten
 
 from .experiment import Competitor

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from sklearn.model_selection import StratifiedKFold
 
-from conemetric.compiled import stopwatch
-from conemetric.constraints import triplets_from_neighbours
+from conemetric.constraints.in_memory import triplets_from_neighbours
+from conemetric.core.compiled import stopwatch
 from conemetric.estimators.frobmetric import mean_impostor_distance
 from conemetric.evaluation.knn import Grid, knn_error
 from conemetric.neighbours import neighbours_by_label

@@ -5,9 +5,9 @@ run``, configured in asv.conf.json).
 import numpy as np
 
 from conemetric import FrobMetric
+from conemetric.core.spectral import psd_split
 from conemetric.neighbours import neighbours_by_label
 from conemetric.operators import from_triplets
-from conemetric.spectral import psd_split
 
 
 def data(n=2000, D=50):

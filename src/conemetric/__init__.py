@@ -11,12 +11,12 @@ from .estimators.lmnn_eig import LMNNEig
 from .estimators.matrix_factorization import MaxMarginMatrixFactorization
 from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
 from .estimators.numax import NuMax, numax_path
-from .estimators.query_adapter import QueryAdapter
 from .estimators.relative_comparisons import RelativeComparisons
-from .estimators.relevance import RelevanceMetric
-from .persistence import LearnedMetric, blend, load_metric, save_metric
-from .semidefinite import FrobeniusSDPResult, solve_frobenius_sdp
+from .estimators.semidefinite import FrobeniusSDPResult, solve_frobenius_sdp
+from .ranking.adapter import QueryAdapter
+from .ranking.metric import RelevanceMetric
 from .solvers.base import Certificate, Status, watching
+from .storage import LearnedMetric, blend, load_metric, save_metric
 
 __all__ = [
     "AutoMetric",

@@ -14,7 +14,7 @@ def main() -> None:
             f"the conemetric command needs {', '.join(lacking)}; get what it needs by: "
             "python -m pip install 'conemetric[cli]'"
         )
-    from .cli import main as run
+    from .app.cli import main as run
 
     run()
 

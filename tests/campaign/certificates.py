@@ -27,7 +27,7 @@ from conemetric import (
     RelevanceMetric,
     solve_frobenius_sdp,
 )
-from conemetric.estimators.judged import Setting
+from conemetric.ranking.base import Setting
 from conemetric.solvers.base import Certificate
 
 from .outcome import Outcome, timed

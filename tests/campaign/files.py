@@ -14,8 +14,8 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from conemetric import FrobMetric, load_metric, save_metric
-from conemetric.persistence import MetricFileError
-from conemetric.persistence.files import _digest
+from conemetric.storage import MetricFileError
+from conemetric.storage.files import _digest
 
 from .outcome import Outcome, timed
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import AutoMetric, FrobMetric, LearnedMetric, load_metric, save_metric
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.estimators import automatic
 from conemetric.estimators.automatic import Evidence, Rows, default_candidates
 from conemetric.evaluation.knn import knn_error

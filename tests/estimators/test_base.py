@@ -25,7 +25,7 @@ from conemetric import (
     frobmetric_path,
     numax_path,
 )
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.evaluation.knn import evaluate, random_splits
 from conemetric.solvers.base import all_or_nothing, watching
 

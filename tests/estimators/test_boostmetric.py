@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import BoostMetric, UselessMetricWarning
-from conemetric.arrays import to_numpy
-from conemetric.constraints import triplets_from_labels
+from conemetric.constraints.in_memory import triplets_from_labels
+from conemetric.core.arrays import to_numpy
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from conemetric import DMLEig
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 
 IRIS, LABELS = load_iris(return_X_y=True)
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import DMLEig, LMNNEig
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 
 IRIS, LABELS = load_iris(return_X_y=True)
 

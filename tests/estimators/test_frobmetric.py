@@ -14,8 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conemetric import FrobMetric, FrobMetricCV, frobmetric_path, spectral
-from conemetric.arrays import to_numpy
+from conemetric import FrobMetric, FrobMetricCV, frobmetric_path
+from conemetric.core import spectral
+from conemetric.core.arrays import to_numpy
 
 
 @parametrize_with_checks(

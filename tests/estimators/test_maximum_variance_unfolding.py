@@ -7,7 +7,7 @@ from sklearn.datasets import make_blobs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import MaximumVarianceUnfolding
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.estimators.maximum_variance_unfolding import (
     landmark_basis,
     neighbour_edges,

@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import kneighbors_graph
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, RelativeComparisons
-from conemetric.arrays import to_numpy
-from conemetric.neighbours import approximate, neighbours_by_label
+from conemetric.core.arrays import to_numpy
+from conemetric.neighbours import cells as approximate
+from conemetric.neighbours import neighbours_by_label
 
 ESTIMATORS = [
     FrobMetric(tol=1e-2),

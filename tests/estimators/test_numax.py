@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import NuMax, numax_path
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.estimators.numax import LARGEST_DELTA
 from conemetric.solvers.base import watching
 from conemetric.solvers.secant_generation import SecantGeneration

@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import RelativeComparisons, save_metric
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 
 A = np.random.default_rng(0).normal(size=(4, 6))
 BASES = [None, "pca", A, rbf_kernel]

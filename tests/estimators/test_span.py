@@ -9,15 +9,15 @@ from instances import random_triplets
 from numpy.testing import assert_allclose
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_pairs, from_triplets
 from conemetric.operators.secants import AllSecants
 from conemetric.problems.dml_eig import DMLEigProgram
 from conemetric.problems.eigenvalue import similar_scatter
 from conemetric.problems.frobenius import FrobeniusProgram
+from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
 from conemetric.problems.lmnn_eig import LMNNEigProgram
 from conemetric.problems.losses import Logistic, LogSumExp
-from conemetric.problems.near_isometry import Multipliers, SecantIsometryProgram
 from conemetric.problems.soft_margin import SoftMarginProgram
 from conemetric.problems.trace import TraceProgram
 from conemetric.solvers.column_generation import ColumnGeneration

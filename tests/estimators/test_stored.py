@@ -22,7 +22,7 @@ from conemetric import (
     NuMax,
     RelativeComparisons,
 )
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 
 CASES = [
     FrobMetric(),

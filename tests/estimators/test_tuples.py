@@ -19,8 +19,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import shuffle
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, RelativeComparisons
-from conemetric.arrays import to_numpy
-from conemetric.constraints import check_similar, triplets_from_values
+from conemetric.constraints.in_memory import check_similar, triplets_from_values
+from conemetric.core.arrays import to_numpy
 from conemetric.estimators.tuples import unfold
 
 X, y = load_iris(return_X_y=True)

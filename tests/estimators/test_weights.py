@@ -27,10 +27,10 @@ from conemetric import (
     RelativeComparisons,
     frobmetric_path,
 )
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
+from conemetric.core.weights import HEAVIEST, check_range, class_factors
 from conemetric.evaluation.knn import knn_predict
 from conemetric.problems.eigenvalue import similar_scatter
-from conemetric.weights import HEAVIEST, check_range, class_factors
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*targets", "ignore:.*no metric"

@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from conemetric.arrays import to_numpy
-from conemetric.neighbours import Labelled, Question, exact, host, sparse
-from conemetric.sparse import SparseRows
+from conemetric.core.arrays import to_numpy
+from conemetric.core.sparse_rows import SparseRows
+from conemetric.neighbours import Labelled, Question, exact, sparse
+from conemetric.neighbours import cpu as host
 
 from . import oracle
 
@@ -21,7 +22,7 @@ def on_host(question, monkeypatch):
 def on_device(question, monkeypatch):
     """The code for devices, on the GPU where there is one and else on the CPU."""
     torch = pytest.importorskip("torch")
-    from conemetric.neighbours import device
+    from conemetric.neighbours import gpu as device
 
     monkeypatch.setattr(device, "BLOCK", 2000)
     monkeypatch.setattr(device, "GATHERED", 2000)

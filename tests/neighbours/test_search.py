@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy.spatial.distance import cdist
 
-from conemetric.arrays import is_torch, to_numpy
+from conemetric.core.arrays import is_torch, to_numpy
 from conemetric.neighbours import Labelled, Question, answer, neighbours_by_label
 
 from . import oracle

@@ -7,21 +7,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig
-from conemetric.arrays import to_numpy
-from conemetric.constraints import triplets_from_values
+from conemetric.constraints.in_memory import triplets_from_values
+from conemetric.core.arrays import to_numpy
+from conemetric.core.sparse_rows import SparseRows
 from conemetric.estimators.maximum_variance_unfolding import neighbour_edges
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.manifold import neighbourhood_quality
 from conemetric.evaluation.retrieval import precision_at_k
-from conemetric.neighbours import (
-    given_neighbours,
-    nearest,
-    neighbours_by_label,
-    row_keys,
-    search,
-)
-from conemetric.neighbours.ranking import nearest_documents
-from conemetric.sparse import SparseRows
+from conemetric.neighbours import given_neighbours, nearest, neighbours_by_label, row_keys, search
+from conemetric.ranking.top_k import nearest_documents
 
 KINDS = ["one-hot", "binary", "rounded", "duplicated", "other labels", "continuous"]
 ORDERS = ["sorted", "reversed", "shuffled"]

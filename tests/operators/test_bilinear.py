@@ -7,8 +7,8 @@ import pytest
 from instances import JUDGED_KINDS, judged_instance
 from numpy.testing import assert_allclose, assert_array_equal
 
-from conemetric import compiled
-from conemetric.arrays import to_numpy
+from conemetric.core import compiled
+from conemetric.core.arrays import to_numpy
 from conemetric.operators.comparisons import from_comparisons
 
 

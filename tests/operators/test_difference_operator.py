@@ -10,8 +10,8 @@ from instances import KINDS, random_triplets, triplet_instance, triplet_matrices
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from conemetric import compiled
-from conemetric.arrays import to_numpy
+from conemetric.core import compiled
+from conemetric.core.arrays import to_numpy
 from conemetric.operators import MatrixOperator, from_pairs, from_triplets
 from conemetric.operators import numpy as numpy_operator
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_pairs
 from conemetric.operators.edges import EdgeOperator, ReducedEdges
 

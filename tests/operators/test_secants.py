@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist, squareform
 
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators import secants as module
 from conemetric.operators.secants import AllSecants, ListedSecants
 

@@ -6,10 +6,10 @@ from instances import random_triplets
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from conemetric.core.sparse_rows import SparseRows
 from conemetric.operators import from_pairs, from_triplets
 from conemetric.operators import sparse as module
 from conemetric.operators.span import in_span
-from conemetric.sparse import SparseRows
 
 
 def rows(n, D, dtype=np.float64, seed=0):

@@ -5,7 +5,7 @@ import pytest
 from instances import JUDGED_KINDS, judged_instance
 from oracles import bilinear_optimum
 
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators.comparisons import from_comparisons
 from conemetric.problems.bilinear import BilinearProgram
 from conemetric.problems.losses import LOSSES

@@ -7,7 +7,7 @@ import pytest
 from oracles import dml_eig_optimum
 
 from conemetric import DMLEig
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_pairs
 from conemetric.problems.dml_eig import DMLEigProgram
 from conemetric.problems.eigenvalue import similar_scatter, whiten

@@ -5,7 +5,7 @@ import pytest
 from instances import KINDS, triplet_instance
 from oracles import frobenius_optimum
 
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.losses import LOSSES

@@ -12,7 +12,7 @@ from instances import KINDS, triplet_instance
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import trace_optimum
 
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
 from conemetric.problems.losses import Logistic, LogSumExp
 from conemetric.problems.trace import TraceProgram

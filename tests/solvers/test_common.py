@@ -18,19 +18,19 @@ from oracles import (
 )
 from sklearn.exceptions import ConvergenceWarning
 
-from conemetric.arrays import like, to_numpy
+from conemetric.core.arrays import like, to_numpy
 from conemetric.operators import from_pairs, from_triplets
 from conemetric.operators.edges import EdgeOperator
 from conemetric.operators.secants import AllSecants
+from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.problems.dml_eig import DMLEigProgram
 from conemetric.problems.frobenius import FrobeniusProgram
+from conemetric.problems.isometry import SecantIsometryProgram
 from conemetric.problems.losses import Logistic
-from conemetric.problems.maximum_variance_unfolding import UnfoldingProgram
 from conemetric.problems.mmmf import MMMFProgram
-from conemetric.problems.near_isometry import SecantIsometryProgram
-from conemetric.problems.relative_comparisons import ComparisonProgram
 from conemetric.problems.soft_margin import SoftMarginProgram
 from conemetric.problems.trace import TraceProgram
+from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.admm import ADMM
 from conemetric.solvers.base import Solver, Status, relative_gap
 from conemetric.solvers.column_generation import ColumnGeneration

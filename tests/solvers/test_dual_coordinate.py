@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators import from_triplets
-from conemetric.problems.relative_comparisons import ComparisonProgram
+from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers import dual_coordinate, semismooth_newton
 from conemetric.solvers.dual_coordinate import DualCoordinate, dual_sweep
 from conemetric.solvers.semismooth_newton import SemismoothNewton, nonnegative_quadratic

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from instances import KINDS, triplet_instance
 
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import Box, DualQuasiNewton, two_loop

@@ -6,8 +6,8 @@ from instances import JUDGED_KINDS, KINDS, judged_instance, triplet_instance
 from oracles import bilinear_optimum, frobenius_optimum
 from sklearn.exceptions import ConvergenceWarning
 
-from conemetric.arrays import to_numpy
-from conemetric.constraints import triplets_from_labels
+from conemetric.constraints.in_memory import triplets_from_labels
+from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
 from conemetric.operators.comparisons import from_comparisons
 from conemetric.problems.bilinear import BilinearProgram

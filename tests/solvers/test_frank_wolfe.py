@@ -73,7 +73,7 @@ def test_large_matrices_take_lanczos(monkeypatch):
     X = rng.normal(size=(15, 20))
     pairs = np.array([[i, j] for i in range(15) for j in range(i)])
     dense = steps(DMLEigProgram(from_pairs(X, pairs)), 15, mu=0.1)
-    monkeypatch.setattr("conemetric.spectral.PARTIAL_FROM", 5)
+    monkeypatch.setattr("conemetric.core.spectral.PARTIAL_FROM", 5)
     monkeypatch.setattr(np.linalg, "eigh", None)
     lanczos = steps(DMLEigProgram(from_pairs(X, pairs)), 15, mu=0.1)
     np.testing.assert_allclose([i.dual for i in lanczos], [i.dual for i in dense], rtol=1e-6)

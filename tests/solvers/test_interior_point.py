@@ -7,13 +7,13 @@ import pytest
 from oracles import semidefinite_optimum
 from sklearn.exceptions import ConvergenceWarning
 
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
+from conemetric.core.spectral import SpectralMap, cholesky_solver
 from conemetric.operators import MatrixOperator
 from conemetric.operators.edges import EdgeOperator, ReducedEdges
-from conemetric.problems.maximum_variance_unfolding import UnfoldingProgram
-from conemetric.problems.semidefinite import SemidefiniteProgram
+from conemetric.problems.sdp import SemidefiniteProgram
+from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.interior_point import InteriorPoint, State, System
-from conemetric.spectral import SpectralMap, cholesky_solver
 
 
 def instance(redundant, seed):

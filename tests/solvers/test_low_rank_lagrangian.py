@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators.edges import EdgeOperator
-from conemetric.problems.maximum_variance_unfolding import UnfoldingProgram
+from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 from conemetric.solvers.low_rank_lagrangian import Line, LowRankLagrangian
 

@@ -11,9 +11,9 @@ from oracles import near_isometry_optimum
 from sklearn.datasets import load_iris
 
 from conemetric import NuMax
-from conemetric.arrays import to_numpy
+from conemetric.core.arrays import to_numpy
 from conemetric.operators.secants import AllSecants, ListedSecants
-from conemetric.problems.near_isometry import Multipliers, SecantIsometryProgram
+from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
 from conemetric.solvers.admm import ADMM, CG_TOL
 from conemetric.solvers.base import Status
 from conemetric.solvers.secant_generation import SecantGeneration, _cut

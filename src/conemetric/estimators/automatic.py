@@ -38,15 +38,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from .. import spectral
-from ..arrays import is_torch, like, to_numpy, transposed
-from ..compiled import stopwatch
-from ..constraints import check_labels
+from ..constraints.in_memory import check_labels
+from ..core import spectral
+from ..core.arrays import is_torch, like, to_numpy, transposed
+from ..core.compiled import stopwatch
+from ..core.warn import no_warnings
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
 from ..neighbours import labelled_keys
 from ..solvers.base import all_or_nothing, is_one_of_many, labelled
-from ..warn import no_warnings
 from .base import MahalanobisMetric
 from .discriminant import PooledDiscriminant
 from .frobmetric import FrobMetric

@@ -11,8 +11,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from .. import spectral
-from ..arrays import (
+from ..constraints.in_blocks import is_dask
+from ..constraints.in_memory import is_continuous, refuse_continuous
+from ..core import spectral
+from ..core.arrays import (
     as_array,
     float64,
     is_torch,
@@ -22,13 +24,11 @@ from ..arrays import (
     to_numpy,
     transposed,
 )
-from ..constraints import is_continuous, refuse_continuous
+from ..core.sparse_rows import SparseRows
+from ..core.warn import warn_user
 from ..operators.span import Coordinates
-from ..partitions import is_dask
 from ..problems.base import Problem
 from ..solvers.base import Solver, SolveResult
-from ..sparse import SparseRows
-from ..warn import warn_user
 from .tuples import TupleMethods, look_up
 
 # rows or features, whichever are fewer, of a sparse X: as many as a dense matrix between

@@ -11,12 +11,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .. import spectral
-from ..arrays import float64, like, namespace, to_numpy
-from ..constraints import triplets_from_neighbours
+from ..constraints.in_blocks import is_dask
+from ..constraints.in_memory import triplets_from_neighbours
+from ..core import spectral
+from ..core.arrays import float64, like, namespace, to_numpy
 from ..operators import from_triplets
 from ..operators.span import Coordinates, Matrix, in_span, lift
-from ..partitions import is_dask
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram

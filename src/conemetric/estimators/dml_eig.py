@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from sklearn.base import _fit_context
 
-from ..arrays import like, to_index, to_numpy
+from ..constraints.in_blocks import is_dask
+from ..core.arrays import like, to_index, to_numpy
+from ..core.vectors import same
 from ..operators import from_pairs
-from ..operators.space import same
-from ..partitions import is_dask
 from ..problems.base import Bounds
 from ..problems.dml_eig import DMLEigProgram
 from ..solvers.base import Certificate

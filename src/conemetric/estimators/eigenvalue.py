@@ -6,8 +6,9 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..arrays import float64, like
-from ..operators.space import same
+from ..core.arrays import float64, like
+from ..core.vectors import same
+from ..core.warn import warn_user
 from ..operators.span import Coordinates, Matrix
 from ..problems.eigenvalue import (
     amount,
@@ -20,7 +21,6 @@ from ..problems.eigenvalue import (
 from ..solvers.base import Solver
 from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
-from ..warn import warn_user
 from .base import SOLVER_PARAMETERS
 from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
 

@@ -9,18 +9,18 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .. import spectral
-from ..arrays import float64, like, namespace
-from ..constraints import encode_labels, find_rows
+from ..constraints.in_blocks import is_dask
+from ..constraints.in_memory import encode_labels, find_rows
+from ..core import spectral
+from ..core.arrays import float64, like, namespace
+from ..core.weights import check_weights, class_factors
 from ..evaluation.knn import knn_predict
 from ..neighbours import labelled_keys
 from ..operators import from_triplets
 from ..operators.span import Coordinates, in_span
-from ..partitions import is_dask
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Status, all_or_nothing
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from ..weights import check_weights, class_factors
 from .base import SOLVER_PARAMETERS
 from .prior import PRIOR_PARAMETERS, prior_matrix
 from .supervised import (

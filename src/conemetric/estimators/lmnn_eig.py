@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
-from ..arrays import namespace
+from ..constraints.in_blocks import is_dask
+from ..core.arrays import namespace
 from ..operators import from_triplets
-from ..partitions import is_dask
 from ..problems.lmnn_eig import LMNNEigProgram
 from .eigenvalue import EigenvalueMetric, whitened_points
 from .supervised import SupervisedMetric, refuse_checkpoint

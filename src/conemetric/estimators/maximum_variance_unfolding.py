@@ -19,13 +19,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.graph import _fix_connected_components
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import spectral
-from ..arrays import float64, is_torch, like, refuse_masked, to_numpy, zeros
+from ..core import spectral
+from ..core.arrays import float64, is_torch, like, refuse_masked, to_numpy, zeros
 from ..neighbours import nearest
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
-from ..problems.maximum_variance_unfolding import UnfoldingOnFace, UnfoldingProgram
 from ..problems.rigidity import rigid_face
+from ..problems.unfolding import UnfoldingOnFace, UnfoldingProgram
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
 from .base import CertifiedEstimator, check_extent, check_tensor, refuse_dask

@@ -11,11 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from ..arrays import like, on_device, to_numpy
-from ..constraints import check_pairs, check_similar, encode_labels
+from ..constraints.in_memory import check_pairs, check_similar, encode_labels
+from ..core.arrays import like, on_device, to_numpy
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
-from ..problems.near_isometry import SecantIsometryProgram
+from ..problems.isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status, all_or_nothing
 from ..solvers.secant_generation import SecantGeneration
 from .base import MahalanobisMetric

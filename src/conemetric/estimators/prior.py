@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from ..arrays import as_array, float64, like, namespace
+from ..core.arrays import as_array, float64, like, namespace
 
 PRIOR_PARAMETERS = {
     "prior": [

@@ -11,10 +11,10 @@ from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .. import spectral
-from ..arrays import like, namespace, to_numpy
+from ..core import spectral
+from ..core.arrays import like, namespace, to_numpy
 from ..operators import from_triplets
-from ..problems.relative_comparisons import MeasuredComparisonProgram
+from ..problems.comparisons import MeasuredComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
 from .base import SOLVER_PARAMETERS
 from .frobmetric import scaled_C

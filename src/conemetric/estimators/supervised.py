@@ -10,17 +10,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .. import constraints, partitions
-from ..arrays import like, namespace, to_numpy
-from ..neighbours import (
-    given_neighbours,
-    n_references_for,
-    neighbours_by_label,
-    reference_rows,
-)
+from ..constraints import in_blocks, in_memory
+from ..core.arrays import like, namespace, to_numpy
+from ..core.weights import check_range, check_weights, class_factors
+from ..neighbours import given_neighbours, n_references_for, neighbours_by_label, reference_rows
 from ..operators import from_triplets
 from ..solvers.base import warn_user
-from ..weights import check_range, check_weights, class_factors
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 
@@ -121,7 +116,7 @@ class SupervisedMetric(MahalanobisMetric):
         if self.class_weight is not None:
             if continuous:
                 self._refuse_class_weight()
-            labelled = constraints.encode_labels(y) >= 0
+            labelled = in_memory.encode_labels(y) >= 0
             factors = class_factors(self.class_weight, y[labelled], weights[labelled])
             weights[labelled] *= factors
         check_range(weights, X.dtype, "sample_weight, times class_weight,")
@@ -160,7 +155,7 @@ class SupervisedMetric(MahalanobisMetric):
         if not self._learns_from_quantities:
             self._refuse_continuous(y, target)
             return False
-        continuous = constraints.is_continuous(y, target)
+        continuous = in_memory.is_continuous(y, target)
         if continuous and target == "auto" and (y == np.round(y)).all():
             warn_user(
                 f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
@@ -202,7 +197,7 @@ class SupervisedMetric(MahalanobisMetric):
         X = self._validate_X(X, reset=True, min_samples=3 if given is None else 1)
         self._check_n_components()
         if given is None:
-            given = constraints.check_triplets(triplets, len(X))
+            given = in_memory.check_triplets(triplets, len(X))
         given = like(given, X, namespace(X).int64)
         return Given(X, *_weighted(given, sample_weight, "triplets", X)[:2])
 
@@ -217,14 +212,14 @@ class SupervisedMetric(MahalanobisMetric):
         )
         labels = similar = None
         if continuous:
-            found = constraints.triplets_from_values(X, y, self.n_targets, self.n_impostors)
+            found = in_memory.triplets_from_values(X, y, self.n_targets, self.n_impostors)
         else:
-            labels = constraints.check_labels(y, self.n_targets)
+            labels = in_memory.check_labels(y, self.n_targets)
             lists = self._neighbours(X, labels, neighbors)
             if pairs:
-                found, similar = constraints.pairs_from_neighbours(*lists)
+                found, similar = in_memory.pairs_from_neighbours(*lists)
             else:
-                found = constraints.triplets_from_neighbours(*lists)
+                found = in_memory.triplets_from_neighbours(*lists)
         if weights is None:
             return Given(X, found, None, similar, labels, None, rows)
         found, of_tuples, there = _weighted(found, weights[found[:, 0]], "constraints", X)
@@ -254,8 +249,8 @@ class SupervisedMetric(MahalanobisMetric):
         self._refuse_class_weight()
         X = self._validate_X(X, reset=True, min_samples=2)
         self._check_n_components()
-        found = like(constraints.check_pairs(pairs, len(X)), X, namespace(X).int64)
-        mask = like(constraints.check_similar(similar, len(found)), X, namespace(X).bool)
+        found = like(in_memory.check_pairs(pairs, len(X)), X, namespace(X).int64)
+        mask = like(in_memory.check_similar(similar, len(found)), X, namespace(X).bool)
         found, weights, there = _weighted(found, sample_weight, "pairs", X)
         mask = mask[there]
         if bool(mask.all()) or not bool(mask.any()):
@@ -276,50 +271,50 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _triplets_in_blocks(
         self, X, y, triplets, neighbors, checkpoint, sample_weight, target="auto"
-    ) -> partitions.Constraints:
+    ) -> in_blocks.Constraints:
         """As `_validate_triplets`, for dask collections."""
         width = self._width_in_blocks(X, (3, 4), neighbors)
         if width is not None:
             if triplets is not None:
                 raise ValueError(_TUPLES_AND_TRIPLETS)
             self._refuse_class_weight()
-            found = partitions.from_tuples(partitions.read(X, weights=sample_weight), width)
+            found = in_blocks.from_tuples(in_blocks.read(X, weights=sample_weight), width)
         elif triplets is not None:
             self._refuse_class_weight()
-            rows = partitions.read(X)
-            found = partitions.from_numbers(rows, triplets, weights=sample_weight)
+            rows = in_blocks.read(X)
+            found = in_blocks.from_numbers(rows, triplets, weights=sample_weight)
         else:
             found = self._labels_in_blocks(X, y, sample_weight, target)
         return self._keep_blocks(X, found, checkpoint)
 
     def _pairs_in_blocks(
         self, X, y, pairs, similar, neighbors, checkpoint, sample_weight, target="auto"
-    ) -> partitions.Constraints:
+    ) -> in_blocks.Constraints:
         """As `_validate_pairs`, for dask collections."""
         width = self._width_in_blocks(X, (2,), neighbors)
         if width is not None:
             if y is None or pairs is not None:
                 raise ValueError(_PAIRS_WITHOUT_Y)
             self._refuse_class_weight()
-            rows = partitions.read(X, y, sample_weight, labelled=False)
-            found = partitions.from_tuples(rows, width)
+            rows = in_blocks.read(X, y, sample_weight, labelled=False)
+            found = in_blocks.from_tuples(rows, width)
         elif pairs is not None:
             if similar is None:
                 raise ValueError(_PAIRS_WITHOUT_SIMILAR)
             self._refuse_class_weight()
-            found = partitions.from_numbers(partitions.read(X), pairs, similar, sample_weight)
+            found = in_blocks.from_numbers(in_blocks.read(X), pairs, similar, sample_weight)
         else:
             found = self._labels_in_blocks(X, y, sample_weight, target, pairs=True)
         return self._keep_blocks(X, found, checkpoint)
 
     def _labels_in_blocks(self, X, y, sample_weight, target, pairs=False):
         self._require_labels(y)
-        rows = partitions.read(X, y, sample_weight)
+        rows = in_blocks.read(X, y, sample_weight)
         name = f"{type(self).__name__} from dask collections"
         assert rows.class_counts is not None
-        constraints.refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
+        in_memory.refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
         self.neighbor_recall_ = 1.0  # among all rows, or among the references
-        return partitions.from_labels(
+        return in_blocks.from_labels(
             rows,
             self.n_targets,
             self.n_impostors,

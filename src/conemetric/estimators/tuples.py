@@ -15,7 +15,7 @@ from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
+from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
 from ..neighbours import labelled_keys, nearest
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import check_array
 
-from ..arrays import is_torch, like, to_numpy
-from ..constraints import check_pairs
+from ..constraints.in_memory import check_pairs
+from ..core.arrays import is_torch, like, to_numpy
 from ..operators.secants import AllSecants, ListedSecants
 
 SMALL_DELTA = 1e-9  # with bounds this tight a scan returns the extreme secants of every row

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_consistent_length
 
-from ..arrays import to_numpy
-from ..compiled import stopwatch
+from ..core.arrays import to_numpy
+from ..core.compiled import stopwatch
 from ..neighbours import labelled_keys, nearest
 from ..solvers.base import all_or_nothing
 

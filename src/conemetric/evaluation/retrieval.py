@@ -4,7 +4,7 @@ neighbours kept by an embedding.
 
 import numpy as np
 
-from ..arrays import to_numpy
+from ..core.arrays import to_numpy
 from ..neighbours import labelled_keys, nearest
 
 

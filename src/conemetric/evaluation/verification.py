@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from ..arrays import to_numpy
-from ..constraints import check_similar
+from ..constraints.in_memory import check_similar
+from ..core.arrays import to_numpy
 from ..neighbours import labelled_keys, nearest
 
 

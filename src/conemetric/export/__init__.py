@@ -2,7 +2,7 @@
 LlamaIndex and SQL.
 
 All of them hold the affine map z = components x + offset in float32, in whose image the
-Euclidean distance is the learned one. `conemetric.persistence` keeps the metric itself,
+Euclidean distance is the learned one. `conemetric.storage` keeps the metric itself,
 in float64 and with all that is known about it.
 """
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import require
-from ..persistence import LearnedMetric
+from ..core.extras import require
+from ..storage import LearnedMetric
 
 
 def to_faiss(metric, index: Any = None) -> Any:

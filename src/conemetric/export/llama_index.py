@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..extras import require
-from ..persistence import LearnedMetric, atomic_path
+from ..core.extras import require
+from ..storage import LearnedMetric, atomic_path
 
 
 def to_llama_index(metric, folder: str | Path, *, inner_product: bool = False) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.extras import require
 from ..estimators.base import MahalanobisMetric
-from ..extras import require
-from ..persistence import LearnedMetric, atomic_path, certificate_values
+from ..storage import LearnedMetric, atomic_path, certificate_values
 
 OPSET = 13
 IR_VERSION = 8  # read by every onnxruntime of the last years

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from ..persistence import LearnedMetric, atomic_path, certificate_values
+from ..storage import LearnedMetric, atomic_path, certificate_values
 
 MARK = "conemetric.json"  # in the folder of a module that this library wrote
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..persistence import LearnedMetric
+from ..storage import LearnedMetric
 
 _POSTGRES = """\
 -- pgvector: {method}, {n_features} features to {rank} dimensions, by conemetric

@@ -6,11 +6,11 @@ sparse points (`sparse`), approximately on the host (`approximate`), or by the u
 (`given`).
 """
 
-from .given import given_neighbours
+from ..core.progress import watching_searches
 from .merge import merge
-from .progress import watching_searches
-from .question import Labelled, Nearest, Question
-from .references import choose_references, n_references_for, reference_rows
+from .precomputed import given_neighbours
+from .query import Labelled, Nearest, Question
+from .sampling import choose_references, n_references_for, reference_rows
 from .search import (
     MOST_IMPOSTORS,
     Neighbours,

@@ -8,11 +8,11 @@ from contextlib import nullcontext
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..compiled import threaded
+from ..core.compiled import threaded
+from ..core.progress import report
 from . import kernels
-from .host import HostSearch
-from .progress import report
-from .question import Nearest, Question
+from .cpu import HostSearch
+from .query import Nearest, Question
 
 TILE = 1024  # rows and columns of a tile
 

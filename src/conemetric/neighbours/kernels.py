@@ -14,7 +14,7 @@ has them.
 
 import numpy as np
 
-from ..compiled import jit, jit_inner, jit_inner_sums
+from ..core.compiled import jit, jit_inner, jit_inner_sums
 
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 

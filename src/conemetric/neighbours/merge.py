@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ..compiled import jit, threaded
+from ..core.compiled import jit, threaded
 from .kernels import rank
-from .question import Nearest
+from .query import Nearest
 from .rounding import tie_rule
 
 

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array, check_random_state
 
-from ..arrays import is_torch, like, namespace, on_device, to_numpy
-from ..sparse import SparseRows
-from . import approximate, exact, sparse
-from .question import Labelled, Nearest, Question
+from ..core.arrays import is_torch, like, namespace, on_device, to_numpy
+from ..core.sparse_rows import SparseRows
+from . import cells, exact, sparse
+from .query import Labelled, Nearest, Question
 from .ties import labelled_keys, row_keys, rows_of, tie_numbers
 
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
@@ -128,7 +128,7 @@ def _approximately(question, random_state):
     order = np.argsort(labelled_keys(*question.queries), kind="stable")
     points = Labelled(*(part[order] for part in question.queries))
     ordered = question._replace(queries=points, references=points, numbers=None)
-    found, recall = approximate.search(ordered, random_state)
+    found, recall = cells.search(ordered, random_state)
     place, numbers = np.argsort(order), np.append(question.numbers[order], -1)
     same, other = (numbers[part[place]] for part in found[:2])
     same_distances, other_distances = (part[place] for part in found[2:4])
@@ -191,9 +191,9 @@ def answer(question: Question) -> Nearest:
     if isinstance(X, SparseRows):
         return sparse.search(question)
     if on_device(X):
-        from . import device
+        from . import gpu
 
-        return device.search(question)
+        return gpu.search(question)
     return _in_library_of(X, exact.search(_on_host(question)))
 
 

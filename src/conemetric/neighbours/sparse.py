@@ -5,9 +5,9 @@ time, and candidates ranked by their differences.
 import numpy as np
 from scipy import sparse
 
-from ..arrays import float64
-from ..sparse import SparseRows
-from .question import Nearest, Question
+from ..core.arrays import float64
+from ..core.sparse_rows import SparseRows
+from .query import Nearest, Question
 from .rounding import product_gamma, tie_rule
 
 SPARE = 8  # candidates kept beyond those asked for, so that rounding seldom matters

@@ -14,8 +14,8 @@ library and any order of summation.
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from ..arrays import as_array, like, namespace, to_numpy
-from ..sparse import SparseRows
+from ..core.arrays import as_array, like, namespace, to_numpy
+from ..core.sparse_rows import SparseRows
 
 EXACT = 53  # binary digits of the whole numbers that float64 holds
 CELLS = {"float32": 11, "float64": 20}  # binary digits of the grid: rounding rarely shows

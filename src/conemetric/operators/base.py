@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
-from ..arrays import arange, like, namespace, zeros
-from .space import ARRAYS, Space, Total
+from ..core.arrays import arange, like, namespace, zeros
+from ..core.vectors import ARRAYS, Space, Total
 
 
 class Operator(ABC):

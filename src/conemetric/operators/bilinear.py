@@ -13,7 +13,7 @@ keeps every digit of them.
 
 from abc import abstractmethod
 
-from ..arrays import like, namespace, zeros
+from ..core.arrays import like, namespace, zeros
 from .base import Operator
 
 

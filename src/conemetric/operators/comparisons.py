@@ -1,6 +1,6 @@
 """The bilinear operator of compared documents, in the array library of the queries."""
 
-from ..arrays import is_torch
+from ..core.arrays import is_torch
 from .bilinear import compared
 
 

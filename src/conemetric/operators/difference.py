@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..arrays import is_torch, like, namespace
-from ..sparse import SparseRows
+from ..core.arrays import is_torch, like, namespace
+from ..core.sparse_rows import SparseRows
 from .base import DifferenceOperator
 
 

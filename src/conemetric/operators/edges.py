@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from ..arrays import like, namespace, zeros
-from ..compiled import threaded
+from ..core.arrays import like, namespace, zeros
+from ..core.compiled import threaded
 from .base import Operator, rank_one_newton_matrix
 from .numpy import pair_squared_distances
 

@@ -11,7 +11,7 @@ products take longer; beyond, nothing dense of that order is ever formed.
 import numpy as np
 from scipy import sparse
 
-from ..compiled import threaded
+from ..core.compiled import threaded
 from .base import Operator
 from .numpy import pair_inner_products
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from ..arrays import like, namespace, zeros
+from ..core.arrays import like, namespace, zeros
 from .base import Operator
 
 

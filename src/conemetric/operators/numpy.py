@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from ..compiled import jit, threaded
+from ..core.compiled import jit, threaded
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 

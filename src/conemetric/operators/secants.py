@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import arange, float64, is_torch, like, namespace, on_device, to_index
-from ..compiled import jit, threaded
+from ..core.arrays import arange, float64, is_torch, like, namespace, on_device, to_index
+from ..core.compiled import jit, threaded
 from .base import Operator
 
 DUPLICATE = 1e-10  # squared length, relative to the largest squared distance from the mean

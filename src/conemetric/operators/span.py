@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ..arrays import float64, is_torch, like, namespace, to_index, zeros
-from ..sparse import SparseRows
+from ..core.arrays import float64, is_torch, like, namespace, to_index, zeros
+from ..core.sparse_rows import SparseRows
 
 # part of the features above which solving in the span does not pay for finding it: a QR
 # factorisation in float64 costs as much as three to six evaluations of the dual

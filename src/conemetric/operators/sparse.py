@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from ..compiled import jit, threaded
-from ..sparse import BLOCK, SparseRows
+from ..core.compiled import jit, threaded
+from ..core.sparse_rows import BLOCK, SparseRows
 from .numpy import NumpyOperator, degrees
 
 

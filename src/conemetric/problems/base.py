@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
-from .. import spectral
-from ..arrays import float64, is_float, namespace
+from ..core import spectral
+from ..core.arrays import float64, is_float, namespace
+from ..core.vectors import Total, total
 from ..operators.base import Operator
-from ..operators.space import Total, total
 
 
 class Bounds(NamedTuple):

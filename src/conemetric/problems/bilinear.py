@@ -10,7 +10,7 @@ be neither symmetric nor positive. c_r = C w_r / sum(w), l and g as in `problems
 
 from functools import cached_property
 
-from ..arrays import float64
+from ..core.arrays import float64
 from .base import Bounds, Evaluation
 from .frobenius import FrobeniusProgram
 

@@ -19,12 +19,12 @@ and a smooth objective.
 import math
 from functools import cached_property
 
-from .. import spectral
-from ..arrays import float64, namespace, zeros
+from ..core import spectral
+from ..core.arrays import float64, namespace, zeros
+from ..core.sparse_rows import SparseRows
+from ..core.vectors import Total, greatest, total
 from ..operators import from_pairs
-from ..operators.space import Total, greatest, total
 from ..operators.span import Coordinates, Diagonal, Matrix, centred_in_span
-from ..sparse import SparseRows
 from .base import Bounds, Problem, SpectralDual
 from .losses import weighted_sum
 

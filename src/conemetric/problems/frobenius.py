@@ -26,9 +26,9 @@ from copy import copy
 from functools import cached_property, partial
 from typing import Any, Self
 
-from .. import spectral
-from ..arrays import float64, like, namespace
-from ..operators.space import ARRAYS, total
+from ..core import spectral
+from ..core.arrays import float64, like, namespace
+from ..core.vectors import ARRAYS, total
 from .base import Evaluation, SpectralProgram
 from .losses import LOSSES, Loss, weighted_sum
 

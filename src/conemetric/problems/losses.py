@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import brentq
 
-from ..arrays import float64, namespace
-from ..operators.space import ARRAYS, Space, Total
+from ..core.arrays import float64, namespace
+from ..core.vectors import ARRAYS, Space, Total
 
 
 class Loss(ABC):

@@ -14,8 +14,8 @@ the best combination of the last twenty points.
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ..arrays import float64, like, namespace
-from ..operators.space import on_host
+from ..core.arrays import float64, like, namespace
+from ..core.vectors import on_host
 
 SHARES = [0.7**k for k in range(10)]  # of a new point, to choose from
 

@@ -14,8 +14,8 @@ is the mean margin, v >= 1 the smallest one.
 import numpy as np
 from scipy import optimize
 
-from .. import spectral
-from ..arrays import float64, to_numpy
+from ..core import spectral
+from ..core.arrays import float64, to_numpy
 from .base import Bounds, Problem
 
 # of HiGHS, the least it takes

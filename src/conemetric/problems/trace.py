@@ -33,9 +33,9 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from .. import spectral
-from ..arrays import float64, like, namespace
-from ..operators.space import greatest, total
+from ..core import spectral
+from ..core.arrays import float64, like, namespace
+from ..core.vectors import greatest, total
 from .base import Bounds, Problem
 from .losses import Loss, weighted_sum
 

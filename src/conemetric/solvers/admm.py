@@ -34,8 +34,8 @@ from typing import ClassVar
 
 from scipy.linalg import cho_factor, cho_solve
 
-from .. import spectral
-from ..arrays import arange, is_torch, namespace, on_device
+from ..core import spectral
+from ..core.arrays import arange, is_torch, namespace, on_device
 from .base import Iterate, Solver
 
 # steps; after the last change of beta the convergence theory holds

@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..compiled import stopwatch
+from ..core.compiled import stopwatch
+from ..core.warn import warn_user
 from ..problems.base import Bounds, Problem
-from ..warn import warn_user
 
 # iterations after which multipliers in blocks are settled (`operators.space`)
 SETTLE_EVERY = 20

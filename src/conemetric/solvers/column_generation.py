@@ -28,9 +28,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import spectral
-from ..arrays import like, namespace, to_numpy, zeros
-from ..operators.checkpoint import REMEDY
+from ..blocks.checkpoint import REMEDY
+from ..core import spectral
+from ..core.arrays import like, namespace, to_numpy, zeros
 from ..problems.trace import MARGIN_LIMIT, combined_rows
 from .base import SETTLE_EVERY, Iterate, Solver
 

@@ -30,7 +30,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..compiled import jit_sums
+from ..core.compiled import jit_sums
 from .base import Iterate, Solver, relative_gap
 from .semismooth_newton import SemismoothNewton
 

@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import is_torch, like, namespace
-from ..operators.space import Space, total
+from ..core.arrays import is_torch, like, namespace
+from ..core.vectors import Space, total
 from .base import SETTLE_EVERY, Infeasible, Solver
 from .dual_rounds import Rounds, as_iterate, placed, unbound
 from .newton_direction import dot, newton_direction

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..arrays import is_torch, like, namespace, on_device, to_index
+from ..core.arrays import is_torch, like, namespace, on_device, to_index
 from ..problems.mixture import Mixture
 from .base import Iterate, relative_gap
 

@@ -33,7 +33,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import minimize
 
-from .. import spectral
+from ..core import spectral
 from .base import Iterate, Solver, relative_gap
 
 MU = 0.3  # curvature of the multiplier term, for constraints b - A(M) of order one

@@ -21,8 +21,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import spectral
-from ..operators.space import Total, greatest
+from ..core import spectral
+from ..core.vectors import Total, greatest
 from ..problems.losses import LogSumExp
 from .base import SETTLE_EVERY, Iterate, Solver
 

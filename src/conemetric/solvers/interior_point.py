@@ -25,7 +25,7 @@ the problem makes of X (`factor_of`), which may repair it.
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ..spectral import SpectralMap, cholesky_solver
+from ..core.spectral import SpectralMap, cholesky_solver
 from .base import Infeasible, Iterate, Solver, relative_gap
 
 LARGE = (

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..arrays import like, to_numpy
+from ..core.arrays import like, to_numpy
 from .base import Iterate, Solver
 from .column_generation import Ensemble
 

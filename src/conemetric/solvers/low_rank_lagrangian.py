@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import like, to_numpy
+from ..core.arrays import like, to_numpy
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import MAX_TRIALS, two_loop
 

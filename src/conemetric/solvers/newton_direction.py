@@ -11,7 +11,7 @@ without curvature, d is one of ascent. Preconditioned by the diagonal of H,
 up to W.
 """
 
-from ..arrays import namespace
+from ..core.arrays import namespace
 
 ACCURACY = 0.1  # of a Newton direction, relative to the gradient
 MOST = 60  # products with H for one direction

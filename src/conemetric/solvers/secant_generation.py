@@ -35,8 +35,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..arrays import like, to_index, zeros
-from ..problems.near_isometry import Multipliers
+from ..core.arrays import like, to_index, zeros
+from ..problems.isometry import Multipliers
 from .admm import ADMM
 from .base import Iterate, Solver, relative_gap
 

@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..compiled import jit, jit_inner, jit_inner_sums, jit_sums
+from ..core.compiled import jit, jit_inner, jit_inner_sums, jit_sums
 from .base import Iterate, Solver
 
 ENOUGH = 5.0  # times the multipliers' part of the gap is what the steps may leave

@@ -1,0 +1,196 @@
+"""``conemetric adapt``: from judged queries to a better ranking, with the embedding frozen."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from ...storage import LearnedMetric, save_metric
+from ..report import write_retrieval_report
+from ..studies.adapting import MEASURES, AdaptOptions
+from ..studies.adapting import adapt as run_adaptation
+from .app import Seed, progress_bar, state
+from .collections import read_collection
+from .options import Overwrite, Sources, TestSize, Tolerance, folder_for, option
+from .outputs import output_folder, write_csv
+from .wording import grid, in_words, plural, written
+
+FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
+DOCUMENT_MAP = "documents.safetensors"
+MAIN = "nDCG@10"
+
+
+def adapt(
+    sources: Sources,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[COLLECTION]",
+            help="Folder in BEIR's layout, or npz file with queries, documents and relevance; "
+            "scikit-learn's reference pages when left out.",
+        ),
+    ] = None,
+    map_: Annotated[
+        str,
+        option(
+            "WHAT",
+            "queries: the documents' index stays; both; or auto, the more reliable gain.",
+            "--map",
+        ),
+    ] = "auto",
+    similarity: Annotated[
+        str, option("KIND", "How the index compares: cosine or inner.")
+    ] = "cosine",
+    components: Annotated[
+        int | None, option("N", "Make the embedding this short as well.", min=1)
+    ] = None,
+    out: Annotated[
+        Path | None, folder_for("adapter.safetensors, report.html and table.csv")
+    ] = None,
+    overwrite: Overwrite = False,
+    test_size: TestSize = 0.3,
+    tol: Tolerance = 1e-3,
+    seed: Seed = 0,
+):
+    """Adapt a frozen embedding to judged queries, judge it on queries held out, and
+    write the map, a report and a table.
+
+    [dim]conemetric adapt
+    conemetric adapt --queries q.parquet --documents d.parquet --relevance qrels.tsv
+    conemetric adapt beir/scifact --encode all-MiniLM-L6-v2
+    conemetric adapt collection.npz --map queries[/]
+    """
+    with progress_bar() as progress:
+        progress("reading")
+        collection, notes = read_collection(data, sources)
+        out = output_folder(out, [*FILES.values(), DOCUMENT_MAP], overwrite)
+        options = AdaptOptions(
+            map=map_,
+            similarity=similarity,
+            n_components=components,
+            test_size=test_size,
+            tol=tol,
+            seed=seed,
+        )
+        found = run_adaptation(collection, options, progress)
+        found.notes[:0] = notes
+        progress("writing the report")
+        files = _save(found, out)
+        name, code = _name(data, sources.relevance), snippet(found, files)
+        write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
+        write_csv(out / FILES["table"], _query_rows(found))
+    _answer(found, name, files, out)
+
+
+def _name(data, relevance):
+    """What to call the collection: its file or folder, or the folder of its files."""
+    if data is not None:
+        return Path(data).resolve().stem
+    return "reference pages" if relevance is None else Path(relevance).resolve().parent.name
+
+
+def _save(found, out):
+    """Write the map, or both maps where queries and documents have one each."""
+    notes = {"maps": found.chosen, "similarity": found.options.similarity}
+    save_metric(out / FILES["adapter"], found.estimator, notes=notes)
+    files = dict(FILES)
+    components = getattr(found.estimator, "document_components_", None)
+    if components is not None:
+        side = LearnedMetric(
+            components,
+            np.zeros(len(components)),
+            method="QueryAdapter",
+            notes={"maps": "documents"},
+        )
+        save_metric(out / DOCUMENT_MAP, side)
+        files["documents"] = DOCUMENT_MAP
+    return files
+
+
+def snippet(found, files):
+    """Code that uses what was written."""
+    lines = ["from conemetric import load_metric", ""]
+    if found.chosen == "both":
+        lines += [
+            f'metric = load_metric("{files["adapter"]}")  # of vectors of norm one',
+            "index = metric.transform(document_vectors)",
+            "found = metric.transform(query_vectors)  # compare by Euclidean distance",
+        ]
+    else:
+        lines.append(f'adapter = load_metric("{files["adapter"]}")')
+        if "documents" in files:
+            lines.append(f'index = load_metric("{files["documents"]}").transform(document_vectors)')
+        where = "the shorter index" if "documents" in files else "the index as it is"
+        lines.append(f"found = adapter.transform(query_vectors)  # then search {where}")
+    return "\n".join(lines)
+
+
+def _query_rows(found):
+    """Every measure of every held-out query, before and after."""
+    names, rows = found.collection.query_names, []
+    for i, query in enumerate(found.held_out.tolist()):
+        row = {"query": query if names is None else names[query]}
+        for measure in MEASURES:
+            row[f"{measure} before"] = float(found.values["before"][measure][i])
+            row[f"{measure} after"] = float(found.values[found.chosen][measure][i])
+        rows.append(row)
+    return rows
+
+
+MAPPED = {"queries": "queries only, the index stays", "both": "queries and documents"}
+
+
+def _answer(found, name, files, out):
+    certificate = found.estimator.certificate_
+    differences = {measure: found.difference(measure) for measure in MEASURES}
+    means = {
+        key: {measure: float(values.mean()) for measure, values in of.items()}
+        for key, of in found.values.items()
+    }
+    answer = {
+        "data": name,
+        "queries": len(found.collection.queries),
+        "documents": len(found.collection.documents),
+        "held_out": len(found.held_out),
+        "map": found.chosen,
+        "means": means,
+        "differences": {measure: change._asdict() for measure, change in differences.items()},
+        "setting": vars(found.estimator.setting_),
+        "relative_gap": certificate.relative_gap,
+        "status": str(certificate.status),
+        "seconds": found.seconds,
+        "files": {kind: str(out / file) for kind, file in files.items()},
+    }
+    tried = ", ".join(
+        f"{MAPPED[key]} {100 * means[key][MAIN]:.1f} ({found.seconds[key]:.1f} s)"
+        for key in found.fitted
+    )
+    state.answer(
+        answer,
+        grid(
+            f"{name}: {plural(len(found.held_out), 'query')} held out, "
+            f"{plural(len(found.collection.documents), 'document')}",
+            ("", "before", "after", "difference", "95 % interval", "p"),
+            [
+                _cells(measure, change, means["before"][measure], means[found.chosen][measure])
+                for measure, change in differences.items()
+            ],
+        ),
+        f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {tried}",
+        f"certificate: {in_words(certificate)}",
+        notes=found.notes,
+        last=[written(out, ", ".join(files.values())), escape(snippet(found, files))],
+    )
+
+
+def _cells(measure, change, before, after):
+    return (
+        f"[bold]{measure}[/]" if measure == MAIN else measure,
+        f"{100 * before:.1f}",
+        f"{100 * after:.1f}",
+        f"{100 * change.difference:+.1f}",
+        f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
+        f"{change.p_value:.2g}",
+    )

@@ -1,0 +1,386 @@
+"""Judged collections from files: vectors as Parquet, CSV, npy, npz or JSON lines,
+judgements as TREC or tables, BEIR's folders; every fault named before work starts.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+
+from ...core.extras import require
+from ..datasets import reference_pages
+from ..studies.adapting import Collection
+from .dialects import decoded
+from .tables import ARRAYS, TABLES, check_file, column_matrix, load_arrays, read_frame
+from .wording import listed, plural
+
+LINES = (".jsonl", ".ndjson")
+IDS = ("_id", "id", "docid", "doc_id", "document_id", "corpus-id", "qid", "query_id", "query-id")
+TEXTS = ("title", "text", "query", "contents")
+VECTORS = ("X", "vectors", "vector", "embeddings", "embedding", "emb")
+# arrays of an npz file that holds a whole collection
+QUERIES, DOCUMENTS, JUDGED = (
+    ("queries", "query"),
+    ("documents", "docs", "corpus"),
+    ("relevance", "qrels"),
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Vectors of one side, with the names and texts of their rows where the file has them."""
+
+    path: Path
+    X: np.ndarray | None = None
+    names: list[str] | None = None
+    texts: list[str] | None = None
+
+    def __len__(self):
+        return next(len(part) for part in (self.X, self.names, self.texts) if part is not None)
+
+
+def read_collection(data, sources) -> tuple[Collection, list]:
+    """The collection that files make, and what to say about it.
+
+    Parameters
+    ----------
+    data : path or None
+        A folder in BEIR's layout, or an npz file of queries, documents and relevance;
+        without any of these, scikit-learn's reference pages.
+    sources : Sources
+        Files instead; with a folder, vectors instead of those in it.
+    """
+    places = {name: getattr(sources, name) for name in ("queries", "documents", "relevance")}
+    if not (data or any(places.values())):
+        return _bundled(sources.encode)
+    folder = data is not None and Path(data).is_dir()
+    if data is not None and not folder:
+        if any(places.values()):
+            raise ValueError(
+                f"got '{data}' and files beside it; give one of them, or a folder in BEIR's layout."
+            )
+        return _from_npz(check_file(data))
+    if folder:
+        places = _in_folder(Path(data), places)
+    missing = [f"--{name}" for name, place in places.items() if place is None]
+    if missing:
+        raise ValueError(
+            f"missing {' and '.join(missing)}: give these files, a folder in BEIR's layout, or an "
+            "npz file that holds all."
+        )
+    notes: list[str] = []
+    sides = {name: read_rows(places[name], notes) for name in ("queries", "documents")}
+    if folder:
+        texts = {"queries": Path(data) / "queries.jsonl", "documents": Path(data) / "corpus.jsonl"}
+        sides = {name: _named_as(rows, texts[name]) for name, rows in sides.items()}
+    sides = {name: _with_vectors(rows, name, sources.encode) for name, rows in sides.items()}
+    judged, test = _judgements(places["relevance"], sides, notes)
+    return _collection(sides, judged, test), notes
+
+
+def _collection(sides, relevance, test):
+    queries, documents = sides["queries"], sides["documents"]
+    if queries.X.shape[1] != documents.X.shape[1]:
+        raise ValueError(
+            f"'{queries.path}' holds vectors of {queries.X.shape[1]} numbers and "
+            f"'{documents.path}' of {documents.X.shape[1]}; embed both by the same encoder."
+        )
+    names = queries.names, documents.names
+    return Collection(
+        queries.X, documents.X, relevance, test, *names, queries.texts, documents.texts
+    )
+
+
+# ---- vectors
+
+
+def read_rows(path, notes) -> Rows:
+    """Vectors, names and texts of a file, as far as it has them; remarks go to the notes."""
+    path = check_file(path)
+    kind = path.suffix.lower()
+    if kind in ARRAYS:
+        arrays = load_arrays(path)
+        X = next((arrays[name] for name in VECTORS if name in arrays), None)
+        names = next((arrays[name] for name in ("ids", *IDS) if name in arrays), None)
+        texts = next((arrays[name] for name in ("texts", *TEXTS) if name in arrays), None)
+        return _checked(
+            Rows(path, X, *(None if v is None else v.astype(str).tolist() for v in (names, texts)))
+        )
+    if kind not in (*TABLES, *LINES):
+        raise ValueError(
+            f"'{path}' is not a file this command reads; give one of "
+            f"{', '.join((*TABLES, *LINES, *ARRAYS))}."
+        )
+    frame = _lines(path) if kind in LINES else read_frame(path, notes)
+    names = next((name for name in IDS if name in frame.columns), None)
+    texts = [name for name in TEXTS if name in frame.columns and frame[name].dtype == pl.String]
+    text = None
+    if texts:
+        joined = pl.concat_str(texts, separator=" ", ignore_nulls=True)
+        text = frame.select(joined.str.strip_chars()).to_series().to_list()
+    ids = None if names is None else frame[names].cast(pl.String).to_list()
+    return _checked(Rows(path, _frame_vectors(frame, names, path), ids, text))
+
+
+def _lines(path):
+    try:
+        return pl.read_ndjson(path, infer_schema_length=1000)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"'{path}' cannot be read as JSON lines: {error}") from error
+
+
+def _frame_vectors(frame, ids, path):
+    """The one column of vectors, or all numeric columns; None where there is neither."""
+
+    def numeric(kind):
+        return isinstance(kind, (pl.List, pl.Array)) and kind.inner.is_numeric()
+
+    vectors = [name for name, kind in frame.schema.items() if numeric(kind)]
+    if len(vectors) > 1:
+        known = [name for name in vectors if name in VECTORS]
+        if len(known) != 1:
+            raise ValueError(
+                f"'{path}' has several columns of vectors ({listed(vectors)}); leave one, or call "
+                f"it {VECTORS[0]}."
+            )
+        vectors = known
+    columns = vectors or [
+        name for name, kind in frame.schema.items() if name != ids and kind.is_numeric()
+    ]
+    return column_matrix(frame, columns, path)[0] if columns else None
+
+
+def _checked(rows):
+    """Rows whose parts fit together and hold numbers."""
+    lengths = {len(part) for part in (rows.X, rows.names, rows.texts) if part is not None}
+    if not lengths or lengths == {0}:
+        raise ValueError(f"'{rows.path}' has no rows with vectors or texts.")
+    if len(lengths) > 1:
+        raise ValueError(f"'{rows.path}' holds parts of different lengths, {sorted(lengths)}.")
+    if rows.names is not None and len(set(rows.names)) < len(rows.names):
+        twice = Counter(rows.names).most_common(1)[0][0]
+        raise ValueError(f"'{rows.path}' has '{twice}' more than once; ids must be unique.")
+    if rows.X is None:
+        return rows
+    X = rows.X
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(
+            f"'{rows.path}' has shape {X.shape} and dtype {X.dtype}; give rows of numbers."
+        )
+    X = np.ascontiguousarray(X, X.dtype if X.dtype == np.float64 else np.float32)
+    bad = ~np.isfinite(X).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"'{rows.path}': missing or infinite values in {plural(int(bad.sum()), 'vector')} "
+            f"(first: row {int(np.argmax(bad))})."
+        )
+    return replace(rows, X=X)
+
+
+def _with_vectors(rows, name, encode):
+    if rows.X is not None and encode is None:
+        return rows
+    if rows.texts is None:
+        raise ValueError(f"'{rows.path}' has no column of texts to encode ({listed(TEXTS)}).")
+    if encode is None:
+        raise ValueError(
+            f"'{rows.path}' has texts but no vectors; give the vectors as --{name} FILE, or encode "
+            "the texts by --encode MODEL."
+        )
+    model = require("sentence_transformers", "encode").SentenceTransformer(encode)
+    X = model.encode(rows.texts, convert_to_numpy=True, show_progress_bar=False)
+    return replace(rows, X=np.ascontiguousarray(X, np.float32))
+
+
+def _bundled(encode):
+    """scikit-learn's reference pages, by word counts unless there is a model to encode them."""
+    pages = reference_pages()
+    place = Path("reference-pages")
+    sides = {
+        "queries": Rows(place, names=pages.names, texts=pages.queries),
+        "documents": Rows(place, names=pages.names, texts=pages.documents),
+    }
+    if encode is None:
+        encoder = make_pipeline(
+            TfidfVectorizer(sublinear_tf=True, stop_words="english"),
+            TruncatedSVD(64, random_state=0),
+        ).fit(pages.documents)
+        sides = {
+            name: replace(rows, X=encoder.transform(rows.texts)) for name, rows in sides.items()
+        }
+    sides = {name: _with_vectors(rows, name, encode) for name, rows in sides.items()}
+    grades = np.ones(len(pages.relevance), np.int64)
+    note = (
+        "Without a collection, scikit-learn's reference: the first sentence of a page is a query, "
+        "the rest of it the document to be found"
+        + (", as 64 latent directions of word counts." if encode is None else ".")
+    )
+    return _collection(sides, np.column_stack([pages.relevance, grades]), None), [note]
+
+
+# ---- BEIR's folders, and everything in one file
+
+
+def _in_folder(folder, given):
+    """Where a folder in BEIR's layout keeps its parts; files that were given come first."""
+    found = {}
+    for name, stem in (("queries", "queries"), ("documents", "corpus")):
+        kinds = (*ARRAYS, ".parquet", *LINES)
+        beside = (folder / f"{stem}{kind}" for kind in kinds)
+        found[name] = given[name] or next((path for path in beside if path.exists()), None)
+    qrels = folder / "qrels"
+    found["relevance"] = given["relevance"] or (qrels if qrels.is_dir() else None)
+    if None in found.values():
+        lacking = [name for name, place in found.items() if place is None]
+        raise ValueError(
+            f"'{folder}' is not in BEIR's layout: it lacks {', '.join(lacking)}; it should hold "
+            "corpus.jsonl, queries.jsonl and a folder qrels."
+        )
+    return found
+
+
+def _named_as(rows, lines):
+    """Names and texts from the JSON lines, for vectors that lie beside them row by row."""
+    if rows.names is not None or not lines.exists() or lines == rows.path:
+        return rows
+    named = read_rows(lines, [])
+    if len(named) != len(rows):
+        raise ValueError(
+            f"'{rows.path}' holds {len(rows):,} vectors for the {len(named):,} rows of '{lines}'; "
+            "give one for each, in the same order, or with ids."
+        )
+    return replace(rows, names=named.names, texts=named.texts)
+
+
+def _from_npz(path):
+    arrays = load_arrays(path) if path.suffix.lower() == ".npz" else {}
+    parts = [
+        next((arrays[name] for name in names if name in arrays), None)
+        for names in (QUERIES, DOCUMENTS, JUDGED)
+    ]
+    if any(part is None for part in parts):
+        raise ValueError(
+            f"'{path}' is neither a folder in BEIR's layout nor an npz file with the arrays "
+            f"{QUERIES[0]}, {DOCUMENTS[0]} and {JUDGED[0]}."
+        )
+    queries, documents = (_checked(Rows(path, X)) for X in parts[:2])
+    sides = {"queries": queries, "documents": documents}
+    test = arrays["split"].astype(str) == "test" if "split" in arrays else None
+    return _collection(sides, np.asarray(parts[2]), test), []
+
+
+# ---- judgements
+
+
+def _judgements(place, sides, notes):
+    """Judgements by row number, and which queries are for judging only."""
+    place = Path(place)
+    if place.is_dir():
+        files = {path.stem: path for path in sorted(place.iterdir()) if path.is_file()}
+        if not files:
+            raise ValueError(f"'{place}' holds no judgements.")
+        parts = {name: _by_number(path, sides, notes) for name, path in files.items()}
+        relevance = np.concatenate(list(parts.values()))
+        test = None
+        if "test" in parts and len(parts) > 1:
+            test = np.zeros(len(sides["queries"]), bool)
+            test[parts["test"][:, 0]] = True
+        return relevance, test
+    return _by_number(place, sides, notes), None
+
+
+def _by_number(path, sides, notes):
+    """Rows [query, document, grade] of a file of judgements."""
+    frame = read_judgements(path)
+    columns = []
+    for column, name in ((0, "queries"), (1, "documents")):
+        columns.append(_numbers(frame.to_series(column), sides[name]))
+    unknown = (columns[0] < 0) | (columns[1] < 0)
+    if unknown.all():
+        first = frame.row(0)
+        raise ValueError(
+            f"'{path}' names no query and document that are in the files (first: {first[0]!r}, "
+            f"{first[1]!r})."
+        )
+    if unknown.any():
+        notes.append(
+            f"Ignored: {int(unknown.sum()):,} of {plural(len(unknown), 'judgement')} in "
+            f"'{path.name}', of a query or document that is not there."
+        )
+    grades = frame.to_series(2).to_numpy()
+    return np.column_stack([*columns, grades])[~unknown]
+
+
+def _numbers(series, rows):
+    """Row numbers of names; -1 where there is none."""
+    if rows.names is None:
+        numbers = series.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
+        return np.where((numbers >= 0) & (numbers < len(rows)), numbers, -1)
+    known = {name: number for number, name in enumerate(rows.names)}
+    return np.array([known.get(name, -1) for name in series.cast(pl.String).to_list()], np.int64)
+
+
+def read_judgements(path) -> pl.DataFrame:
+    """Columns query, document and grade of a file: TREC's four columns, or a table of two
+    or three with or without a header.
+    """
+    path = check_file(path)
+    kind = path.suffix.lower()
+    if kind == ".npy":
+        frame = pl.DataFrame(np.asarray(load_arrays(path)["X"]))
+    elif kind in LINES:
+        frame = _lines(path)
+    elif kind in (".parquet", ".pq"):
+        frame = pl.read_parquet(path)
+    else:
+        frame = _judgement_lines(path)
+    if frame.width < 2 or len(frame) == 0:
+        raise ValueError(
+            f"'{path}' has {plural(len(frame), 'row')} of {plural(frame.width, 'column')}; give "
+            "query, document and, where there are any, grades."
+        )
+    grade = (
+        pl.lit(1, dtype=pl.Int64) if frame.width == 2 else pl.nth(2).cast(pl.Int64, strict=False)
+    )
+    frame = frame.select(
+        pl.nth(0).alias("query"), pl.nth(1).alias("document"), grade.alias("grade")
+    )
+    if frame["grade"].null_count():
+        raise ValueError(f"'{path}' has grades that are not whole numbers.")
+    return frame
+
+
+def _judgement_lines(path):
+    lines = [line for line in decoded(path).splitlines() if line.strip()]
+    if not lines:
+        return pl.DataFrame()
+    separator = next((mark for mark in ("\t", ";", ",") if mark in lines[0]), None)
+    rows = [line.split(separator) if separator else line.split() for line in lines]
+    widths = {len(row) for row in rows}
+    if len(widths) > 1:
+        odd = next(i for i, row in enumerate(rows) if len(row) != len(rows[0]))
+        raise ValueError(
+            f"'{path}', line {odd + 1} has {len(rows[odd])} fields where the first has "
+            f"{len(rows[0])}."
+        )
+    rows = [[field.strip() for field in row] for row in rows]
+    if len(rows[0]) == 4:  # TREC: query, iteration, document, grade
+        rows = [[row[0], row[2], row[3]] for row in rows]
+    if len(rows[0]) >= 3 and not _is_number(rows[0][2]):
+        rows = rows[1:]  # a header
+    elif len(rows[0]) == 2 and rows[0][0].lower().startswith(("query", "qid")):
+        rows = rows[1:]
+    return pl.DataFrame(rows, orient="row") if rows else pl.DataFrame()
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,107 @@
+"""``conemetric compare``: every method on one data set, on the same rows."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from ...solvers.base import all_or_nothing
+from ...storage import save_metric
+from ..studies import run_study
+from ..studies.methods import find, methods_for
+from ..studies.supervision import p_value
+from .app import progress_bar, state
+from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
+from .outputs import output_folder, write_csv
+from .tasks import load_task
+from .wording import fit_facts, grid, in_options, interval_in_words, row, written
+
+TABLE = "table.csv"
+
+
+def compare(
+    reading: Reading,
+    judging: Judging,
+    data: DataArgument = None,
+    method: Annotated[
+        list[str] | None,
+        option("NAME", "Only this method; may be repeated."),
+    ] = None,
+    out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None,
+    overwrite: Overwrite = False,
+    max_rows: MaxRows = 2_000,
+):
+    """Learn with every method that fits the supervision, on the same rows, and set the
+    results side by side.
+    """
+    options = judging.options(impute=reading.impute, max_rows=max_rows)
+    studies = []
+    with progress_bar() as progress:
+        progress("reading")
+        table, task, name = load_task(data, reading)
+        methods = [find(choice, task.kind) for choice in method or ()] or methods_for(task.kind)
+        files = {chosen.name: f"{chosen.name}.safetensors" for chosen in methods}
+        out = output_folder(out, [TABLE, *files.values()], overwrite)
+        for chosen in methods:
+
+            def show_stage(stage, record, done, name=chosen.name):
+                progress(f"{name}: {stage}", record, done)
+
+            with all_or_nothing():
+                study = run_study(
+                    task,
+                    replace(options, method=chosen.name),
+                    progress=show_stage,
+                    feature_names=table.names,
+                    categories=table.categories,
+                )
+            save_metric(out / files[chosen.name], study.metric)
+            studies.append(study)
+    rows = [row("euclidean", studies[0].before), *map(_row, studies)]
+    write_csv(out / TABLE, rows)
+    said = [study.alarm for study in studies if study.alarm] + list(table.notes)
+    said += [in_options(note) for study in studies for note in study.notes]
+    values = {"data": name, "rows": studies[0].task.n_rows, "results": rows}
+    state.answer(
+        {**values, "table": str(out / TABLE)},
+        grid(
+            f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}",
+            (
+                "method",
+                task.measure,
+                "95 % interval",
+                "p",
+                "dimensions",
+                "seconds",
+                "certified gap",
+            ),
+            map(_cells, rows),
+        ),
+        notes=dict.fromkeys(said),
+        last=[written(out, f"{TABLE} and one metric per method")],
+    )
+
+
+def _row(study):
+    """One method in the table."""
+    p = p_value(study.before, study.after)
+    facts = {"p_value": p, **fit_facts(study), "useless": bool(study.alarm)}
+    return {**row(study.options.method, study.after), **facts}
+
+
+def _cells(values):
+    """Such a row for the screen."""
+    cells = [
+        f"{values['method']}{' (useless)' if values.get('useless') else ''}",
+        f"{values['error']:.2%}",
+        interval_in_words(values),
+    ]
+    if "rank" not in values:
+        return cells
+    gap = f"{values['relative_gap']:.1e}" if "relative_gap" in values else ""
+    return [
+        *cells,
+        f"{values['p_value']:.2g}",
+        f"{values['rank']}",
+        f"{values['seconds']:.1f}",
+        gap,
+    ]

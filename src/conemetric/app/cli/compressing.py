@@ -1,0 +1,141 @@
+"""``conemetric compress``: the fewest dimensions that keep every distance within 1 +- delta."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from sklearn.decomposition import PCA
+
+from ...evaluation.retrieval import neighbour_recall
+from ...evaluation.verification import distance_score
+from ...solvers.base import Status, watching
+from ...storage import LearnedMetric, save_metric
+from ..studies.methods import find
+from ..studies.supervision import sample_by_class
+from .app import Seed, progress_bar, state
+from .options import DIALECT, DataArgument, Overwrite, Reading, folder_for, option
+from .outputs import output_folder, write_csv
+from .tables import Table
+from .tasks import load_rows
+from .wording import grid, in_words, plural, written
+
+N_PAIRS = 20_000
+METRIC, TABLE = "metric.safetensors", "table.csv"
+ROWS = ("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
+
+
+def compress(
+    reading: Annotated[Reading, ROWS],
+    data: DataArgument = None,
+    delta: Annotated[
+        float,
+        option("SHARE", "Squared distances change by at most this share.", min=0.001, max=0.999),
+    ] = 0.2,
+    class_aware: Annotated[
+        bool, typer.Option("--class-aware", help="Keep classes apart and close; needs labels.")
+    ] = False,
+    out: Annotated[Path | None, folder_for(f"{METRIC} and {TABLE}")] = None,
+    overwrite: Overwrite = False,
+    max_rows: Annotated[
+        int,
+        option("N", "Learn from at most this many rows, drawn at random.", min=10),
+    ] = 500,
+    seed: Seed = 0,
+):
+    """Learn the linear map to the fewest dimensions that keeps the distances of all
+    pairs of rows (NuMax).
+    """
+    method = find("numax", "labels" if class_aware else "none")
+    with progress_bar() as progress:
+        progress("reading")
+        table, name = load_rows(data, reading)
+        if class_aware and table.labels is None:
+            raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
+        out = output_folder(out, [METRIC, TABLE], overwrite)
+        rows, test = _split(table, max_rows, np.random.default_rng(seed))
+        estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
+        with watching(lambda record: progress("learning", record)):
+            estimator.fit(table.X[rows], table.labels[rows] if class_aware else None)
+        metric = LearnedMetric.from_estimator(
+            estimator, feature_names=table.names, notes={"rows": len(rows), "delta": delta}
+        )
+        save_metric(out / METRIC, metric)
+        progress("judging")
+        results = _results(metric, table.X, rows, test, seed)
+    write_csv(out / TABLE, results)
+    _answer(name, table, delta, metric, results, (rows, test), out)
+    if metric.certificate.status is Status.INTERRUPTED:
+        raise typer.Exit(130)
+
+
+def _results(metric, X, rows, test, seed):
+    """The learned map beside as many principal components."""
+    rank = len(metric.components)
+    pca = PCA(min(rank, len(rows), X.shape[1]), random_state=seed).fit(X[rows])
+    maps = (("numax", rank, metric), ("pca", pca.n_components_, pca))
+    return [
+        {"method": name, "dimensions": size, **_judge(mapped, X, rows, test, seed)}
+        for name, size, mapped in maps
+    ]
+
+
+def _answer(name, table, delta, metric, results, split, out):
+    n_features, rank = table.X.shape[1], len(metric.components)
+    values = {
+        "data": name,
+        "features": n_features,
+        "delta": delta,
+        "results": results,
+        "status": str(metric.certificate.status),
+        "files": {"metric": str(out / METRIC), "table": str(out / TABLE)},
+    }
+    rows, test = (plural(len(part), "row") for part in split)
+    state.answer(
+        values,
+        grid(
+            f"{name}: {plural(n_features, 'dimension')} to {rank} at delta = {delta:g}",
+            ("", "dimensions", "worst change", "99 % of changes below", "neighbours kept"),
+            [
+                (
+                    line["method"],
+                    str(line["dimensions"]),
+                    *(
+                        f"{line[key]:.1%}"
+                        for key in ("worst_change", "change_99", "neighbours_kept")
+                    ),
+                )
+                for line in results
+            ],
+        ),
+        f"learned from {rows}; judged by the squared distances within {test}"
+        f"{'' if split[0] is split[1] else ' held out'}",
+        f"certificate: {in_words(metric.certificate)}",
+        notes=table.notes,
+        last=[written(out, f"{METRIC}, {TABLE}")],
+    )
+
+
+def _split(table: Table, max_rows, rng):
+    """Rows to learn from, and up to 2,000 others to judge on (the same ones when there
+    are no others).
+    """
+    n = len(table.X)
+    y = np.zeros(n, int) if table.labels is None else table.labels
+    rows = sample_by_class(y, min(max_rows, n), rng)
+    others = np.setdiff1d(np.arange(n), rows)
+    test = np.sort(rng.permutation(others)[:2000])
+    return rows, test if len(test) >= 20 else rows
+
+
+def _judge(metric, X, rows, test, seed):
+    pairs = test[np.random.default_rng(seed).integers(len(test), size=(N_PAIRS, 2))]
+    before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
+    change = np.abs(after[before > 0] / before[before > 0] - 1)
+    half = len(test) // 2
+    kept = neighbour_recall(metric, X[test[half:]], X[test[:half]], k=min(10, len(test) - half))
+    return {
+        "worst_change": float(change.max()),
+        "change_99": float(np.quantile(change, 0.99)),
+        "neighbours_kept": kept,
+    }

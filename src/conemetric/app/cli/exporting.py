@@ -1,0 +1,82 @@
+"""``conemetric export``: a metric in the format of another system."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ...core.extras import require
+from ...export import to_faiss, to_llama_index, to_onnx, to_sentence_transformers, to_sql
+from ...storage import atomic_path, load_metric
+from .app import state
+from .options import Overwrite, option
+from .outputs import check_free
+from .wording import plural
+
+FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
+
+
+def export(
+    metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
+    to: Annotated[str, option("FORMAT", f"One of {', '.join(FORMATS)}.")],
+    out: Annotated[
+        Path,
+        option(
+            "PLACE",
+            "File to write; for sentence-transformers the folder of a saved model to add to, "
+            "for llama-index a new folder.",
+        ),
+    ],
+    dialect: Annotated[str, option("NAME", "Of sql: pgvector or duckdb.")] = "pgvector",
+    inner_product: Annotated[
+        bool,
+        typer.Option(
+            "--inner-product", help="For llama-index: the learned inner product, not distance."
+        ),
+    ] = False,
+    overwrite: Overwrite = False,
+):
+    """Write the learned map in the format of another system, which then has the learned
+    distance as its Euclidean one.
+
+    [dim]conemetric export metric.safetensors --to faiss --out metric.faiss
+    conemetric export metric.safetensors --to onnx --out metric.onnx
+    conemetric export metric.safetensors --to sentence-transformers --out my-model
+    conemetric export metric.safetensors --to sql --dialect duckdb --out metric.sql[/]
+    """
+    if to not in FORMATS:
+        raise ValueError(f"--to '{to}' is not known; use one of {', '.join(FORMATS)}.")
+    learned = load_metric(metric)
+    if to != "sentence-transformers":  # that one adds to what is there
+        check_free([out], overwrite)
+    _write(learned, to, out, dialect, inner_product)
+    rank, n_features = learned.components.shape
+    notes = []
+    if learned.fill is not None and to != "onnx":
+        notes.append("missing values are not filled there: give complete rows.")
+    if learned.categories:
+        notes.append(f"it takes the {n_features} features that words became, not the words.")
+    state.answer(
+        {"to": to, "features": n_features, "dimensions": rank, "out": str(out)},
+        f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}, for {to}, in "
+        f"{escape(str(out))}",
+        notes=notes,
+    )
+
+
+def _write(learned, to, out, dialect, inner_product):
+    if to == "faiss":
+        transform = to_faiss(learned)
+        with atomic_path(out) as temporary:
+            require("faiss", "ann").write_VectorTransform(transform, str(temporary))
+    elif to == "onnx":
+        to_onnx(learned, out)
+    elif to == "sentence-transformers":
+        to_sentence_transformers(learned, out)
+    elif to == "llama-index":
+        to_llama_index(learned, out, inner_product=inner_product)
+    else:
+        text = to_sql(learned, dialect)
+        with atomic_path(out) as temporary:
+            temporary.write_text(text, encoding="utf-8")

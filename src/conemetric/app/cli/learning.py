@@ -1,0 +1,162 @@
+"""``conemetric learn``: one command from a file to a metric, a report and a table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ...storage import save_metric
+from ..report import write_report
+from ..studies import run_study
+from ..studies.learning import COMPILING
+from ..studies.supervision import p_value
+from .app import progress_bar, state
+from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
+from .outputs import output_folder, write_csv
+from .parts import computing, is_pattern, load_parts
+from .tasks import load_task
+from .wording import fit_facts, grid, in_options, in_words, interval_in_words, plural, row, written
+
+FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
+
+
+def learn(
+    reading: Reading,
+    judging: Judging,
+    cluster: Cluster,
+    data: DataArgument = None,
+    method: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "auto, frob, boost, dml-eig, lmnn-eig, relative or numax; default: auto, for "
+            "pairs dml-eig, for triplets frob.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, folder_for("metric.safetensors, report.html and table.csv")] = None,
+    overwrite: Overwrite = False,
+    time_budget: Annotated[
+        float,
+        option("SECONDS", "What auto may take for learning, compiling apart.", min=0.1),
+    ] = 20.0,
+    max_rows: MaxRows = None,
+    image: Annotated[
+        str | None,
+        option("HxW", "Rows are grey images of this size; show them."),
+    ] = None,
+):
+    """Learn a metric, compare it with the Euclidean distance on held-out rows, and
+    write metric, report and table.
+
+    [dim]conemetric learn                                  the bundled digits
+    conemetric learn cars.csv --label brand
+    conemetric learn houses.csv --label price --target continuous
+    conemetric learn vectors.npy --labels classes.npy --pca 100
+    conemetric learn people.parquet --id person --pairs pairs.csv
+    conemetric learn 'part-*.parquet' --label y --workers 4[/]
+    """
+    shape = _image_shape(image, data)
+    many = is_pattern(data) or cluster != Cluster()
+    options = judging.options(
+        method="frob" if many and method is None else method,
+        impute=reading.impute,
+        max_rows=max_rows,
+        time_budget=time_budget,
+    )
+    with computing(cluster), progress_bar() as progress:
+        progress("reading")
+        table, task, name = load_parts(data, reading, options) if many else load_task(data, reading)
+        out = output_folder(out, list(FILES.values()), overwrite)
+        study = run_study(
+            task,
+            options,
+            progress=progress,
+            feature_names=table.names,
+            categories=table.categories,
+            on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
+        )
+        progress("writing the report")
+        study.notes.extend(table.notes)
+        write_report(out / FILES["report"], study, name=name, image_shape=shape, ids=table.ids)
+        write_csv(out / FILES["table"], _rows(study))
+    _answer(study, name, out)
+
+
+def _rows(study):
+    """The Euclidean distance and the learned one, as rows of the table."""
+    after = row(study.options.method, study.after)
+    return [row("euclidean", study.before), {**after, **fit_facts(study)}]
+
+
+def _keep(metric, interrupted, path):
+    """Save the metric before anything else; after Ctrl-C, that is the end."""
+    save_metric(path, metric)
+    if interrupted:
+        best = (
+            "blend of what was learned"
+            if metric.certificate is None
+            else f"best certified metric ({in_words(metric.certificate)})"
+        )
+        state.say(f"[yellow]interrupted[/] the {best} is in '{escape(str(path))}'.")
+        raise typer.Exit(130)
+
+
+def _image_shape(image, data):
+    if image is None:
+        return (8, 8) if data in (None, "digits") else None
+    try:
+        height, width = (int(part) for part in image.lower().split("x"))
+        return height, width
+    except ValueError:
+        raise ValueError(
+            f"--image '{image}' is not a size; give height and width in pixels, as 28x28."
+        ) from None
+
+
+def _in_figures(line):
+    return f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}"
+
+
+def _answer(study, name, out):
+    before, after = _rows(study)
+    n, n_features = study.task.n_rows, study.metric.n_features_in_
+    values = {
+        "data": name,
+        "rows": n,
+        "features": n_features,
+        "verdict": study.verdict,
+        "alarm": study.alarm,
+        "before": before,
+        "after": after,
+        "p_value": p_value(study.before, study.after),
+        "evidence": None if study.evidence is None else vars(study.evidence),
+        "seconds": study.seconds,
+        "files": {kind: str(out / file) for kind, file in FILES.items()},
+    }
+    named = (
+        ("Euclidean", before, study.task.n_features, ""),
+        (study.metric.method, after, after["rank"], f"{after['seconds']:.1f}"),
+    )
+    table = grid(
+        f"{name}: {plural(n, 'row')}, {plural(n_features, 'feature')}",
+        ("", study.task.measure, "95 % interval", "dimensions", "seconds"),
+        [
+            (title, f"{line['error']:.2%}", interval_in_words(line), str(dimensions), seconds)
+            for title, line, dimensions, seconds in named
+        ],
+    )
+    shown = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
+    shown += [f"[bold]{escape(study.verdict)}[/]", table]
+    if study.before.figures:
+        shown.append(f"{_in_figures(before)} before, {_in_figures(after)} after")
+    if study.metric.certificate is not None:
+        shown.append(f"certificate: {in_words(study.metric.certificate)}")
+    if COMPILING in study.seconds:
+        shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not in the seconds above")
+    state.answer(
+        values,
+        *shown,
+        notes=[in_options(note) for note in study.notes],
+        last=[written(out, ", ".join(FILES.values()))],
+    )

@@ -1,0 +1,213 @@
+"""The options of the commands, each written once; those that belong together are one object.
+
+A command takes such an object as a parameter: ``reading: Reading``, or, where it offers only
+some of the options, ``reading: Annotated[Reading, ("id_column", "drop_missing")]``;
+`expanded` turns its fields into options of the command.
+"""
+
+import inspect
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+
+from ..studies import Options
+from .app import Debug, Json, Seed
+
+DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
+DIALECT = ("separator", "decimal", "encoding", "header")
+
+
+def option(metavar, text, *names, **settings) -> Any:
+    """An option: what stands for its value, what it does, and names other than its parameter's."""
+    return typer.Option(*names, metavar=metavar, help=text, **settings)
+
+
+_data = partial(option, rich_help_panel=DATA_PANEL)
+_fit = partial(option, rich_help_panel=FIT_PANEL)
+
+
+def folder_for(files) -> Any:
+    """The option that names the folder to write these files to."""
+    return option(
+        "FOLDER",
+        f"Folder for {files}; default: conemetric-out, or with a number where that is taken.",
+    )
+
+
+DataArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, Parquet, npy or npz file, or iris, wine, wdbc or digits (default). A pattern "
+        "(quoted) names many Parquet files, learned from partition by partition.",
+    ),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace files that are there already.")
+]
+TestSize = Annotated[float, _fit("SHARE", "Share held out to judge on.", min=0.01, max=0.9)]
+Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
+MaxRows = Annotated[
+    int | None,
+    _fit(
+        "N",
+        "Learn from at most this many rows, drawn class by class; default: all, or as many as "
+        "take minutes.",
+        min=10,
+    ),
+]
+Text = str | None
+File = Path | None
+IMPUTE = "Fill missing values by the mean or the median of their column in the training rows."
+TRIPLETS = "Learn from triplets: a file of id, id, id; the first is nearer the second."
+KEEP = "Column to learn from although it looks like row numbers; may be repeated."
+TARGET = "What the labels are: classes, continuous (a quantity: regression), or auto."
+HEADER = "Whether line 1 of a CSV file names the columns (else column_0, ...); default: detected."
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read the data: which columns are what, and how the file is written."""
+
+    label: Annotated[Text, _data("COLUMN", "Column (or npz array) that holds the classes.")] = None
+    labels: Annotated[File, _data("FILE", "File of one label per row, instead of --label.")] = None
+    target: Annotated[str, _data("WHAT", TARGET)] = "auto"
+    pairs: Annotated[File, _data("FILE", "Learn from pairs: a file of id, id, same.")] = None
+    triplets: Annotated[File, _data("FILE", TRIPLETS)] = None
+    id_column: Annotated[Text, _data("COLUMN", "Column of unique names of rows.", "--id")] = None
+    ignore: Annotated[
+        list[str] | None, _data("COLUMN", "Column to leave out; may be repeated.")
+    ] = None
+    keep: Annotated[list[str] | None, _data("COLUMN", KEEP)] = None
+    drop_missing: Annotated[
+        bool, _data("", "Leave out rows with missing or infinite values.", "--drop-missing")
+    ] = False
+    impute: Annotated[Text, _data("HOW", IMPUTE)] = None
+    one_hot: Annotated[
+        bool, _data("", "Learn from columns of words too: a feature per value.", "--one-hot")
+    ] = False
+    separator: Annotated[Text, _data("MARK", "CSV field separator; default: detected.")] = None
+    decimal: Annotated[Text, _data("MARK", "CSV decimal mark, . or ,; default: detected.")] = None
+    encoding: Annotated[Text, _data("NAME", "CSV encoding, as latin-1; default: detected.")] = None
+    header: Annotated[bool | None, _data("", HEADER, "--header/--no-header")] = None
+    offered: tuple[str, ...] = ()  # fields that are options of this command
+
+    def remedies(self, joint=", or ", **advice):
+        """What else a person may do: the advice whose option this command has."""
+        return "".join(f"{joint}{text}" for name, text in advice.items() if name in self.offered)
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How to prepare the rows, when to stop, and how to judge the metric."""
+
+    scale: Annotated[str, _fit("HOW", "Standardise the columns: auto, standard or none.")] = "auto"
+    pca: Annotated[
+        int | None, _fit("N", "Reduce to this many principal components first.", min=1)
+    ] = None
+    neighbors: Annotated[
+        int, _fit("K", "Neighbours that vote when judging.", "-k", "--neighbors", min=1)
+    ] = 3
+    test_size: TestSize = 0.3
+    max_test_rows: Annotated[
+        int, _fit("N", "Judge on at most this many held-out rows.", min=10)
+    ] = 5_000
+    tol: Tolerance = 1e-3
+    seed: Seed = 0
+
+    def options(self, **more) -> Options:
+        """These as options of a study."""
+        return Options(
+            parameters={"tol": self.tol},
+            scale=self.scale,
+            n_pca=self.pca,
+            n_neighbors=self.neighbors,
+            test_size=self.test_size,
+            max_test_rows=self.max_test_rows,
+            seed=self.seed,
+            **more,
+        )
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the parts of a judged collection are."""
+
+    queries: Annotated[
+        File, _data("FILE", "Query vectors: Parquet, CSV, npy, npz or JSON lines.")
+    ] = None
+    documents: Annotated[File, _data("FILE", "Document vectors, likewise.")] = None
+    relevance: Annotated[
+        File,
+        _data("FILE", "Judgements: TREC's four columns, or a table of query, document and grade."),
+    ] = None
+    encode: Annotated[
+        Text, _data("MODEL", "Encode texts by this model of sentence-transformers.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where to compute."""
+
+    workers: Annotated[
+        int | None,
+        option(
+            "N", "Compute on a local cluster of this many processes, partition by partition.", min=1
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        option("ADDRESS", "Likewise on the dask cluster of this scheduler, as tcp://host:8786."),
+    ] = None
+
+
+def expanded(command):
+    """The command as Typer takes it: the fields of its options objects are parameters of
+    their own, and --json and --debug come last.
+    """
+    parameters, objects = {}, {}
+    hints = get_type_hints(command, include_extras=True)
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind, only = _options_object(hints[name])
+        if kind is None:
+            parameters[name] = parameter.replace(annotation=hints[name])
+            continue
+        types = get_type_hints(kind, include_extras=True)
+        offered = [field for field in fields(kind) if field.name in (only or types)]
+        offered = [field for field in offered if field.name != "offered"]
+        objects[name] = kind, [field.name for field in offered]
+        for field in offered:
+            parameters[field.name] = parameter.replace(
+                name=field.name, default=field.default, annotation=types[field.name]
+            )
+    flags = {"as_json": Json, "debug": Debug}
+    for name, hint in flags.items():
+        parameters[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint
+        )
+    keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters.values()]
+
+    @wraps(command)
+    def call(**values):
+        given = {name: value for name, value in values.items() if name not in flags}
+        for name, (kind, offered) in objects.items():
+            own = {field: given.pop(field) for field in offered}
+            more = {"offered": tuple(offered)} if kind is Reading else {}
+            given[name] = kind(**own, **more)
+        return command(**given)
+
+    call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in keyword}
+    return call
+
+
+def _options_object(hint):
+    """The class of an options object and the fields it is narrowed to; None for an option."""
+    only = None
+    if get_origin(hint) is Annotated:
+        hint, only = get_args(hint)[:2]
+    return (hint, only) if is_dataclass(hint) else (None, None)

@@ -1,0 +1,113 @@
+"""Where a command writes: free places, found out before the work, and whole files."""
+
+import csv
+import io
+import itertools
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from ...storage import atomic_path
+from .app import state
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+DEFAULT_FOLDER = "conemetric-out"
+
+
+def check_free(paths, overwrite):
+    """Refuse to replace files, unless that is wanted."""
+    taken = [path for path in paths if path.exists()]
+    if taken and not overwrite:
+        raise FileExistsError(
+            f"'{taken[0]}' is there already; choose another place by --out, or replace it by "
+            "--overwrite."
+        )
+
+
+def output_folder(chosen, names, overwrite):
+    """The folder to write files of these names to, ours until the command ends; where none
+    was chosen, a new one. Made now, so that a place that cannot be written to is found out
+    before the work, and removed again if nothing is written.
+    """
+    if chosen is not None:
+        if not _taken(chosen):
+            raise FileExistsError(
+                f"another conemetric is writing to '{chosen}'; choose another place by --out, or "
+                "wait for its end."
+            )
+        check_free([chosen / name for name in names], overwrite)
+        return chosen
+    numbered = (Path(f"{DEFAULT_FOLDER}-{number}") for number in itertools.count(2))
+
+    def is_free(folder):
+        return overwrite or not any((folder / name).exists() for name in names)
+
+    # asked again once it is ours: another may have written to it and ended meanwhile
+    return next(
+        folder
+        for folder in itertools.chain([Path(DEFAULT_FOLDER)], numbered)
+        if is_free(folder) and _taken(folder) and is_free(folder)
+    )
+
+
+def _taken(folder):
+    """Make the folder and lock it until the command ends; False where another has."""
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_path(folder / "probe") as probe:
+            probe.touch()
+            raise _Probed
+    except _Probed:
+        pass
+    except OSError as error:
+        raise OSError(
+            f"cannot write to '{folder}': {error.strerror}; choose another folder by --out."
+        ) from error
+    try:
+        handle = _lock(folder)
+    except (BlockingIOError, FileExistsError, FileNotFoundError):
+        return False
+    state.at_end.callback(os.close, handle)
+    state.at_end.callback(_remove_empty, made)
+    return True
+
+
+def _lock(folder):
+    """A handle that locks the folder until it is closed, or the process ends in any way."""
+    if fcntl is None:  # Windows removes the file with its handle
+        return os.open(folder / ".lock", os.O_CREAT | os.O_EXCL | os.O_TEMPORARY)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(handle), os.stat(folder)):  # removed, and made again
+            raise BlockingIOError
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _remove_empty(folders):
+    with suppress(OSError):  # not empty, or gone
+        for folder in folders:
+            folder.rmdir()
+
+
+class _Probed(Exception):
+    pass
+
+
+def write_csv(path, rows):
+    """Write dictionaries as CSV, whole or not at all; a column missing from a row is empty."""
+    text = io.StringIO(newline="")
+    names = list(dict.fromkeys(name for values in rows for name in values))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with atomic_path(path) as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8")

@@ -1,0 +1,143 @@
+"""Rows through a metric in bounded memory: batches in, batches out, whatever the file formats."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from ...storage import atomic_path
+from .tables import (
+    ARRAYS,
+    TABLES,
+    column_matrix,
+    feature_columns,
+    in_order,
+    load_arrays,
+    readable,
+    scan,
+)
+
+BATCH = 1 << 22  # numbers in a batch
+
+
+def embedded_batches(path, metric, reading, progress, notes):
+    """Yield data frames of embedded rows: carried-over columns first, then e0, e1, ...
+
+    Missing values are filled where the metric knows how; other rows with one are refused,
+    or left out by ``--drop-missing``. How text was read goes to the notes.
+    """
+    step = max(1, BATCH // metric.n_features_in_)
+    done = 0
+    for X, side in _batches(path, metric, reading, step, notes):
+        bad = (~np.isfinite(X) if metric.fill is None else np.isinf(X)).any(axis=1)
+        if bad.any() and not reading.drop_missing:
+            raise ValueError(
+                f"'{path}': row {done + int(np.argmax(bad))} has a missing or infinite value; "
+                "fill it in, or use --drop-missing to leave such rows out."
+            )
+        done += len(X)
+        progress(done)
+        if bad.all():
+            continue
+        Z = metric.transform(X[~bad])
+        side = None if side is None else side.filter(~bad)
+        coordinates = pl.DataFrame(Z, schema=[f"e{i}" for i in range(Z.shape[1])])
+        yield coordinates if side is None else side.hstack(coordinates)
+
+
+def _batches(path, metric, reading, step, notes):
+    if path.suffix.lower() in ARRAYS:
+        X = load_arrays(path)["X"]
+        if X.ndim != 2 or X.shape[1] != metric.n_features_in_ or X.dtype.kind not in "fiub":
+            expected = metric.n_features_in_
+            raise ValueError(
+                f"'{path}' has shape {X.shape} and dtype {X.dtype}; the metric takes rows of "
+                f"{expected} numbers."
+            )
+        for start in range(0, len(X), step):
+            yield (
+                np.asarray(
+                    X[start : start + step], np.float64 if X.dtype != np.float32 else np.float32
+                ),
+                None,
+            )
+        return
+    if path.suffix.lower() not in TABLES:
+        raise ValueError(
+            f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}."
+        )
+    frame = scan(path, reading, notes)
+    schema = frame.collect_schema()
+    columns = feature_columns(path, schema, metric.columns, words=metric.categories or ())
+    carried = [name for name in schema.names() if name not in columns]
+    with readable(path, reading):
+        for batch in frame.collect_batches(chunk_size=step, maintain_order=True):
+            X, names = column_matrix(batch, columns, path, metric.categories)
+            yield in_order(path, X, names, metric), batch.select(carried)
+
+
+def write_stream(path, batches, rank):
+    """Write data frames to a CSV, Parquet or npy file as they come, whole or not at
+    all; return the number of rows.
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".parquet", ".pq", ".npy"):
+        raise ValueError(f"--out '{path}': give a name that ends in .csv, .parquet or .npy.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"--out '{path}': there is no folder '{path.parent}'.")
+    first = next(batches, None)
+    if first is None:
+        raise ValueError("the data have no rows, or none without missing values.")
+    with atomic_path(path) as temporary:
+        if kind == ".npy":
+            return _write_npy(temporary, first, batches, rank)
+        return (_write_csv if kind == ".csv" else _write_parquet)(temporary, first, batches)
+
+
+def _chain(first, rest):
+    yield first
+    yield from rest
+
+
+def _write_csv(path, first, batches):
+    n = 0
+    with path.open("wb") as file:
+        for i, frame in enumerate(_chain(first, batches)):
+            frame.write_csv(file, include_header=i == 0)
+            n += len(frame)
+    return n
+
+
+def _write_npy(path, first, batches, rank):
+    """Header last, when the number of rows is known: it has a fixed size."""
+    n = 0
+    with path.open("wb") as file:
+        header: dict[str, Any] = {"descr": None, "fortran_order": False, "shape": (10**15, rank)}
+        dtype = first[:, -1].to_numpy().dtype
+        header["descr"] = np.lib.format.dtype_to_descr(dtype)
+        np.lib.format.write_array_header_1_0(file, header)
+        size = file.tell()
+        for frame in _chain(first, batches):
+            file.write(np.ascontiguousarray(frame[:, -rank:].to_numpy(), dtype).tobytes())
+            n += len(frame)
+        file.seek(0)
+        np.lib.format.write_array_header_1_0(file, {**header, "shape": (n, rank)})
+        if file.tell() != size:
+            raise OSError(f"'{path}': the header changed its size.")
+    return n
+
+
+def _write_parquet(path, first, batches):
+    n = 0
+
+    def source(with_columns, predicate, n_rows, batch_size):
+        nonlocal n
+        for frame in _chain(first, batches):
+            n += len(frame)
+            yield frame if with_columns is None else frame.select(with_columns)
+
+    register_io_source(source, schema=first.schema).sink_parquet(path)
+    return n

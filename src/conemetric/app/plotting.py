@@ -1,0 +1,264 @@
+"""Pictures of a learned metric, in scikit-learn's manner:
+``SomeDisplay.from_estimator(...)`` computes and draws.
+
+Each display keeps what it drew (``ax_``, ``figure_``), can be drawn again by ``plot``
+and takes any fitted metric of the library, `LearnedMetric` included (but for
+`ConvergenceDisplay`: a loaded metric has no history).
+"""
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from ..constraints.in_memory import check_similar
+from ..core import spectral
+from ..core.arrays import to_numpy
+from ..core.extras import require
+from ..evaluation.verification import distance_score
+
+BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # told apart by the colour-blind
+
+
+class _Display:
+    """``plot`` on given axes, or on new ones."""
+
+    def _axes(self, ax, n_columns=1, figsize=(6.0, 4.0)):
+        if ax is None:
+            plt = require("matplotlib.pyplot", "cli")
+            _, ax = plt.subplots(1, n_columns, figsize=figsize, layout="constrained", squeeze=False)
+            ax = ax[0] if n_columns > 1 else ax[0, 0]
+        axes = np.atleast_1d(ax)
+        if len(axes) != n_columns:
+            raise ValueError(f"ax has {len(axes)} axes; this display needs {n_columns}.")
+        self.ax_, self.figure_ = ax, axes[0].figure
+        return axes
+
+
+def on_principal_axes(Z):
+    """Rows in the plane of their two principal axes; a single axis lies flat in it."""
+    with np.errstate(invalid="ignore"):  # the zero metric leaves no variance to share out
+        flat = PCA(min(2, *Z.shape)).fit_transform(Z)
+    return flat if flat.shape[1] == 2 else np.column_stack([flat, np.zeros(len(flat))])
+
+
+class MetricComparisonDisplay(_Display):
+    """The same rows before and after, in two dimensions each.
+
+    Parameters
+    ----------
+    before, after : array (n, 2)
+    labels : array (n,), default=None
+        Classes, drawn in different colours.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import FrobMetric
+    >>> from conemetric.app.plotting import MetricComparisonDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> display = MetricComparisonDisplay.from_estimator(FrobMetric().fit(X, y), X, y)
+    >>> [ax.get_title() for ax in display.ax_]
+    ['Euclidean', 'learned']
+    """
+
+    def __init__(self, before, after, labels=None):
+        self.before, self.after, self.labels = before, after, labels
+
+    @classmethod
+    def from_estimator(cls, metric, X, y=None, *, ax=None):
+        """Project rows on the two principal axes of the Euclidean and of the learned space."""
+        before, after = (on_principal_axes(to_numpy(Z)) for Z in (X, metric.transform(X)))
+        return cls(before, after, labels=y).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw; ``ax`` is a pair of axes."""
+        axes = self._axes(ax, 2, (9.0, 4.2))
+        labels = np.zeros(len(self.before)) if self.labels is None else np.asarray(self.labels)
+        names = np.unique(labels)
+        for axis, flat, title in zip(
+            axes, (self.before, self.after), ("Euclidean", "learned"), strict=True
+        ):
+            for i, name in enumerate(names):
+                rows = labels == name
+                axis.scatter(
+                    *flat[rows].T,
+                    s=14,
+                    color=_colour(i, len(names)),
+                    label=str(name),
+                    alpha=0.8,
+                    linewidths=0,
+                )
+            axis.set(title=title, xticks=[], yticks=[])
+        if 1 < len(names) <= 12:
+            axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        return self
+
+
+def _colour(i, n):
+    colormaps = require("matplotlib", "cli").colormaps
+    return colormaps["tab10"](i) if n <= 10 else colormaps["turbo"](i / max(n - 1, 1))
+
+
+class SpectrumDisplay(_Display):
+    """Eigenvalues of the learned metric, largest first.
+
+    Parameters
+    ----------
+    eigenvalues : array (rank,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import FrobMetric
+    >>> from conemetric.app.plotting import SpectrumDisplay
+    >>> display = SpectrumDisplay.from_estimator(FrobMetric().fit(*load_iris(return_X_y=True)))
+    >>> bool(display.eigenvalues[0] == display.eigenvalues.max())
+    True
+    """
+
+    def __init__(self, eigenvalues):
+        self.eigenvalues = eigenvalues
+
+    @classmethod
+    def from_estimator(cls, metric, *, ax=None):
+        """Take the eigenvalues of M from the rows of ``components_``."""
+        return cls(spectral.eigenvalues_of(to_numpy(metric.components_))).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw on ``ax``."""
+        (axis,) = self._axes(ax)
+        axis.bar(np.arange(1, len(self.eigenvalues) + 1), self.eigenvalues, color=AFTER, alpha=0.7)
+        axis.set(xlabel="direction", ylabel="eigenvalue", title="Spectrum of the learned metric")
+        return self
+
+
+class ConvergenceDisplay(_Display):
+    """Objective and proven bound by iteration, and the relative gap between the best of each.
+
+    Parameters
+    ----------
+    history : dict
+        With ``primal``, ``dual`` and ``relative_gap``, as in ``history_``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import FrobMetric
+    >>> from conemetric.app.plotting import ConvergenceDisplay
+    >>> display = ConvergenceDisplay.from_estimator(FrobMetric().fit(*load_iris(return_X_y=True)))
+    >>> display.ax_[1].get_yscale()
+    'log'
+    """
+
+    def __init__(self, history):
+        self.history = history
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None):
+        """Take ``history_`` from a fitted estimator."""
+        return cls(estimator.history_).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw; ``ax`` is a pair of axes."""
+        bounds, gap = self._axes(ax, 2, (9.0, 3.6))
+        bounds.plot(
+            self.history["primal"], color=AFTER, marker=".", label="objective of the metric"
+        )
+        bounds.plot(self.history["dual"], color=BEFORE, marker=".", label="proven bound")
+        bounds.set(xlabel="iteration", ylabel="objective")
+        bounds.legend(frameon=False)
+        size = np.abs(np.asarray(self.history["relative_gap"], float))
+        gap.semilogy(np.where(size > 0, size, np.nan), color="#7a5fd0", marker=".")
+        gap.set(xlabel="iteration", ylabel="certified relative gap")
+        return self
+
+
+class IsometryDisplay(_Display):
+    """How well squared distances are kept: a histogram of learned over original, which
+    is 1 for an isometry.
+
+    Parameters
+    ----------
+    ratios : array (n_pairs,)
+    delta : float, default=None
+        Draws the band 1 - delta to 1 + delta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric import LearnedMetric
+    >>> from conemetric.app.plotting import IsometryDisplay
+    >>> X = np.random.default_rng(0).normal(size=(30, 3))
+    >>> display = IsometryDisplay.from_estimator(LearnedMetric(np.eye(3), np.zeros(3)), X, delta=0.1)
+    >>> bool(abs(display.ratios - 1).max() < 1e-9)
+    True
+    """
+
+    def __init__(self, ratios, delta=None):
+        self.ratios, self.delta = ratios, delta
+
+    @classmethod
+    def from_estimator(cls, metric, X, *, delta=None, n_pairs=20_000, random_state=0, ax=None):
+        """Compare squared distances of random pairs of distinct rows."""
+        pairs = np.random.default_rng(random_state).integers(len(X), size=(n_pairs, 2))
+        before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
+        return cls(after[before > 0] / before[before > 0], delta).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw on ``ax``."""
+        (axis,) = self._axes(ax)
+        axis.hist(self.ratios, bins=60, color=AFTER, alpha=0.75)
+        if self.delta is not None:
+            axis.axvspan(
+                1 - self.delta, 1 + self.delta, color="0.5", alpha=0.15, label=f"1 ± {self.delta:g}"
+            )
+            axis.legend(frameon=False)
+        axis.set(xlabel="squared distance after / before", ylabel="pairs")
+        return self
+
+
+class VerificationDisplay(_Display):
+    """ROC curves of deciding "same or not" by distance, Euclidean and learned.
+
+    Parameters
+    ----------
+    curves : dict of str to (false positive rate, true positive rate, area)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import FrobMetric
+    >>> from conemetric.app.plotting import VerificationDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pairs = np.random.default_rng(0).integers(150, size=(300, 2))
+    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> display = VerificationDisplay.from_estimator(FrobMetric().fit(X, y), X, pairs, similar)
+    >>> display.curves["learned"][2] > display.curves["Euclidean"][2]
+    True
+    """
+
+    def __init__(self, curves):
+        self.curves = curves
+
+    @classmethod
+    def from_estimator(cls, metric, X, pairs, similar, *, ax=None):
+        """Score pairs of rows by minus their distance."""
+        similar = check_similar(similar, len(pairs))
+        curves = {}
+        for name, mapped in (("Euclidean", None), ("learned", metric)):
+            score = distance_score(mapped, X, pairs)
+            curves[name] = (*roc_curve(similar, score)[:2], float(roc_auc_score(similar, score)))
+        return cls(curves).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw on ``ax``."""
+        (axis,) = self._axes(ax, figsize=(4.6, 4.4))
+        for (name, (false_positive, true_positive, area)), colour in zip(
+            self.curves.items(), (BEFORE, AFTER), strict=False
+        ):
+            axis.plot(false_positive, true_positive, color=colour, label=f"{name}: area {area:.3f}")
+        axis.plot([0, 1], [0, 1], color="0.7", linestyle=":")
+        axis.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
+        axis.legend(frameon=False, loc="lower right")
+        return self

@@ -1,0 +1,229 @@
+"""The numbers a report shows, computed from a `Study`; no drawing here."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.manifold import TSNE
+
+from ...constraints.in_memory import triplets_from_labels, triplets_from_values
+from ...core import spectral
+from ...evaluation.knn import knn_predict
+from ...evaluation.verification import distance_score
+from ...neighbours import labelled_keys
+from ..plotting import on_principal_axes
+from ..studies.supervision import sample_by_class
+
+SHOWN = 400  # rows drawn in the two-dimensional views
+JUDGED = 2000  # rows the suggested dimension is judged on
+MOST_CLASSES = 30  # in a confusion table
+
+
+@dataclass(frozen=True)
+class Views:
+    """Two-dimensional coordinates of the same rows, by name of the view, before and after."""
+
+    rows: np.ndarray
+    coordinates: dict[str, tuple[np.ndarray, np.ndarray]]
+    groups: np.ndarray  # label of each row, or one name for all
+
+
+def views(study, seed=0) -> Views:
+    """Principal axes and neighbour maps (t-SNE) of held-out rows, before and after."""
+    task, rng = study.task, np.random.default_rng(seed)
+    if task.kind in ("labels", "quantity"):
+        rows = task.test[sample_by_class(task.strata[task.test], min(SHOWN, task.n_test), rng)]
+        groups = task.y[rows].astype(str) if task.kind == "labels" else _quarters(task.y[rows])
+    else:
+        used = np.unique(task.indices)
+        rows = np.sort(rng.permutation(used)[:SHOWN])
+        groups = np.full(len(rows), "rows")
+    spaces = task.X[rows], study.estimator.transform(task.X[rows])
+    coordinates = (
+        {"Neighbour map": tuple(_neighbour_map(Z, seed) for Z in spaces)} if len(rows) >= 20 else {}
+    )
+    coordinates["Principal axes"] = tuple(on_principal_axes(Z) for Z in spaces)
+    return Views(rows, coordinates, groups)
+
+
+def _quarters(y):
+    """Which quarter of the values each is in, in words."""
+    names = np.array(["1: lowest quarter", "2", "3", "4: highest quarter"])
+    return names[np.searchsorted(np.quantile(y, (0.25, 0.5, 0.75)), y)]
+
+
+def _neighbour_map(Z, seed):
+    Z = np.asarray(Z, np.float64) / (np.std(Z) or 1.0)
+    # the map begins from two principal axes
+    Z = Z if Z.shape[1] > 1 else np.column_stack([Z, np.zeros(len(Z))])
+    # equal rows upset the search for a bandwidth
+    Z = Z + 1e-9 * np.random.default_rng(seed).standard_normal(Z.shape)
+    # from principal axes, mild exaggeration and 300 iterations give as good a map of so few
+    # rows as the defaults, in a third of their time
+    return TSNE(
+        2,
+        perplexity=min(20, len(Z) // 4),
+        early_exaggeration=4,
+        max_iter=300,
+        angle=0.7,
+        random_state=seed,
+        init="pca",
+    ).fit_transform(Z)
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Counts, true class by predicted class, before and after; only the classes with
+    most mistakes when there are many.
+    """
+
+    names: list[str]
+    before: np.ndarray
+    after: np.ndarray
+    left_out: int
+
+
+def confusion(study) -> Confusion:
+    classes = study.task.classes
+    true = np.searchsorted(classes, study.task.y[study.task.test])
+    tables = []
+    for judgement in (study.before, study.after):
+        table = np.zeros((len(classes), len(classes)), int)
+        np.add.at(table, (true, np.searchsorted(classes, judgement.detail["predicted"])), 1)
+        tables.append(table)
+    keep = np.arange(len(classes))
+    if len(classes) > MOST_CLASSES:
+        off = sum(tables) - np.diag(np.diag(sum(tables)))
+        keep = np.sort(np.argsort(-(off.sum(0) + off.sum(1)), kind="stable")[:MOST_CLASSES])
+    before, after = (table[np.ix_(keep, keep)] for table in tables)
+    return Confusion([str(name) for name in classes[keep]], before, after, len(classes) - len(keep))
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Eigenvalues of the learned metric, and the validation error with only the first
+    so many directions.
+
+    ``suggested`` is the fewest whose error is within one standard error of the best.
+    """
+
+    eigenvalues: np.ndarray
+    tried: np.ndarray
+    errors: np.ndarray
+    suggested: int
+
+
+def dimensions(study) -> Dimensions:
+    components = study.estimator.components_
+    eigenvalues = spectral.eigenvalues_of(components)
+    task = study.task
+    tried = np.unique(
+        np.append(
+            np.round(2 ** np.arange(0, np.log2(len(components)) + 0.5, 0.5)), len(components)
+        ).astype(int)
+    )
+    tried = tried[tried <= len(components)]
+    trial = task.validation(JUDGED, np.random.default_rng(study.options.seed))
+    if task.kind == "labels":
+        Z = (
+            study.estimator.transform(task.X[trial.train]),
+            study.estimator.transform(task.X[trial.test]),
+        )
+        y, k = task.y[trial.train], study.options.n_neighbors
+        keys = labelled_keys(task.X[trial.train], y)
+        fits = (knn_predict(Z[0][:, :d], y, Z[1][:, :d], k, keys) for d in tried)
+        errors = np.array([np.mean(predicted != task.y[trial.test]) for predicted in fits])
+    else:
+        errors = np.array(
+            [trial.judge(_Leading(study.estimator, d), study.options).rate for d in tried]
+        )
+    best = errors.min()
+    slack = np.sqrt(max(best * (1 - best), 1 / trial.n_test) / trial.n_test)
+    return Dimensions(eigenvalues, tried, errors, int(tried[np.argmax(errors <= best + slack)]))
+
+
+class _Leading:
+    """The first directions of a metric."""
+
+    def __init__(self, estimator, n):
+        self.estimator, self.n = estimator, n
+
+    def transform(self, X):
+        return self.estimator.transform(X)[:, : self.n]
+
+
+def feature_shares(study):
+    """Share of each original column in the mean squared learned distance: M_jj times
+    the variance of the column.
+    """
+    components = study.estimator.components_
+    if study.options.n_pca is None:
+        variance = study.task.training_rows().var(axis=0)
+    else:  # back through the principal axes; what they left out counts as noise, evenly spread
+        pca = study.prepare[-1]
+        components = components @ pca.components_
+        variance = (pca.components_**2 * pca.explained_variance_[:, None]).sum(
+            axis=0
+        ) + pca.noise_variance_
+    weight = np.asarray((components**2).sum(axis=0) * variance, float)
+    return weight / weight.sum() if weight.sum() > 0 else weight
+
+
+def margins(study, seed=0):
+    """log2 of (distance to the one that should be far) / (to the one that should be
+    near), held out, before and after.
+
+    None for pairs, where no third row is at hand.
+    """
+    task = study.task
+    if task.kind == "pairs":
+        return None
+    if task.kind in ("labels", "quantity"):
+        rng = np.random.default_rng(seed)
+        rows = task.test[sample_by_class(task.strata[task.test], min(1500, task.n_test), rng)]
+        X, y = np.ascontiguousarray(task.X[rows]), task.y[rows]
+        if task.kind == "labels":
+            triplets = triplets_from_labels(X, np.searchsorted(task.classes, y))
+        else:
+            triplets = triplets_from_values(X, y)
+    else:
+        X, triplets = task.X, task.indices[task.test]
+    if len(triplets) == 0:
+        return None
+    return tuple(_log_ratio(study_map, X, triplets) for study_map in (None, study.estimator))
+
+
+def _log_ratio(metric, X, triplets):
+    tiny = np.finfo(np.float32).tiny
+    near, far = (
+        np.log2(np.maximum(-distance_score(metric, X, triplets[:, [0, other]]), tiny))
+        for other in (1, 2)
+    )
+    return np.clip(far - near, -3, 3)
+
+
+def distances(study):
+    """Held-out pairs: (distances before, distances after, same), each divided by its
+    threshold; None for other tasks.
+    """
+    task = study.task
+    if task.kind != "pairs":
+        return None
+    scaled = []
+    for judgement in (study.before, study.after):
+        distance, threshold = judgement.detail["distance"], judgement.detail["threshold"]
+        scaled.append(
+            distance / (threshold if 0 < threshold < np.inf else np.median(distance) or 1.0)
+        )
+    return (*scaled, task.similar[task.test])
+
+
+def history(study: Any) -> dict[str, Any]:
+    """Iteration, primal, dual and relative gap of the solve, as far as the estimator kept them."""
+    record = getattr(study.estimator, "history_", None) or {}
+    kept = {
+        name: np.asarray(record[name], float)
+        for name in ("primal", "dual", "relative_gap")
+        if name in record
+    }
+    return kept if len(kept) == 3 else {}

@@ -1,0 +1,258 @@
+"""Adapt a frozen embedding to judged queries and measure what it gained on queries it
+has not seen.
+"""
+
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from ...evaluation.statistics import PairedDifference, paired_difference
+from ...ranking import measures as measures
+from ...ranking.adapter import QueryAdapter
+from ...ranking.base import JudgedEstimator
+from ...ranking.judgements import check_relevance
+from ...ranking.metric import RelevanceMetric
+from ...ranking.top_k import unit_rows
+from ...solvers.base import watching
+
+DEPTH = 100  # of the rankings judged
+MEASURES = {
+    "nDCG@10": lambda ranking, judged: measures.ndcg(ranking, judged, 10),
+    "MRR@10": lambda ranking, judged: measures.reciprocal_rank(ranking, judged, 10),
+    "AP@100": lambda ranking, judged: measures.average_precision(ranking, judged, 100),
+    "recall@100": lambda ranking, judged: measures.recall(ranking, judged, 100),
+    "hit@10": lambda ranking, judged: measures.hit_rate(ranking, judged, 10),
+}
+MAPS = ("queries", "both")
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Embedded queries and documents, and judgements by their row numbers.
+
+    Attributes
+    ----------
+    queries, documents : arrays (n, n_features)
+    relevance : integer array (r, 3)
+        [query, document, grade].
+    test : boolean array (n_queries,) or None
+        Queries that the collection itself sets aside for judging.
+    query_names, document_names : sequences of str or None
+        None where rows go by their number.
+    query_texts, document_texts : sequences of str or None
+    """
+
+    queries: np.ndarray
+    documents: np.ndarray
+    relevance: np.ndarray
+    test: np.ndarray | None = None
+    query_names: list[str] | None = None
+    document_names: list[str] | None = None
+    query_texts: list[str] | None = None
+    document_texts: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class AdaptOptions:
+    """How to adapt and to judge.
+
+    Attributes
+    ----------
+    map : {"auto", "queries", "both"}
+        What to map; "auto" tries both and takes the surer gain on held-out training
+        queries. An index by inner product allows for "queries" alone.
+    similarity : {"cosine", "inner"}
+    n_components : int or None
+    test_size : float
+        Share of the judged queries held out, unless the collection says which.
+    tol : float
+    seed : int
+    """
+
+    map: str = "auto"
+    similarity: str = "cosine"
+    n_components: int | None = None
+    test_size: float = 0.3
+    tol: float = 1e-3
+    seed: int = 0
+
+
+@dataclass
+class Adaptation:
+    """What came of it.
+
+    Attributes
+    ----------
+    collection, options
+    fitted : dict of str to estimator
+        By what they map, "queries" or "both".
+    chosen : str
+    held_out : integer array
+        Queries it was judged on.
+    rankings : dict of str to integer array (n_held_out, depth)
+        Of "before", and of each of ``fitted``.
+    values : dict of str to dict of str to array
+        Measures of each ranking, by query.
+    seconds : dict of str to float
+    notes : list of str
+    """
+
+    collection: Collection
+    options: AdaptOptions
+    fitted: dict[str, JudgedEstimator]
+    chosen: str
+    held_out: np.ndarray
+    rankings: dict[str, np.ndarray]
+    values: dict[str, dict[str, np.ndarray]]
+    seconds: dict[str, float]
+    n_training: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def estimator(self) -> JudgedEstimator:
+        """The one that was chosen."""
+        return self.fitted[self.chosen]
+
+    def difference(self, measure: str, name: str | None = None) -> PairedDifference:
+        """Of a measure between before and after, over the held-out queries."""
+        after = self.values[name or self.chosen]
+        return paired_difference(
+            self.values["before"][measure], after[measure], random_state=self.options.seed
+        )
+
+
+def adapt(collection: Collection, options=None, progress=None) -> Adaptation:
+    """Hold queries out, learn from the others, and judge before and after.
+
+    Parameters
+    ----------
+    collection : Collection
+    options : AdaptOptions, default=None
+    progress : callable, default=None
+        Called as ``progress(stage, record)``, with the scalars of an iteration or None.
+
+    Returns
+    -------
+    Adaptation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.app.studies.adapting import AdaptOptions, Collection, adapt
+    >>> rng = np.random.default_rng(0)
+    >>> documents = rng.normal(size=(200, 8))
+    >>> relevant = rng.integers(200, size=120)
+    >>> queries = np.roll(documents[relevant], 1, axis=1)  # as if from another encoder
+    >>> relevance = np.column_stack([np.arange(120), relevant, np.ones(120, int)])
+    >>> found = adapt(Collection(queries, documents, relevance), AdaptOptions(map="queries"))
+    >>> found.difference("nDCG@10").low > 0.3
+    True
+    """
+    options = options or AdaptOptions()
+    progress = progress or (lambda stage, record=None: None)
+    _check(options)
+    collection = _prepared(collection, options)
+    train, test = _split(collection, options)
+    notes: list[str] = []
+    fitted, seconds = {}, {}
+    for name in _maps(options):
+        stage = f"learning a map of {'queries' if name == 'queries' else 'both sides'}"
+        progress(stage, None)
+        began = time.perf_counter()
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            watching(partial(progress, stage)),
+        ):
+            warnings.simplefilter("always")
+            fitted[name] = _estimator(name, options).fit(*_part(collection, train))
+        seconds[name] = time.perf_counter() - began
+        notes += [f"Map of {name}: {warning.message}" for warning in caught]
+    chosen = max(fitted, key=lambda name: _sure_gain(fitted[name]))
+    progress("judging", None)
+    queries, documents, relevance = _part(collection, test)
+    judged = check_relevance(relevance, len(queries), len(documents))
+    rankings = {"before": measures.rank(queries, documents, DEPTH, options.similarity)}
+    for name, estimator in fitted.items():
+        mapped = estimator.transform_queries(queries), estimator.transform_documents(documents)
+        rankings[name] = measures.rank(*mapped, DEPTH, estimator._similarity)
+    values = {
+        name: {measure: of(ranking, judged) for measure, of in MEASURES.items()}
+        for name, ranking in rankings.items()
+    }
+    return Adaptation(
+        collection, options, fitted, chosen, test, rankings, values, seconds, len(train), notes
+    )
+
+
+def _check(options):
+    if options.map not in ("auto", *MAPS):
+        raise ValueError(f"map={options.map!r} is not known; use auto, {' or '.join(MAPS)}.")
+    if options.similarity not in ("cosine", "inner"):
+        raise ValueError(f"similarity={options.similarity!r} is not known; use cosine or inner.")
+    if options.map == "both" and options.similarity == "inner":
+        raise ValueError(
+            "map='both' learns a distance, which ranks as a cosine does; for an index by inner "
+            "product use map='queries'."
+        )
+
+
+def _maps(options):
+    if options.map != "auto":
+        return (options.map,)
+    return MAPS if options.similarity == "cosine" else ("queries",)
+
+
+def _prepared(collection, options):
+    """Unit rows where the index compares by cosine: both estimators then see the same."""
+    if options.similarity == "inner":
+        return collection
+    queries, documents = (
+        unit_rows(np.asarray(X)) for X in (collection.queries, collection.documents)
+    )
+    return replace(collection, queries=queries, documents=documents)
+
+
+def _estimator(name, options):
+    shared = {
+        "n_components": options.n_components,
+        "tol": options.tol,
+        "random_state": options.seed,
+    }
+    if name == "queries":
+        return QueryAdapter(similarity=options.similarity, **shared)
+    return RelevanceMetric(**shared)
+
+
+def _sure_gain(estimator):
+    return max(candidate.sure_gain for candidate in estimator.candidates_)
+
+
+def _split(collection, options):
+    """Judged queries to learn from and to judge on."""
+    grades = check_relevance(
+        collection.relevance, len(collection.queries), len(collection.documents)
+    )
+    judged = np.flatnonzero(grades.n_relevant > 0)
+    if collection.test is not None:
+        test = collection.test[judged]
+    else:
+        drawn = np.random.default_rng(options.seed).permutation(len(judged))
+        test = drawn < max(1, round(options.test_size * len(judged)))
+    if test.all() or test.sum() < 2:
+        raise ValueError(
+            f"{len(judged)} queries have a relevant document, {int(test.sum())} of them held out; "
+            "at least 2 must be, and some must remain to learn from."
+        )
+    return judged[~test], judged[test]
+
+
+def _part(collection, queries):
+    """Queries, documents and judgements of some queries, numbered anew."""
+    new = np.full(len(collection.queries), -1)
+    new[queries] = np.arange(len(queries))
+    kept = collection.relevance[new[collection.relevance[:, 0]] >= 0]
+    relevance = np.column_stack([new[kept[:, 0]], kept[:, 1:]])
+    return collection.queries[queries], collection.documents, relevance

@@ -1,0 +1,434 @@
+"""The kinds of supervision: rows with class labels or with a quantity, pairs marked same or
+not, and triplets; how each is split, fitted and judged.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.stats import binomtest
+from sklearn.pipeline import make_pipeline
+
+from ...constraints.in_memory import check_pairs, check_similar, check_triplets
+from ...evaluation.knn import knn_predict, nearest_labels
+from ...evaluation.statistics import mcnemar, mean_interval, paired_difference
+from ...evaluation.verification import best_threshold, distance_score
+from ...neighbours import labelled_keys
+from .methods import most_rows
+
+MIN_ROWS = 10
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Held-out items judged one by one.
+
+    Attributes
+    ----------
+    wrong : boolean array
+        One entry per held-out item.
+    detail : dict
+        What else the judgement found: predicted labels, or distances and threshold.
+    """
+
+    wrong: np.ndarray
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def n(self):
+        return len(self.wrong)
+
+    @property
+    def rate(self):
+        """Share of wrong items."""
+        return float(self.wrong.mean())
+
+    @cached_property
+    def interval(self):
+        """Wilson's 95 % confidence interval of the rate."""
+        low, high = binomtest(int(self.wrong.sum()), self.n).proportion_ci(method="wilson")
+        return float(low), float(high)
+
+    @property
+    def figures(self):
+        """The same in other measures."""
+        return {}
+
+    def p_value(self, after):
+        """Of the change to another judgement of the same items, by McNemar's exact test."""
+        return mcnemar(self.wrong, after.wrong)
+
+
+@dataclass(frozen=True)
+class Deviation(Judgement):
+    """Held-out numbers and their predictions: ``wrong`` holds the squared errors over the
+    variance of the numbers, so that ``rate`` is the share of it left unexplained, 1 - R^2.
+    """
+
+    @cached_property
+    def interval(self):
+        """Student's 95 % confidence interval of the rate."""
+        interval = mean_interval(self.wrong)
+        return max(0.0, float(interval.low)), float(interval.high)
+
+    @property
+    def figures(self):
+        return {"r2": 1 - self.rate, "rmse": self.detail["rmse"]}
+
+    def p_value(self, after):
+        """Of the change in squared error, by a randomisation test."""
+        return paired_difference(self.wrong, after.wrong).p_value
+
+
+def p_value(before, after):
+    """Could the change between two judgements of the same items be chance?"""
+    return before.p_value(after)
+
+
+def data_id(task) -> str:
+    """Twelve hexadecimal digits that change with any number of a task's rows, or of what
+    says which of them are alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.app.studies.supervision import Labelled, data_id
+    >>> X, y = np.eye(3), np.array([0, 1, 1])
+    >>> data_id(Labelled(X, y)) == data_id(Labelled(X, y)) != data_id(Labelled(-X, y))
+    True
+    """
+    digest = hashlib.sha256()
+    for name in ("X", *task.says):
+        values = np.ascontiguousarray(getattr(task, name))
+        values = values.astype(str) if values.dtype.kind == "O" else values
+        digest.update(f"{values.dtype.str}{values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()[:12]
+
+
+class _Task(ABC):
+    """What all kinds have: rows ``X``, and some items, ``test``, held out."""
+
+    X: Any
+    test: np.ndarray
+    measure: ClassVar[str] = "error"
+
+    @property
+    def n_features(self):
+        return self.X.shape[1]
+
+    @property
+    def n_test(self):
+        return len(self.test)
+
+    @abstractmethod
+    def validation(self, most, rng):
+        """At most so many of the training items alone, split once more: what choices may
+        be judged on.
+        """
+
+    def quick_error(self, steps, options, most):
+        """Euclidean error after ``steps``, within at most so many of the training items."""
+        trial = self.validation(most, np.random.default_rng(options.seed))
+        prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
+        return trial.prepared(prepare).judge(None, options).rate
+
+
+@dataclass(frozen=True)
+class Labelled(_Task):
+    """Rows with class labels, judged by k-NN on held-out rows.
+
+    Attributes
+    ----------
+    X : array (n, n_features)
+    y : array (n,)
+        Labels of any type.
+    train, learn, test : integer arrays
+        Rows that vote, the part of them the metric is learned from, and rows held out;
+        set by `split`.
+    raw : array or None
+        The rows as given, once X holds the prepared ones.
+    used : integer array or None
+        Which of them those are.
+    """
+
+    kind: ClassVar[str] = "labels"
+    items: ClassVar[str] = "rows"
+    says: ClassVar[tuple[str, ...]] = ("y",)  # what says which rows are alike
+
+    X: Any
+    y: np.ndarray
+    train: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    learn: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    notes: tuple[str, ...] = ()
+    raw: Any = None
+    used: np.ndarray | None = None
+    target: str = "classes"  # what y is, to the estimator
+    drawn: ClassVar[str] = "drawn class by class"
+
+    @property
+    def n_rows(self):
+        return len(self.X if self.raw is None else self.raw)
+
+    def original(self, rows):
+        """Row numbers in the data as given."""
+        return rows if self.used is None else self.used[rows]
+
+    def pixels(self, rows):
+        """The rows as given."""
+        return self.X[rows] if self.raw is None else self.raw[self.original(rows)]
+
+    @cached_property
+    def classes(self):
+        return np.unique(self.y)
+
+    @property
+    def strata(self):
+        """Groups of rows that every part of them has in proportion."""
+        return self.y
+
+    def _check_labels(self):
+        if len(self.classes) < 2:
+            raise ValueError(
+                f"the labels have one class only, {self.classes.tolist()[0]!r}, in {self.n_rows:,} rows; "
+                "a metric is learned between classes: give at least two."
+            )
+
+    def _check_training(self, train):
+        if np.unique(self.y[train], return_counts=True)[1].max() < 2:
+            raise ValueError(
+                f"no class has two rows to learn from ({len(self.classes)} classes in "
+                f"{self.n_rows} rows)."
+            )
+
+    def split(self, options, rng):
+        if self.n_rows < MIN_ROWS:
+            raise ValueError(
+                f"the data have {self.n_rows} rows; at least {MIN_ROWS} are needed to learn and "
+                "to hold some out."
+            )
+        self._check_labels()
+        test = sample_by_class(self.strata, round(options.test_size * self.n_rows), rng)
+        train = np.setdiff1d(np.arange(self.n_rows), test)
+        self._check_training(train)
+        if options.n_neighbors > len(train):
+            raise ValueError(
+                f"n_neighbors={options.n_neighbors} (-k) is more than the {len(train)} rows that "
+                f"vote, of {self.n_rows}; lower it."
+            )
+        most = options.max_rows
+        if most is None:
+            most = most_rows(options.method, self.kind, options.n_pca or self.n_features)
+        learn, notes = train, [f"Learned from all {len(train):,} training rows."]
+        if len(train) > most:
+            learn = train[sample_by_class(self.strata[train], most, rng)]
+            notes = [
+                f"Learned from {len(learn):,} of {len(train):,} training rows, {self.drawn}; all "
+                "of them vote."
+            ]
+        if len(test) > options.max_test_rows:
+            test = test[sample_by_class(self.strata[test], options.max_test_rows, rng)]
+            notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
+        return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
+
+    def training_rows(self):
+        return self.X[self.learn]
+
+    def prepared(self, prepare):
+        used = np.union1d(self.train, self.test)
+
+        def at(rows) -> np.ndarray:
+            return np.searchsorted(used, rows)
+
+        X = prepare.transform(self.X[used])
+        return replace(
+            self,
+            X=X,
+            y=self.y[used],
+            raw=self.X,
+            used=used,
+            train=at(self.train),
+            learn=at(self.learn),
+            test=at(self.test),
+        )
+
+    def fit(self, estimator):
+        estimator.fit(self.X[self.learn], self.y[self.learn], target=self.target)
+
+    def judge(self, estimator, options):
+        train, test = self.X[self.train], self.X[self.test]
+        keys = labelled_keys(train, self.y[self.train])
+        if estimator is not None:
+            train, test = estimator.transform(train), estimator.transform(test)
+        predicted = knn_predict(train, self.y[self.train], test, options.n_neighbors, keys)
+        return Judgement(predicted != self.y[self.test], {"predicted": predicted})
+
+    def validation(self, most, rng):
+        rows = self.learn[sample_by_class(self.strata[self.learn], min(most, len(self.learn)), rng)]
+        test = rows[sample_by_class(self.strata[rows], max(1, round(0.3 * len(rows))), rng)]
+        train = np.setdiff1d(rows, test)
+        return replace(self, train=train, learn=train, test=test)
+
+
+@dataclass(frozen=True)
+class Measured(Labelled):
+    """Rows with a quantity, judged by the mean over their nearest training rows."""
+
+    kind: ClassVar[str] = "quantity"
+    measure: ClassVar[str] = "1 - R²"
+    drawn: ClassVar[str] = "drawn at random"
+
+    target: str = "continuous"
+
+    @property
+    def strata(self):
+        return np.zeros(len(self.y), int)
+
+    def _check_labels(self):
+        if not np.ptp(self.y) > 0:
+            raise ValueError(
+                f"the label is {self.y[0]} in all {self.n_rows:,} rows; there is nothing to learn "
+                "from it."
+            )
+
+    def _check_training(self, train):
+        """Any two rows will do."""
+
+    def judge(self, estimator, options):
+        train, test = self.X[self.train], self.X[self.test]
+        if estimator is not None:
+            train, test = estimator.transform(train), estimator.transform(test)
+        near = nearest_labels(train, self.y[self.train], test, options.n_neighbors)[1]
+        predicted, true = near.mean(1), self.y[self.test]
+        squared, variance = (predicted - true) ** 2, np.var(true) or 1.0
+        rmse = float(squared.mean() ** 0.5)
+        return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})
+
+
+def sample_by_class(y, n, rng):
+    """At most n row numbers, sorted, each class in proportion; of a class of two or
+    more, at least one is left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.app.studies.supervision import sample_by_class
+    >>> rows = sample_by_class(np.array([0] * 6 + [1] * 3), 3, np.random.default_rng(0))
+    >>> [int((rows < 6).sum()), int((rows >= 6).sum())]
+    [2, 1]
+    """
+    if n >= len(y):
+        return np.arange(len(y))
+    order = rng.permutation(len(y))
+    order = order[np.argsort(np.unique(y, return_inverse=True)[1][order], kind="stable")]
+    counts = np.unique(y, return_counts=True)[1]
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    take = np.minimum(np.round(counts * n / len(y)).astype(int), counts - 1)
+    rows = np.concatenate([order[start : start + k] for start, k in zip(first, take, strict=True)])
+    # rounding up in many classes may have taken a few too many
+    return np.sort(rng.permutation(rows)[:n])
+
+
+@dataclass(frozen=True)
+class _Constrained(_Task):
+    """Rows with pairs or triplets of them; a share of those is held out."""
+
+    items: ClassVar[str]
+    kind: ClassVar[str]
+    says: ClassVar[tuple[str, ...]]
+
+    X: Any
+    indices: np.ndarray
+    train: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    notes: tuple[str, ...] = ()
+    raw: Any = None
+
+    @property
+    def n_rows(self):
+        return len(self.X)
+
+    def split(self, options, rng):
+        n = len(self.indices)
+        if n < MIN_ROWS:
+            raise ValueError(
+                f"there are {n} {self.items}; at least {MIN_ROWS} are needed to learn and to hold "
+                "some out."
+            )
+        order = rng.permutation(n)
+        cut = round(options.test_size * n)
+        return replace(self, test=np.sort(order[:cut]), train=np.sort(order[cut:]))
+
+    def training_rows(self):
+        return self.X[np.unique(self.indices[self.train])]
+
+    def pixels(self, rows):
+        """The rows as given."""
+        return (self.X if self.raw is None else self.raw)[rows]
+
+    def prepared(self, prepare):
+        return replace(self, X=prepare.transform(self.X), raw=self.X)
+
+    def validation(self, most, rng):
+        train = rng.permutation(self.train)[:most]
+        cut = max(1, round(0.3 * len(train)))
+        return replace(self, test=np.sort(train[:cut]), train=np.sort(train[cut:]))
+
+    def distances(self, estimator, pairs):
+        """Learned distances (Euclidean for None) within pairs of rows."""
+        return -distance_score(estimator, self.X, pairs)
+
+
+@dataclass(frozen=True)
+class Paired(_Constrained):
+    """Rows with pairs of them marked same or not, judged by verification: one
+    threshold, set on the training pairs.
+    """
+
+    kind = "pairs"
+    items = "pairs"
+    says = ("indices", "similar")
+
+    similar: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+
+    def __post_init__(self):
+        check_pairs(self.indices, len(self.X))
+        similar = check_similar(self.similar, len(self.indices))
+        if similar.all() or not similar.any():
+            raise ValueError(
+                f"all {len(similar)} pairs are {'similar' if similar.all() else 'dissimilar'}; "
+                "give some of both kinds."
+            )
+
+    def fit(self, estimator):
+        estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
+
+    def judge(self, estimator, options):
+        distance = self.distances(estimator, self.indices)
+        threshold, _ = best_threshold(-distance[self.train], self.similar[self.train])
+        wrong = (-distance[self.test] >= threshold) != self.similar[self.test]
+        return Judgement(wrong, {"distance": distance[self.test], "threshold": -float(threshold)})
+
+
+@dataclass(frozen=True)
+class Ranked(_Constrained):
+    """Rows with triplets (i, j, k), i closer to j than to k, judged by the share that is not so."""
+
+    kind = "triplets"
+    items = "triplets"
+    says = ("indices",)
+
+    def __post_init__(self):
+        check_triplets(self.indices, len(self.X))
+
+    def fit(self, estimator):
+        estimator.fit(self.X, triplets=self.indices[self.train])
+
+    def judge(self, estimator, options):
+        held_out = self.indices[self.test]
+        near, far = (self.distances(estimator, held_out[:, [0, other]]) for other in (1, 2))
+        return Judgement(near >= far, {"near": near, "far": far})

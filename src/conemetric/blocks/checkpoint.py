@@ -1,0 +1,142 @@
+"""The state of a solve in files: for a later process to go on from, and so that what a
+dead worker held need not be computed again from the beginning.
+
+A checkpoint is a folder, on a disk that all workers see or in an object store (any
+address that fsspec knows). Every state has a folder of its own in it, with one
+safetensors file for each array and for each block of a vector; the file ``state``, JSON
+and written last, says which one is whole. Nothing in these files is ever executed, and
+``state`` alone is read before its label is found to be that of this fit.
+"""
+
+import json
+import posixpath
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as from_safetensors
+from safetensors.numpy import save as to_safetensors
+
+from ..core.arrays import to_numpy
+from ..core.extras import require
+
+MAX_STATE = 1 << 24  # bytes of the file ``state``
+REMEDY = "give another folder by checkpoint=, or empty this one to begin anew."
+
+
+class Checkpoint:
+    """See the module docstring.
+
+    Parameters
+    ----------
+    folder : str
+        A path or an address like ``s3://bucket/fit``.
+    label : dict of JSON values, default=None
+        What the solve is of; a state of anything else is refused.
+    """
+
+    def __init__(self, folder: str, label: dict[str, Any] | None = None):
+        self.folder, self.label, self._serial = str(folder).rstrip("/"), label, 0
+
+    def write(self, engine, columns: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
+        """Save a state, forget the one before, and return the columns as read from it."""
+        files, root = self._files()
+        last, self._serial = self._serial, self._serial + 1
+        own = f"{self.folder}/{self._serial}"
+        saved = {name: engine.save(column, f"{own}/{name}") for name, column in columns.items()}
+        arrays = {name: value for name, value in small.items() if hasattr(value, "dtype")}
+        for name, array in arrays.items():
+            write_array(array, f"{own}/{name}")
+        record = {
+            "label": self.label,
+            "serial": self._serial,
+            "vectors": list(columns),
+            "numbers": {name: value for name, value in small.items() if name not in arrays},
+        }
+        files.makedirs(root, exist_ok=True)
+        with files.open(f"{root}/state.new", "wb") as file:
+            file.write(json.dumps(record).encode())
+        files.mv(f"{root}/state.new", f"{root}/state")
+        if last and files.exists(f"{root}/{last}"):
+            files.rm(f"{root}/{last}", recursive=True)
+        return saved
+
+    def read(self, engine, names, n_blocks) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """(columns, small values) of these names in the last state, vectors in ``n_blocks``
+        blocks; None where there is no state yet.
+        """
+        files, root = self._files()
+        if not files.exists(f"{root}/state"):
+            return None
+        with files.open(f"{root}/state", "rb") as file:
+            text = file.read(MAX_STATE)
+        try:
+            record = json.loads(text)
+            label, serial, vectors, numbers = (
+                record[key] for key in ("label", "serial", "vectors", "numbers")
+            )
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
+            raise ValueError(
+                self._fault(f"'{self.folder}/state' is not the state of a fit")
+            ) from error
+        if label != self.label:
+            raise ValueError(
+                self._fault(f"it holds the state of another fit ({self._other(label)})")
+            )
+        sound = type(serial) is int and serial > 0 and isinstance(vectors, list)
+        if not sound or not _are_numbers(numbers):
+            raise ValueError(self._fault(f"'{self.folder}/state' is damaged"))
+        self._serial = serial
+        columns, small = {}, {}
+        for name in names:
+            address = f"{self.folder}/{serial}/{name}"
+            if name in vectors:
+                columns[name] = engine.load(address, n_blocks)
+            else:
+                small[name] = numbers[name] if name in numbers else read_array(address)
+        return columns, small
+
+    def _fault(self, what):
+        return f"cannot go on from checkpoint={self.folder!r}: {what}; {REMEDY}"
+
+    def _other(self, label):
+        """What is other than in this fit, in words."""
+        if not isinstance(label, dict) or not isinstance(self.label, dict):
+            return "of another kind"
+        for name, own in self.label.items():
+            if label.get(name) != own:
+                return f"{name} is {own!r} here and {label.get(name)!r} there"
+        return "with other parameters"
+
+    def _files(self):
+        """The file system of the folder, and its path there."""
+        return require("fsspec.core", "cluster").url_to_fs(self.folder)
+
+
+def _are_numbers(values):
+    return isinstance(values, dict) and all(type(each) in (int, float) for each in values.values())
+
+
+def write_array(array, address):
+    """Write an array, or a NumPy number, to a file of its own."""
+    files, path = require("fsspec.core", "cluster").url_to_fs(address)
+    files.makedirs(posixpath.dirname(path), exist_ok=True)
+    array = to_numpy(array)
+    # sums may depend on the order in memory, so that it has to be the same afterwards
+    columns_first = array.ndim == 2 and not array.flags.c_contiguous and array.flags.f_contiguous
+    kept = {"columns": array.T} if columns_first else {"rows": np.asarray(array, order="C")}
+    with files.open(path, "wb") as file:
+        file.write(to_safetensors(kept))
+
+
+def read_array(address):
+    """Read what `write_array` wrote."""
+    try:
+        with require("fsspec", "cluster").open(address, "rb") as file:
+            ((order, array),) = from_safetensors(file.read()).items()
+    except (SafetensorError, ValueError, OSError) as error:
+        raise ValueError(
+            f"'{address}' of a checkpoint is missing or damaged ({error}); {REMEDY}"
+        ) from error
+    array = array.T if order == "columns" else array
+    return array if array.ndim else array[()]

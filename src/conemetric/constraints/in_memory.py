@@ -1,0 +1,392 @@
+"""From labels, pairs or triplets to validated index arrays: what the learned metric must satisfy.
+
+The papers' rule for labels: each point has its ``n_targets`` nearest neighbours of the
+same label (targets, to be kept close) and its ``n_impostors`` nearest neighbours of
+another label (impostors, to be pushed away), by Euclidean distance; its triplets are
+all (point, target, impostor).
+"""
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy
+from ..core.sparse_rows import SparseRows
+from ..core.warn import warn_user
+from ..neighbours import nearest, neighbours_by_label, row_keys
+
+NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
+FEWEST_IMPOSTORS = 3
+# whole numbers are a quantity, not classes, where they have more values than the first of these,
+# at least this share of the values occurs once, and at least this share of the whole numbers
+# between the least and the largest does not occur
+FEW_VALUES, LONELY, GAPS = 20, 1 / 3, 1 / 4
+
+
+def check_labels(y, n_targets):
+    """Encode class labels as 0, 1, ... (-1: none); refuse a single class and warn about
+    rows without a label and about classes too small for their targets.
+    """
+    codes = encode_labels(y)
+    check_class_sizes(*np.unique(np.ravel(to_numpy(y)), return_counts=True), n_targets)
+    return codes
+
+
+def check_class_sizes(classes, counts, n_targets):
+    """What `check_labels` refuses and warns about, from the sorted labels and how many
+    rows have each.
+    """
+    n_rows, n_unlabelled = counts.sum(), 0
+    if first_means_none(classes):
+        n_unlabelled, classes, counts = counts[0], classes[1:], counts[1:]
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has 1 class, {classes.tolist()[0]!r}, in {n_rows} rows; a metric is learned "
+            "between classes: give at least two."
+        )
+    if n_unlabelled:
+        warn_user(
+            f"{n_unlabelled} of {n_rows} rows have the label -1, which says that a row "
+            "has none: they are left out of all constraints. Number the classes from 0 if -1 is "
+            "one of them.",
+        )
+    if counts.max() < 2:
+        raise ValueError(
+            f"y has {len(classes)} classes of one row each, so no point has a target; give at "
+            "least two rows of a class, or target='continuous' where y is a quantity."
+        )
+    small = classes[counts <= n_targets]
+    if len(small):
+        numbers = classes.dtype.kind in "iuf" and len(classes) > FEW_VALUES
+        hint = ", or give target='continuous' where y is a quantity" if numbers else ""
+        warn_user(
+            f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: "
+            f"{small.tolist()[0]!r}), so their "
+            f"points have fewer than n_targets={n_targets} targets; lower n_targets or merge "
+            f"classes{hint}.",
+        )
+
+
+def encode_labels(y):
+    """Labels as 0, 1, ... in sorted order; -1 for rows without one.
+
+    As in scikit-learn's semi-supervised estimators, UMAP and metric-learn, -1 says that a
+    row has no label: beside two or more classes that are numbers from 0 on. (In -1 and 1,
+    or -1 and 0, it is a class.)
+
+    Examples
+    --------
+    >>> from conemetric.constraints.in_memory import encode_labels
+    >>> encode_labels([3, -1, 0, 3]), encode_labels([1, -1, 1])
+    (array([ 1, -1,  0,  1]), array([1, 0, 1]))
+    """
+    y = np.ravel(to_numpy(y))
+    refuse_missing_labels(y)
+    if y.dtype.kind != "f":  # `is_continuous` is asked about those
+        check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    return codes - 1 if first_means_none(classes) else codes
+
+
+def first_means_none(classes):
+    """Whether -1, the first of these sorted labels, says that a row has none."""
+    numbers = classes.dtype.kind in "if" and len(classes) > 2
+    return bool(numbers and classes[0] == -1 and classes[1] >= 0)
+
+
+def refuse_missing_labels(y, where=""):
+    """Name the first label that is None, NaN, NaT or pandas' NA."""
+    missing = np.array([_is_missing(value) for value in y]) if y.dtype.kind in "OM" else y != y
+    if missing.any():
+        raise ValueError(
+            f"y has {int(missing.sum())} missing labels (first: row {int(missing.argmax())}{where}); "
+            "drop those rows, or label them -1."
+        )
+
+
+def _is_missing(value):
+    """Whether a label is None, NaN, NaT or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType" or value != value
+
+
+def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
+    """All (point, target, impostor) of the papers' rule, as an integer array (m, 3) in
+    the library of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints.in_memory import triplets_from_labels
+    >>> X = np.array([[0.0], [1.0], [3.0], [3.5]])
+    >>> triplets_from_labels(X, np.array([0, 0, 1, 1]), n_targets=1, n_impostors=1)
+    array([[0, 1, 2],
+           [1, 0, 2],
+           [2, 3, 1],
+           [3, 2, 1]])
+    """
+    return triplets_from_neighbours(
+        *neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)[:2]
+    )
+
+
+def triplets_from_neighbours(targets, impostors):
+    """All (point, target, impostor) of index arrays (n, k), -1 where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints.in_memory import triplets_from_neighbours
+    >>> triplets_from_neighbours(np.array([[1], [0], [-1]]), np.array([[2], [2], [0]]))
+    array([[0, 1, 2],
+           [1, 0, 2]])
+    """
+    xp, n = namespace(targets, impostors), len(targets)
+    triplets = xp.empty(
+        (n, targets.shape[1], impostors.shape[1], 3), dtype=xp.int64, device=targets.device
+    )
+    triplets[..., 0] = arange(n, targets)[:, None, None]
+    triplets[..., 1] = targets[:, :, None]
+    triplets[..., 2] = impostors[:, None, :]
+    triplets = triplets.reshape(-1, 3)
+    there = (triplets >= 0).all(1)
+    return triplets if bool(there.all()) else triplets[there]
+
+
+def is_continuous(y, target="auto") -> bool:
+    """Whether y is a quantity, near in which is to be near in the metric, rather than
+    class labels.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+    target : {"auto", "classes", "continuous"}, default="auto"
+        "auto" takes numbers with a fractional part for a quantity, and strings, truth
+        values and categories for classes. Whole numbers are classes unless they are
+        plainly none: more than 20 values, a third of which or more occur in one row only,
+        and that leave out a quarter or more of the whole numbers between the least and
+        the largest (labels are mostly numbered without gaps).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints.in_memory import is_continuous
+    >>> is_continuous([0.5, 1.5, 2.5]), is_continuous(["a", "b"]), is_continuous([3, 5, 9])
+    (True, False, False)
+    >>> few_shots = np.repeat(np.arange(77), 2)
+    >>> prices = np.random.default_rng(0).integers(100, 1000, 300)
+    >>> is_continuous(few_shots), is_continuous(prices), is_continuous(prices, "classes")
+    (False, True, False)
+    """
+    y = np.ravel(to_numpy(y))
+    if target == "auto" and y.dtype.kind not in "iuf":
+        return False
+    refuse_missing_labels(y)
+    return holds_quantity(*np.unique(y, return_counts=True), target)
+
+
+def holds_quantity(values, counts, target="auto") -> bool:
+    """`is_continuous`, from the sorted values of y and how many rows have each."""
+    if target not in ("auto", "classes", "continuous"):
+        raise ValueError(f"target={target!r} is not known; use 'auto', 'classes' or 'continuous'.")
+    if target != "auto":
+        if target == "continuous" and values.dtype.kind not in "iufb":
+            raise ValueError(
+                f"target='continuous' is for numbers, and y holds {values.tolist()[0]!r}; give "
+                "numbers, or target='classes'."
+            )
+        return target == "continuous"
+    if values.dtype.kind not in "iuf":
+        return False
+    if values.dtype.kind == "f" and type_of_target(values) == "continuous":
+        return True
+    if first_means_none(values) and counts[0] > counts[1:].max():
+        return False  # rows without a label
+    extent = float(values[-1]) - float(values[0]) + 1
+    lonely, gaps = (counts == 1).mean(), 1 - len(values) / extent
+    return bool(len(values) > FEW_VALUES and lonely >= LONELY and gaps >= GAPS)
+
+
+def refuse_continuous(values, counts, target, name):
+    """Refuse a quantity where classes are needed, given as to `holds_quantity`."""
+    if holds_quantity(values, counts, target):
+        raise ValueError(
+            f"{name} learns between classes, and y is a quantity, with {len(values)} values in "
+            f"{counts.sum()} rows; give target='classes' if each value is a class, or learn from "
+            "it in memory by FrobMetric, BoostMetric, LMNNEig or RelativeComparisons."
+        )
+
+
+def triplets_from_values(X, y, n_targets=3, n_impostors=3):
+    """Triplets from numbers y instead of labels: near in y should be near in the metric.
+
+    Among the `NEAR` (n_targets + n_impostors) rows of X nearest to each point, those
+    nearest to it in y are its targets and those farthest in y its impostors; its
+    triplets are all (point, target, impostor) whose target is nearer in y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints.in_memory import triplets_from_values
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> triplets_from_values(X, np.array([0.0, 5.0, 0.5]), n_targets=1, n_impostors=1)
+    array([[0, 2, 1],
+           [1, 2, 0],
+           [2, 0, 1]])
+    """
+    n_impostors = FEWEST_IMPOSTORS if n_impostors == "auto" else n_impostors
+    host = X.matrix if isinstance(X, SparseRows) else X
+    y = np.ravel(to_numpy(y)).astype(np.float64)
+    if not np.isfinite(y).all():
+        raise ValueError("y contains NaN or infinity; drop those rows.")
+    if y.min() == y.max():
+        raise ValueError(f"y has the one value {y[0]}; there is nothing to learn from it.")
+    n_near = min(len(y) - 1, NEAR * (n_targets + n_impostors))
+    keys = row_keys(X) + row_keys(y[:, None])  # equal rows may have different values
+    near = to_numpy(nearest(host, None, n_near, keys)[0])
+    difference = abs(y[near] - y[:, None])
+    order = np.argsort(difference, axis=1, kind="stable")
+    i = np.arange(len(y))[:, None, None]
+    j = np.take_along_axis(near, order[:, :n_targets], 1)[:, :, None]
+    k = np.take_along_axis(near, order[:, ::-1][:, :n_impostors], 1)[:, None, :]
+    i, j, k = np.broadcast_arrays(i, j, k)
+    told = abs(y[j] - y[i]) < abs(y[k] - y[i])
+    if not told.any():
+        raise ValueError("y is the same for all neighbouring rows of X; no triplet can be made.")
+    return like(np.stack([i[told], j[told], k[told]], 1), X, namespace(X).int64)
+
+
+def pairs_from_labels(X, y, n_targets=3, n_impostors=3):
+    """Each point with its targets (similar) and its impostors (not), as ordered pairs
+    (m, 2) and a mask (m,).
+    """
+    return pairs_from_neighbours(
+        *neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)[:2]
+    )
+
+
+def pairs_from_neighbours(targets, impostors):
+    """The same from index arrays (n, k), -1 where there is none."""
+    xp, lists = namespace(targets, impostors), [_ordered_pairs(targets), _ordered_pairs(impostors)]
+    similar = xp.zeros(len(lists[0]) + len(lists[1]), dtype=xp.bool, device=targets.device)
+    similar[: len(lists[0])] = True
+    return xp.concat(lists), similar
+
+
+def _ordered_pairs(neighbours):
+    xp = namespace(neighbours)
+    points = xp.broadcast_to(arange(len(neighbours), neighbours)[:, None], neighbours.shape)
+    pairs = xp.stack([points.reshape(-1), neighbours.reshape(-1)], 1)
+    return pairs[pairs[:, 1] >= 0]
+
+
+def check_triplets(triplets, n_points):
+    """Validate user triplets (or quadruplets) and return them as an integer array.
+
+    Raises
+    ------
+    ValueError
+        When the shape is wrong, the set is empty, an index is out of range, or a
+        triplet names a point twice.
+    """
+    if np.ndim(triplets) == 2 and np.shape(triplets)[1] == 4:
+        return _check_quadruplets(triplets, n_points)
+    triplets = _check_indices(triplets, "triplets", 3, n_points)
+    i, j, k = triplets.T
+    for first, second, names in ((i, j, "i == j"), (i, k, "i == k"), (j, k, "j == k")):
+        _refuse_rows(
+            first == second,
+            triplets,
+            "triplets",
+            f"have {names}",
+            "name three different rows of X in each",
+        )
+    return triplets
+
+
+def _check_quadruplets(quadruplets, n_points):
+    quadruplets = _check_indices(quadruplets, "triplets", 4, n_points)
+    for columns, names in (((0, 1), "i == j"), ((2, 3), "k == l")):
+        same = quadruplets[:, columns[0]] == quadruplets[:, columns[1]]
+        _refuse_rows(
+            same, quadruplets, "quadruplets", f"have {names}", "compare two pairs of different rows"
+        )
+    return quadruplets
+
+
+def find_rows(rows, among):
+    """Where each row of ``rows`` stands in ``among``, two integer arrays of as many
+    columns; -1 where it does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.constraints.in_memory import find_rows
+    >>> find_rows(np.array([[5, 6], [1, 2], [1, 9]]), np.array([[1, 2], [3, 4], [5, 6]]))
+    array([ 2,  0, -1])
+    """
+    xp = namespace(rows, among)
+    if rows.shape == among.shape and bool((rows == among).all()):
+        return arange(len(rows), rows)
+    both = xp.concat([among, rows])
+    code = both[:, 0] * 0
+    for column in both.T:  # a number for each different row
+        code = xp.unique(code * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    there, wanted = code[: len(among)], code[len(among) :]
+    order = xp.argsort(there, stable=True)
+    place = xp.searchsorted(there[order], wanted)
+    place = order[xp.clip(place, 0, len(among) - 1)]
+    return xp.where(there[place] == wanted, place, -1)
+
+
+def check_pairs(pairs, n_points):
+    """Validate user pairs and return them as an integer array (m, 2)."""
+    pairs = _check_indices(pairs, "pairs", 2, n_points)
+    _refuse_rows(pairs[:, 0] == pairs[:, 1], pairs, "pairs", "join a point to itself", "drop them")
+    return pairs
+
+
+def check_similar(similar, n_pairs):
+    """Validate the mask that says which pairs are similar, and return it as a boolean array."""
+    refuse_masked(similar, "similar")
+    similar = np.asarray(to_numpy(similar))
+    if similar.shape != (n_pairs,):
+        raise ValueError(
+            f"similar has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
+        )
+    if similar.dtype != bool and not (
+        np.isin(similar, (0, 1)).all() or np.isin(similar, (-1, 1)).all()
+    ):
+        raise ValueError(
+            "similar must be boolean, or hold only 0 and 1, or only -1 and 1; got "
+            f"{np.unique(similar)[:5]}."
+        )
+    return similar > 0
+
+
+def _check_indices(indices, name, width, n_points):
+    refuse_masked(indices, name)
+    indices = np.asarray(to_numpy(indices))
+    if indices.ndim != 2 or indices.shape[1] != width:
+        raise ValueError(
+            f"{name} has shape {indices.shape}; give an integer array of shape (m, {width})."
+        )
+    if len(indices) == 0:
+        raise ValueError(f"{name} is empty; give at least one row.")
+    if indices.dtype.kind not in "iu":
+        if indices.dtype.kind != "f" or not np.array_equal(indices, np.round(indices)):
+            raise ValueError(
+                f"{name} has dtype {indices.dtype}; give row numbers of X as integers."
+            )
+        indices = indices.astype(np.int64)
+    outside = (indices < 0) | (indices >= n_points)
+    allowed = f"use row numbers of X from 0 to {n_points - 1}"
+    _refuse_rows(outside.any(axis=1), indices, name, "have an index out of range", allowed)
+    return indices.astype(np.int64, copy=False)
+
+
+def _refuse_rows(bad, rows, name, fault, remedy):
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{int(bad.sum())} of the {len(rows)} {name} {fault}, first {name}[{first}] = "
+            f"{rows[first].tolist()}; {remedy}."
+        )

@@ -1,0 +1,149 @@
+"""Rows of a sparse matrix in the place of an array of points: never dense, and centred
+only where that costs nothing.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .compiled import jit, threaded
+
+BLOCK = 1 << 24  # numbers of a dense product held at a time
+
+
+class SparseRows:
+    """Points that are the rows of a sparse matrix, perhaps seen through a linear map.
+
+    Has what is asked of an array of points, on the host: shape, dtype, device, length,
+    rows by number, products with a dense matrix.
+
+    Parameters
+    ----------
+    matrix : SciPy sparse array or matrix (n, D)
+    basis : array (D, r), default=None
+        The points are the rows of ``matrix @ basis``, which is not formed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from conemetric.core.sparse_rows import SparseRows
+    >>> X = SparseRows(csr_array([[0.0, 2.0, 0.0], [1.0, 0.0, 0.0]]))
+    >>> len(X), X @ np.ones((3, 1))
+    (2, array([[2.],
+           [1.]]))
+    >>> X.squared_distances(np.array([0]), np.array([1]))
+    array([5.])
+    """
+
+    ndim = 2
+    device = "cpu"
+
+    def __init__(self, matrix: Any, basis: Any = None):
+        matrix = sparse.csr_array(matrix)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        self.matrix, self.basis = matrix, basis
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape[0], (self.matrix if self.basis is None else self.basis).shape[1]
+
+    @property
+    def dtype(self):
+        return self.matrix.dtype
+
+    def __len__(self) -> int:
+        return self.matrix.shape[0]
+
+    def __getitem__(self, rows) -> "SparseRows":
+        return SparseRows(self.matrix[rows], self.basis)
+
+    def __matmul__(self, factor):
+        return self.matrix @ (factor if self.basis is None else self.basis @ factor)
+
+    def astype(self, dtype, copy=False) -> "SparseRows":
+        basis = None if self.basis is None else self.basis.astype(dtype, copy=copy)
+        return SparseRows(self.matrix.astype(dtype, copy=copy), basis)
+
+    def toarray(self):
+        """The points as a dense array."""
+        return self.matrix.toarray() if self.basis is None else self.matrix @ self.basis
+
+    def mapped(self, basis) -> "SparseRows":
+        """The rows of ``matrix @ basis``."""
+        return SparseRows(self.matrix, basis)
+
+    def scaled(self, factors) -> "SparseRows":
+        """Each feature times its factor."""
+        return self._with_data(self.matrix.data * factors[self.matrix.indices])
+
+    def centred(self) -> "SparseRows":
+        """The features without a zero about their mean, which changes no difference and
+        keeps its digits; the others are never far from zero against their spread.
+        """
+        n, D = self.matrix.shape
+        full = np.bincount(self.matrix.indices, minlength=D) == n
+        if not full.any():
+            return self
+        shift = np.where(full, self.means(), 0.0)
+        return self._with_data(self.matrix.data - shift[self.matrix.indices])
+
+    def _with_data(self, data):
+        matrix = self.matrix
+        data = data.astype(self.dtype, copy=False)
+        matrix = sparse.csr_array((data, matrix.indices, matrix.indptr), matrix.shape)
+        return SparseRows(matrix, self.basis)
+
+    def means(self):
+        """Mean of each feature, in float64."""
+        return self._weighted_sums(self.matrix.data) / len(self)
+
+    def variances(self):
+        """Mean squared distance from the mean of each feature, in float64."""
+        rows = self.centred().astype(np.float64)
+        squares = rows._weighted_sums(rows.matrix.data**2) / len(self)
+        return np.maximum(squares - rows.means() ** 2, 0.0)
+
+    def _weighted_sums(self, weights):
+        return np.bincount(self.matrix.indices, weights, minlength=self.matrix.shape[1])
+
+    def gram(self):
+        """Inner products of the rows, (n, n), in float64."""
+        X = self.matrix.astype(np.float64, copy=False)
+        gram = np.empty((len(self), len(self)))
+        step = max(1, BLOCK // len(self))
+        for start in range(0, len(self), step):
+            gram[start : start + step] = (X[start : start + step] @ X.T).toarray()
+        return gram
+
+    def squared_distances(self, a, b):
+        """||x_a - x_b||^2 of pairs of rows of the matrix, by their differences, in float64."""
+        X, out = self.matrix, np.empty(len(a))
+        work = len(a) * X.nnz // max(1, len(self))
+        threaded(_squared_distances, len(a), work, X.indptr, X.indices, X.data, a, b, out)
+        return out
+
+
+@jit
+def _squared_distances(start, stop, first, column, value, a, b, out):
+    """out[p] = ||x_a[p] - x_b[p]||^2 for p in start:stop; columns ascend within a row."""
+    for p in range(start, stop):
+        i, end_i = first[a[p]], first[a[p] + 1]
+        j, end_j = first[b[p]], first[b[p] + 1]
+        total = 0.0
+        while i < end_i or j < end_j:
+            if j == end_j or (i < end_i and column[i] < column[j]):
+                difference = float(value[i])
+                i += 1
+            elif i == end_i or column[j] < column[i]:
+                difference = float(value[j])
+                j += 1
+            else:
+                difference = float(value[i]) - float(value[j])
+                i += 1
+                j += 1
+            total += difference * difference
+        out[p] = total

@@ -1,0 +1,169 @@
+"""The general Frobenius-norm SDP solver of Shen et al. (2014, section III), as one function."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils._param_validation import Interval, validate_params
+
+from ..core.arrays import is_torch, to_numpy
+from ..operators import MatrixOperator, Operator
+from ..problems.sdp import SemidefiniteProgram
+from ..solvers.base import Certificate
+from ..solvers.dual_quasi_newton import DualQuasiNewton
+
+
+@dataclass(frozen=True)
+class FrobeniusSDPResult:
+    """Solution of `solve_frobenius_sdp`.
+
+    Attributes
+    ----------
+    X : array (D, D)
+        The best point found, positive semidefinite.
+    factor : array (D, rank)
+        L with X = L L'.
+    multipliers : array (m,)
+        One per constraint, nonnegative for inequalities.
+    certificate : Certificate
+        Objective of X, proven lower bound on the optimum, worst constraint violation
+        relative to the largest entry of b, status.
+    n_iter : int
+    history : dict of arrays
+    """
+
+    X: Any
+    factor: Any
+    multipliers: Any
+    certificate: Certificate
+    n_iter: int
+    history: dict[str, np.ndarray]
+
+
+@validate_params(
+    {
+        "sigma": [Interval(Real, 1e-150, 1e150, closed="both")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "callback": [callable, None],
+    },
+    prefer_skip_nested_validation=True,
+)
+def solve_frobenius_sdp(
+    C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=5000, start=None, callback=None
+):
+    """Minimise <C, X> + ||X||_F^2 / (2 sigma) over psd X with <A_i, X> <= b_i or = b_i.
+
+    Parameters
+    ----------
+    C : array (D, D)
+        Objective; only its symmetric part matters.
+    A : array (m, D, D), sequence of dense or SciPy sparse (D, D) matrices, or Operator
+        Constraint matrices. `conemetric.operators.from_pairs` makes the operator of
+        sums of weighted pairs, which never forms a matrix.
+    b : array (m,)
+    sigma : float
+        Inverse weight of the regulariser; large values approach the plain SDP.
+    equality : bool or boolean array (m,), default=False
+        Which constraints are equalities.
+    tol : float, default=1e-6
+        Largest relative gap, and largest violation relative to the largest entry of b,
+        at which to stop.
+    max_iter : int, default=5000
+    start : array (m,), default=None
+        Multipliers to begin from.
+    callback : callable, default=None
+        Called with a dict of scalars after each iteration; a true return value stops
+        the solve.
+
+    Returns
+    -------
+    FrobeniusSDPResult
+        With ``certificate.status == "infeasible"``, and a warning that says why, when
+        no X meets the constraints.
+
+    Examples
+    --------
+    The psd matrix of unit diagonal nearest to a given one (a correlation matrix):
+
+    >>> import numpy as np
+    >>> from conemetric import solve_frobenius_sdp
+    >>> G = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    >>> A = [np.diag(row) for row in np.eye(3)]
+    >>> result = solve_frobenius_sdp(-G, A, np.ones(3), sigma=1.0, equality=True)
+    >>> result.X.round(3)
+    array([[ 1. ,  0.5, -0.5],
+           [ 0.5,  1. ,  0.5],
+           [-0.5,  0.5,  1. ]])
+    """
+    _check_real(C, "C")
+    _check_real(b, "b")
+    C = C if is_torch(C) else np.asarray(C.toarray() if sparse.issparse(C) else C, dtype=np.float64)
+    if C.ndim != 2 or C.shape[0] != C.shape[1]:
+        raise ValueError(f"C has shape {tuple(C.shape)}; give a square matrix.")
+    operator = A if isinstance(A, Operator) else MatrixOperator(_check_matrices(A, C))
+    D, m = operator.n_features, operator.n_constraints
+    if tuple(C.shape) != (D, D):
+        raise ValueError(
+            f"C has shape {tuple(C.shape)}, but the constraint matrices in A are {D} x {D}; make "
+            "them agree."
+        )
+    if tuple(np.shape(b)) != (m,):
+        raise ValueError(
+            f"b has shape {tuple(np.shape(b))}; give one bound for each of the {m} constraints in "
+            "A."
+        )
+    if not (np.isfinite(to_numpy(C)).all() and np.isfinite(to_numpy(b)).all()):
+        raise ValueError("C and b must be finite; drop constraints without a bound.")
+    if tuple(np.shape(equality)) not in ((), (m,)):
+        raise ValueError(
+            f"equality has shape {tuple(np.shape(equality))}; give one value, or one for each of "
+            f"the {m} constraints."
+        )
+    if start is not None and tuple(np.shape(start)) != (m,):
+        raise ValueError(
+            f"start has shape {tuple(np.shape(start))}; give one multiplier for each of the {m} "
+            "constraints in A."
+        )
+    equality = np.zeros(m, dtype=bool) | _check_truth(equality)
+    problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
+    result = DualQuasiNewton(tol=tol, max_iter=max_iter).solve(
+        problem, start=start, callback=callback
+    )
+    L = result.primal_point
+    return FrobeniusSDPResult(
+        L @ L.T, L, result.dual_point, result.certificate, result.n_iter, result.history
+    )
+
+
+def _check_real(values, name):
+    array = values if sparse.issparse(values) else np.asarray(to_numpy(values))
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} has dtype {array.dtype}; give real numbers.")
+
+
+def _check_truth(equality):
+    values = np.asarray(to_numpy(equality))
+    if values.dtype != bool and not (values.dtype.kind in "iuf" and np.isin(values, (0, 1)).all()):
+        raise ValueError(f"equality={equality!r} must be True or False, or hold only those.")
+    return values.astype(bool)
+
+
+def _check_matrices(A, C):
+    if not hasattr(A, "shape"):
+        A = [matrix if hasattr(matrix, "shape") else np.asarray(matrix) for matrix in A]
+    if len(A) == 0:
+        raise ValueError("A is empty; give at least one constraint matrix.")
+    for i, matrix in enumerate(A):
+        _check_real(matrix, f"A[{i}]")
+        if tuple(matrix.shape) != tuple(C.shape):
+            raise ValueError(
+                f"A[{i}] has shape {tuple(matrix.shape)}, but C is {tuple(C.shape)}; make them "
+                "agree."
+            )
+        values = matrix.data if sparse.issparse(matrix) else to_numpy(matrix)
+        if not np.isfinite(values).all():
+            raise ValueError(f"A[{i}] contains NaN or infinity; drop that constraint.")
+    return A

@@ -1,0 +1,149 @@
+"""Search on the host: tiles of squared distances, by matrix products in float32, are
+scanned for candidates, which are then ranked by exact distances in float64.
+
+Which tiles are visited is for others to say: all (`exact`) or some (`approximate`).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.compiled import threaded
+from . import kernels
+from .query import Nearest, Question
+from .rounding import product_gamma, tie_rule
+
+SPARE = 8  # candidates kept beyond those asked for, so that rounding seldom matters
+BLOCK = 1 << 24  # numbers held at a time beside the lists of candidates
+
+
+class Frame(NamedTuple):
+    """Where distances are measured from, and in which unit of length: a power of two."""
+
+    centre: np.ndarray
+    unit: float
+
+    @classmethod
+    def of(cls, question: Question):
+        X, R = question.queries.X, question.references.X
+        return cls(R.mean(0, dtype=np.float64), max(_power_of_two(X), _power_of_two(R)))
+
+    def centred(self, X, rows):
+        """These rows of X about the centre, in the unit, in float32."""
+        Z = np.empty((len(rows), X.shape[1]), np.float32)
+        for part in parts(len(rows), X.shape[1]):
+            Z[part] = (X[rows[part]] - self.centre) / self.unit
+        return Z
+
+
+class HostSearch:
+    """Lists of candidates for every query, to which references are offered by tiles.
+
+    Parameters
+    ----------
+    question : Question
+    order, reference_order : integer arrays (q,), (n,)
+        In which queries and references are visited. Labels must ascend within whatever
+        makes the columns of one tile.
+    """
+
+    def __init__(self, question: Question, order, reference_order):
+        self.question, self.order, self.reference_order = question, order, reference_order
+        queries, references = question.queries, question.references
+        self.labels, self.reference_labels = queries.y[order], references.y[reference_order]
+        place = np.full(len(reference_order) + 1, -1)
+        place[reference_order] = np.arange(len(reference_order))
+        self.own = place[question.own[order]]
+        frame = Frame.of(question)
+        self.unit = frame.unit
+        self.Z = frame.centred(queries.X, order)
+        self.Z_reference = (
+            self.Z if references is queries else frame.centred(references.X, reference_order)
+        )
+        self.squares, self.reference_squares = (
+            np.einsum("ij,ij->i", Z, Z, dtype=np.float64).astype(np.float32)
+            for Z in (self.Z, self.Z_reference)
+        )
+        counts = question.n_same, question.n_other
+        self.lists = tuple(_no_candidates(len(order), count) for count in counts)
+
+    @property
+    def arrays(self):
+        """What `kernels.offer` calls ``search``."""
+        queries = self.Z, self.squares, self.labels
+        references = self.Z_reference, self.reference_squares, self.reference_labels
+        return queries, references, self.own, *self.lists
+
+    # ---- from candidates to neighbours
+
+    def rank(self, all_offered) -> Nearest:
+        """Rank candidates by exact distances, and search again where neighbours may be
+        missing: with ``all_offered``, for rounding; else where there are too few.
+        """
+        same, again_same = self._rank(True, all_offered)
+        other, again_other = self._rank(False, all_offered)
+        return Nearest(same[0], other[0], same[1], other[1], again_same + again_other)
+
+    def _rank(self, same, all_offered):
+        lists = self.lists[0 if same else 1]
+        n, width = lists[0].shape
+        found = np.full((n, max(0, width - SPARE)), -1)
+        distances, bound = np.full(found.shape, np.inf), np.full(n, np.inf)
+        again = np.zeros(0, np.int64)
+        if width:
+            (X, _), (R, _) = self.question[:2]
+            numbers = self.question.names[self.reference_order]
+            data = X, self.order, R, self.reference_order, numbers, 1 / self.unit
+            args = data, self._rounding(), found, distances, bound
+            threaded(kernels.rank_candidates, n, width * X.size, lists, *args)
+            unsure = (lists[-1] < np.inf) & ~(bound < lists[-1])
+            again = np.flatnonzero(unsure if all_offered else self._short(found, same))
+            labels = self.labels, self.reference_labels, same
+            for part in parts(len(again), len(self.Z_reference)):
+                rows = again[part]
+                tile = self.squares[rows, None] + self.reference_squares
+                tile -= 2 * (self.Z[rows] @ self.Z_reference.T)
+                rest = rows, self.own, *labels, *args
+                threaded(kernels.rank_within_bound, len(rows), tile.size * 8, tile, *rest)
+        answer = np.empty_like(found), np.empty_like(distances)
+        answer[0][self.order], answer[1][self.order] = found, distances * self.unit
+        return answer, len(again)
+
+    def _short(self, found, same):
+        """Queries that have fewer neighbours than there are, and than were asked for."""
+        counts = np.bincount(self.reference_labels, minlength=self.labels.max() + 1)
+        alike = counts[self.labels]
+        there = alike - (self.own >= 0) if same else len(self.reference_labels) - alike
+        return (found >= 0).sum(1) < np.minimum(there, found.shape[1])
+
+    def _rounding(self):
+        """How far wrong tiles may be, and which distances are ties: see `rounding`."""
+        X, R = self.question.queries.X, self.question.references.X
+        lengths = np.empty(len(X))
+        for part in parts(len(X), X.shape[1]):
+            scaled = X[self.order[part]] / self.unit
+            lengths[part] = np.sqrt(np.einsum("ij,ij->i", scaled, scaled, dtype=np.float64))
+        gamma = product_gamma(X.shape[1], float(np.finfo(np.float32).eps))
+        eps = max(float(np.finfo(part.dtype).eps) for part in (X, R))
+        per_length, slope = tie_rule(X.shape[1], eps)
+        return 2 * np.sqrt(self.squares.astype(np.float64)), gamma, per_length * lengths, slope
+
+
+def parts(n, width) -> Iterator[slice]:
+    """Ranges of n rows of ``width`` numbers, `BLOCK` numbers at a time."""
+    step = max(1, BLOCK // max(1, width))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def _power_of_two(X):
+    largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
+    return 2.0 ** np.floor(np.log2(largest)) if largest > 0 else 1.0
+
+
+def _no_candidates(n, count):
+    """Empty lists: squared distances, references, and the last distance of each."""
+    width = count + SPARE if count else 0
+    # nothing is below the limit of a list for nothing
+    limit = np.full(n, np.inf if count else -np.inf, np.float32)
+    return np.full((n, width), np.inf, np.float32), np.full((n, width), -1, np.int32), limit

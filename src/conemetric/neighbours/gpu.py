@@ -1,0 +1,314 @@
+"""The exact search on a device: candidates from products in half precision, ranked by
+exact distances in float64; queries that rounding leaves in doubt are searched again by
+products in float64.
+"""
+
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from ..core.progress import report
+from .query import Labelled, Nearest, Question
+from .rounding import product_gamma, tie_rule
+
+SPARE = 22  # candidates kept beyond those asked for: half precision confuses the near
+BLOCK = 1 << 29  # distances held at a time
+GATHERED = 1 << 26  # coordinates held at a time where distances are measured
+ROWS_AGAIN = 1024  # queries searched again at a time
+CHUNK = 64  # columns whose least entry stands for them in a first selection
+FORMATS = (torch.float16, torch.bfloat16)  # of products: more digits, or more range
+
+
+def search(question: Question) -> Nearest:
+    """Answer exactly, on the device of the points.
+
+    Rows are sorted by label: outside the range of columns that have the labels of a
+    block of queries, no label is looked at. Memory: `BLOCK` distances, the points twice
+    in half precision, and the lists of candidates.
+    """
+    state = DeviceSearch(question)
+    same, other = state.candidates()
+    same, same_distances, again = state.rank(True, question.n_same, *same)
+    other, other_distances, more = state.rank(False, question.n_other, *other)
+    return Nearest(same, other, same_distances, other_distances, again + more)
+
+
+class DeviceSearch:
+    """Queries and references in the order of their labels, which the host knows too."""
+
+    def __init__(self, question: Question):
+        queries, references = question.queries, question.references
+        self.X, self.R, self.device = queries.X, references.X, queries.X.device
+        self.order, self.host_labels = self._by_label(queries)
+        self.reference_order, self.reference_host_labels = self._by_label(references)
+        self.labels, self.reference_labels = (
+            torch.as_tensor(labels, device=self.device)
+            for labels in (self.host_labels, self.reference_host_labels)
+        )
+        place = torch.full((len(self.R) + 1,), -1, device=self.device)
+        place[self.reference_order] = torch.arange(len(self.R), device=self.device)
+        self.own = place[torch.as_tensor(question.own, device=self.device)[self.order]]
+        self.numbers = torch.as_tensor(question.names, device=self.device)[self.reference_order]
+        self.counts = question.n_same, question.n_other
+        self._most_gathered = max(1, GATHERED // self.X.shape[1])
+        self.centre = self.R.mean(0)
+        longest = max(float(_lengths(X - self.centre).max()) for X in (self.X, self.R))
+        self.unit = 2.0 ** np.ceil(np.log2(longest)) if longest > 0 else 1.0
+        eps = max(torch.finfo(X.dtype).eps for X in (self.X, self.R))
+        per_length, self.slope = tie_rule(self.X.shape[1], eps)
+        self.tie = per_length / self.unit * _lengths(self.X)[self.order]
+
+    def _by_label(self, points: Labelled):
+        labels = np.asarray(points.y)
+        order = np.argsort(labels, kind="stable")
+        return torch.as_tensor(order, device=self.device), labels[order]
+
+    def _centred(self, X):
+        """Points about the centre, in ``unit``."""
+        return (X - self.centre) / self.unit
+
+    # ---- candidates
+
+    def candidates(self):
+        """(references, limit) for each of the two lists: of every query its nearest
+        references by products in half precision, -1 where there are too few, and the
+        largest of their squared distances.
+        """
+        left, right = self._factors()
+        lists = [
+            (
+                torch.full((len(left), count + SPARE if count else 0), -1, device=self.device),
+                torch.full((len(left),), torch.inf, device=self.device, dtype=torch.float64),
+            )
+            for count in self.counts
+        ]
+        step = max(1, BLOCK // len(right))
+        for start in range(0, len(left), step):
+            rows = slice(start, min(start + step, len(left)))
+            tile = _product(left[rows], right)
+            mine = (self.own[rows] >= 0).nonzero()[:, 0]
+            tile[mine, self.own[rows][mine]] = torch.inf
+            ends = self.host_labels[rows.start], self.host_labels[rows.stop - 1]
+            first = int(np.searchsorted(self.reference_host_labels, ends[0]))
+            last = int(np.searchsorted(self.reference_host_labels, ends[1], "right"))
+            alike = tile[:, first:last]  # where alone the labels of these queries occur
+            differ = self.labels[rows, None] != self.reference_labels[first:last]
+            if self.counts[0]:
+                masked = alike if ends[0] == ends[1] else alike.masked_fill(differ, torch.inf)
+                _keep_least(masked, first, rows, *lists[0])
+            if self.counts[1]:
+                alike.masked_fill_(~differ, torch.inf)
+                _keep_least(tile, 0, rows, *lists[1])
+            report(rows.stop / len(left))
+        return lists
+
+    def _factors(self):
+        """Half-precision arrays (left, right), with ``left @ right.T`` the squared
+        distances; columns beyond the references are infinite.
+
+        A rounded point h = z - r has |r| <= rho |z|, which moves a squared distance by
+        no more than rho (1 + rho / 2) (|z_i| + |z_j|)^2.
+        """
+        Z = self._centred(self.X[self.order]).float()
+        Z_reference = self._centred(self.R[self.reference_order]).float()
+        choices = []
+        for format in FORMATS:
+            rho = max(_rounded_away(part, format) for part in (Z, Z_reference))
+            gamma = product_gamma(Z.shape[1], torch.finfo(torch.float32).eps) + rho * (1 + rho / 2)
+            choices.append((gamma, format))
+        self.gamma, self.format = min(choices, key=lambda choice: choice[0])
+        squares, ones = _in_three(_lengths(Z) ** 2, self.format)
+        left = _padded(-2 * Z.to(self.format), squares, ones)
+        squares, ones = _in_three(_lengths(Z_reference) ** 2, self.format)
+        right = _padded(Z_reference.to(self.format), ones, squares)
+        missing = -len(right) % CHUNK
+        beyond = torch.zeros((missing, right.shape[1]), dtype=self.format, device=self.device)
+        beyond[:, Z.shape[1] + 3] = torch.inf
+        return left, torch.cat([right, beyond])
+
+    # ---- from candidates to neighbours
+
+    def rank(self, same, count, candidates, limit):
+        """Numbers and distances of the ``count`` nearest of every query, and how many
+        queries were searched again because others than its candidates may belong there.
+        """
+        n = len(self.order)
+        numbers = torch.full((n, count), -1, device=self.device)
+        distances = torch.full((n, count), torch.inf, device=self.device, dtype=torch.float64)
+        farthest = torch.full((n,), torch.inf, device=self.device, dtype=torch.float64)
+        if count == 0:
+            return numbers, distances, 0
+        width = candidates.shape[1]
+        for rows in torch.arange(n, device=self.device).split(max(1, self._most_gathered // width)):
+            references = candidates[rows]
+            exact = self._measure(rows, references).masked_fill(references < 0, torch.inf)
+            numbers[rows], distances[rows], farthest[rows] = self._nearest(
+                rows, exact, self.numbers[references], count
+            )
+        reach = 2 * _lengths(self._centred(self.X[self.order]))
+        bound = farthest**2 + self.gamma * (reach + farthest) ** 2
+        half = torch.finfo(self.format)
+        bound = bound * (1 + half.eps) + 4 * half.eps * half.smallest_normal
+        again = (limit.isfinite() & ~(bound < limit)).nonzero()[:, 0]
+        bound = farthest**2 + product_gamma(self.X.shape[1], 2.0**-52) * (reach + farthest) ** 2
+        for rows in again.split(ROWS_AGAIN) if len(again) else ():
+            numbers[rows], distances[rows] = self._search_again(rows, same, bound[rows], count)
+        answer = torch.empty_like(numbers), torch.empty_like(distances)
+        answer[0][self.order], answer[1][self.order] = numbers, distances * self.unit
+        return *answer, len(again)
+
+    def _measure(self, queries, references):
+        """Distances of queries (m,) to their references (m, k), by differences in float64."""
+        X, R = self.X[self.order[queries]].double(), self.R[self.reference_order[references]]
+        # the unit is a power of two: nothing but the sum of squares is rounded
+        differences = torch.sub(X[:, None] / self.unit, R, alpha=1 / self.unit)
+        return torch.linalg.vector_norm(differences, dim=2)
+
+    def _nearest(self, rows, exact, numbers, count):
+        """The ``count`` nearest of each row, ties by number; and the distance beyond
+        which no tie of theirs can be.
+        """
+        exact, order = exact.sort(dim=1)
+        numbers = numbers.gather(1, order)
+        tie, width = self.tie[rows, None], exact.shape[1]
+        if width < count:
+            pad = torch.nn.functional.pad
+            exact = pad(exact, (0, count - width), value=torch.inf)
+            numbers, width = pad(numbers, (0, count - width), value=-1), count
+        kth = exact[:, count - 1]
+        group = torch.full_like(numbers, count)
+        for turn in range(count):
+            first = (group < count).sum(1, keepdim=True).clamp(max=width - 1)
+            leader = exact.gather(1, first)
+            tied = (exact <= leader + tie + self.slope * leader) & (group == count)
+            group.masked_fill_(tied, turn)
+        numbers, order = numbers.masked_fill(exact.isinf(), -1).sort(dim=1)
+        exact, group = exact.gather(1, order), group.gather(1, order)
+        order = group.argsort(dim=1, stable=True)[:, :count]
+        farthest = kth + tie[:, 0] + self.slope * kth
+        return numbers.gather(1, order), exact.gather(1, order), farthest
+
+    def _search_again(self, rows, same, bound, count):
+        """The nearest of a few queries among all references within ``bound`` by products
+        in float64.
+        """
+        pairs = self._within(rows, same, bound)
+        if pairs is None:  # too many to hold
+            halves = zip(rows.tensor_split(2), bound.tensor_split(2), strict=True)
+            parts = [self._search_again(half, same, limit, count) for half, limit in halves]
+            return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+        row, column = pairs[pairs[:, 0].argsort(stable=True)].T
+        held = zip(row.split(self._most_gathered), column.split(self._most_gathered), strict=True)
+        distances = torch.cat([self._measure(rows[i], j[:, None])[:, 0] for i, j in held])
+        # one row of a table for each query, as wide as the longest
+        size = torch.bincount(row, minlength=len(rows))
+        slot = torch.arange(len(row), device=self.device) - (size.cumsum(0) - size)[row]
+        exact = self.tie.new_full((len(rows), int(size.max())), torch.inf)
+        numbers = torch.full_like(exact, -1, dtype=torch.int64)
+        exact[row, slot], numbers[row, slot] = distances, self.numbers[column]
+        return self._nearest(rows, exact, numbers, count)[:2]
+
+    def _within(self, rows, same, bound):
+        """Pairs (place among ``rows``, reference) no farther than ``bound``; None where a
+        table of them would be too large and there is more than one row.
+        """
+        Z = self._centred(self.X[self.order[rows]].double())
+        found, n_found = [], 0
+        for columns in torch.arange(len(self.R), device=self.device).split(
+            max(1, BLOCK // 8 // len(rows))
+        ):
+            Z_reference = self._centred(self.R[self.reference_order[columns]].double())
+            tile = (Z * Z).sum(1)[:, None] + (Z_reference * Z_reference).sum(1)
+            tile -= 2 * (Z @ Z_reference.T)
+            wanted = (self.labels[rows, None] == self.reference_labels[columns]) == same
+            wanted &= (tile <= bound[:, None]) & (columns != self.own[rows, None])
+            pairs = wanted.nonzero()
+            pairs[:, 1] += columns[0]
+            found.append(pairs)
+            n_found += len(pairs)
+            if n_found > self._most_gathered and len(rows) > 1:
+                return None
+        return torch.cat(found)
+
+
+def _product(left, right):
+    """In half precision, summed in float32."""
+    if not left.is_cuda:
+        return (left.float() @ right.T.float()).to(left.dtype)
+    with _sums_in_float32():
+        return left @ right.T
+
+
+_flags = threading.Lock()
+
+
+@contextmanager
+def _sums_in_float32():
+    """Let no product in half precision sum in half precision as well.
+
+    PyTorch takes this from flags of the whole process alone. They change only while a
+    product is launched, and by one thread at a time, or one would restore what another has
+    changed; products launched elsewhere meanwhile are the more precise for it.
+    """
+    flags = "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"
+    matmul = torch.backends.cuda.matmul
+    with _flags:
+        before = [getattr(matmul, flag) for flag in flags]
+        try:
+            for flag in flags:
+                setattr(matmul, flag, False)
+            yield
+        finally:
+            for flag, value in zip(flags, before, strict=True):
+                setattr(matmul, flag, value)
+
+
+def _lengths(X):
+    return torch.linalg.vector_norm(X, dim=1, dtype=torch.float64)
+
+
+def _rounded_away(Z, format):
+    """Largest share of a point's length that is lost in ``format``."""
+    return float((_lengths(Z - Z.to(format)) / _lengths(Z).clamp(min=1e-300)).max())
+
+
+def _in_three(squares, format):
+    """``squares`` as the sum of three columns, and three columns of ones."""
+    columns = []
+    for _ in range(3):
+        columns.append(squares.to(format))
+        squares = squares - columns[-1]
+    return torch.stack(columns, 1), torch.ones(
+        (len(squares), 3), dtype=format, device=squares.device
+    )
+
+
+def _padded(*columns):
+    """Side by side, with columns of zeros up to a width that tensor cores like."""
+    joined = torch.cat(columns, 1)
+    return torch.nn.functional.pad(joined, (0, -joined.shape[1] % 16))
+
+
+def _keep_least(tile, first, rows, candidates, limit):
+    """Write the least entries of each row of a tile, whose columns begin with reference
+    ``first``, to the lists of ``rows``.
+    """
+    count = min(candidates.shape[1], tile.shape[1])
+    n_chunks = tile.shape[1] // CHUNK
+    if n_chunks <= 2 * count:
+        values, columns = tile.topk(count, dim=1, largest=False)
+    else:  # each of the least is in one of the chunks with the least minima
+        chunks = tile[:, : n_chunks * CHUNK].unflatten(1, (n_chunks, CHUNK))
+        chosen = chunks.amin(2).topk(count, dim=1, largest=False).indices[:, :, None]
+        values = chunks.gather(1, chosen.expand(-1, -1, CHUNK)).flatten(1)
+        columns = (chosen * CHUNK + torch.arange(CHUNK, device=tile.device)).flatten(1)
+        rest = torch.arange(n_chunks * CHUNK, tile.shape[1], device=tile.device)
+        values = torch.cat([values, tile[:, rest]], 1)
+        columns = torch.cat([columns, rest.expand(len(tile), -1)], 1)
+        values, order = values.topk(count, dim=1, largest=False)
+        columns = columns.gather(1, order)
+    candidates[rows, :count] = torch.where(values.isfinite(), columns + first, -1)
+    if count == candidates.shape[1]:
+        limit[rows] = values[:, -1].double()

@@ -1,0 +1,139 @@
+"""Neighbours that the user has found: by a vector database, UMAP, a graph of scikit-learn."""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+
+from ..core.arrays import like, namespace, to_numpy
+from .search import MOST_IMPOSTORS, Neighbours, enough_impostors
+from .ties import row_keys
+
+MANY = 0.5  # share of the points with too few neighbours in a graph that is worth a warning
+
+
+def given_neighbours(neighbors, X, y, n_targets, n_impostors) -> Neighbours:
+    """Validate neighbours given by the user.
+
+    Parameters
+    ----------
+    neighbors : (targets, impostors), or sparse matrix (n, n)
+        Integer arrays (n, k): row numbers of points with the same label and with
+        another, -1 where there is none. Or a graph: row i holds the distances of point i
+        to its nearest points of any label, of which ``n_targets`` and ``n_impostors``
+        are taken.
+    X : array (n, D)
+    y : integer array (n,)
+        Labels, as `constraints.check_labels` encodes them; -1 where a point has none and
+        is neither given neighbours nor anyone's.
+    n_targets, n_impostors : int
+        As of `neighbours_by_label`; of use to a graph only.
+
+    Returns
+    -------
+    Neighbours
+        Of unknown recall: None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import kneighbors_graph
+    >>> from conemetric.neighbours import given_neighbours
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [3.5]]), np.array([0, 0, 1, 1])
+    >>> graph = kneighbors_graph(X, 3, mode="distance")
+    >>> given_neighbours(graph, X, y, n_targets=1, n_impostors=1).impostors.ravel()
+    array([2, 2, 1, 1])
+    """
+    if sparse.issparse(neighbors):
+        graph, keys = sparse.csr_array(neighbors), row_keys(X)
+        targets, impostors = _from_graph(graph, keys, y, n_targets, n_impostors)
+    else:
+        targets, impostors = _from_arrays(neighbors, y)
+    if (targets < 0).all() or (impostors < 0).all():
+        missing = "target" if (targets < 0).all() else "impostor"
+        raise ValueError(f"neighbors gives no point a {missing}; give more neighbours.")
+    xp = namespace(X)
+    return Neighbours(like(targets, X, xp.int64), like(impostors, X, xp.int64), None)
+
+
+def _from_arrays(neighbors, y):
+    if not isinstance(neighbors, tuple | list) or len(neighbors) != 2:
+        raise ValueError(
+            f"neighbors is {type(neighbors).__name__}; give two index arrays, (targets, "
+            "impostors), or one sparse graph of distances."
+        )
+    return tuple(
+        _checked(part, name, y, same)
+        for part, name, same in zip(neighbors, ("targets", "impostors"), (True, False), strict=True)
+    )
+
+
+def _checked(numbers, name, y, same):
+    numbers, n = np.asarray(to_numpy(numbers)), len(y)
+    if numbers.ndim != 2 or len(numbers) != n or numbers.shape[1] == 0:
+        raise ValueError(
+            f"neighbors: {name} has shape {numbers.shape}; give an array ({n}, k), a row for each "
+            "row of X."
+        )
+    if numbers.dtype.kind not in "iu":
+        raise ValueError(
+            f"neighbors: {name} has dtype {numbers.dtype}; give row numbers of X as integers, -1 "
+            "where there is none."
+        )
+    numbers = numbers.astype(np.int64)
+    inside = np.clip(numbers, 0, n - 1)
+    unlabelled = (y[:, None] < 0) | (y[inside] < 0)
+    faults = {
+        f"is no row of X (0 to {n - 1}), nor -1": (numbers < -1) | (numbers >= n),
+        "is the point itself": numbers == np.arange(n)[:, None],
+        f"has {'another' if same else 'the same'} label": (numbers >= 0)
+        & ((y[inside] == y[:, None]) != same)
+        & ~unlabelled,
+    }
+    for fault, wrong in faults.items():
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"neighbors: {name}[{row}, {column}] = {numbers[row, column]} {fault}; "
+                f"{int(wrong.sum())} of {numbers.size} such."
+            )
+    return np.where(unlabelled, -1, numbers)
+
+
+def _from_graph(graph, keys, y, n_targets, n_impostors):
+    n, most = len(y), MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
+    if graph.shape != (n, n):
+        raise ValueError(
+            f"neighbors is a graph of shape {graph.shape}; give one of the {n} rows of X: "
+            f"({n}, {n})."
+        )
+    row, column = np.repeat(np.arange(n), np.diff(graph.indptr)), graph.indices.astype(np.int64)
+    distance = graph.data.astype(np.float64)
+    if not (distance >= 0).all():
+        raise ValueError("neighbors is a graph with negative or undefined distances; give none.")
+    order = np.lexsort((keys[column], distance, row))
+    order = order[(row != column)[order] & (y[row] >= 0)[order] & (y[column] >= 0)[order]]
+    row, column, distance = row[order], column[order], distance[order]
+    alike = y[row] == y[column]
+    targets, target_distances = _first(row[alike], column[alike], distance[alike], n, n_targets)
+    impostors, distances = _first(row[~alike], column[~alike], distance[~alike], n, most)
+    if n_impostors == "auto":
+        impostors = impostors[:, : enough_impostors(target_distances, distances)]
+    short = float(((targets[:, -1] < 0) | (impostors[:, -1] < 0))[y >= 0].mean())
+    if short > MANY:
+        warnings.warn(
+            f"{short:.0%} of the points have fewer than {n_targets} neighbours of their label or "
+            f"{impostors.shape[1]} of another in the graph; make it of more neighbours.",
+            stacklevel=2,
+        )
+    return targets, impostors
+
+
+def _first(row, column, distance, n, k):
+    """The first k entries of each row of a list sorted by row, as arrays (n, k)."""
+    place = np.arange(len(row)) - np.searchsorted(row, np.arange(n))[row]
+    kept = place < k
+    numbers, distances = np.full((n, k), -1), np.full((n, k), np.inf)
+    numbers[row[kept], place[kept]] = column[kept]
+    distances[row[kept], place[kept]] = distance[kept]
+    return numbers, distances

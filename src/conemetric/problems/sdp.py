@@ -1,0 +1,105 @@
+"""The general Frobenius-regularised semidefinite program (Shen et al. 2014, section III).
+
+    P(X) = <C, X> + ||X||_F^2 / (2 sigma)   s.t.  <A_i, X> <= b_i (i in I),  = b_i (i in E),  X psd
+    D(u) = -b'u - sigma/2 ||(C + A*(u))_-||_F^2,   u_I >= 0, u_E free
+    X(u) = -sigma (C + A*(u))_-        grad D(u) = A(X(u)) - b
+
+In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the
+limit, so a certificate has a violation: the larger of max_i residual_i / max_i |b_i| and
+sum_i |u_i residual_i| / |P|, what missing them can have gained; residuals one-sided for
+inequalities.
+"""
+
+from functools import cached_property
+
+from ..core import spectral
+from ..core.arrays import float64, like, namespace
+from ..core.vectors import greatest
+from .base import SpectralProgram, relative
+
+OUT_OF_REACH = 1e8  # a feasible point would have to be this many times larger than the data suggest
+
+
+class SemidefiniteProgram(SpectralProgram):
+    """See the module docstring.
+
+    Parameters
+    ----------
+    operator : Operator
+    C : array (D, D), symmetric
+    b : array (m,)
+    sigma : float
+    equality : boolean array (m,)
+    """
+
+    sign = -1.0
+
+    def __init__(self, operator, C, b, sigma, equality):
+        xp = operator.xp
+        zero = operator.empty_constraint_vector()
+        self.operator, self.sigma = operator, float(sigma)
+        self.b, self.equality = like(b, zero), like(equality, zero, xp.bool)
+        self.C = like(C, zero)
+        self.offset, self.linear = -self.C, -self.b
+        self.lower = xp.where(self.equality, -xp.inf, zero)
+        self.upper = zero + xp.inf
+        self.size = float(abs(self.b).max()) or 1.0
+
+    def primal_terms(self, margins):
+        return greatest(_residual, margins, self.b, self.equality)
+
+    def primal_value(self, terms, squared_norm, factor):
+        linear = float(float64((self.C @ factor) * factor).sum())
+        return linear + squared_norm / (2 * self.sigma), terms / self.size
+
+    def price(self, u, margins, primal):
+        missed = self.operator.space.sum(_missed, u, margins, self.b, self.equality)
+        return relative(missed, primal)
+
+    def factor_of(self, X):
+        """L with X = L L', for X positive semidefinite to rounding."""
+        return spectral.psd_split(X).factor
+
+    def repaired(self, L):
+        """L: nothing is known of how to meet general constraints at once."""
+        return L
+
+    def refutation(self, point):
+        """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for
+        every feasible X, so Tr X >= -b'u / e.
+
+        Reported once that bound is `OUT_OF_REACH` times the natural size of X; e
+        follows from A*(u) = -C - K(u).
+        """
+        forced = point.gain
+        slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
+        size = max(self._size_of_X, self.sigma * point.part.trace)
+        if not forced > OUT_OF_REACH * slack * size:
+            return None
+        need = f"a trace of at least {forced / slack:.1e}" if slack > 0 else "an infinite trace"
+        return f"the constraints are infeasible: an X that met them would need {need}"
+
+    @cached_property
+    def _largest_of_C(self):
+        return max(0.0, spectral.leading_eigenpair(self.C)[0])
+
+    @cached_property
+    def _size_of_X(self):
+        """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
+        norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
+        return (
+            self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else float("inf")
+        )
+
+
+def _residual(margins, b, equality):
+    return _misses(margins, b, equality).max()
+
+
+def _missed(u, margins, b, equality):
+    return (abs(u) * _misses(margins, b, equality)).sum(dtype=namespace(u).float64)
+
+
+def _misses(margins, b, equality):
+    residual = margins - b
+    return namespace(margins).where(equality, abs(residual), residual.clip(0))

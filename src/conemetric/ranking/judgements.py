@@ -1,0 +1,234 @@
+"""From relevance judgements to graded triplets (query, better document, worse document).
+
+A judgement says how relevant a document is to a query: a grade, zero or less for
+judged and not relevant. Most documents are unjudged, which is not the same as
+irrelevant: of those nearest to a query some would have been judged relevant. So
+negatives come from two places, the nearest unjudged documents of a query (hard) and
+unjudged documents drawn at random, and what was judged is used wherever it is there.
+"""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from ..core.arrays import to_numpy
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """Grades by query: those of query i are the entries ``start[i]:start[i + 1]``, by
+    document.
+
+    Attributes
+    ----------
+    start : integer array (n_queries + 1,)
+    document : integer array (n_judged,)
+        Ascending within a query, none twice.
+    grade : array (n_judged,), float64
+        Positive for relevant documents.
+    n_documents : int
+    """
+
+    start: np.ndarray
+    document: np.ndarray
+    grade: np.ndarray
+    n_documents: int
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Judged documents of each query."""
+        return np.diff(self.start)
+
+    @cached_property
+    def query(self) -> np.ndarray:
+        """The query of each entry."""
+        return np.repeat(np.arange(self.n_queries), self.counts)
+
+    @cached_property
+    def n_relevant(self) -> np.ndarray:
+        """Relevant documents of each query."""
+        return np.bincount(self.query[self.grade > 0], minlength=self.n_queries)
+
+    def grades_of(self, ranking) -> np.ndarray:
+        """Grades of a ranking (n_queries, k) of documents; 0 for unjudged ones and for -1."""
+        ranking = to_numpy(ranking)
+        key = self.query * self.n_documents + self.document
+        wanted = np.arange(self.n_queries)[:, None] * self.n_documents + ranking
+        place = np.searchsorted(key, wanted)
+        found = (ranking >= 0) & (np.append(key, -1)[place] == wanted)
+        return np.where(found, np.append(self.grade, 0.0)[place], 0.0)
+
+    def of(self, queries) -> "Judgements":
+        """The judgements of some queries, which are numbered anew in the order given."""
+        queries = np.asarray(queries)
+        counts = self.counts[queries]
+        start = np.concatenate([[0], np.cumsum(counts)])
+        entry = np.arange(start[-1]) + np.repeat(self.start[queries] - start[:-1], counts)
+        return Judgements(start, self.document[entry], self.grade[entry], self.n_documents)
+
+
+def check_relevance(relevance, n_queries, n_documents) -> Judgements:
+    """Validate judgements and sort them by query and document.
+
+    Parameters
+    ----------
+    relevance : integer array-like (r, 2) or (r, 3), or sparse matrix (n_queries, n_documents)
+        Rows [query, document] or [query, document, grade]; without grades every row is
+        relevant. A sparse matrix holds the grades; a stored zero is judged and not
+        relevant. Where a pair is judged more than once, the highest grade counts; grades
+        that differ are warned about.
+    n_queries, n_documents : int
+
+    Returns
+    -------
+    Judgements
+
+    Examples
+    --------
+    >>> from conemetric.ranking.judgements import check_relevance
+    >>> judgements = check_relevance([[0, 4], [1, 0], [0, 2]], n_queries=2, n_documents=5)
+    >>> judgements.document, judgements.n_relevant
+    (array([2, 4, 0]), array([2, 1]))
+    """
+    if sparse.issparse(relevance):
+        query, document, grade = _from_sparse(relevance, n_queries, n_documents)
+    else:
+        query, document, grade = _from_rows(relevance, n_queries, n_documents)
+    if not np.isfinite(grade).all():
+        raise ValueError("relevance has grades that are NaN or infinite; drop those rows.")
+    if not (grade > 0).any():
+        raise ValueError(
+            f"relevance has {len(grade)} judgements and none with a grade above 0; give at least "
+            "one relevant document."
+        )
+    order = np.lexsort((-grade, document, query))
+    query, document, grade = query[order], document[order], grade[order]
+    first = np.ones(len(query), bool)
+    first[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
+    _warn_of_conflicts(query, document, grade, first)
+    start = np.searchsorted(query[first], np.arange(n_queries + 1))
+    return Judgements(start, document[first], grade[first], n_documents)
+
+
+def _warn_of_conflicts(query, document, grade, first):
+    """Warn of pairs with more than one grade; entries sorted, ``first`` marks each pair's first."""
+    conflicts = np.flatnonzero(~first & (grade != np.roll(grade, 1)))
+    if len(conflicts):
+        i = conflicts[0]
+        pairs = len(np.unique(np.cumsum(first)[conflicts]))
+        warnings.warn(
+            f"relevance grades document {document[i]} for query {query[i]} both {grade[i - 1]:g} and "
+            f"{grade[i]:g} (such pairs: {pairs}); the highest grade counts.",
+            stacklevel=3,
+        )
+
+
+def _from_sparse(relevance, n_queries, n_documents):
+    if relevance.shape != (n_queries, n_documents):
+        raise ValueError(
+            f"relevance has shape {relevance.shape}; a sparse matrix needs one row for each of "
+            f"the {n_queries} queries and one column for each of the {n_documents} documents."
+        )
+    entries = sparse.coo_array(relevance)
+    query, document = (np.asarray(part, np.int64) for part in entries.coords)
+    return query, document, np.asarray(entries.data, np.float64)
+
+
+def _from_rows(relevance, n_queries, n_documents):
+    rows = np.asarray(to_numpy(relevance))
+    if rows.ndim != 2 or rows.shape[1] not in (2, 3) or rows.dtype.kind not in "iuf":
+        raise ValueError(
+            f"relevance has shape {rows.shape} and dtype {rows.dtype}; give integer rows "
+            "[query, document] or [query, document, grade], or a sparse matrix."
+        )
+    if not np.array_equal(rows[:, :2], np.round(rows[:, :2])):
+        raise ValueError("relevance holds fractions where row numbers of queries and documents go.")
+    query, document = rows[:, :2].T.astype(np.int64)
+    for name, numbers, n in (("queries", query, n_queries), ("documents", document, n_documents)):
+        outside = (numbers < 0) | (numbers >= n)
+        if outside.any():
+            first = int(np.flatnonzero(outside)[0])
+            raise ValueError(
+                f"{int(outside.sum())} of the {len(rows)} rows of relevance name {name} that are "
+                f"not there, first relevance[{first}] = {rows[first].tolist()}; use numbers from "
+                f"0 to {n - 1}."
+            )
+    grade = rows[:, 2].astype(np.float64) if rows.shape[1] == 3 else np.ones(len(rows))
+    return query, document, grade
+
+
+def random_negatives(judgements: Judgements, n, seed) -> np.ndarray:
+    """``n`` different unjudged documents of every query, at random; -1 where there are too few.
+
+    One is drawn from each of ``n`` equal stretches of the unjudged documents, so that
+    none comes twice. What a query gets depends on the seed and on its number alone.
+    """
+    unjudged = (judgements.n_documents - judgements.counts)[:, None]
+    first, last = ((np.arange(n) + end) * unjudged // max(n, 1) for end in (0, 1))
+    drawn = np.random.default_rng(seed).random((judgements.n_queries, n))
+    place = first + (drawn * (last - first)).astype(np.int64)
+    # before the p-th unjudged document stand those judged ones, the i-th of their query,
+    # for which document - i <= p
+    earlier = np.arange(len(judgements.document)) - judgements.start[judgements.query]
+    size = judgements.n_documents + 1
+    key = judgements.query * size + judgements.document - earlier
+    wanted = np.arange(judgements.n_queries)[:, None] * size + place
+    passed = np.searchsorted(key, wanted, side="right") - judgements.start[:-1, None]
+    return np.where(last > first, place + passed, -1)
+
+
+def graded_triplets(judgements: Judgements, negatives) -> np.ndarray:
+    """All (query, better, worse): a relevant document before the query's negatives, and
+    before those of its judged documents that have a lower grade.
+
+    Parameters
+    ----------
+    judgements : Judgements
+    negatives : integer array (n_queries, k)
+        Unjudged documents; -1 where there is none. At most k documents of lower grade
+        are taken for a relevant document, evenly over the grades.
+
+    Returns
+    -------
+    integer array (m, 3)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.ranking.judgements import check_relevance, graded_triplets
+    >>> judgements = check_relevance([[0, 1, 2], [0, 3, 1]], n_queries=1, n_documents=5)
+    >>> graded_triplets(judgements, np.array([[4]]))
+    array([[0, 1, 4],
+           [0, 3, 4],
+           [0, 1, 3]])
+    """
+    negatives = to_numpy(negatives)
+    relevant = np.flatnonzero(judgements.grade > 0)
+    query = judgements.query[relevant]
+    unjudged = _triplets(query, judgements.document[relevant], negatives[query])
+    order = np.lexsort((judgements.grade, judgements.query))
+    grade, query = judgements.grade[order], judgements.query[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (grade[1:] != grade[:-1]) | (query[1:] != query[:-1])
+    lower = np.flatnonzero(new)[np.cumsum(new) - 1] - judgements.start[query]
+    better = np.flatnonzero((grade > 0) & (lower > 0))
+    most = negatives.shape[1]
+    take, lower = np.minimum(lower[better], most)[:, None], lower[better, None]
+    step = np.arange(most)
+    place = judgements.start[query[better], None] + step * lower // np.maximum(take, 1)
+    worse = np.where(step < take, judgements.document[order][np.minimum(place, len(order) - 1)], -1)
+    judged = _triplets(query[better], judgements.document[order][better], worse)
+    return np.concatenate([unjudged, judged])
+
+
+def _triplets(query, better, worse):
+    columns = np.broadcast_arrays(query[:, None], better[:, None], worse)
+    triplets = np.stack([column.ravel() for column in columns], axis=1)
+    return triplets[triplets[:, 2] >= 0]

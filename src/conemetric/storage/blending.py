@@ -1,0 +1,126 @@
+"""Several learned metrics in one: the weighted mean of their matrices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from ..core import spectral
+from .learned import LearnedMetric
+
+
+def blend(metrics: Sequence[Any], weights=None, *, X=None) -> LearnedMetric:
+    """Blend fitted metrics into one: M = sum_k w_k M_k / s_k.
+
+    The mean of the matrices of different methods is often better than any of them, as
+    their mistakes differ; `AutoMetric` learns such a blend, and its weights.
+
+    Parameters
+    ----------
+    metrics : sequence of fitted estimators of this library, pipelines that end in one, or LearnedMetric
+        All of the same features. A pipeline's scaler and PCA belong to its metric, so
+        metrics with different preprocessing can be blended. Fitted
+        `NeighborhoodComponentsAnalysis` and `LinearDiscriminantAnalysis` of
+        scikit-learn are taken too.
+    weights : array-like (n_metrics,), default=None
+        Nonnegative; only their ratios matter. None gives each the same.
+    X : array-like (n, n_features), default=None
+        Rows that give the metrics a common scale: s_k is the mean squared distance of
+        two of them by metric k. None takes the mean eigenvalue of M_k for s_k, the same
+        up to a factor where the columns of X are standardised.
+
+    Returns
+    -------
+    LearnedMetric
+        Saved, exported and used like any other.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from conemetric import BoostMetric, FrobMetric, blend
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)
+    >>> metrics = [FrobMetric().fit(X, y), BoostMetric(v=1.0, loss="logistic").fit(X, y)]
+    >>> metric = blend(metrics, weights=[2, 1], X=X)
+    >>> metric.method, metric.n_features_in_
+    ('blend of FrobMetric, BoostMetric', 13)
+    """
+    learned = [LearnedMetric.from_estimator(metric).distance_or_refuse() for metric in metrics]
+    if not learned:
+        raise ValueError("metrics is empty; give at least one fitted metric.")
+    weights = _check_weights(weights, learned)
+    names = _common_features(learned)
+    covariance = np.eye(learned[0].n_features_in_)
+    if X is not None:
+        X = check_array(X, dtype=np.float64, ensure_min_samples=2, input_name="X")
+        if X.shape[1] != len(covariance):
+            raise ValueError(
+                f"X has {X.shape[1]} features, the metrics have {len(covariance)}; give rows of "
+                "the features they were learned from."
+            )
+        covariance = 2 * np.cov(X, rowvar=False, bias=True).reshape(covariance.shape)
+    else:
+        covariance /= len(covariance)
+    parts = []
+    for metric, weight in zip(learned, weights, strict=True):
+        components = np.asarray(metric.components, np.float64)
+        scale = float(((components @ covariance) * components).sum())
+        if weight > 0 and not scale > 0:
+            raise ValueError(
+                f"the metric of {metric.method} is zero"
+                f"{'' if X is None else ' between all rows of X'}, so it has no scale to be "
+                "blended by; leave it out."
+            )
+        if weight > 0:
+            parts.append((weight / scale) ** 0.5 * components)
+    L = spectral.canonical_factor(np.concatenate(parts).T)
+    methods = [metric.method for metric in learned]
+    return LearnedMetric(
+        np.ascontiguousarray(L.T),
+        np.zeros(L.shape[1]),
+        method=f"blend of {', '.join(dict.fromkeys(methods))}",
+        parameters={
+            f"{place}: {method}": float(weight)
+            for place, (method, weight) in enumerate(zip(methods, weights, strict=True), 1)
+        },
+        feature_names=names,
+        fill=learned[0].fill,
+        categories=learned[0].categories,
+    )
+
+
+def _check_weights(weights, learned):
+    weights = np.ones(len(learned)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weights.shape != (len(learned),):
+        raise ValueError(
+            f"weights has shape {weights.shape}; give one for each of {len(learned)} metrics."
+        )
+    if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() == 0:
+        raise ValueError(
+            f"weights={weights.tolist()} must be nonnegative numbers, one at least positive."
+        )
+    return weights / weights.sum()
+
+
+def _common_features(learned):
+    """The names of the features, where any metric knows them."""
+    sizes = {metric.n_features_in_ for metric in learned}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"the metrics have {sorted(sizes)} features; blend metrics of the same features."
+        )
+    if any(
+        metric.categories != learned[0].categories
+        or not np.array_equal(metric.fill, learned[0].fill)  # None equals None
+        for metric in learned
+    ):
+        raise ValueError(
+            "the metrics treat words or missing values differently; blend metrics of the same "
+            "preprocessing."
+        )
+    named = [metric.feature_names for metric in learned if metric.feature_names is not None]
+    if any(list(names) != list(named[0]) for names in named):
+        raise ValueError("the metrics name their features differently, or in another order.")
+    return list(named[0]) if named else None

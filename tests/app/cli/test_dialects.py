@@ -1,0 +1,249 @@
+"""CSV files as people write them: read back to the same frame, or refused in the file's own
+words.
+"""
+
+import itertools
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+from conemetric.app.cli.dialects import sniff
+from conemetric.app.cli.options import Reading
+from conemetric.app.cli.tables import read_table
+
+SEPARATORS = [",", ", ", " ,", ";", "; ", "\t", "|"]
+WORDS = {"utf-8": "Żółw", "utf-8-sig": "Żółw", "cp1252": "Grüße €", "latin-1": "Grüße"}
+WORDS["utf-16"] = "Żółw"
+
+
+def rows_of(seed, n=40):
+    """Numbers of several kinds, a label, and a word with marks of all kinds in it."""
+    rng = np.random.default_rng(seed)
+    kinds = np.array(["iris", "Rose", "Lily of the valley"])
+    return {
+        "width": np.round(rng.normal(size=n), 3).tolist(),
+        "length cm": rng.integers(-5, 50, n).tolist(),
+        "tiny": (rng.random(n) * 10.0 ** rng.integers(-9, 9, n)).tolist(),
+        "kind": kinds[rng.integers(3, size=n)].tolist(),
+        "note": [f'a, b; c | "{i}"' if i % 3 else "plain" for i in range(n)],
+    }
+
+
+def write(path, columns, separator, decimal, encoding, header, quoting, newline="\n"):
+    """Write a CSV file by hand, so that separators may have spaces."""
+
+    def field(value):
+        text = repr(value).replace(".", decimal) if isinstance(value, float) else str(value)
+        marks = {"needed": (separator.strip(" "), '"', " "), "all": ("",), "none": ()}[quoting]
+        quoted = any(mark in text for mark in marks)
+        return '"' + text.replace('"', '""') + '"' if quoted else text
+
+    lines = [list(columns)] if header else []
+    lines += [list(row) for row in zip(*columns.values(), strict=True)]
+    text = newline.join(separator.join(map(field, line)) for line in lines) + newline
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize("encoding", WORDS)
+@pytest.mark.parametrize("header", [True, False])
+def test_every_dialect_reads_back_to_the_same_frame(tmp_path, separator, decimal, encoding, header):
+    for seed, (quoting, newline) in enumerate(itertools.product(("needed", "all"), ("\n", "\r\n"))):
+        columns = rows_of(seed)
+        if separator == " ,":  # nothing may follow a closing quotation mark but a separator
+            columns["note"], quoting = ["plain"] * 40, "none"
+            if decimal == ",":
+                continue
+        columns["kind"][3] = WORDS[encoding]
+        path = write(
+            tmp_path / "file.csv", columns, separator, decimal, encoding, header, quoting, newline
+        )
+        names = list(columns) if header else [f"column_{i}" for i in range(5)]
+        table = read_table(path, Reading(label=names[3]))
+        assert table.names == names[:3]
+        expected = np.column_stack([columns[name] for name in ("width", "length cm", "tiny")])
+        np.testing.assert_array_equal(table.X, expected)
+        assert table.labels.tolist() == columns["kind"]
+        notes = " ".join(table.notes)
+        assert ("no header" in notes) == (not header)
+        assert ("decimal commas" in notes) == (decimal == ",")
+        unusual = encoding in ("cp1252", "latin-1", "utf-16")
+        assert (f"encoding {'cp1252' if encoding == 'latin-1' else encoding}" in notes) == unusual
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_line_ends_and_empty_lines(tmp_path, newline, separator):
+    columns = rows_of(0)
+    path = write(tmp_path / "f.csv", columns, separator, ".", "utf-8", True, "needed", newline)
+    path.write_bytes(path.read_bytes() + 2 * newline.encode())
+    assert len(read_table(path, Reading(label="kind")).X) == 40
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a,b\n1,2\n3,4\n", {"header": True}),
+        ("0,1,2,y\n.5,3,2,u\n.7,1,2,v\n", {"header": True}),  # as pandas names columns
+        ("0,1,2,u\n5,3,2,u\n7,1,2,v\n", {"header": False}),
+        ("5.1,3.5,setosa\n4.9,3.0,setosa\n7,3.2,other\n", {"header": False}),
+        ("e,x,s\np,x,s\ne,b,s\np,b,s\n", {"header": False}),  # words alone, all come again
+        ("class,cap,ring\np,x,s\ne,b,s\n", {"header": True}),
+        (",a,b\n0,1.5,2\n1,2.5,3\n", {"header": True}),  # an index without a name
+        ("a;b\n1,5;2\n2,5;3\n", {"separator": ";", "decimal": ","}),
+        ("a;b\n1,500;2\n2,250;3\n", {"separator": ";", "decimal": ","}),
+        ('a,b\n"1,500",2\n"2,250",3\n', {"separator": ",", "decimal": "."}),  # thousands
+        ('a,b\n"1,5",2\n"2,25",3\n', {"separator": ",", "decimal": ","}),
+        ("name,x\na;b,1.5\nc;d,2.5\n", {"separator": ","}),
+        ("id\nb1\nb2\n", {"separator": ",", "header": True}),
+    ],
+)
+def test_what_is_found_out(tmp_path, text, expected):
+    path = tmp_path / "f.csv"
+    path.write_text(text)
+    found = sniff(path, Reading())
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_options_decide_where_the_file_leaves_room(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_bytes("a;b;ß\n1,234;2;x\n5,678;3;y\n".encode("latin-1"))
+    reading = Reading(separator=";", decimal=".", encoding="latin-1", header=False)
+    assert sniff(path, reading).decimal == "."
+    assert read_table(path, Reading(label="ß")).X[0].tolist() == [1.234, 2]
+    given = Reading(separator="semicolon", encoding="cp850", header=True, decimal=",")
+    assert read_table(path, given).names == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--separator", ";;"), "not one character"),
+        (("--decimal", "x"), "--decimal 'x'"),
+        (("--encoding", "klingon"), "--encoding 'klingon' is not known"),
+        (("--encoding", "ascii"), "not written in ascii"),
+    ],
+)
+def test_options_that_do_not_fit(run, frame, tmp_path, options, words):
+    path = tmp_path / "f.csv"
+    frame.with_columns(note=pl.lit("rosé")).write_csv(path)
+    result = run("learn", path, "--label", "kind", *options, "--out", tmp_path / "out")
+    assert result.code == 2 and words in result.err
+
+
+def test_the_command_reports_what_it_found_out(run, frame, tmp_path):
+    path = tmp_path / "f.csv"
+    frame.write_csv(path, separator=";", decimal_comma=True, include_header=False)
+    args = ("learn", path, "--label", "column_13", "--method", "frob", "--out", tmp_path / "out")
+    result = run(*args, "--json")
+    assert result.json["features"] == 13, result.err
+    note = next(note for note in result.json["notes"] if "read with" in note)
+    for words in (
+        "semicolon as separator",
+        "decimal commas",
+        "no header",
+        "--separator",
+        "column_0",
+    ):
+        assert words in note
+    assert run(*args, "--overwrite", "--separator", "comma").code == 2
+    given = ("--no-header", "--separator", ";", "--decimal", ",", "--encoding", "utf-8")
+    assert run(*args, "--overwrite", *given).code == 0
+
+
+# ---- faults, by line, column and value
+
+
+def broken(lines, change):
+    """The lines of a file with something wrong in line 5."""
+    return [*lines[:4], change(lines[4]), *lines[5:]]
+
+
+FAULTS = {
+    "a field too many": (lambda line: "1," + line, ("line 5", "17 fields", "16 columns")),
+    "a quote never closed": (
+        lambda line: line.replace("dry", '"dry'),
+        ("line 5", "never closed", '"dry'),
+    ),
+    "text after a quote": (
+        lambda line: line.replace("dry", '"dry" wine'),
+        ("line 5", "after its closing"),
+    ),
+    "too large": (
+        lambda line: re.sub(r"^[^,]*", "-1e308", line),
+        ("line 5", "'f0'", "-1e+308", "too large", "--ignore f0"),
+    ),
+    "a slip": (
+        lambda line: re.sub(r"^1", "l", line),
+        ("line 5", "'f0'", "1 of 178 values", "first: 'l", "--ignore f0"),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("spaced", [False, True])
+def test_a_fault_is_named_by_line_column_and_value(run, csv, tmp_path, fault, spaced):
+    change, words = FAULTS[fault]
+    lines = broken(csv.read_text().splitlines(), change)
+    csv.write_text("\n".join(lines).replace(",", ", " if spaced else ",") + "\n")
+    result = run("learn", csv, "--label", "kind", "--out", tmp_path / "out")
+    assert result.code == 2 and result.err.count("\n") == 1
+    for word in words:
+        assert word in result.err, result.err
+
+
+@pytest.mark.parametrize(
+    ("digits", "many"), [*itertools.product(["٠١٢٣٤٥٦٧٨٩", "०१२३४५६७८९"], [1, 178])]
+)
+def test_digits_of_other_scripts_are_named(run, csv, frame, tmp_path, digits, many):
+    column = frame["f12"].cast(pl.Int64).cast(pl.String).to_list()
+    table = str.maketrans("0123456789", digits)
+    column = [text.translate(table) if i < many else text for i, text in enumerate(column)]
+    frame.with_columns(f12=pl.Series(column)).write_csv(csv)
+    result = run("learn", csv, "--label", "kind", "--out", tmp_path / "out")
+    assert result.code == 2 and "line 2" in result.err and "f12" in result.err
+    assert column[0] in result.err and "digits 0 to 9" in result.err
+
+
+def test_thousands_are_named(run, csv, frame, tmp_path):
+    column = [f"{i + 1},{i % 1000:03}" for i in range(178)]
+    frame.with_columns(f12=pl.Series(column)).write_csv(csv)
+    result = run("learn", csv, "--label", "kind", "--out", tmp_path / "out")
+    assert result.code == 2 and "line 2" in result.err and "'1,000'" in result.err
+    assert "between thousands" in result.err and "--ignore f12" in result.err
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_names_that_come_twice_are_refused(run, csv, tmp_path, separator):
+    csv.write_text(csv.read_text().replace("f3", "f1", 1).replace(",", separator))
+    result = run("learn", csv, "--label", "kind", "--out", tmp_path / "out")
+    assert result.code == 2
+    assert "line 1" in result.err and "'f1' 2 times (fields 2, 4)" in result.err
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_without_values_is_ignored_and_said_so(run, frame, tmp_path, kind):
+    path = tmp_path / f"f.{kind}"
+    empty = frame.with_columns(f1=pl.lit(None, pl.Float64))
+    getattr(empty, f"write_{kind}")(path)
+    args = ("--label", "kind", "--method", "frob", "--out", tmp_path / "out", "--json")
+    result = run("learn", path, *args)
+    assert result.json["features"] == 12, result.err
+    assert any("no values: 'f1'" in note for note in result.json["notes"])
+
+
+def test_an_empty_file(run, tmp_path):
+    (tmp_path / "f.csv").write_text("")
+    result = run("learn", tmp_path / "f.csv", "--label", "kind")
+    assert result.code == 2 and "is empty" in result.err
+
+
+def test_a_field_with_a_lone_quotation_mark_is_read(tmp_path):
+    path = tmp_path / "f.csv"
+    lines = [f'{i}.5,{i} 5" pipe,{"ab"[i % 2]}' for i in range(20)]
+    path.write_text("\n".join(["x,size,y", *lines]) + "\n")
+    assert len(read_table(path, Reading(label="y")).X) == 20

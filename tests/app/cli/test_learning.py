@@ -1,0 +1,632 @@
+"""``conemetric learn`` on what people have: good files, and bad ones."""
+
+import csv as csv_module
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import load_wine
+
+from conemetric import load_metric
+from conemetric.app.cli.tables import _numbers_rows
+
+X, y = load_wine(return_X_y=True)
+
+
+@pytest.fixture(autouse=True)
+def quick_report(request, monkeypatch):
+    """Only the tests that look at the report pay for it."""
+    if "report" not in request.node.name:
+        monkeypatch.setattr(
+            "conemetric.app.cli.learning.write_report", lambda *args, **kwargs: None
+        )
+
+
+def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path):
+    out = tmp_path / "out"
+    result = run("learn", csv, "--label", "kind", "--method", "frob", "--out", out, "--json")
+    assert result.code == 0
+    answer = result.json
+    assert answer["rows"] == 178 and answer["features"] == 13
+    assert answer["after"]["error"] < 0.1 and answer["after"]["status"] == "converged"
+    assert any("not numeric: 'bottle', 'note'" in note for note in answer["notes"])
+    metric = load_metric(out / "metric.safetensors")
+    assert metric.feature_names == [f"f{i}" for i in range(13)]
+    assert metric.preprocessing == ["StandardScaler"]
+    assert metric.certificate.relative_gap == answer["after"]["relative_gap"]
+    with open(out / "table.csv", newline="") as file:
+        before, after = csv_module.DictReader(file)
+    assert (
+        float(after["error"]) == answer["after"]["error"]
+        and float(before["error"]) == answer["before"]["error"]
+    )
+    assert (out / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert sorted(path.name for path in out.iterdir()) == [
+        "metric.safetensors",
+        "report.html",
+        "table.csv",
+    ]
+
+
+def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
+    result = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
+    assert result.code == 0
+    assert result.out.startswith(("Use it: error ", "No measurable gain over Euclidean (error "))
+    assert "FrobMetric" in result.out and "proven within" in result.out
+    assert result.err == ""
+
+
+def test_labels_alone_give_a_blend_with_evidence(run, csv, tmp_path):
+    result = run("learn", csv, "--label", "kind", "--out", tmp_path / "out")
+    assert result.code == 0
+    assert "AutoMetric" in result.out and "than the plain distance" in result.out
+    assert "certificate" not in result.out
+    again = run("learn", csv, "--label", "kind", "--out", tmp_path / "again", "--json").json
+    assert set(again["evidence"]["error"]) >= {"plain", "blend", "frob"}
+    assert again["after"]["method"] == "auto" and "status" not in again["after"]
+
+
+def test_the_same_seed_gives_the_same_metric(run, csv, tmp_path):
+    for name in "ab":
+        assert (
+            run("learn", csv, "--label", "kind", "--seed", "3", "--out", tmp_path / name).code == 0
+        )
+    first, second = (load_metric(tmp_path / name / "metric.safetensors") for name in "ab")
+    np.testing.assert_array_equal(first.components, second.components)
+
+
+def test_parquet_with_a_column_of_vectors(run, tmp_path):
+    path = tmp_path / "vectors.parquet"
+    pl.DataFrame(
+        {
+            "embedding": pl.Series(X.astype(np.float32).tolist(), dtype=pl.List(pl.Float32)),
+            "kind": y,
+        }
+    ).write_parquet(path)
+    result = run(
+        "learn", path, "--label", "kind", "--method", "frob", "--out", tmp_path / "out", "--json"
+    )
+    assert result.code == 0 and result.json["features"] == 13
+    assert load_metric(tmp_path / "out" / "metric.safetensors").feature_names[0] == "embedding_0"
+
+
+@pytest.mark.parametrize("labels", ["npy", "txt", "csv"])
+def test_arrays_with_labels_in_another_file(run, tmp_path, labels):
+    np.save(tmp_path / "rows.npy", X)
+    path = tmp_path / f"labels.{labels}"
+    if labels == "npy":
+        np.save(path, y)
+    else:
+        path.write_text(
+            ("label\n" if labels == "csv" else "") + "".join(f"{label}\n" for label in y)
+        )
+    result = run(
+        "learn",
+        tmp_path / "rows.npy",
+        "--labels",
+        path,
+        "--method",
+        "frob",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
+    assert result.code == 0 and result.json["rows"] == 178
+
+
+def test_npz_and_pca(run, tmp_path):
+    np.savez(tmp_path / "both.npz", X=X, y=y)
+    result = run("learn", tmp_path / "both.npz", "--pca", "5", "--out", tmp_path / "out", "--json")
+    assert result.code == 0 and result.json["after"]["rank"] <= 5
+    assert load_metric(tmp_path / "out" / "metric.safetensors").preprocessing == [
+        "StandardScaler",
+        "PCA(5)",
+    ]
+
+
+def test_triplets_by_row_number(run, csv, triplets, tmp_path):
+    result = run(
+        "learn",
+        csv,
+        "--triplets",
+        triplets,
+        "--ignore",
+        "kind",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
+    assert result.code == 0
+    assert result.json["after"]["error"] < result.json["before"]["error"]
+
+
+def test_unicode_paths_and_names(run, frame, tmp_path):
+    folder = tmp_path / "Müller 数据"
+    folder.mkdir()
+    frame.rename({"kind": "Sorte ß", "f0": "糖"}).write_csv(folder / "wein é.csv")
+    result = run(
+        "learn",
+        folder / "wein é.csv",
+        "--label",
+        "Sorte ß",
+        "--out",
+        folder / "ausgabe ü",
+        "--json",
+    )
+    assert result.code == 0
+    assert load_metric(folder / "ausgabe ü" / "metric.safetensors").feature_names[0] == "糖"
+
+
+def test_a_constant_column_and_duplicate_rows(run, frame, tmp_path):
+    pl.concat([frame.with_columns(f3=pl.lit(1.0))] * 2).write_csv(tmp_path / "odd.csv")
+    result = run(
+        "learn",
+        tmp_path / "odd.csv",
+        "--label",
+        "kind",
+        "--scale",
+        "standard",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
+    assert result.code == 0 and result.json["rows"] == 356
+    assert np.isfinite(load_metric(tmp_path / "out" / "metric.safetensors").components).all()
+
+
+def test_many_rows_are_subsampled_and_said_so(run, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "many.npz",
+        X=rng.normal(size=(9000, 3)).astype(np.float32),
+        y=rng.integers(0, 4, 9000),
+    )
+    args = (
+        "--max-rows",
+        "500",
+        "--max-test-rows",
+        "700",
+        "--method",
+        "frob",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
+    result = run("learn", tmp_path / "many.npz", *args)
+    assert result.code == 0 and result.json["before"]["held_out"] == pytest.approx(700, abs=3)
+    assert any(
+        re.match(r"Learned from (500|499|498) of 6,30\d training rows", note)
+        for note in result.json["notes"]
+    )
+
+
+# ---- what is refused, in one line
+
+
+def refused(result, *words):
+    assert result.code == 2
+    assert result.err.startswith("error ") and result.err.count("\n") == 1, result.err
+    for word in words:
+        assert word in result.err
+    return True
+
+
+def test_missing_values(run, frame, tmp_path):
+    path = tmp_path / "missing.csv"
+    holes = pl.int_range(pl.len()) % 17 == 0
+    frame.with_columns(
+        f1=pl.when(holes).then(None).otherwise("f1"),
+        kind=pl.when(holes.shift(1)).then(None).otherwise("kind"),
+    ).write_csv(path)
+    args = ("learn", path, "--label", "kind", "--out", tmp_path / "out")
+    assert refused(
+        run(*args), "22 of 178 rows", "'f1' in 11 rows", "label 'kind' in 11 rows", "--drop-missing"
+    )
+    assert not (tmp_path / "out").exists()
+    result = run(*args, "--drop-missing", "--json")
+    assert result.code == 0 and result.json["rows"] == 156
+
+
+def test_rows_labelled_minus_one_have_no_label(run, frame, tmp_path):
+    path, codes = tmp_path / "partly.csv", np.arange(178) % 3
+    partly = np.where(np.arange(178) % 10 == 0, -1, codes)
+    frame.with_columns(kind=pl.Series(partly)).write_csv(path)
+    args = ("learn", path, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
+    words = ("the label 'kind' in 18 rows (-1 says that a row has none)", "--drop-missing")
+    assert refused(run(*args), *words)
+    assert run(*args, "--drop-missing", "--json").json["rows"] == 160
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.head(3), ("3 rows", "at least 10")),
+        (lambda f: f.filter(pl.col("kind") == "Barolo"), ("one class only", "Barolo")),
+        (lambda f: f.with_columns(kind=pl.col("bottle")), ("no class has two rows",)),
+        (lambda f: f.select("kind", "note"), ("no numeric column",)),
+        (lambda f: f.with_columns(kind=pl.lit(0.5)), ("the label is 0.5 in all 178 rows",)),
+        (lambda f: f.with_columns(f2=pl.lit(float("inf"))), ("178 of 178 rows", "'f2'")),
+        (lambda f: f.clear(), ("no rows",)),
+    ],
+)
+def test_data_that_cannot_be_learned_from(run, frame, tmp_path, change, words):
+    change(frame).write_csv(tmp_path / "bad.csv")
+    assert refused(
+        run("learn", tmp_path / "bad.csv", "--label", "kind", "--out", tmp_path / "out"), *words
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--label", "kin"), ("no column 'kin'", "did you mean 'kind'")),
+        ((), ("no labels, pairs or triplets given", "'f0'")),
+        (("--label", "kind", "--method", "nonsense"), ("'nonsense' is not known", "frob")),
+        (("--label", "kind", "--method", "numax-no"), ("not known",)),
+        (("--label", "kind", "--scale", "wrong"), ("scale='wrong'",)),
+        (("--label", "kind", "--pca", "500"), ("n_pca=500 must be from 1 to 13",)),
+        (("--label", "kind", "--labels", "x.npy"), ("--label and --labels",)),
+        (("--label", "kind", "--image", "big"), ("--image 'big'",)),
+        (("--label", "kind", "--target", "number"), ("target='number' is not known",)),
+        (("--label", "kind", "--target", "continuous"), ("is for numbers, and y holds 'Barbera'",)),
+        (("--label", "f0", "--method", "dml-eig"), ("'dml-eig' learns from", "not quantity")),
+        (("--pairs", "missing.csv"), ("no file 'missing.csv'",)),
+        (("--label", "kind", "-k", "1000"), ("n_neighbors=1000 (-k)", "125 rows that vote")),
+    ],
+)
+def test_bad_arguments(run, csv, tmp_path, arguments, words):
+    assert refused(run("learn", csv, *arguments, "--out", tmp_path / "out"), *words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        # a field too many would shift the label of its row
+        (lambda lines: [*lines[:4], "1," + lines[4], *lines[5:]], ("line 5", "17 fields", "16")),
+        # one slip of the pen would drop the column
+        (
+            lambda lines: [*lines[:8], re.sub(r"^1", "l", lines[8])],
+            ("column 'f0' holds numbers but for 1 of 8", "'l4", "line 9", "--ignore f0"),
+        ),
+    ],
+)
+def test_a_csv_with_a_slip_is_refused(run, csv, tmp_path, change, words):
+    lines = csv.read_text().splitlines()
+    csv.write_text("\n".join(change(lines)) + "\n")
+    assert refused(run("learn", csv, "--label", "kind", "--out", tmp_path / "out"), *words)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("row", range(1, 179)),
+        ("first", range(178, 0, -1)),
+        ("number", [3 * i + i % 2 for i in range(178)]),
+        ("customer_id", np.random.default_rng(0).permutation(10_000)[:178]),
+    ],
+)
+def test_row_numbers_are_not_learned_from(run, frame, tmp_path, name, values):
+    path = tmp_path / "numbered.csv"
+    frame.with_columns(pl.Series(name, list(values))).write_csv(path)
+    args = ("learn", path, "--label", "kind", "--out", tmp_path / "out", "--json")
+    result = run(*args)
+    assert result.json["features"] == 13
+    notes = " ".join(result.json["notes"])
+    assert f"Ignored: looks like a row number: '{name}'; --keep {name}" in notes
+    assert "Columns used: 'f0', 'f1'" in notes and "'note'" in notes
+    kept = run(*args, "--keep", name, "--overwrite")
+    assert kept.json["features"] == 14 and "row number" not in " ".join(kept.json["notes"])
+
+
+def test_counts_and_measurements_are_no_row_numbers():
+    rng = np.random.default_rng(0)
+    for values in (rng.integers(0, 50, 178), rng.permutation(5000)[:178], np.arange(178) / 2):
+        assert not _numbers_rows(pl.Series("humid", values))
+    assert not _numbers_rows(pl.Series("year", range(2001, 2008)))  # too few to tell
+
+
+def test_a_useless_metric_is_the_headline_of_the_report(run, tmp_path):
+    path, rows = tmp_path / "line.csv", np.arange(80)
+    columns = {"x": rows / 2 + 0.1, "z": rows**1.5, "side": np.where(rows % 2, "a", "b")}
+    pl.DataFrame(columns).write_csv(path)
+    args = ("learn", path, "--label", "side", "--out", tmp_path / "out", "--test-size", "0.2")
+    args = (*args, "--method", "lmnn-eig")
+    result = run(*args)
+    assert result.code == 0
+    assert result.out.startswith("The metric that LMNNEig learned is zero")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "The metric that LMNNEig learned is zero" in page
+    assert "LMNNEig learned is zero" in run(*args, "--overwrite", "--json").json["alarm"]
+    compared = run(*("compare", *args[1:-2]), "--method", "lmnn-eig", "--overwrite", "--json").json
+    assert compared["results"][1]["useless"] and "LMNNEig learned is zero" in compared["notes"][0]
+
+
+def test_warnings_name_options_of_the_command(run, csv, tmp_path):
+    args = ("learn", csv, "--label", "kind", "--method", "frob", "--tol", "0")
+    result = run(*args, "--out", tmp_path / "out")
+    assert "FrobMetric ended as" in result.out and "to go on, raise --tol." in result.out
+    assert "max_iter or" not in result.out
+
+
+def test_a_wrong_image_size_in_the_report(run, csv, tmp_path):
+    result = run("learn", csv, "--label", "kind", "--image", "5x5", "--out", tmp_path / "out")
+    assert refused(result, "5x5", "13 columns")
+
+
+def test_duplicate_and_unknown_ids(run, frame, pairs, tmp_path):
+    frame.with_columns(bottle=pl.lit("b0")).write_csv(tmp_path / "same.csv")
+    args = ("--ignore", "kind", "--id", "bottle", "--pairs", pairs, "--out", tmp_path / "out")
+    assert refused(run("learn", tmp_path / "same.csv", *args), "'b0', 178 times", "unique")
+    frame.head(100).write_csv(tmp_path / "part.csv")
+    assert refused(run("learn", tmp_path / "part.csv", *args), "ids not in the data")
+
+
+@pytest.mark.parametrize("rows", [[0, 178], [-1, 5], [None, 5]])
+def test_row_numbers_that_are_none(run, csv, tmp_path, rows):
+    pl.DataFrame({"a": [rows[0], 1] * 20, "b": [rows[1], 2] * 20, "same": [1, 0] * 20}).write_csv(
+        tmp_path / "pairs.csv"
+    )
+    result = run(
+        "learn",
+        csv,
+        "--ignore",
+        "kind",
+        "--pairs",
+        tmp_path / "pairs.csv",
+        "--out",
+        tmp_path / "out",
+    )
+    assert refused(
+        result, "pairs.csv", "missing row numbers" if rows[0] is None else "rows 0 to 177"
+    )
+
+
+def test_one_column_makes_a_report(run, tmp_path):
+    pl.DataFrame({"size": X[:, 0], "kind": y}).write_csv(tmp_path / "narrow.csv")
+    result = run(
+        "learn", tmp_path / "narrow.csv", "--label", "kind", "--out", tmp_path / "out", "--json"
+    )
+    assert result.code == 0, result.err
+    assert (tmp_path / "out" / "report.html").stat().st_size > 100_000
+
+
+def test_files_that_are_something_else(run, tmp_path):
+    for name in ("bad.npy", "bad.npz", "bad.parquet", "bad.xlsx"):
+        (tmp_path / name).write_bytes(b"not what the name says")
+        assert refused(run("learn", tmp_path / name, "--label", "kind"), name)
+    assert refused(run("learn", tmp_path), "is a folder")
+    assert refused(run("learn", tmp_path / "none.csv"), "there is no file")
+    (tmp_path / "cut.npz").write_bytes(b"PK\x03\x04 and no more")
+    assert refused(run("learn", tmp_path / "cut.npz"), "cut.npz", "cannot be read as npz")
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    assert refused(run("learn", tmp_path / "objects.npy"), "objects.npy")
+
+
+def test_a_place_that_cannot_be_written(run, csv, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    result = run("learn", csv, "--label", "kind", "--out", tmp_path / "taken")
+    assert refused(result, "cannot write to", "--out")
+
+
+def test_debug_shows_the_traceback(csv, capsys):
+    from conemetric.app.cli import main
+
+    with pytest.raises(ValueError, match="no column"):
+        main(["learn", str(csv), "--label", "nothing", "--debug"])
+
+
+def test_usage_errors_and_help(run):
+    assert run("learn", "--nonsense").code == 2
+    assert run("--help").code == 0
+    assert "digits" in run("learn", "--help").out
+    assert run("--version").out.startswith("conemetric ")
+
+
+# ---- words and missing values
+
+
+@pytest.fixture
+def holes(tmp_path, frame):
+    """Wine with missing numbers, a column of words, and words of the rows."""
+    rows = np.arange(len(frame))
+    path = tmp_path / "holes.csv"
+    frame.with_columns(
+        pl.Series("colour", np.array(["red", "white", "rosé"])[rows // 60]),
+        pl.when(pl.Series(rows % 9 == 0)).then(None).otherwise(pl.col("f3")).alias("f3"),
+    ).write_csv(path)
+    return path
+
+
+def test_missing_values_and_words_are_learned_from_and_embedded_alike(run, holes, tmp_path):
+    out, Z = tmp_path / "out", tmp_path / "Z.npy"
+    args = ("learn", holes, "--label", "kind", "--out", out, "--json", "--method", "frob")
+    refused(run(*args), "'f3' in 20 rows", "--drop-missing", "--impute")
+    refused(run(*args, "--impute", "mode"), "use mean or median")
+    refused(run(*args, "--impute", "mean", "--drop-missing"), "give one of them")
+    result = run(*args, "--impute", "median", "--one-hot")
+    # colour and note are words; of bottle there are too many
+    assert result.json["features"] == 13 + 3 + 1
+    notes = " ".join(result.json["notes"])
+    assert "Filled 20 missing values by the median" in notes
+    assert "more than 50 different words: 'bottle'" in notes
+    metric = load_metric(out / "metric.safetensors")
+    assert metric.categories == {"colour": ["red", "rosé", "white"], "note": ["dry"]}
+    train = pl.read_csv(holes)
+    assert run("embed", holes, "--metric", out / "metric.safetensors", "--out", Z).code == 0
+    np.testing.assert_allclose(np.load(Z), metric.transform(train.select(metric.columns)))
+    features = {f"f{i}": train[f"f{i}"].fill_null(metric.fill[i]) for i in range(13)}
+    features |= {f"colour={value}": train["colour"] == value for value in ("red", "rosé", "white")}
+    features["note=dry"] = np.ones(len(train))
+    by_hand = np.column_stack([features[name] for name in metric.feature_names])
+    np.testing.assert_allclose(np.load(Z), metric.transform(by_hand))
+
+
+def test_the_values_that_fill_are_of_training_rows_alone(run, holes, tmp_path):
+    run(
+        "learn",
+        holes,
+        "--label",
+        "kind",
+        "--out",
+        tmp_path / "out",
+        "--impute",
+        "mean",
+        "--method",
+        "frob",
+    )
+    fill = load_metric(tmp_path / "out/metric.safetensors").fill
+    numbers = pl.read_csv(holes).select(f"f{i}" for i in range(13)).to_numpy()
+    assert (fill != np.nanmean(numbers, axis=0)).all()
+    assert (np.abs(fill - np.nanmean(numbers, axis=0)) < np.nanstd(numbers, axis=0)).all()
+
+
+# ---- what is there already
+
+
+def test_nothing_is_overwritten_unless_that_is_wanted(run, csv, tmp_path, monkeypatch):
+    args = ("learn", csv, "--label", "kind", "--method", "frob", "--json")
+    out = tmp_path / "out"
+    assert run(*args, "--out", out).code == 0
+    before = (out / "metric.safetensors").read_bytes()
+    refused(run(*args, "--out", out, "--seed", "1"), "is there already", "--overwrite")
+    assert (out / "metric.safetensors").read_bytes() == before
+    assert run(*args, "--out", out, "--seed", "1", "--overwrite").code == 0
+    assert (out / "metric.safetensors").read_bytes() != before
+    monkeypatch.chdir(tmp_path)
+    places = [run(*args).json["files"]["metric"] for _ in range(3)]
+    assert [str(Path(place).parent) for place in places] == [
+        "conemetric-out",
+        "conemetric-out-2",
+        "conemetric-out-3",
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["learn", "compare", "embed", "neighbors", "verify", "compress", "inspect", "export"],
+)
+def test_help_shows_no_types_of_flags(run, command):
+    for text in (run("--help").out, run(command, "--help").out):
+        assert "bool" not in text.lower()
+
+
+# ---- interruptions
+
+CHILD = """
+import os, signal, sys
+from contextlib import contextmanager
+from conemetric.storage import atomic
+from conemetric.app.cli import learning, main
+
+@contextmanager
+def bar():
+    def progress(stage, record=None, done=None):
+        if sys.argv[1] == "interrupt" and record is not None and record["iteration"] == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+    yield progress
+
+def die(descriptor):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+learning.progress_bar = bar
+if sys.argv[1] == "kill":
+    atomic.os.fsync = die  # the file is written, but does not have its name yet
+main(sys.argv[2:])
+"""
+
+
+@pytest.fixture
+def child(csv, tmp_path):
+    def start(what, method="frob"):
+        out = tmp_path / "out"
+        command = [
+            sys.executable,
+            "-c",
+            CHILD,
+            what,
+            "learn",
+            csv,
+            "--label",
+            "kind",
+            "--method",
+            method,
+            "--out",
+            out,
+        ]
+        return subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, timeout=300
+        ), out
+
+    return start
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_the_best_certified_metric(child):
+    process, out = child("interrupt")
+    assert process.returncode == 130
+    assert "interrupted" in process.stderr and "Traceback" not in process.stderr
+    metric = load_metric(out / "metric.safetensors")
+    assert (
+        metric.certificate.status == "interrupted"
+        and metric.certificate.dual <= metric.certificate.primal
+    )
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_the_blend_so_far(child):
+    process, out = child("interrupt", "auto")
+    assert process.returncode == 130 and "Traceback" not in process.stderr
+    assert "interrupted" in process.stderr and "blend" in process.stderr
+    metric = load_metric(out / "metric.safetensors")
+    assert metric.method == "AutoMetric" and len(metric.components) == 13
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_no_half_written_metric(child):
+    process, out = child("kill")
+    assert process.returncode == -signal.SIGKILL
+    assert not (out / "metric.safetensors").exists()
+
+
+@pytest.mark.parametrize("target", ["auto", "continuous"])
+@pytest.mark.parametrize("kind", ["fractions", "whole numbers", "with gaps"])
+def test_a_quantity_is_learned_from_and_reported(run, frame, tmp_path, kind, target):
+    y = frame["f0"].to_numpy() * 100 + np.arange(178) / 7
+    y = np.round(y).astype(int) if kind == "whole numbers" else y
+    frame = frame.with_columns(pl.Series("price", y))
+    if kind == "with gaps":
+        frame = frame.with_columns(
+            price=pl.when(pl.int_range(178) % 20 == 0).then(None).otherwise("price")
+        )
+    frame.write_csv(tmp_path / "prices.csv")
+    args = ["learn", tmp_path / "prices.csv", "--label", "price", "--target", target]
+    args += ["--ignore", "kind", "--out", tmp_path / "out"]
+    if kind == "with gaps":
+        assert refused(run(*args), "'price' in 9 rows", "--drop-missing")
+        args += ["--drop-missing"]
+    result = run(*args, "--json")
+    assert result.code == 0, result
+    before, after = result.json["before"], result.json["after"]
+    assert after["method"] == "frob" and 0 <= result.json["p_value"] <= 1
+    for row in (before, after):
+        assert row["r2"] == pytest.approx(1 - row["error"]) and row["rmse"] > 0
+        assert row["low"] <= row["error"] <= row["high"]
+    assert after["r2"] > 0.5
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "nearest neighbours leave unexplained (1 - R²)" in page and "RMSE" in page
+
+
+def test_whole_numbers_are_classes_where_that_is_said(run, frame, tmp_path):
+    codes = np.arange(178) // 4 * 3
+    frame.with_columns(kind=pl.Series(codes)).write_csv(tmp_path / "codes.csv")
+    args = ["learn", tmp_path / "codes.csv", "--label", "kind", "--method", "frob", "--json"]
+    for number, more in enumerate(([], ["--target", "classes"])):
+        result = run(*args, *more, "--out", tmp_path / str(number))
+        assert result.code == 0 and "r2" not in result.json["after"]
+    result = run(*args, "--target", "continuous", "--out", tmp_path / "last")
+    assert result.json["after"]["r2"] <= 1

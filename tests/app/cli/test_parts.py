@@ -1,0 +1,117 @@
+"""``conemetric learn`` from many files, in this process and on clusters."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from conemetric import FrobMetric, load_metric
+from conemetric.app.cli import parts as module
+from conemetric.app.cli.options import Reading
+from conemetric.app.cli.parts import find_parts
+from conemetric.app.studies import Options
+from conemetric.app.studies.partitioned import Partitioned
+
+pytest.importorskip("dask.array")
+
+
+@pytest.fixture
+def pattern(tmp_path, frame):
+    """Wine in three files, one of them empty, with a column that numbers the rows."""
+    table = frame.with_columns(row_id=pl.int_range(len(frame)))
+    mixed = table.sample(fraction=1.0, shuffle=True, seed=0)
+    for k, (start, stop) in enumerate([(0, 100), (100, 100), (100, 178)]):
+        mixed[start:stop].write_parquet(tmp_path / f"part-{k}.parquet")
+    return str(tmp_path / "part-*.parquet")
+
+
+@pytest.fixture(autouse=True)
+def no_report(monkeypatch):
+    monkeypatch.setattr("conemetric.app.cli.learning.write_report", lambda *args, **kwargs: None)
+
+
+@pytest.mark.slow
+def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    usual = "learn", pattern, "--label", "kind", "--keep", "row_id", "--tol", "1e-2"
+    here = run(*usual, "--out", tmp_path / "here", "--json")
+    assert here.code == 0
+    assert here.json["rows"] == 178 and here.json["features"] == 14
+    assert here.json["after"]["status"] == "converged"
+    assert "Learned from all 125 training rows, in 2 partitions." in here.json["notes"]
+    local = run(*usual, "--out", tmp_path / "local", "--workers", "2")
+    assert local.code == 0
+    assert "computing on 2 workers; dashboard: http" in local.err
+    with distributed.LocalCluster(
+        n_workers=1, processes=False, dashboard_address=None, protocol="tcp"
+    ) as cluster:
+        address = cluster.scheduler_address
+        given = run(*usual, "--out", tmp_path / "given", "--scheduler", address)
+    assert given.code == 0
+    metrics = [
+        load_metric(tmp_path / name / "metric.safetensors") for name in ("here", "local", "given")
+    ]
+    for metric in metrics[1:]:
+        np.testing.assert_array_equal(metric.components, metrics[0].components)
+
+
+def test_large_files_are_cut_and_held_out_rows_not_learned_from(pattern, monkeypatch):
+    monkeypatch.setattr(module, "PART_BYTES", 14 * 8 * 30)
+    parts = find_parts(pattern, Reading(label="kind", keep=["row_id"]))
+    assert len(parts.sizes) == 4 + 3 and max(parts.sizes) <= 30 and sum(parts.sizes) == 178
+    assert parts.names == [*(f"f{i}" for i in range(13)), "row_id"]
+    options = Options(test_size=0.25)
+    task = Partitioned.of(parts.read, parts.sizes, options)
+    task = task.split(options, np.random.default_rng(0)).prepared(_Same())
+    X, _ = task.collections()
+    numbers = X[:, -1].compute().astype(int)
+    held_out = task.X[task.test][:, -1].astype(int)
+    assert len(held_out) == 44
+    assert sorted([*numbers, *held_out]) == list(range(178))
+
+
+class _Same:
+    def transform(self, X):
+        return X
+
+
+def test_rows_are_numbered_by_a_column_that_is_left_out(pattern):
+    parts = find_parts(pattern, Reading(label="kind"))
+    assert "row_id" not in parts.names
+    assert any("looks like a row number" in note for note in parts.notes)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--label", "kinds"], "did you mean 'kind'"),
+        ([], "by --label"),
+        (["--label", "kind", "--one-hot"], "--one-hot does not go with many files"),
+        (["--label", "kind", "--workers", "2", "--scheduler", "tcp://x:1"], "give one of them"),
+        (["--label", "kind", "--method", "numax"], "works in memory"),
+    ],
+)
+def test_what_does_not_go_together_is_said(run, pattern, tmp_path, arguments, message):
+    result = run("learn", pattern, *arguments, "--out", tmp_path / "out")
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_files_must_be_alike(run, pattern, tmp_path, frame):
+    frame.drop("f3").write_parquet(tmp_path / "part-9.parquet")
+    result = run("learn", pattern, "--label", "kind", "--out", tmp_path / "out")
+    assert result.code == 2
+    assert "column 'f3' holds nothing" in result.err
+    result = run("learn", tmp_path / "no-*.parquet", "--label", "kind")
+    assert result.code == 2
+    assert "there is no file" in result.err
+
+
+def test_the_certificate_is_that_of_the_same_rows_in_memory(pattern):
+    parts = find_parts(pattern, Reading(label="kind"))
+    options = Options(test_size=0.25)
+    task = Partitioned.of(parts.read, parts.sizes, options)
+    task = task.split(options, np.random.default_rng(0)).prepared(_Same())
+    metric = FrobMetric(tol=1e-9)
+    task.fit(metric)
+    expected = FrobMetric(tol=1e-9).fit(*(part.compute() for part in task.collections()))
+    assert metric.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-8)

@@ -1,0 +1,280 @@
+"""Commands that put a metric to use, and the comparison of methods."""
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from conemetric import FrobMetric, load_metric, save_metric
+from conemetric.app.cli import streams
+from conemetric.app.studies.methods import methods_for
+
+X, y = load_wine(return_X_y=True)
+NAMES = [f"f{i}" for i in range(13)]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return make_pipeline(StandardScaler(), FrobMetric()).fit(X, y)
+
+
+@pytest.fixture
+def metric(fitted, tmp_path):
+    path = tmp_path / "metric.safetensors"
+    save_metric(path, fitted, feature_names=NAMES)
+    return path
+
+
+@pytest.fixture
+def bare(fitted, tmp_path):
+    """The same metric without column names."""
+    path = tmp_path / "bare.safetensors"
+    save_metric(path, fitted)
+    return path
+
+
+def read(path):
+    if path.suffix == ".npy":
+        return np.load(path)
+    frame = pl.read_csv(path) if path.suffix == ".csv" else pl.read_parquet(path)
+    return frame.select(pl.col("^e[0-9]+$")).to_numpy()
+
+
+@pytest.mark.parametrize("given", ["csv", "parquet", "npy"])
+@pytest.mark.parametrize("wanted", ["csv", "parquet", "npy"])
+def test_embed_streams_any_format_to_any_other(
+    run, frame, fitted, metric, bare, tmp_path, monkeypatch, given, wanted
+):
+    monkeypatch.setattr(streams, "BATCH", 13 * 50)  # four batches
+    source, out = tmp_path / f"rows.{given}", tmp_path / f"embedded.{wanted}"
+    shuffled = frame.select("bottle", *NAMES[::-1], "kind")
+    if given == "npy":
+        np.save(source, X)
+    else:
+        getattr(shuffled, f"write_{given}")(source)
+    result = run(
+        "embed", source, "--metric", bare if given == "npy" else metric, "--out", out, "--json"
+    )
+    assert result.code == 0, result.err
+    assert result.json["rows"] == 178
+    np.testing.assert_allclose(read(out), fitted.transform(X), atol=1e-9)
+    if given != "npy" and wanted == "parquet":
+        assert pl.read_parquet(out)["bottle"].to_list() == frame["bottle"].to_list()
+
+
+def test_embed_keeps_leading_dimensions(run, csv, fitted, metric, tmp_path):
+    assert (
+        run(
+            "embed", csv, "--metric", metric, "--out", tmp_path / "two.npy", "--dimensions", "2"
+        ).code
+        == 0
+    )
+    np.testing.assert_allclose(np.load(tmp_path / "two.npy"), fitted.transform(X)[:, :2], atol=1e-9)
+
+
+def test_embed_refuses_what_it_cannot_do(run, csv, frame, metric, tmp_path):
+    out = tmp_path / "out.npy"
+    frame.drop("f3").write_csv(tmp_path / "less.csv")
+    result = run("embed", tmp_path / "less.csv", "--metric", metric, "--out", out)
+    assert "lacks 1 column that the metric needs (first: 'f3'" in result.err
+    frame.with_columns(
+        f3=pl.when(pl.int_range(pl.len()) == 60).then(None).otherwise("f3")
+    ).write_csv(tmp_path / "hole.csv")
+    assert (
+        "row 60 has a missing"
+        in run("embed", tmp_path / "hole.csv", "--metric", metric, "--out", out).err
+    )
+    assert (
+        "ends in .csv, .parquet or .npy"
+        in run("embed", csv, "--metric", metric, "--out", tmp_path / "out.txt").err
+    )
+    assert (
+        "no folder"
+        in run("embed", csv, "--metric", metric, "--out", tmp_path / "no" / "out.csv").err
+    )
+    assert "not a metric file" in run("embed", csv, "--metric", csv, "--out", out).err
+    assert not out.exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".tmp")] == []
+
+
+def test_neighbors_are_those_of_the_learned_space(run, csv, fitted, metric, tmp_path):
+    out = tmp_path / "near.csv"
+    assert (
+        run("neighbors", csv, "--metric", metric, "--id", "bottle", "-k", "2", "--out", out).code
+        == 0
+    )
+    found = pl.read_csv(out)
+    Z = fitted.transform(X)
+    distances = np.linalg.norm(Z[:, None] - Z, axis=2) + np.diag(np.full(178, np.inf))
+    expected = [f"b{i}" for i in np.argsort(distances, axis=1)[:, :2].ravel()]
+    assert found["neighbor"].to_list() == expected
+    np.testing.assert_allclose(
+        found["distance"].to_numpy(), np.sort(distances, axis=1)[:, :2].ravel(), atol=1e-6
+    )
+    shown = run("neighbors", csv, "--metric", metric, "--against", csv, "-k", "1", "--json").json[
+        "neighbors"
+    ]
+    assert all(entry["row"] == entry["neighbor"] for entry in shown)
+    assert "more than the 177 rows" in run("neighbors", csv, "--metric", metric, "-k", "178").err
+
+
+def test_verify_finds_threshold_and_roc(run, csv, pairs, metric, tmp_path):
+    args = (
+        "--data",
+        csv,
+        "--id",
+        "bottle",
+        "--metric",
+        metric,
+        "--out",
+        tmp_path / "roc",
+        "--json",
+    )
+    answer = run("verify", pairs, *args).json
+    assert answer["learned"]["accuracy"] > answer["euclidean"]["accuracy"]
+    assert 0.8 < answer["learned"]["auc"] <= 1
+    assert (tmp_path / "roc" / "roc.png").stat().st_size > 1000
+    pl.DataFrame({"a": ["b0"] * 30, "b": ["b1"] * 30, "same": [1] * 30}).write_csv(
+        tmp_path / "one.csv"
+    )
+    assert "only same pairs" in run("verify", tmp_path / "one.csv", *args).err
+    pl.DataFrame({"a": ["b0"] * 30, "b": ["b1"] * 30, "same": ["maybe"] * 30}).write_csv(
+        tmp_path / "words.csv"
+    )
+    assert "'maybe'" in run("verify", tmp_path / "words.csv", *args).err
+
+
+def test_inspect_tells_what_is_in_a_file(run, metric):
+    answer = run("inspect", metric, "--json").json
+    learned = load_metric(metric)
+    assert answer["method"] == "FrobMetric" and answer["dimensions"] == len(learned.components)
+    assert answer["certificate"]["relative_gap"] == learned.certificate.relative_gap
+    np.testing.assert_allclose(
+        answer["eigenvalues"], np.linalg.svd(learned.components, compute_uv=False) ** 2
+    )
+    assert "FrobMetric" in run("inspect", metric).out
+
+
+def test_compare_sets_methods_side_by_side(run, csv, tmp_path):
+    names = [method.name for method in methods_for("labels") if method.name in ("frob", "dml-eig")]
+    chosen = [part for name in names for part in ("--method", name)]
+    answer = run(
+        "compare", csv, "--label", "kind", *chosen, "--out", tmp_path / "out", "--json"
+    ).json
+    assert [row["method"] for row in answer["results"]] == ["euclidean", *names]
+    for name, row in zip(names, answer["results"][1:], strict=True):
+        metric = load_metric(tmp_path / "out" / f"{name}.safetensors")
+        assert metric.certificate.relative_gap == row["relative_gap"]
+    assert "frob" in (tmp_path / "out" / "table.csv").read_text()
+
+
+def test_compress_keeps_distances(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(120, 3)) @ rng.normal(size=(3, 20))
+    np.save(tmp_path / "flat.npy", rows)
+    args = ("--delta", "0.3", "--max-rows", "60", "--out", tmp_path / "out", "--json")
+    answer = run("compress", tmp_path / "flat.npy", *args).json
+    numax, pca = answer["results"]
+    assert numax["dimensions"] <= 3 == pca["dimensions"] or numax["dimensions"] == pca["dimensions"]
+    assert numax["change_99"] < 0.4
+    assert load_metric(tmp_path / "out" / "metric.safetensors").method == "NuMax"
+
+
+def test_pairs_outside_the_data_are_named(run, csv, metric, tmp_path):
+    for rows, fault in (
+        ([0, 500], "'b' has 500; the data have rows 0 to 177"),
+        ([-2, 0], "'a' has -2; the data have rows"),
+    ):
+        pl.DataFrame(
+            {"a": [rows[0], 1] * 20, "b": [rows[1], 2] * 20, "same": [1, 0] * 20}
+        ).write_csv(tmp_path / "pairs.csv")
+        result = run("verify", tmp_path / "pairs.csv", "--data", csv, "--metric", metric)
+        assert result.code == 2 and fault in result.err
+
+
+def test_warnings_are_lines_without_paths(run, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    np.save(tmp_path / "twins.npy", np.vstack([rows, rows]))
+    result = run("compress", tmp_path / "twins.npy", "--out", tmp_path / "out", "--json")
+    assert result.code == 0
+    assert (
+        result.err.startswith("warning 40 pairs of rows coincide") and result.err.count("\n") == 1
+    )
+
+
+# ---- export and what is there already
+
+
+def test_embed_leaves_out_rows_with_missing_values(
+    run, frame, fitted, metric, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(streams, "BATCH", 13 * 50)
+    rows = np.arange(178)
+    gone = (rows % 7 == 0) | ((rows >= 50) & (rows < 100))  # one batch has nothing left
+    path, out = tmp_path / "holes.csv", tmp_path / "out.parquet"
+    frame.with_columns(
+        pl.when(pl.Series(gone)).then(None).otherwise(pl.col("f2")).alias("f2"),
+        pl.lit("kept").alias("extra"),
+    ).write_csv(path)
+    args = ("embed", path, "--metric", metric, "--json", "--out")
+    result = run(*args, out)
+    assert (
+        result.code == 2 and "row 0 has a missing" in result.err and "--drop-missing" in result.err
+    )
+    for out in (tmp_path / "out.parquet", tmp_path / "out.npy"):
+        result = run(*args, out, "--drop-missing")
+        assert result.json["rows"] == (~gone).sum() and result.json["dropped"] == gone.sum()
+        np.testing.assert_allclose(read(out), fitted.transform(X[~gone]), atol=1e-9)
+    bottles = pl.read_parquet(tmp_path / "out.parquet")["bottle"].to_list()
+    assert bottles == frame["bottle"].filter(~gone).to_list()
+
+
+@pytest.mark.parametrize("command", ["embed", "neighbors", "verify", "export"])
+def test_files_that_are_there_stay(run, csv, pairs, metric, tmp_path, command):
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    arguments = {
+        "embed": (csv, "--metric", metric, "--out", out),
+        "neighbors": (csv, "--metric", metric, "--out", out),
+        "verify": (pairs, "--data", csv, "--metric", metric, "--id", "bottle", "--out", tmp_path),
+        "export": (metric, "--to", "sql", "--out", out),
+    }[command]
+    (tmp_path / "roc.csv").write_text("mine")
+    result = run(command, *arguments)
+    assert result.code == 2 and "is there already" in result.err and "--overwrite" in result.err
+    assert out.read_text() == (tmp_path / "roc.csv").read_text() == "mine"
+    assert run(command, *arguments, "--overwrite").code == 0
+    written = tmp_path / "roc.csv" if command == "verify" else out
+    assert written.read_text() != "mine"
+
+
+@pytest.mark.parametrize("to", ["faiss", "onnx", "sql", "llama-index"])
+def test_export_writes_what_the_library_reads(run, metric, fitted, tmp_path, to):
+    out = tmp_path / "there"
+    arguments = ("export", metric, "--to", to, "--out", out, "--json")
+    if to == "llama-index":
+        pytest.importorskip("torch")
+        assert "inner_product=True" in run(*arguments).err
+        result = run(*arguments, "--inner-product")
+        assert (out / "pytorch_model.bin").exists()
+    else:
+        result = run(*arguments)
+    assert result.code == 0 and result.json["dimensions"] == len(fitted[-1].components_)
+    few = X[:5].astype(np.float32)
+    if to == "faiss":
+        mapped = pytest.importorskip("faiss").read_VectorTransform(str(out)).apply(few)
+    elif to == "onnx":
+        session = pytest.importorskip("onnxruntime").InferenceSession(str(out))
+        (mapped,) = session.run(None, {"X": few})
+    else:
+        return
+    np.testing.assert_allclose(mapped, fitted.transform(X[:5]), atol=1e-3)
+
+
+def test_export_refuses_what_it_does_not_know(run, metric, tmp_path):
+    result = run("export", metric, "--to", "excel", "--out", tmp_path / "x")
+    assert result.code == 2 and "use one of faiss, onnx" in result.err
+    result = run("export", metric, "--to", "sentence-transformers", "--out", tmp_path)
+    assert result.code == 2 and "modules.json" in result.err

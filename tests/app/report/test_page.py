@@ -1,0 +1,168 @@
+"""What the page says, without a browser."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from conemetric.app.report import content, write_report
+from conemetric.app.report.page import cards, headline, protocol
+from conemetric.app.studies.supervision import Judgement, p_value
+
+
+class Reader(HTMLParser):
+    """Collects tags, and the text of the scripts by id."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.scripts, self.open = [], {}, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag == "script":
+            self.open = dict(attributes).get("id", len(self.scripts))
+            self.scripts[self.open] = ""
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self.open = None
+
+    def handle_data(self, data):
+        if self.open is not None:
+            self.scripts[self.open] += data
+
+
+@pytest.mark.parametrize("key", ["images", "names", "triplets"])
+def test_the_page_is_whole(pages, key):
+    text = pages[key].read_text(encoding="utf-8")
+    reader = Reader(text)
+    assert len(reader.scripts) == 4
+    figures, data = (json.loads(reader.scripts[name]) for name in ("figures", "data"))
+    assert {"views", "spectrum", "features", "convergence", "margins"} <= set(figures)
+    assert set(data["views"]) == {"Neighbour map", "Principal axes"}
+    page = text.split('<script type="application/json"')[0]
+    assert "{{" not in page
+    assert not re.search(r"""(src|href)=["']https?:""", page), "the page must need no network"
+
+
+def test_a_blend_shows_evidence_in_the_place_of_a_proof(pages, studies):
+    page = pages["blend"].read_text(encoding="utf-8").split('<script type="application/json"')[0]
+    study = studies["blend"]
+    assert str(study.evidence) in page and "{{" not in page
+    assert "no-certificate" in page and "no-evidence" not in page.split("<body")[1][:200]
+    assert ">Evidence</button>" in page and "Proven bound" not in page
+    for name, weight in study.estimator.weights_.items():
+        assert f"<th scope='row'>{name}</th><td>{weight:.1%}</td>" in page
+    proof = pages["triplets"].read_text(encoding="utf-8")
+    assert ">Proof</button>" in proof and "Proven bound" in proof
+
+
+def test_odd_names_are_text(pages):
+    text = pages["names"].read_text(encoding="utf-8")
+    assert "<i>odd" not in text and "&lt;i&gt;odd" in text
+    assert "i" not in Reader(text.split('<script type="application/json"')[0]).tags
+
+
+def test_views_show_held_out_rows_only(studies):
+    study = studies["images"]
+    views = content.views(study)
+    assert set(views.rows) <= set(study.task.test)
+    assert all(
+        flat.shape == (len(views.rows), 2) for pair in views.coordinates.values() for flat in pair
+    )
+
+
+def test_confusion_counts_every_held_out_row(studies):
+    study = studies["images"]
+    table = content.confusion(study)
+    assert table.before.sum() == table.after.sum() == study.before.n
+    assert np.trace(table.after) == (~study.after.wrong).sum()
+
+
+@pytest.mark.parametrize("key", ["images", "names", "triplets"])
+def test_shares_are_of_the_original_columns(studies, key):
+    shares = content.feature_shares(studies[key])
+    assert len(shares) == studies[key].metric.n_features_in_
+    assert shares.min() >= 0 and shares.sum() == pytest.approx(1)
+
+
+def test_the_suggested_dimension_is_within_one_standard_error(studies):
+    found = content.dimensions(studies["images"])
+    best = found.errors.min()
+    position = np.flatnonzero(found.tried == found.suggested)[0]
+    slack = np.sqrt(max(best * (1 - best), 1 / 84) / 84)
+    assert found.errors[position] <= best + slack
+    assert (found.errors[:position] > best + slack).all()
+
+
+def judged(study, lost, won, alarm=""):
+    """The study with so many held-out items wrong only after, and wrong only before."""
+    before, after = np.zeros(200, bool), np.zeros(200, bool)
+    before[:won], after[won : won + lost] = True, True
+    return replace(study, before=Judgement(before), after=Judgement(after), alarm=alarm)
+
+
+@pytest.mark.parametrize("kind", ["images", "blend", "pairs", "triplets"])
+@pytest.mark.parametrize("lost", [0, 1, 3, 10, 30])
+@pytest.mark.parametrize("won", [0, 1, 3, 5, 6, 10, 30, 60])
+def test_the_verdict_comes_first_and_respects_p(studies, kind, lost, won):
+    study = judged(studies[kind], lost, won)
+    p = p_value(study.before, study.after)
+    expected = "" if p > 0.05 else "better" if won > lost else "worse"
+    begins = {
+        "better": "Use it: error ",
+        "worse": "Worse than Euclidean (error ",
+        "": "No measurable gain over Euclidean (error ",
+    }[expected]
+    assert study.outcome == expected
+    assert study.verdict.startswith(begins) and f"p = {p:.2g}" in study.verdict
+    assert ("keep the Euclidean distance" in study.verdict) == (expected != "better")
+    assert headline(study).startswith(begins)
+    assert f"{won} " in headline(study) and f"{lost} after." in headline(study)
+    assert headline(replace(study, alarm="It is zero.")).startswith("It is zero. ")
+
+
+def test_a_useless_metric_is_never_recommended(studies):
+    study = judged(studies["images"], 0, 60, alarm="It is zero.")
+    assert study.outcome == "" and "keep the Euclidean distance" in study.verdict
+
+
+def test_the_page_says_how_it_was_judged(studies):
+    images, pairs = studies["images"], studies["pairs"]
+    assert "rows whose 3 nearest neighbours say another class" in headline(images)
+    assert "30% of the rows held out" in protocol(images)
+    assert f"{len(images.task.train)} training rows" in protocol(images)
+    assert "pairs taken for the wrong kind" in headline(pairs)
+    assert "threshold" in protocol(pairs) and "nearest" not in headline(pairs) + protocol(pairs)
+
+
+def test_pairs_are_not_called_rows_or_classes(pages):
+    text = pages["pairs"].read_text(encoding="utf-8").split('<script type="application/json"')[0]
+    for words in ("held-out rows", "click a class", "training rows"):
+        assert words not in text.split("if-confusion")[0]
+    assert "Rows of the pairs" in text and "training pairs" in text
+
+
+@pytest.mark.parametrize(
+    ("lost", "won", "kind"),
+    [(0, 20, "better"), (20, 0, "worse"), (4, 8, ""), (8, 4, ""), (0, 0, "")],
+)
+def test_the_error_after_is_coloured_only_where_chance_is_ruled_out(studies, lost, won, kind):
+    study = judged(studies["images"], lost, won)
+    text = cards(study, content.dimensions(studies["images"]))
+    assert f'<div class="card {kind}"><h3>Error after</h3>' in text
+
+
+def test_the_page_tells_data_and_columns(pages, studies):
+    text = pages["names"].read_text(encoding="utf-8")
+    assert f"150 rows, id {studies['names'].metric.notes['data_id']}" in text
+    assert "Columns used (4)" in text and "&lt;, &gt;, &amp;, &quot;" in text
+
+
+def test_images_must_fit(studies, tmp_path):
+    with pytest.raises(ValueError, match="7x7 do not have the 64 columns"):
+        write_report(tmp_path / "page.html", studies["images"], image_shape=(7, 7))

@@ -1,0 +1,231 @@
+"""Splits that leak nothing, judgements that count right, and choices that say why."""
+
+import numpy as np
+import pytest
+from numba.core import event
+from sklearn.datasets import load_iris, load_wine
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from conemetric.app.studies import Options, learning, methods, run_study
+from conemetric.app.studies.methods import KNOWN, find
+from conemetric.app.studies.supervision import (
+    Judgement,
+    Labelled,
+    Paired,
+    Ranked,
+    p_value,
+    sample_by_class,
+)
+from conemetric.estimators import automatic
+from conemetric.evaluation.knn import knn_error
+from conemetric.neighbours import cells as approximate
+
+X, y = load_iris(return_X_y=True)
+
+
+def test_no_row_is_both_learned_from_and_judged_on():
+    study = run_study(Labelled(X, y), Options(method="frob", test_size=0.4, max_rows=50))
+    task = study.task
+    assert not set(task.train) & set(task.test) and set(task.learn) <= set(task.train)
+    assert len(task.learn) == pytest.approx(50, abs=2) and len(task.test) == 60
+    np.testing.assert_array_equal(task.pixels(task.test), X[task.original(task.test)])
+    np.testing.assert_allclose(
+        study.metric.transform(X), study.estimator.transform(study.prepare.transform(X)), atol=1e-9
+    )
+
+
+def test_preprocessing_sees_training_rows_only():
+    spoilt = X.copy()
+    reference = run_study(Labelled(X, y), Options(method="frob", scale="standard"))
+    test = reference.task.original(reference.task.test)
+    spoilt[test] *= 100
+    study = run_study(Labelled(spoilt, y), Options(method="frob", scale="standard"))
+    np.testing.assert_array_equal(study.metric.components, reference.metric.components)
+
+
+def test_columns_in_other_units_are_standardised():
+    study = run_study(Labelled(*load_wine(return_X_y=True)), Options(method="frob"))
+    assert study.metric.preprocessing == ["StandardScaler"]
+    assert any(note.startswith("Columns standardised") for note in study.notes)
+
+
+def test_labels_alone_ask_for_a_blend_that_says_what_it_gains():
+    study = run_study(Labelled(X, y), Options(n_neighbors=5))
+    assert (study.options.method, study.metric.method) == ("auto", "AutoMetric")
+    assert study.metric.certificate is None and study.evidence.n_neighbors == 5
+    (why,) = [note for note in study.notes if note.startswith("Cross-validated")]
+    assert str(study.evidence) in why
+    (parts,) = [note for note in study.notes if note.startswith("Blend: ")]
+    assert all(name in parts for name in study.estimator.weights_)
+
+
+def test_rows_that_a_candidate_was_not_given_are_told(monkeypatch):
+    few = {"lda": automatic.CandidateMethod(LinearDiscriminantAnalysis(), most_rows=50)}
+    monkeypatch.setattr(automatic, "default_candidates", lambda: few)
+    study = run_study(Labelled(X, y), Options())
+    assert any(note.startswith("Candidate lda learned from 50 of") for note in study.notes)
+
+
+def test_a_blend_learns_from_training_rows_only():
+    one = run_study(Labelled(X, y), Options(scale="none"))
+    spoilt = X.copy()
+    spoilt[one.task.original(one.task.test)] *= 100
+    again = run_study(Labelled(spoilt, y), Options(scale="none"))
+    np.testing.assert_array_equal(again.metric.components, one.metric.components)
+    assert again.evidence == one.evidence
+
+
+def test_progress_names_the_candidate():
+    seen = set()
+    run_study(Labelled(X, y), Options(), progress=lambda stage, record, done: seen.add(stage))
+    assert {"learning, frob", "learning, boost"} <= seen
+
+
+def test_compilation_is_shown_as_what_it_is(monkeypatch):
+    spent = iter([10.0, 40.0])
+    monkeypatch.setattr(learning, "seconds_compiling", lambda: next(spent))
+
+    def compile_and_fit(task, estimator):
+        with event.trigger_event("numba:compile"):
+            estimator.fit(X, y)
+
+    monkeypatch.setattr(Labelled, "fit", compile_and_fit)
+    seen = []
+    study = run_study(
+        Labelled(X, y),
+        Options(method="frob", scale="none"),
+        progress=lambda stage, record, done: seen.append(stage),
+    )
+    assert study.seconds["compiling, once"] == 30.0
+    assert "compiling, once" in seen and seen.index("learning") < seen.index("compiling, once")
+    assert seen[-1] == "judging"
+
+
+def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
+    handed = []
+
+    def fail(self, estimator, options):
+        raise RuntimeError
+
+    monkeypatch.setattr(Labelled, "judge", fail)
+    with pytest.raises(RuntimeError):
+        run_study(
+            Labelled(X, y),
+            Options(method="frob", scale="none"),
+            on_metric=lambda metric, interrupted: handed.append((metric.method, interrupted)),
+        )
+    assert handed == [("FrobMetric", False)]
+
+
+def test_progress_names_the_stage_and_shows_the_iterations():
+    seen = []
+    run_study(
+        Labelled(X, y),
+        Options(method="frob"),
+        progress=lambda stage, record, done: seen.append((stage, record, done)),
+    )
+    stages = [stage for stage, record, done in seen if record is None and done is None]
+    assert stages == ["scaling", "learning", "judging"]
+    assert any(record and "relative_gap" in record for _, record, _ in seen)
+    searched = [done for stage, _, done in seen if stage == "learning: finding neighbours"]
+    assert searched == sorted(searched) and searched[-1] == 1.0
+
+
+def test_all_rows_are_learned_from_while_that_takes_minutes(monkeypatch):
+    study = run_study(Labelled(X, y), Options(method="frob"))
+    assert len(study.task.learn) == 105
+    assert "Learned from all 105 training rows." in study.notes
+    monkeypatch.setattr(methods, "WORK", 60 * 50 * (2 * 2**2 + 100 * 2 + 1000))
+    study = run_study(Labelled(X, y), Options(method="frob", n_pca=2))
+    assert len(study.task.learn) == pytest.approx(50, abs=2)
+    assert any("of 105 training rows, drawn class by class" in note for note in study.notes)
+
+
+@pytest.mark.parametrize("method", ["frob", "numax"])
+def test_fewer_rows_of_more_features_take_as_long(method):
+    rows = [methods.most_rows(method, "labels", n_features) for n_features in (10, 100, 1000)]
+    assert rows == sorted(rows, reverse=True)
+    assert rows[0] > 10_000
+
+
+def test_what_an_approximate_search_found_is_said(monkeypatch):
+    monkeypatch.setattr(approximate, "SAMPLE", 30)
+    monkeypatch.setattr(approximate.Cells, "enough", lambda *args: [2, 2])
+    study = run_study(
+        Labelled(X, y), Options(method="frob", parameters={"neighbors": "approximate"})
+    )
+    share = f"{study.estimator.neighbor_recall_:.1%}"
+    assert any(note.startswith(f"Neighbours found approximately: {share}") for note in study.notes)
+
+
+def random_pairs(n=400):
+    indices = np.random.default_rng(0).integers(150, size=(n, 2))
+    indices = indices[indices[:, 0] != indices[:, 1]]
+    return indices, y[indices[:, 0]] == y[indices[:, 1]]
+
+
+def test_pairs_are_judged_by_a_threshold_of_the_training_pairs():
+    indices, same = random_pairs()
+    study = run_study(Paired(X, indices, similar=same), Options(scale="standard"))
+    assert study.metric.method == "DMLEig"
+    assert study.after.n == round(0.3 * len(indices))
+    distance, threshold = study.after.detail["distance"], study.after.detail["threshold"]
+    np.testing.assert_array_equal(
+        (distance <= threshold) != same[study.task.test], study.after.wrong
+    )
+
+
+def test_triplets_are_judged_by_order():
+    rng = np.random.default_rng(0)
+    triplets = np.array([rng.choice(150, 3, replace=False) for _ in range(500)])
+    i, j, k = triplets.T
+    study = run_study(
+        Ranked(X, triplets[(y[i] == y[j]) & (y[i] != y[k])]),
+        Options(method="frob", scale="standard"),
+    )
+    held_out = study.task.indices[study.task.test]
+    Z = study.metric.transform(X)
+    near, far = (
+        np.linalg.norm(Z[held_out[:, 0]] - Z[held_out[:, other]], axis=1) for other in (1, 2)
+    )
+    np.testing.assert_array_equal(study.after.wrong, near >= far)
+
+
+def test_pairs_of_one_kind_are_refused():
+    indices, same = random_pairs()
+    with pytest.raises(ValueError, match="pairs are similar"):
+        Paired(X, indices, similar=np.ones_like(same))
+
+
+def test_every_class_keeps_a_row_on_each_side():
+    labels = np.array([0] * 50 + [1] * 2 + [2])
+    test = sample_by_class(labels, 16, np.random.default_rng(0))
+    left = np.setdiff1d(np.arange(53), test)
+    assert set(labels[left]) == {0, 1, 2}
+    assert len(set(test)) == len(test)
+
+
+def test_intervals_and_p_values():
+    wrong = np.zeros(100, bool)
+    wrong[:5] = True
+    low, high = Judgement(wrong).interval
+    assert (round(low, 4), round(high, 4)) == (0.0215, 0.1118)  # Wilson's formula by hand
+    assert p_value(Judgement(wrong), Judgement(wrong)) == 1.0
+    assert p_value(Judgement(wrong), Judgement(np.zeros(100, bool))) == pytest.approx(2 * 0.5**5)
+
+
+def test_methods_know_what_they_learn_from():
+    with pytest.raises(ValueError, match="learns from labels or triplets, not pairs"):
+        find("frob", "pairs")
+    with pytest.raises(ValueError, match="'x' is not known"):
+        find("x", "labels")
+    for method in KNOWN:
+        assert method.make(verbose=2, nonsense=1).get_params()["verbose"] == 2
+
+
+def test_the_command_and_the_library_judge_by_one_rule():
+    """Three neighbours of three classes: the nearest decides, not the lowest label."""
+    rows = np.array([[0.0], [0.3], [0.2], [0.05]])
+    task = Labelled(rows, np.array([2, 1, 0, 2]), train=np.arange(3), test=np.array([3]))
+    error = knn_error(None, rows[:3], task.y[:3], rows[3:], [2])
+    assert task.judge(None, Options()).rate == error == 0.0

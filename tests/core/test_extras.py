@@ -1,0 +1,75 @@
+"""The library needs its core alone; what else it uses is asked for by name."""
+
+import subprocess
+import sys
+
+import pytest
+
+from conemetric.core.extras import require
+
+# what the extras bring, hidden as if it were not installed
+HIDE = """
+import sys
+HIDDEN = {"typer", "rich", "polars", "matplotlib", "plotly", "torch", "faiss", "dask",
+          "distributed", "onnx", "onnxruntime", "skl2onnx", "pandas", "sentence_transformers"}
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in HIDDEN:
+            return self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+"""
+
+
+def python(code):
+    return subprocess.run(
+        [sys.executable, "-c", HIDE + code], capture_output=True, text=True, timeout=300
+    )
+
+
+def test_the_core_alone_imports_learns_and_saves(tmp_path):
+    code = f"""
+import conemetric
+for name in ("datasets", "evaluation", "persistence", "plotting", "report", "workflow"):
+    __import__("conemetric." + name)
+from sklearn.datasets import load_iris
+metric = conemetric.FrobMetric().fit(*load_iris(return_X_y=True))
+conemetric.save_metric({str(tmp_path / "m.safetensors")!r}, metric)
+print(conemetric.load_metric({str(tmp_path / "m.safetensors")!r}).certificate.status)
+"""
+    result = python(code)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "converged"
+
+
+def test_what_needs_more_names_the_extra():
+    result = python(
+        "from conemetric.app.plotting import SpectrumDisplay; SpectrumDisplay([1.0]).plot()"
+    )
+    assert result.returncode == 1
+    assert "ImportError" in result.stderr and "'conemetric[cli]'" in result.stderr
+
+
+def test_the_command_without_its_extra_says_what_to_install():
+    result = python("import runpy; runpy.run_module('conemetric', run_name='__main__')")
+    assert result.returncode == 1
+    assert "typer" in result.stderr and "'conemetric[cli]'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_python_m_runs_the_command():
+    result = subprocess.run(
+        [sys.executable, "-m", "conemetric", "--version"], capture_output=True, text=True
+    )
+    assert result.returncode == 0 and result.stdout.startswith("conemetric ")
+
+
+def test_a_fault_inside_a_library_is_not_called_a_missing_extra(tmp_path, monkeypatch):
+    (tmp_path / "broken_library.py").write_text("import surely_not_installed")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="surely_not_installed"):
+        require("broken_library", "cli")

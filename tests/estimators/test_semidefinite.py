@@ -1,0 +1,134 @@
+"""The general Frobenius SDP against a conic solver, and what it says of infeasible programs."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import semidefinite_optimum
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from conemetric import solve_frobenius_sdp
+from conemetric.core.arrays import to_numpy
+from conemetric.operators import from_pairs
+
+
+def instance(redundant, seed):
+    """A feasible program by construction: b comes from a random psd matrix, with room
+    for the inequalities.
+    """
+    rng = np.random.default_rng([redundant, seed])
+    D, m = int(rng.integers(2, 9)), int(rng.integers(1, 9))
+    A = rng.normal(size=(m, D, D))
+    A = (A + A.swapaxes(1, 2)) / 2
+    if redundant:
+        A[-1] = A[0]  # a redundant constraint
+    C = rng.normal(size=(D, D))
+    F = rng.normal(size=(D, int(rng.integers(1, D + 1))))
+    equality = rng.uniform(size=m) < 0.5
+    b = np.einsum("mij,ij->m", A, F @ F.T) + np.where(equality, 0, rng.exponential(size=m))
+    if redundant:
+        equality[-1], b[-1] = equality[0], b[0]
+    return (C + C.T) / 2, A, b, 10.0 ** rng.uniform(-1, 1.5), equality
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("redundant", [False, True])
+def test_optimum_agrees_with_a_conic_solver(redundant, seed):
+    C, A, b, sigma, equality = instance(redundant, seed)
+    optimum = semidefinite_optimum(C, A, b, sigma, equality)
+    result = solve_frobenius_sdp(C, A, b, sigma, equality=equality, tol=1e-7)
+    size = 1 + abs(optimum)
+    assert abs(result.certificate.primal - optimum) <= 1e-5 * size
+    assert np.all(result.history["dual"] <= optimum + 1e-6 * size)
+    assert result.certificate.violation <= 1e-7
+    assert np.linalg.eigvalsh(result.X)[0] >= -1e-12
+    assert np.all(result.multipliers[~equality] >= 0)
+
+
+def test_dense_sparse_pairs_and_libraries_agree(asarray):
+    rng = np.random.default_rng(0)
+    points, pairs = rng.normal(size=(6, 3)), np.array([[0, 1], [1, 2], [3, 4], [0, 5]])
+    weights = sparse.csr_array(np.array([[1.0, 0, -0.5, 0], [0, 2.0, 0, 1.0]]))
+    d = points[pairs[:, 0]] - points[pairs[:, 1]]
+    A = np.einsum("mp,pi,pj->mij", weights.toarray(), d, d)
+    C, b = np.diag([1.0, -0.5, 0.2]), np.array([0.3, 1.0])
+    given = [
+        (asarray(C), asarray(A), asarray(b)),
+        (C, [sparse.csr_array(a) for a in A], b),
+        (asarray(C), from_pairs(asarray(points), pairs, weights), asarray(b)),
+    ]
+    results = [
+        to_numpy(solve_frobenius_sdp(*arguments, sigma=2.0, tol=1e-9).X) for arguments in given
+    ]
+    assert_allclose(results[1], results[0], atol=1e-6)
+    assert_allclose(results[2], results[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 100.0])
+def test_infeasible_programs_are_reported(sigma):
+    identity, unit = np.eye(3), np.diag([1.0, 0, 0])
+    for A, b, equality in (
+        ([identity], [-1.0], True),  # a psd matrix of negative trace
+        ([identity, -identity], [1.0, -2.0], False),  # trace at most 1 and at least 2
+        ([unit, identity, -unit], [1.0, 0.5, -0.9], False),  # one entry above the trace
+    ):
+        with pytest.warns(ConvergenceWarning, match="infeasible.*drop or loosen constraints"):
+            result = solve_frobenius_sdp(np.diag([1.0, 2.0, -1.0]), A, b, sigma, equality=equality)
+        assert result.certificate.status == "infeasible"
+        assert result.n_iter < 2000
+
+
+def test_feasible_programs_with_inactive_start_are_not_called_infeasible():
+    result = solve_frobenius_sdp(np.eye(3), [-np.eye(3)], [-1.0], sigma=5.0, tol=1e-8)
+    assert result.certificate.status == "converged"
+    assert_allclose(result.X, np.eye(3) / 3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"b": [1.0, 2.0]}, "b has shape"),
+        ({"C": np.eye(2)}, "make them agree"),
+        ({"C": np.ones((2, 3))}, "square"),
+        ({"sigma": 0.0}, "'sigma' parameter.*Got 0.0"),
+        ({"sigma": np.inf}, "'sigma' parameter.*Got inf"),
+        ({"tol": -1.0}, "'tol' parameter"),
+        ({"max_iter": 0}, "'max_iter' parameter"),
+        ({"equality": [True, False]}, r"equality has shape \(2,\)"),
+        ({"start": [0.0, 0.0]}, r"start has shape \(2,\)"),
+        ({"b": [np.nan]}, "finite"),
+        ({"A": []}, "A is empty"),
+        ({"A": [np.full((3, 3), np.inf)]}, r"A\[0\] contains"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    arguments = {"C": np.eye(3), "A": [np.eye(3)], "b": [1.0], "sigma": 1.0, **change}
+    with pytest.raises(ValueError, match=message):
+        solve_frobenius_sdp(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"equality": "no"}, "equality='no' must be True or False"),
+        ({"equality": [2]}, "must be True or False"),
+        ({"C": np.eye(3) * 1j}, "C has dtype complex128"),
+        ({"A": [np.eye(3) * 1j]}, r"A\[0\] has dtype complex128"),
+        ({"b": [1j]}, "b has dtype complex128"),
+        ({"C": np.full((3, 3), "1")}, "C has dtype <U1; give real numbers"),
+    ],
+)
+def test_what_is_no_number_is_refused(change, message):
+    arguments = {"C": np.eye(3), "A": [np.eye(3)], "b": [1.0], "sigma": 1.0, **change}
+    with pytest.raises((TypeError, ValueError), match=message):
+        solve_frobenius_sdp(**arguments)
+
+
+def test_lists_do():
+    lists = solve_frobenius_sdp(
+        [[-1, 0], [0, -2]], [[[1, 0], [0, 1]]], [1], 1, equality=[1], start=[0]
+    )
+    arrays = solve_frobenius_sdp(
+        np.diag([-1.0, -2.0]), np.eye(2)[None], np.ones(1), 1.0, equality=True
+    )
+    assert_allclose(lists.X, arrays.X)

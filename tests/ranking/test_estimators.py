@@ -1,0 +1,419 @@
+"""RelevanceMetric and QueryAdapter: the optimum of their programs, units, the choice on
+held-out queries, judgements of every kind, errors.
+"""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from oracles import bilinear_optimum, frobenius_optimum
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from conemetric import FrobMetric, QueryAdapter, RelevanceMetric, blend, load_metric, save_metric
+from conemetric.core.arrays import to_numpy
+from conemetric.export import to_sql
+from conemetric.ranking import base as judged
+from conemetric.ranking.base import Setting
+from conemetric.ranking.measures import ndcg, rank
+
+BOTH = pytest.mark.parametrize("kind", [RelevanceMetric, QueryAdapter])
+
+
+def collection(seed=0, n_queries=60, n_documents=120, D=6, dtype=np.float64):
+    """Queries near two relevant documents in half of the features, and anywhere in the
+    others; unit rows.
+    """
+    rng = np.random.default_rng(seed)
+    documents = rng.normal(size=(n_documents, D))
+    first = rng.integers(n_documents, size=n_queries)
+    queries = documents[first] + 0.2 * rng.normal(size=(n_queries, D))
+    queries[:, D // 2 :] = rng.normal(size=(n_queries, D - D // 2))
+    near = ((queries[:, None, : D // 2] - documents[:, : D // 2]) ** 2).sum(2)
+    second = np.argsort(near, axis=1)[:, 1]
+    rows = np.arange(n_queries)
+    relevance = np.concatenate(
+        [
+            np.column_stack([rows, first, rows * 0 + 2]),
+            np.column_stack([rows, second, rows * 0 + 1]),
+        ]
+    )
+    relevance = relevance[np.unique(relevance[:, :2], axis=0, return_index=True)[1]]
+    unit = [X / np.linalg.norm(X, axis=1, keepdims=True) for X in (queries, documents)]
+    return unit[0].astype(dtype), unit[1].astype(dtype), relevance
+
+
+def part(collection, queries):
+    """The collection of some queries, numbered anew."""
+    Q, D, relevance = collection
+    new = np.full(len(Q), -1)
+    new[queries] = np.arange(len(queries))
+    kept = relevance[new[relevance[:, 0]] >= 0]
+    return Q[queries], D, np.column_stack([new[kept[:, 0]], kept[:, 1:]])
+
+
+def comparisons_of(estimator, data):
+    """What the estimator's fit compared, as it sees it."""
+    checked = estimator._validate(*data, reset=True)
+    seed = np.random.RandomState(estimator.random_state).randint(2**31 - 1)
+    setting = Setting(estimator.C, estimator._margins[0], estimator.n_hard, estimator.n_random)
+    return checked, estimator._comparisons(checked, setting, seed), setting
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("C", [0.03, 3.0])
+def test_metric_reaches_the_optimum_of_its_program(seed, C):
+    data = collection(seed, n_queries=6, n_documents=15, D=3)
+    metric = RelevanceMetric(C, n_hard=2, n_random=2, tol=1e-6, random_state=0).fit(*data)
+    checked, comparisons, setting = comparisons_of(metric, data)
+    points = np.vstack([checked.queries, checked.documents]) @ comparisons.T
+    triplets = comparisons.triplets + np.array([0, 6, 6])
+    optimum = frobenius_optimum(
+        points,
+        triplets,
+        C * 3 / setting.margin,
+        "hinge",
+        comparisons.prior / setting.margin,
+        comparisons.weights,
+    )
+    assert metric.objective_ == pytest.approx(optimum, rel=2e-6)
+    assert metric.certificate_.dual <= optimum * (1 + 1e-7)
+    # and the metric stored is that optimum
+    point = comparisons.inverse @ metric.components_.T
+    program = metric._program(metric._mapped_operator(checked, comparisons), comparisons, setting)
+    assert program.certify(point, metric.multipliers_).primal == pytest.approx(optimum, rel=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("C", [0.03, 3.0])
+def test_adapter_reaches_the_optimum_of_its_program(seed, C):
+    data = collection(seed, n_queries=6, n_documents=15, D=3)
+    adapter = QueryAdapter(C, n_hard=2, n_random=2, tol=1e-6, random_state=0).fit(*data)
+    checked, comparisons, setting = comparisons_of(adapter, data)
+    mapped = checked.queries @ comparisons.T, checked.documents @ comparisons.T
+    optimum = bilinear_optimum(
+        *mapped,
+        comparisons.triplets,
+        C * 3 / setting.margin,
+        comparisons.prior / setting.margin,
+        weights=comparisons.weights,
+    )
+    assert adapter.objective_ == pytest.approx(optimum, rel=2e-6)
+    assert adapter.certificate_.dual <= optimum * (1 + 1e-7)
+    W = comparisons.inverse @ adapter.components_.T @ comparisons.inverse
+    program = adapter._program(adapter._mapped_operator(checked, comparisons), comparisons, setting)
+    assert program.certify(W, adapter.multipliers_).primal == pytest.approx(optimum, rel=2e-6)
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(5))
+def test_an_embedding_that_needs_no_change_is_proven_optimal(kind, seed):
+    rng = np.random.default_rng(seed)
+    documents = rng.normal(size=(8, 4)) * 10.0 ** rng.uniform(-1, 1)
+    documents /= np.linalg.norm(documents, axis=1, keepdims=True)
+    own = np.column_stack([np.arange(8), np.arange(8)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = kind(1e-6, n_hard=1, n_random=0, random_state=0).fit(
+            20 * documents, documents, own
+        )
+    assert fitted.certificate_.status == "converged"
+
+
+@BOTH
+def test_every_query_weighs_the_same(kind):
+    data = collection()
+    _, comparisons, _ = comparisons_of(kind(1.0, random_state=0), data)
+    weights = np.bincount(comparisons.triplets[:, 0], comparisons.weights)
+    assert_allclose(weights, 1)
+
+
+@BOTH
+def test_learns_and_certifies_in_every_library_and_precision(kind, asarray, dtype):
+    Q, D, relevance = collection(dtype=dtype)
+    fitted = kind(1.0, random_state=0).fit(asarray(Q), asarray(D), relevance)
+    reference = kind(1.0, random_state=0).fit(*collection())
+    assert type(fitted.components_) is type(asarray(Q))
+    assert to_numpy(fitted.components_).dtype == dtype
+    assert fitted.certificate_.relative_gap <= fitted.tol
+    assert fitted.objective_ == pytest.approx(reference.objective_, rel=3e-3)
+    score = fitted.score(asarray(Q), asarray(D), relevance)
+    assert score == pytest.approx(reference.score(*collection()), abs=0.02)
+    assert score > np.nanmean(ndcg(rank(Q, D, 10), relevance)) + 0.03
+
+
+@BOTH
+@pytest.mark.parametrize("scale", [1e-6, 1e4])
+def test_units_change_nothing(kind, scale):
+    Q, D, relevance = collection()
+    first = kind(1.0, random_state=0, tol=1e-6).fit(Q, D, relevance)
+    second = kind(1.0, random_state=0, tol=1e-6).fit(scale * Q, scale * D, relevance)
+    assert second.objective_ == pytest.approx(first.objective_, rel=1e-5)
+    ratio = scale if kind is RelevanceMetric else 1.0
+    assert_allclose(
+        ratio**2 * second.components_.T @ second.components_,
+        first.components_.T @ first.components_,
+        atol=1e-3 * abs(first.components_).max() ** 2,
+    )
+
+
+@BOTH
+def test_path_begins_at_the_embedding(kind):
+    """As C goes to zero, rankings become those of the embedding as it is."""
+    Q, D, relevance = collection()
+    fitted = kind(1e-7, random_state=0).fit(Q, D, relevance)
+    mapped = fitted.transform_queries(Q), fitted.transform_documents(D)
+    assert_array_equal(rank(*mapped, 20, fitted._similarity), rank(Q, D, 20))
+    M = fitted.components_.T @ fitted.components_
+    assert_allclose(M, np.eye(6) * M[0, 0], atol=1e-4 * M[0, 0])
+
+
+@BOTH
+def test_auto_finds_what_helps_unseen_queries(kind):
+    data = collection(n_queries=160)
+    train, test = part(data, np.arange(100)), part(data, np.arange(100, 160))
+    fitted = kind(random_state=0).fit(*train)
+    frozen = np.nanmean(ndcg(rank(*test[:2], 10), test[2]))
+    assert fitted.score(*test) > frozen + 0.03
+    candidates = fitted.candidates_
+    assert candidates[0].setting.C == 0
+    assert candidates[0].gain == candidates[0].standard_error == 0
+    best = max(candidates, key=lambda candidate: candidate.gain - candidate.standard_error)
+    assert best.setting == fitted.setting_
+    assert fitted.C_ == best.setting.C > 0
+    assert len(best.values) == 100
+    assert best.mean == pytest.approx(candidates[0].mean + best.gain)
+
+
+@BOTH
+def test_auto_says_when_nothing_helps(kind):
+    """The embedding ranks as well as can be."""
+    Q, D, _ = collection()
+    relevance = np.column_stack([np.arange(60), rank(Q, D, 1)])
+    with pytest.warns(UserWarning, match=r"more than one standard error.*left as it is"):
+        fitted = kind(random_state=0).fit(Q, D, relevance)
+    assert fitted.C_ == fitted.setting_.C == 0
+    assert fitted.certificate_.relative_gap == 0
+    assert fitted.n_iter_ == 0
+    mapped = fitted.transform_queries(Q), fitted.transform_documents(D)
+    assert_array_equal(rank(*mapped, 20, fitted._similarity), rank(Q, D, 20))
+
+
+@BOTH
+def test_auto_tries_random_negatives_where_near_documents_are_relevant_unjudged(kind):
+    data = collection(n_queries=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = kind(n_hard=3, n_random=4, random_state=0).fit(*data)
+        only = kind(n_hard=3, n_random=0, random_state=0).fit(*data)
+    mixes = {(c.setting.n_hard, c.setting.n_random) for c in fitted.candidates_[1:]}
+    assert mixes == {(3, 4), (0, 7)}
+    mixes = {(c.setting.n_hard, c.setting.n_random) for c in only.candidates_[1:]}
+    assert mixes == {(3, 0)}
+
+
+@BOTH
+def test_same_seed_same_bits(kind, asarray):
+    Q, D, relevance = collection(n_queries=30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first, second = (
+            kind(random_state=3).fit(asarray(Q), asarray(D), relevance) for _ in range(2)
+        )
+    assert_array_equal(to_numpy(first.components_), to_numpy(second.components_))
+    other = kind(0.3, random_state=4).fit(asarray(Q), asarray(D), relevance)
+    third = kind(0.3, random_state=3).fit(asarray(Q), asarray(D), relevance)
+    assert (to_numpy(other.components_) != to_numpy(third.components_)).any()
+
+
+@BOTH
+def test_queries_without_a_relevant_document_count_for_nothing(kind):
+    Q, D, relevance = collection()
+    fitted = kind(1.0, random_state=0).fit(Q, D, relevance)
+    more = np.vstack([Q[:1], Q])  # a query that nobody judged comes first
+    shifted = relevance + np.array([1, 0, 0])
+    again = kind(1.0, random_state=0).fit(more, D, np.vstack([[0, 3, 0], shifted]))
+    assert_array_equal(fitted.components_, again.components_)
+    matrix = sparse.csr_array((relevance[:, 2], tuple(relevance[:, :2].T)), (60, 120))
+    assert_array_equal(kind(1.0, random_state=0).fit(Q, D, matrix).components_, fitted.components_)
+
+
+@BOTH
+def test_judgements_alone_can_teach(kind):
+    """Grades 2 before 1 before 0, without a single negative drawn."""
+    Q, D, relevance = collection()
+    rng = np.random.default_rng(0)
+    refused = np.column_stack([np.repeat(np.arange(60), 5), rng.integers(120, size=300), [0] * 300])
+    everything = np.vstack([relevance, refused])
+    fitted = kind(1.0, n_hard=0, n_random=8, random_state=0).fit(Q, D, everything)
+    grades = {}
+    for q, d, g in everything.tolist():
+        grades[q, d] = max(g, grades.get((q, d), 0))
+    known = [(grades[q, b], grades.get((q, w))) for q, b, w in fitted.comparisons_.tolist()]
+    assert all(worse is None or better > worse for better, worse in known)
+    assert {(2, 1), (2, 0), (1, 0), (2, None), (1, None)} <= set(known)
+    assert fitted.score(Q, D, relevance) > np.nanmean(ndcg(rank(Q, D, 10), relevance))
+
+
+def test_adapter_leaves_documents_alone(asarray):
+    Q, D, relevance = collection()
+    adapter = QueryAdapter(1.0, random_state=0).fit(asarray(Q), asarray(D), relevance)
+    assert_array_equal(to_numpy(adapter.transform_documents(asarray(D))), D)
+    assert adapter.document_components_ is None
+    # the length of queries and documents is no matter to the cosine
+    rng = np.random.default_rng(0)
+    longer = rng.uniform(0.5, 2, (60, 1)) * Q, rng.uniform(0.5, 2, (120, 1)) * D
+    again = QueryAdapter(1.0, random_state=0).fit(*longer, relevance)
+    assert_allclose(again.components_, to_numpy(adapter.components_), atol=1e-3)
+    assert again.score(*longer, relevance) == pytest.approx(again.score(Q, D, relevance))
+    # but to the inner product it is
+    inner = QueryAdapter(1.0, similarity="inner", random_state=0).fit(*longer, relevance)
+    assert abs(inner.components_ - again.components_).max() > 1e-2
+    assert inner.score(*longer, relevance) > np.nanmean(ndcg(rank(*longer, 10, "inner"), relevance))
+
+
+def test_shorter_metrics_are_nested_and_lead_by_spread(asarray):
+    Q, D, relevance = collection()
+    fit = (asarray(Q), asarray(D), relevance)
+    whole = RelevanceMetric(1.0, random_state=0).fit(*fit)
+    short = RelevanceMetric(1.0, n_components=2, random_state=0).fit(*fit)
+    assert_allclose(to_numpy(short.components_), to_numpy(whole.components_)[:2])
+    spread = to_numpy(whole.transform(asarray(D))).var(axis=0)
+    assert np.all(np.diff(spread) <= 1e-9)
+    covariance = np.cov(to_numpy(whole.transform(asarray(D))).T)
+    assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-9 * covariance.max())
+    # the certificate is about the two directions kept
+    assert short.certificate_.primal > whole.certificate_.primal
+    assert short.certificate_.dual == pytest.approx(whole.certificate_.dual)
+
+
+def test_shorter_adapters_are_nested():
+    data = collection()
+    whole = QueryAdapter(1.0, n_components=6, random_state=0).fit(*data)
+    short = QueryAdapter(1.0, n_components=2, random_state=0).fit(*data)
+    plain = QueryAdapter(1.0, random_state=0).fit(*data)
+    for name in ("components_", "document_components_"):
+        assert_allclose(getattr(short, name), getattr(whole, name)[:2], atol=1e-9)
+    Q, D, _ = data
+    scores = whole.transform_queries(Q) @ whole.transform_documents(D).T
+    assert_allclose(scores, plain.transform_queries(Q) @ D.T, atol=1e-9)
+    assert short.transform_documents(D).shape == (120, 2)
+    second_moment = whole.transform_documents(D).T @ whole.transform_documents(D)
+    assert np.all(np.diff(np.diag(second_moment)) <= 1e-9)
+
+
+def test_metric_is_updated_by_new_judgements(asarray):
+    """A metric as prior: without a loss it stays, and new judgements start from it."""
+    data = collection(n_queries=120)
+    first = RelevanceMetric(1.0, random_state=0).fit(*part(data, np.arange(60)))
+    Q, D, relevance = part(data, np.arange(60, 120))
+    fit = (asarray(Q), asarray(D), relevance)
+    same = RelevanceMetric(1e-8, prior=first, random_state=0).fit(*fit)
+    before = rank(first.transform(Q), first.transform(D), 10, "euclidean")
+    mapped = to_numpy(same.transform(asarray(Q))), to_numpy(same.transform(asarray(D)))
+    assert_array_equal(rank(*mapped, 10, "euclidean"), before)
+    updated = RelevanceMetric(1.0, prior=first.get_mahalanobis_matrix(), random_state=0).fit(*fit)
+    assert updated.score(*fit) > first.score(Q, D, relevance)
+    plain = FrobMetric().fit(D, np.arange(120) % 3)
+    assert RelevanceMetric(1.0, prior=plain, random_state=0).fit(*fit).C_ == 1.0
+
+
+def test_metric_is_kept_in_a_file(tmp_path):
+    Q, D, relevance = collection()
+    metric = RelevanceMetric(1.0, random_state=0).fit(Q, D, relevance)
+    save_metric(tmp_path / "metric.safetensors", metric)
+    loaded = load_metric(tmp_path / "metric.safetensors")
+    assert_allclose(loaded.transform(Q), metric.transform(Q), atol=1e-12)
+    assert loaded.certificate == metric.certificate_
+
+
+def test_adapter_is_kept_in_a_file_and_is_no_distance(tmp_path):
+    Q, D, relevance = collection()
+    adapter = QueryAdapter(1.0, random_state=0).fit(Q, D, relevance)
+    save_metric(tmp_path / "adapter.safetensors", adapter)
+    loaded = load_metric(tmp_path / "adapter.safetensors")
+    assert_allclose(loaded.transform(Q), adapter.transform_queries(Q), atol=1e-12)
+    assert loaded.certificate == adapter.certificate_ and loaded.maps_queries_only
+    for use in (
+        lambda: to_sql(loaded, "duckdb"),
+        lambda: blend([loaded, loaded]),
+        lambda: FrobMetric(prior=loaded).fit(D, np.arange(120) % 3),
+        loaded.get_mahalanobis_matrix,
+        lambda: loaded.pair_distance(np.stack([Q, Q], axis=1)),
+    ):
+        with pytest.raises(TypeError, match="not a distance"):
+            use()
+
+
+@BOTH
+def test_conventions(kind):
+    data = collection()
+    estimator = kind(1.0, n_components=3, random_state=0)
+    assert clone(estimator).get_params() == estimator.get_params()
+    with pytest.raises(NotFittedError):
+        estimator.transform_queries(data[0])
+    fitted = estimator.fit(*data)
+    assert fitted is estimator
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.transform_queries(data[0]), fitted.transform_queries(data[0]))
+    assert fitted.n_features_in_ == 6
+    with pytest.raises(ValueError, match="expecting 6 features"):
+        fitted.transform_queries(data[0][:, :5])
+    with pytest.raises(ValueError, match="expecting 6 features"):
+        fitted.score(data[0][:, :5], data[1][:, :5], data[2])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"queries": np.ones((3, 5))}, "queries have 5 features and documents 6"),
+        ({"queries": np.full((60, 6), np.nan)}, "queries contains NaN"),
+        ({"relevance": [[0, 500]]}, "documents that are not there"),
+        ({"relevance": [[q, q] for q in range(4)]}, "C='auto' needs 8 queries.*there are 4"),
+        ({"documents": np.ones((120, 6))}, "coincide"),
+        (
+            {"n_hard": 0, "n_random": 0, "relevance": [[q, q] for q in range(9)]},
+            "nothing to compare",
+        ),
+        ({"n_components": 9}, "n_components=9 is more"),
+        ({"C": -1.0}, "'C' parameter"),
+        ({"n_hard": -1}, "'n_hard' parameter"),
+    ],
+)
+def test_bad_input_is_named_before_work_starts(kind, change, message):
+    data = dict(zip(("queries", "documents", "relevance"), collection(), strict=True))
+    given = {name: change.pop(name) for name in list(change) if name in data}
+    with pytest.raises(ValueError, match=message):
+        kind(**change).fit(**{**data, **given})
+    change.update(given)
+
+
+def test_a_mixture_of_libraries_is_refused():
+    torch = pytest.importorskip("torch")
+    Q, D, relevance = collection()
+    with pytest.raises(TypeError, match="convert all inputs to one"):
+        QueryAdapter(1.0).fit(torch.as_tensor(Q), D, relevance)
+
+
+def test_fewer_queries_choose_where_there_are_many(monkeypatch):
+    monkeypatch.setattr(judged, "MOST_HELD_OUT", 20)
+    fitted = QueryAdapter(random_state=0).fit(*collection(n_queries=100))
+    assert {len(candidate.values) for candidate in fitted.candidates_} == {20}
+
+
+def test_a_path_ends_past_its_best_but_not_before_anything_moved():
+    def path(*gains):
+        setting = Setting(1.0, 0.1, 10, 10)
+        return [judged.Candidate(setting, 0.5, g, e, np.zeros(0)) for g, e in gains]
+
+    ends = judged._past_its_best
+    assert not ends(path((0.0, 0.0), (0.0, 0.0), (0.001, 0.002), (-0.001, 0.003)))
+    assert ends(path((0.0, 0.0), (-0.02, 0.01), (-0.03, 0.01)))
+    assert not ends(path((0.01, 0.002), (0.02, 0.001), (0.01, 0.001)))
+    assert ends(path((0.01, 0.002), (0.02, 0.001), (0.01, 0.001), (0.015, 0.001)))
+    # a small gain that is sure does not end a path on which gains still grow
+    assert not ends(path((0.0005, 0.0001), (0.001, 0.002), (0.003, 0.004)))

@@ -1,0 +1,133 @@
+"""Judgements to triplets: every rule against a plain loop, and bad input named."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from conemetric.core.arrays import to_numpy
+from conemetric.ranking import top_k as ranking_module
+from conemetric.ranking.judgements import check_relevance, graded_triplets, random_negatives
+from conemetric.ranking.top_k import nearest_documents
+
+
+def random_judgements(seed):
+    """Few documents, so that every corner occurs: all judged, none judged, ties."""
+    rng = np.random.default_rng(seed)
+    n_queries, n_documents = (int(n) for n in (rng.integers(1, 6), rng.integers(2, 15)))
+    rows = np.column_stack([rng.integers(0, n_queries, 14), rng.integers(0, n_documents, 14)])
+    rows = np.unique(rows, axis=0)
+    rows = np.column_stack([rows, rng.integers(-1, 4, len(rows))])
+    rows[0, 2] = 1
+    shuffled = rng.permutation(rows)
+    grades = {(q, d): g for q, d, g in rows.tolist()}
+    return check_relevance(shuffled, n_queries, n_documents), grades, rows
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_negatives_are_unjudged_and_different(seed):
+    judgements, grades, _ = random_judgements(seed)
+    n = seed % 8
+    negatives = random_negatives(judgements, n, seed)
+    for query in range(judgements.n_queries):
+        judged = {d for q, d in grades if q == query}
+        found = negatives[query][negatives[query] >= 0].tolist()
+        assert len(set(found)) == len(found) == min(n, judgements.n_documents - len(judged))
+        assert not set(found) & judged
+        assert all(0 <= d < judgements.n_documents for d in found)
+
+
+def test_random_negatives_are_uniform_and_a_querys_own():
+    judgements = check_relevance([[q, 3] for q in range(4000)], 4000, 11)
+    negatives = random_negatives(judgements, 2, seed=0)
+    counts = np.bincount(negatives.ravel(), minlength=11)
+    assert counts[3] == 0
+    assert abs(counts[counts > 0] - 800).max() < 4 * 800**0.5
+    fewer = random_negatives(judgements.of(np.arange(100)), 2, seed=0)
+    assert_array_equal(fewer, negatives[:100])
+    assert (random_negatives(judgements, 2, seed=1) != negatives).any()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_graded_triplets_are_those_of_a_plain_loop(seed):
+    judgements, grades, _ = random_judgements(seed)
+    negatives = random_negatives(judgements, seed % 5, seed)
+    triplets = [tuple(row) for row in graded_triplets(judgements, negatives).tolist()]
+    expected = []
+    for (query, better), grade in grades.items():
+        if grade <= 0:
+            continue
+        expected += [(query, better, int(worse)) for worse in negatives[query] if worse >= 0]
+        lower = [d for (q, d), g in grades.items() if q == query and g < grade]
+        if len(lower) > negatives.shape[1]:  # any so many of them
+            lower = [t[2] for t in triplets if t[:2] == (query, better) and t[2] in lower]
+            assert len(lower) == len(set(lower)) == negatives.shape[1]
+        expected += [(query, better, worse) for worse in lower]
+    assert sorted(triplets) == sorted(expected)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_grades_of_a_ranking_and_of_fewer_queries(seed):
+    judgements, grades, _ = random_judgements(seed)
+    rng = np.random.default_rng(seed)
+    ranking = rng.integers(-1, judgements.n_documents, size=(judgements.n_queries, 3))
+    expected = [[grades.get((q, d), 0) for d in row] for q, row in enumerate(ranking.tolist())]
+    assert_array_equal(judgements.grades_of(ranking), expected)
+    some = rng.permutation(judgements.n_queries)[:2]
+    assert_array_equal(judgements.of(some).grades_of(ranking[some]), np.array(expected)[some])
+    assert_array_equal(judgements.of(some).n_relevant, judgements.n_relevant[some])
+
+
+def test_hard_negatives_are_the_nearest_unjudged(asarray, dtype, monkeypatch):
+    rng = np.random.default_rng(0)
+    Q, D = rng.normal(size=(6, 4)).astype(dtype), rng.normal(size=(30, 4)).astype(dtype)
+    relevance = np.column_stack([rng.integers(0, 6, 40), rng.integers(0, 30, 40)])
+    judgements = check_relevance(relevance, 6, 30)
+    distances = ((Q[:, None].astype(float) - D) ** 2).sum(2)
+    distances[judgements.query, judgements.document] = np.inf
+    excluded = judgements.start, judgements.document
+    for block in (1, 70, 1 << 20):
+        monkeypatch.setattr(ranking_module, "BLOCK", block)
+        found = to_numpy(nearest_documents(asarray(Q), asarray(D), 5, excluded=excluded))
+        assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :5])
+
+
+def test_too_few_documents_left_give_minus_one(asarray):
+    judgements = check_relevance([[0, 0], [0, 2]], 2, 3)
+    documents = asarray(np.array([[0.0], [1.0], [2.0]]))
+    excluded = judgements.start, judgements.document
+    found = nearest_documents(documents[:2], documents, 9, excluded=excluded)
+    assert_array_equal(to_numpy(found), [[1, -1, -1], [1, 0, 2]])
+
+
+def test_all_forms_of_relevance_agree():
+    rows = np.array([[1, 2, 3], [0, 0, 1], [1, 0, 0]])
+    matrix = sparse.coo_array((rows[:, 2], (rows[:, 0], rows[:, 1])), (2, 3))
+    for relevance in (rows, rows.tolist(), rows.astype(float), matrix, matrix.tocsr()):
+        judgements = check_relevance(relevance, 2, 3)
+        assert_array_equal(judgements.start, [0, 1, 3])
+        assert_array_equal(judgements.document, [0, 0, 2])
+        assert_array_equal(judgements.grade, [1, 0, 3])  # a stored zero stays judged
+    assert_array_equal(check_relevance(rows[:, :2], 2, 3).grade, [1, 1, 1])
+    twice = check_relevance([[0, 1, 1], [0, 1, 2], [0, 1, 0]], 1, 2)
+    assert_array_equal(twice.grade, [2])
+
+
+@pytest.mark.parametrize(
+    ("relevance", "message"),
+    [
+        ([0, 1], "give integer rows"),
+        ([["a", "b"]], "give integer rows"),
+        ([[0, 1, 2, 3]], "give integer rows"),
+        ([[0.5, 1]], "fractions"),
+        ([[0, 9]], r"1 of the 1 rows of relevance name documents.*\[0, 9\].*from 0 to 4"),
+        ([[0, 1], [-1, 1]], r"name queries.*relevance\[1\]"),
+        ([[0, 1, 0]], "none with a grade above 0"),
+        ([[0, 1, np.nan]], "NaN"),
+        (np.empty((0, 2), int), "0 judgements"),
+        (sparse.csr_array((2, 5)), r"shape \(2, 5\)"),
+    ],
+)
+def test_bad_relevance_is_named(relevance, message):
+    with pytest.raises(ValueError, match=message):
+        check_relevance(relevance, 3, 5)

@@ -1,0 +1,383 @@
+"""Metric files: what is saved comes back, and whatever else happens to a file, it is
+refused or it is the same metric.
+"""
+
+import errno
+import json
+import os
+import pickle
+import struct
+import tracemalloc
+
+import numpy as np
+import pandas
+import pytest
+from safetensors.numpy import save
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from conemetric import FrobMetric, LearnedMetric, RelativeComparisons, load_metric, save_metric
+from conemetric.core.arrays import to_numpy
+from conemetric.solvers.base import Certificate, Status
+from conemetric.storage import MetricFileError, atomic_path
+from conemetric.storage.files import _digest
+from conemetric.storage.learned import plain
+
+X, y = load_iris(return_X_y=True)
+NAMES = ["sepal length", "sepal width", "Blütenlänge", "petal width"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return make_pipeline(StandardScaler(), PCA(3, whiten=True), FrobMetric()).fit(X, y)
+
+
+@pytest.fixture
+def file(tmp_path, fitted):
+    path = tmp_path / "metric.safetensors"
+    save_metric(path, fitted, feature_names=NAMES, notes={"rows": 150})
+    return path
+
+
+def test_what_is_saved_comes_back(file, fitted):
+    metric = load_metric(file)
+    np.testing.assert_allclose(metric.transform(X), fitted.transform(X), atol=1e-10)
+    assert metric.method == "FrobMetric"
+    assert metric.certificate == fitted[-1].certificate_
+    assert metric.feature_names == NAMES
+    assert metric.preprocessing == ["StandardScaler", "PCA(3)"]
+    assert metric.parameters["n_targets"] == 3
+    assert metric.notes == {"rows": 150}
+    pairs = np.stack([X[:50], X[50:100]], axis=1)
+    expected = np.linalg.norm(fitted.transform(X[:50]) - fitted.transform(X[50:100]), axis=1)
+    np.testing.assert_allclose(metric.pair_distance(pairs), expected)
+
+
+@pytest.mark.parametrize(
+    "steps", [(), (StandardScaler(with_mean=False),), (StandardScaler(with_std=False),), (PCA(2),)]
+)
+def test_preprocessing_is_folded(steps):
+    pipeline = make_pipeline(*steps, FrobMetric()).fit(X, y)
+    np.testing.assert_allclose(
+        LearnedMetric.from_estimator(pipeline).transform(X), pipeline.transform(X), atol=1e-10
+    )
+
+
+def test_missing_values_are_filled_as_in_training(tmp_path, asarray):
+    holes = X.copy()
+    holes[::7, 1] = np.nan
+    steps = SimpleImputer(strategy="median"), StandardScaler(), FrobMetric()
+    pipeline = make_pipeline(*steps).fit(holes, y)
+    save_metric(tmp_path / "metric.safetensors", pipeline)
+    metric = load_metric(tmp_path / "metric.safetensors")
+    assert metric.preprocessing == ["SimpleImputer(median)", "StandardScaler"]
+    mapped = to_numpy(metric.transform(asarray(holes)))
+    np.testing.assert_allclose(mapped, pipeline.transform(holes), atol=1e-10)
+    assert metric.truncated(1).transform(holes).shape == (150, 1)
+
+
+@pytest.mark.parametrize(
+    "imputer",
+    [SimpleImputer(missing_values=-1), SimpleImputer(add_indicator=True)],
+    ids=["another value", "indicators"],
+)
+def test_an_imputer_that_does_more_is_refused(imputer):
+    holes = X.copy()
+    holes[::7, 1] = imputer.missing_values
+    with pytest.raises(TypeError, match="cannot be kept with a metric"):
+        LearnedMetric.from_estimator(make_pipeline(imputer, FrobMetric()).fit(holes, y))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_words_of_a_frame_become_features(tmp_path, library):
+    frames = pytest.importorskip(library)
+    colour = np.array(["red", "blue", "green"])[np.arange(150) % 3]
+    numbers = np.column_stack([X[:, 0], colour == "blue", colour == "red", X[:, 1]]).astype(float)
+    metric = LearnedMetric.from_estimator(
+        make_pipeline(SimpleImputer(), FrobMetric()).fit(numbers, y),
+        feature_names=["a", "colour=blue", "colour=red", "b"],
+        categories={"colour": ["blue", "red"]},
+    )
+    save_metric(tmp_path / "metric.safetensors", metric)
+    metric = load_metric(tmp_path / "metric.safetensors")
+    assert metric.columns == ["a", "colour", "b"]
+    words = [None, *colour[1:].tolist()]  # missing: neither blue nor red
+    numbers[0, [1, 2]] = 0
+    frame = frames.DataFrame({"a": X[:, 0], "colour": words, "b": X[:, 1]})
+    np.testing.assert_allclose(metric.transform(frame), metric.transform(numbers))
+    with pytest.raises(ValueError, match=r"no column 'colour'; select metric\.columns"):
+        metric.transform(frames.DataFrame({"a": X[:, 0], "b": X[:, 1]}))
+
+
+def test_a_file_of_the_first_format_is_read(file, fitted):
+    def first(header):
+        del header["categories"]
+        return {**header, "format": 1}
+
+    forged(file, first)
+    np.testing.assert_allclose(load_metric(file).transform(X), fitted.transform(X), atol=1e-10)
+
+
+def test_what_cannot_be_folded_is_refused():
+    pipeline = make_pipeline(MinMaxScaler(), FrobMetric()).fit(X, y)
+    with pytest.raises(TypeError, match="MinMaxScaler cannot be folded"):
+        LearnedMetric.from_estimator(pipeline)
+    with pytest.raises(ValueError, match="metric of a kernel"):
+        LearnedMetric.from_estimator(RelativeComparisons(basis=rbf_kernel).fit(X[::2], y[::2]))
+    with pytest.raises(TypeError, match="KNeighborsClassifier, which is not a metric"):
+        LearnedMetric.from_estimator(make_pipeline(FrobMetric(), KNeighborsClassifier()).fit(X, y))
+
+
+def test_saving_a_loaded_metric_keeps_everything(file, tmp_path):
+    again = tmp_path / "again.safetensors"
+    save_metric(again, load_metric(file))
+    assert same_metric(load_metric(again), load_metric(file))
+
+
+def test_a_data_frame_must_have_the_columns_it_was_learned_from(file):
+    metric, frame = load_metric(file), pandas.DataFrame(X, columns=NAMES)
+    np.testing.assert_array_equal(metric.transform(frame), metric.transform(X))
+    with pytest.raises(ValueError, match="another order"):
+        metric.transform(frame[NAMES[::-1]])
+    with pytest.raises(ValueError, match="no column 'petal width'"):
+        metric.transform(frame.rename(columns={"petal width": "other"}))
+
+
+def test_it_is_a_fitted_transformer(file):
+    metric = load_metric(file)
+    assert clone(metric) is metric
+    error = 1 - make_pipeline(metric, KNeighborsClassifier(3)).fit(X, y).score(X, y)
+    assert error < 0.05
+    same = pickle.loads(pickle.dumps(metric))
+    np.testing.assert_array_equal(same.transform(X), metric.transform(X))
+    assert "4 features to 3" in repr(metric)
+
+
+def test_truncated_keeps_the_leading_directions(file):
+    metric = load_metric(file)
+    np.testing.assert_array_equal(metric.truncated(2).transform(X), metric.transform(X)[:, :2])
+    assert metric.truncated(3).certificate == metric.certificate
+    assert metric.truncated(2).certificate is None  # what was proven is not about this metric
+    with pytest.raises(ValueError, match="n_components=9"):
+        metric.truncated(9)
+
+
+def test_an_estimator_survives_pickle(fitted):
+    same = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(same.transform(X), fitted.transform(X))
+
+
+# ---- damage
+
+
+def same_metric(metric, reference):
+    return metric.get_params(deep=False).keys() == reference.get_params(deep=False).keys() and all(
+        np.array_equal(value, getattr(reference, name))
+        for name, value in metric.get_params(deep=False).items()
+    )
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_mutated_file_is_refused_or_the_same(file, seed):
+    reference = load_metric(file)
+    rng, data = np.random.default_rng(seed), bytearray(file.read_bytes())
+    kind = seed % 4
+    if kind == 0:  # flip one bit, anywhere
+        data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+    elif kind == 1:  # cut short, or lengthen
+        data = (
+            data[: rng.integers(len(data))]
+            if rng.random() < 0.8
+            else data + bytes(rng.integers(1, 50))
+        )
+    elif kind == 2:  # damage a stretch of the header
+        start = rng.integers(8, 8 + struct.unpack("<Q", data[:8])[0])
+        data[start : start + rng.integers(1, 20)] = rng.bytes(rng.integers(0, 20))
+    else:  # flip one bit of the header
+        data[rng.integers(8 + struct.unpack("<Q", data[:8])[0])] ^= 1 << rng.integers(8)
+    file.write_bytes(data)
+    try:
+        metric = load_metric(file)
+    except MetricFileError as error:
+        assert str(file) in str(error)
+    else:
+        assert same_metric(metric, reference)
+
+
+def forged(file, change_header=None, change_arrays=None):
+    """A file with a valid checksum but other contents, as someone hostile would write it."""
+    metric = load_metric(file)
+    arrays = {"components": metric.components.copy(), "offset": metric.offset.copy()}
+    raw = file.read_bytes()
+    outer = json.loads(raw[8 : 8 + struct.unpack("<Q", raw[:8])[0]])
+    header = json.loads(outer["__metadata__"]["conemetric"])
+    if change_header:
+        header = change_header(header)
+    if change_arrays:
+        change_arrays(arrays)
+    text = header if isinstance(header, str) else json.dumps(header)
+    file.write_bytes(save(arrays, {"conemetric": text, "sha256": _digest(text, arrays)}))
+
+
+def certify(**values):
+    """A header whose certificate is another one, its gaps as they follow unless given."""
+
+    def change(header):
+        certificate = {**header["certificate"], **values}
+        bounds = (float(certificate[name]) for name in ("primal", "dual", "violation"))
+        follows = Certificate.from_bounds(bounds, Status.CONVERGED)
+        gaps = {name: plain(getattr(follows, name)) for name in ("gap", "relative_gap")}
+        return {**header, "certificate": {**certificate, **gaps, **values}}
+
+    return change
+
+
+def put(**values):
+    return lambda header: {**header, **values}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put(format=3), "format 3 is newer"),
+        (put(categories={"a": [1]}), "categories are not lists"),
+        (put(categories={"a": ["red"]}, feature_names=None), "categories are not lists"),
+        (put(categories=[]), "categories are not lists"),
+        (put(categories={"a": ["red"]}), "categories differ"),
+        (put(format="1"), "no format number"),
+        (put(extra=1), "the keys are"),
+        (put(shape=[3, 10**9]), "the arrays are"),
+        (put(shape=[-1, 4]), "shape is"),
+        (put(feature_names=["a"]), "1 feature names for 4 features"),
+        (put(feature_names=[1, 2, 3, 4]), "not strings"),
+        (put(preprocessing="x"), "not a list of strings"),
+        (put(method=""), "not a name"),
+        (put(parameters=[]), "parameters is not an object"),
+        (put(certificate={"primal": 1.0}), "certificate that cannot be read"),
+        (put(certificate=3), "certificate is not an object"),
+        (certify(dual=1e9), "objective .* is below the bound"),
+        (certify(gap=0.0), "cannot be true"),
+        (certify(relative_gap=1e-9), "the relative gap is"),
+        (certify(primal="nan", gap="nan", relative_gap="nan"), "cannot be true"),
+        (certify(violation=-1.0), "cannot be true"),
+        (certify(violation="nan"), "cannot be true"),
+        (certify(status="proven"), "certificate that cannot be read"),
+        (put(certificate={"primal": 10**400}), "certificate that cannot be read"),
+        (lambda header: "[" * 100_000, "not JSON"),
+        (lambda header: '{"format": ' + "1" * 5000 + "}", "not JSON"),
+        (lambda header: '{"format": NaN}', "not JSON"),
+        (lambda header: "7", "not an object"),
+    ],
+)
+def test_a_hostile_header_is_refused(file, change, message):
+    forged(file, change)
+    with pytest.raises(MetricFileError, match=message):
+        load_metric(file)
+
+
+@pytest.mark.parametrize(
+    "values", [{"dual": "-inf"}, {"violation": 0.5, "dual": 1e9}, {"primal": 0.0, "dual": 0.0}]
+)
+def test_certificates_that_can_be_true_are_read(file, values):
+    forged(file, certify(**values))
+    certificate = load_metric(file).certificate
+    assert all(getattr(certificate, name) == float(value) for name, value in values.items())
+
+
+def test_a_damaged_file_is_refused_in_bounded_memory(tmp_path):
+    path, block = tmp_path / "large.safetensors", 1 << 25
+    save_metric(path, LearnedMetric(np.ones((2048, 4096)), np.zeros(2048)))
+    with path.open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\1")
+    tracemalloc.start()
+    with pytest.raises(MetricFileError, match="checksum"):
+        load_metric(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < block < path.stat().st_size
+
+
+def spoil(name, value):
+    def change(arrays):
+        arrays[name] = value(arrays[name])
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (spoil("components", lambda a: np.where(a == a[0, 0], np.nan, a)), "NaN or infinity"),
+        (spoil("components", lambda a: a * 1e300), "larger than distances can be"),
+        (spoil("components", lambda a: a.astype(np.float32)), "float64"),
+        (spoil("components", lambda a: a[:2]), "the arrays are"),
+        (spoil("offset", lambda a: a[:, None]), "the arrays are"),
+        (lambda arrays: arrays.pop("offset"), "the arrays are"),
+        (lambda arrays: arrays.update(more=np.zeros(2)), "the arrays are"),
+    ],
+)
+def test_hostile_arrays_are_refused(file, change, message):
+    forged(file, change_arrays=change)
+    with pytest.raises(MetricFileError, match=message):
+        load_metric(file)
+
+
+def test_other_files_are_refused(tmp_path):
+    other = tmp_path / "other.safetensors"
+    other.write_bytes(save({"weights": np.zeros(3)}))
+    with pytest.raises(MetricFileError, match="not one that conemetric wrote"):
+        load_metric(other)
+    with pytest.raises(FileNotFoundError, match="no metric file"):
+        load_metric(tmp_path)
+
+
+def test_a_metric_that_is_not_finite_is_not_saved(tmp_path):
+    with pytest.raises(MetricFileError, match="NaN"):
+        save_metric(tmp_path / "bad", LearnedMetric(np.full((1, 2), np.nan), np.zeros(1)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "kept"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), atomic_path(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"No space left on device.*kept\.csv") as caught,
+        atomic_path(tmp_path / "kept.csv"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as file.write() raises it
+    assert caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensors_and_frames_come_out_as_asked(fitted):
+    metric = LearnedMetric.from_estimator(fitted)
+    expected = metric.transform(X)
+    frame = LearnedMetric.from_estimator(fitted).set_output(transform="pandas").transform(X)
+    assert list(frame.columns) == list(metric.get_feature_names_out())
+    np.testing.assert_array_equal(frame.to_numpy(), expected)
+    torch = pytest.importorskip("torch")
+    for dtype, rtol in ((torch.float64, 1e-12), (torch.float32, 1e-4)):
+        mapped = metric.transform(torch.as_tensor(X, dtype=dtype))
+        assert mapped.dtype == dtype
+        np.testing.assert_allclose(mapped.numpy(), expected, rtol=rtol, atol=rtol)
+
+
+def test_an_unfitted_pipeline_is_not_saved(tmp_path):
+    with pytest.raises(NotFittedError):
+        save_metric(tmp_path / "none.safetensors", make_pipeline(StandardScaler(), FrobMetric()))
