@@ -98,6 +98,11 @@ def float64(array):
     return array.astype(np.float64, copy=False) if not is_torch(array) else array.double()
 
 
+def is_scalar(value):
+    """Whether a weight, bound or size is one number for all constraints, not a vector of them."""
+    return isinstance(value, float)
+
+
 def is_float(value):
     """Whether ``value`` is an array of floating-point numbers."""
     if is_torch(value):

@@ -32,16 +32,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
 from ..constraints.in_memory import check_labels
 from ..core import spectral
 from ..core.arrays import is_torch, like, to_numpy, transposed
 from ..core.compiled import stopwatch
+from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import no_warnings
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
@@ -242,7 +242,7 @@ class AutoMetric(MahalanobisMetric):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, *, target="auto"):
         """Learn the blend from labels.
 

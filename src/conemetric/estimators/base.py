@@ -8,7 +8,6 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from ..constraints.in_blocks import is_dask
@@ -24,6 +23,7 @@ from ..core.arrays import (
     to_numpy,
     transposed,
 )
+from ..core.sklearn_private import Interval
 from ..core.sparse_rows import SparseRows
 from ..core.warn import warn_user
 from ..operators.span import Coordinates

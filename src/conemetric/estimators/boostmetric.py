@@ -6,15 +6,14 @@ from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..constraints.in_blocks import is_dask
 from ..constraints.in_memory import triplets_from_neighbours
 from ..core import spectral
 from ..core.arrays import float64, like, namespace, to_numpy
+from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..operators import from_triplets
 from ..operators.span import Coordinates, Matrix, in_span, lift
 from ..problems.losses import Logistic, LogSumExp
@@ -202,7 +201,7 @@ class BoostMetric(SupervisedMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X,

@@ -3,10 +3,9 @@
 import warnings
 from dataclasses import replace
 
-from sklearn.base import _fit_context
-
 from ..constraints.in_blocks import is_dask
 from ..core.arrays import like, to_index, to_numpy
+from ..core.sklearn_private import fit_context
 from ..core.vectors import same
 from ..operators import from_pairs
 from ..problems.base import Bounds
@@ -163,7 +162,7 @@ class DMLEig(EigenvalueMetric):
     def _fixed_trace(self) -> bool:
         return True
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X,

@@ -4,9 +4,9 @@ from dataclasses import replace
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..core.arrays import float64, like
+from ..core.sklearn_private import Interval, StrOptions
 from ..core.vectors import same
 from ..core.warn import warn_user
 from ..operators.span import Coordinates, Matrix

@@ -4,15 +4,14 @@ from copy import copy
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..constraints.in_blocks import is_dask
 from ..constraints.in_memory import encode_labels, find_rows
 from ..core import spectral
-from ..core.arrays import float64, like, namespace
+from ..core.arrays import float64, is_scalar, like, namespace
+from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.weights import check_weights, class_factors
 from ..evaluation.knn import knn_predict
 from ..neighbours import labelled_keys
@@ -181,7 +180,7 @@ class FrobMetric(SupervisedMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X,
@@ -401,7 +400,7 @@ preprocessor, tol, max_iter, random_state, verbose
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, sample_weight=None, target="auto"):
         """Choose C by cross-validation, then learn the metric from all rows.
 
@@ -586,6 +585,6 @@ def _impostor_lengths(operator, weights):
     """Sum of the squared lengths of the impostor pairs, and their number, by weight."""
     far = operator.pair[operator.row_start[:-1]]  # a triplet's row begins with its impostor pair
     lengths = float64(operator.pair_lengths[far])
-    if isinstance(weights, float):
+    if is_scalar(weights):
         return lengths.sum(), len(far)
     return (weights * lengths).sum(), float64(weights).sum()

@@ -4,11 +4,10 @@ from functools import partial
 from numbers import Real
 
 import numpy as np
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
 
 from ..constraints.in_blocks import is_dask
 from ..core.arrays import namespace
+from ..core.sklearn_private import Interval, fit_context
 from ..operators import from_triplets
 from ..problems.lmnn_eig import LMNNEigProgram
 from .eigenvalue import EigenvalueMetric, whitened_points
@@ -111,7 +110,7 @@ preprocessor, tol, max_iter, random_state, verbose
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X,

@@ -6,10 +6,9 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.sklearn_private import Interval, fit_context
 from ..problems.mmmf import MMMFProgram
 from ..solvers.base import Solver
 from ..solvers.factored_descent import FactoredDescent
@@ -94,7 +93,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, Y, y=None):
         """Learn the factors.
 

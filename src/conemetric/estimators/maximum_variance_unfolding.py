@@ -8,19 +8,19 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.sparse.linalg import splu
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
-from sklearn.manifold._locally_linear import barycenter_weights
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.graph import _fix_connected_components
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core import spectral
 from ..core.arrays import float64, is_torch, like, refuse_masked, to_numpy, zeros
+from ..core.sklearn_private import (
+    Interval,
+    StrOptions,
+    barycenter_weights,
+    fit_context,
+    fix_connected_components,
+)
 from ..neighbours import nearest
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
@@ -152,7 +152,7 @@ class MaximumVarianceUnfolding(
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Unfold the rows of X.
 
@@ -340,7 +340,7 @@ def neighbour_edges(X, n_neighbors):
             "Raise n_neighbors to connect them by more.",
             stacklevel=3,
         )
-        graph = _fix_connected_components(
+        graph = fix_connected_components(
             centred, graph.tolil(), n_pieces, piece, mode="connectivity"
         )
     pairs = np.unique(np.sort(np.stack(graph.nonzero(), 1), axis=1), axis=0)

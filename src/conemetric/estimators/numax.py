@@ -6,13 +6,12 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from ..constraints.in_memory import check_pairs, check_similar, encode_labels
 from ..core.arrays import like, on_device, to_numpy
+from ..core.sklearn_private import Interval, fit_context
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
 from ..problems.isometry import SecantIsometryProgram
@@ -127,7 +126,7 @@ class NuMax(MahalanobisMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, pairs=None, similar=None, target="auto"):
         """Learn the embedding from all pairs of rows, or from the pairs given.
 

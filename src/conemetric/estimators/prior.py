@@ -5,9 +5,9 @@ a matrix, or a metric learned before.
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from ..core.arrays import as_array, float64, like, namespace
+from ..core.sklearn_private import HasMethods, StrOptions
 
 PRIOR_PARAMETERS = {
     "prior": [

@@ -6,13 +6,12 @@ from numbers import Real
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import _fit_context
 from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..core import spectral
 from ..core.arrays import like, namespace, to_numpy
+from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..operators import from_triplets
 from ..problems.comparisons import MeasuredComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
@@ -160,7 +159,7 @@ class RelativeComparisons(SupervisedMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, triplets=None, neighbors=None, sample_weight=None, target="auto"):
         """Learn the weights from labels or from triplets.
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, validate_params
 
 from ..core.arrays import is_torch, to_numpy
+from ..core.sklearn_private import Interval, validate_params
 from ..operators import MatrixOperator, Operator
 from ..problems.sdp import SemidefiniteProgram
 from ..solvers.base import Certificate

@@ -8,10 +8,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..constraints import in_blocks, in_memory
 from ..core.arrays import like, namespace, to_numpy
+from ..core.sklearn_private import Interval, StrOptions
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours import given_neighbours, n_references_for, neighbours_by_label, reference_rows
 from ..operators import from_triplets

@@ -20,7 +20,7 @@ import math
 from functools import cached_property
 
 from ..core import spectral
-from ..core.arrays import float64, namespace, zeros
+from ..core.arrays import float64, is_scalar, namespace, zeros
 from ..core.sparse_rows import SparseRows
 from ..core.vectors import Total, greatest, total
 from ..operators import from_pairs
@@ -125,14 +125,14 @@ class EigenvalueProgram(Problem):
         self.exact_operator = operator
         self.operator = operator if dtype is None else operator.astype(dtype)
         self.trace_weight = float(trace_weight)
-        one = isinstance(loss_weight, float)
+        one = is_scalar(loss_weight)
         self.loss_weight = loss_weight if one else self.operator.constraint_vector(loss_weight)
         self.target = 1.0 if target is None else self.operator.constraint_vector(target)
 
     @property
     def hard(self):
         """Whether the constraints are enforced rather than penalised."""
-        return isinstance(self.loss_weight, float) and math.isinf(self.loss_weight)
+        return is_scalar(self.loss_weight) and math.isinf(self.loss_weight)
 
     @property
     def price(self):
@@ -210,7 +210,7 @@ class EigenvalueProgram(Problem):
     def unit(self):
         """Natural size of each multiplier, up to scale."""
         ones = self.operator.empty_constraint_vector() + 1
-        return ones if isinstance(self.loss_weight, float) else ones * self.loss_weight
+        return ones if is_scalar(self.loss_weight) else ones * self.loss_weight
 
     def proximal(self, center, sigma):
         """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), S_k = L_k L_k' with L_k =
@@ -246,7 +246,7 @@ class ProximalDual(SpectralDual):
             program.loss_weight,
             program.target,
         )
-        self.lower = 0.0 if isinstance(self.upper, float) else 0.0 * self.upper
+        self.lower = 0.0 if is_scalar(self.upper) else 0.0 * self.upper
         self.unit, self.offset = program.unit, program.offset(center, sigma)
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
@@ -273,7 +273,7 @@ def _nonnegative(u):
 
 def most_of_price(u, price):
     """max_r u_r / c_r."""
-    return u.max() / price if isinstance(price, float) else (u / price).max()
+    return u.max() / price if is_scalar(price) else (u / price).max()
 
 
 def _gain(u, target):

@@ -27,7 +27,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 from ..core import spectral
-from ..core.arrays import float64, like, namespace
+from ..core.arrays import float64, is_scalar, like, namespace
 from ..core.vectors import ARRAYS, total
 from .base import Evaluation, SpectralProgram
 from .losses import LOSSES, Loss, weighted_sum
@@ -90,7 +90,7 @@ class FrobeniusProgram(SpectralProgram):
         known of them.
         """
         sizes = self.operator.row_sizes
-        if isinstance(sizes, float):
+        if is_scalar(sizes):
             return 1.0
         space = self.operator.space
         mean = space.sum(weighted_sum, sizes) / self.operator.n_constraints
@@ -152,7 +152,7 @@ class FrobeniusProgram(SpectralProgram):
         part.prior = part.offset = mean + change / 2
         for name in ("unit", "lower", "upper", "sizes"):
             value = getattr(self, name)
-            setattr(part, name, value if isinstance(value, float) else value[index])
+            setattr(part, name, value if is_scalar(value) else value[index])
         return part
 
     @property
@@ -163,7 +163,7 @@ class FrobeniusProgram(SpectralProgram):
         program.operator = self.operator.astype(xp.float32)
         for name in ("unit", "lower", "upper", "sizes", "prior"):
             value = getattr(self, name)
-            if value is not None and not isinstance(value, float):
+            if value is not None and not is_scalar(value):
                 setattr(program, name, like(value, self.operator.reference, xp.float32))
         program.offset = program.prior
         program.rounding = 8 * self.operator.n_features * program.operator.eps

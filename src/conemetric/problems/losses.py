@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import brentq
 
-from ..core.arrays import float64, namespace
+from ..core.arrays import float64, is_scalar, namespace
 from ..core.vectors import ARRAYS, Space, Total
 
 
@@ -73,7 +73,7 @@ class Loss(ABC):
 
     def _weighted(self, margins, weights):
         value, v = self.value_and_multiplier(margins)
-        return (value, v) if isinstance(weights, float) else (weights * value, weights * v)
+        return (value, v) if is_scalar(weights) else (weights * value, weights * v)
 
     def along(
         self, margins: Any, change: Any, t: float, space: Space = ARRAYS, weights: Any = 1.0
@@ -158,7 +158,7 @@ class Logistic(Loss):
 
     def slope_and_bend(self, margins, change, weights, t):
         v = self.multiplier(margins + t * change)
-        weighted = v * change if isinstance(weights, float) else weights * v * change
+        weighted = v * change if is_scalar(weights) else weights * v * change
         return -weighted.sum(), ((1 - v) * weighted) @ change
 
     def gain(self, v):
@@ -221,7 +221,7 @@ def _second(pair):
 
 def _less_log(margins, weights, space):
     """rho - log w: w exp(-rho) is the exponential of its negative."""
-    return margins if isinstance(weights, float) else space.map(_minus_log, margins, weights)
+    return margins if is_scalar(weights) else space.map(_minus_log, margins, weights)
 
 
 def _minus_log(margins, weights):
@@ -280,6 +280,6 @@ LOSSES: dict[str, Loss] = {
 
 def weighted_sum(values: Any, weights: Any = 1.0) -> Any:
     """Sum of ``weights * values``, in float64; ``weights`` is one number or one per value."""
-    if isinstance(weights, float):
+    if is_scalar(weights):
         return weights * _sum(values)
     return _sum(weights * values)

@@ -34,7 +34,7 @@ import numpy as np
 from scipy import optimize
 
 from ..core import spectral
-from ..core.arrays import float64, like, namespace
+from ..core.arrays import float64, is_scalar, like, namespace
 from ..core.vectors import greatest, total
 from .base import Bounds, Problem
 from .losses import Loss, weighted_sum
@@ -92,7 +92,7 @@ class TraceProgram(Problem):
     def lower_bound(self, u, leading) -> float:
         """D of u scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
         scale = self._feasible_scale(leading)
-        weights = () if isinstance(self.weights, float) else (self.weights,)
+        weights = () if is_scalar(self.weights) else (self.weights,)
         return self.operator.space.sum(_scaled_gain, u, *weights, loss=self.loss, scale=scale)
 
     def chord_bound(self, loss, captured, leading) -> float:

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
 from ..core.arrays import like
+from ..core.sklearn_private import StrOptions
 from ..operators.comparisons import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from .base import JUDGED_PARAMETERS, JudgedEstimator, check_rows

@@ -17,14 +17,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core import spectral
 from ..core.arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..estimators.base import (
     SOLVER_PARAMETERS,
     CertifiedEstimator,
@@ -226,7 +225,7 @@ class JudgedEstimator(CertifiedEstimator):
     def _set(self, data: Judged, map_):
         """Set the fitted attributes."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, queries, documents, relevance):
         """Learn from judged queries.
 

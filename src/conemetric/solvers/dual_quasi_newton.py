@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.arrays import is_torch, like, namespace
+from ..core.arrays import is_scalar, is_torch, like, namespace
 from ..core.vectors import Space, total
 from .base import SETTLE_EVERY, Infeasible, Solver
 from .dual_rounds import Rounds, as_iterate, placed, unbound
@@ -183,7 +183,7 @@ class Box:
 
     @classmethod
     def of(cls, problem):
-        sizes = None if isinstance(problem.sizes, float) else problem.sizes
+        sizes = None if is_scalar(problem.sizes) else problem.sizes
         box = cls(problem.operator.space, problem.lower, problem.upper, None, None, sizes)
         return box.measured_in(problem.unit)
 
@@ -308,7 +308,7 @@ def _largest(values):
 
 def _part(vector, index, reference):
     """The entries ``index`` of a vector, or a number as it is."""
-    if vector is None or isinstance(vector, float):
+    if vector is None or is_scalar(vector):
         return vector
     return like(vector if index is None else vector[index], reference)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.arrays import is_torch, like, namespace, on_device, to_index
+from ..core.arrays import is_scalar, is_torch, like, namespace, on_device, to_index
 from ..problems.mixture import Mixture
 from .base import Iterate, relative_gap
 
@@ -137,7 +137,7 @@ class Rounds:
         """u with what has ``moved``, those at a bound in single precision being at it."""
         if moved.dtype != u.dtype:
             upper = self.problem.upper
-            if index is not None and not isinstance(upper, float):
+            if index is not None and not is_scalar(upper):
                 upper = upper[index]
             moved = like(moved, u)
             moved = namespace(u).where(moved >= upper * (1 - AT_BOUND), upper, moved)
@@ -147,7 +147,7 @@ class Rounds:
 def _fits_single(problem):
     """Whether there are digits to save, and no row too large or small to do without them."""
     sizes = problem.sizes
-    if problem.operator.eps > 1e-10 or isinstance(sizes, float):
+    if problem.operator.eps > 1e-10 or is_scalar(sizes):
         return False
     return float(sizes.max()) < WITHIN and float(sizes.min()) > 1 / WITHIN
 

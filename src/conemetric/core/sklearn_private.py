@@ -1,0 +1,23 @@
+"""The private names of scikit-learn that we use, all imported here: its next release can break
+this file only.
+"""
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.manifold._locally_linear import barycenter_weights
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    validate_params,
+)
+from sklearn.utils.graph import _fix_connected_components as fix_connected_components
+
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "StrOptions",
+    "barycenter_weights",
+    "fit_context",
+    "fix_connected_components",
+    "validate_params",
+]
