@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from conemetric.constraints import in_memory as constraints
-from conemetric.problems.eigenvalue import whiten
+from conemetric.operators.whitening import whiten
 
 from .experiment import Competitor
 

@@ -20,7 +20,6 @@ da = pytest.importorskip("dask.array")
 METRICS = {
     "FrobMetric": FrobMetric(C=100.0, tol=0.0, max_iter=22),
     "LMNNEig": LMNNEig(tol=0.0, max_iter=22),
-    "LMNNEig, Frank-Wolfe": LMNNEig(solver="frank-wolfe", tol=0.0, max_iter=22),
     "BoostMetric": BoostMetric(
         solver="stagewise", loss="exponential", v=1e-7, tol=0.0, max_iter=22
     ),

@@ -73,8 +73,8 @@ def one():
 
 def estimators():
     yield FrobMetric(C=10.0, max_iter=4)
-    yield LMNNEig(solver="frank-wolfe", max_iter=2)
-    yield DMLEig(solver="frank-wolfe", max_iter=2)
+    yield LMNNEig(max_iter=2)
+    yield DMLEig(max_iter=2)
     yield BoostMetric(max_iter=2)
 
 

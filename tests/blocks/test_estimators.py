@@ -32,7 +32,6 @@ ESTIMATORS = {
     "FrobMetric": FrobMetric(tol=1e-10, max_iter=5000),
     "FrobMetric, logistic": FrobMetric(loss="logistic", tol=1e-10, max_iter=5000),
     "LMNNEig": LMNNEig(tol=1e-10),
-    "LMNNEig, Frank-Wolfe": LMNNEig(solver="frank-wolfe", max_iter=30),
     "DMLEig": DMLEig(tol=1e-10, max_iter=3000),
     "BoostMetric": BoostMetric(max_iter=40),
     "BoostMetric, stage-wise": BoostMetric(

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from instances import expected_failures
 from sklearn.datasets import load_iris, load_wine
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import DMLEig, LMNNEig
@@ -54,22 +53,3 @@ def test_more_features_than_points(estimator):
     fitted = estimator.fit(X, y)
     assert fitted.certificate_.relative_gap <= 1e-3
     assert np.isfinite(fitted.components_).all()
-
-
-@pytest.mark.parametrize("estimator", [DMLEig(), LMNNEig()], ids=str)
-def test_the_papers_algorithm_is_valid_but_slower(estimator):
-    ours = estimator.fit(IRIS, LABELS)
-    ours_primal, ours_dual, iterations = (
-        ours.certificate_.primal,
-        ours.certificate_.dual,
-        ours.n_iter_,
-    )
-    with pytest.warns(ConvergenceWarning, match="proximal-point"):
-        paper = estimator.set_params(solver="frank-wolfe", mu=1e-4, max_iter=300).fit(IRIS, LABELS)
-    assert iterations < 100
-    assert paper.certificate_.relative_gap > 1e-3
-    # the bounds of one hold for the point of the other
-    assert paper.certificate_.primal >= ours_dual
-    assert paper.certificate_.dual <= ours_primal
-    history = paper.history_
-    assert history["relative_gap"][-1] < history["relative_gap"][20]

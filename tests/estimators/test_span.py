@@ -12,11 +12,10 @@ from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
 from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_pairs, from_triplets
 from conemetric.operators.secants import AllSecants
-from conemetric.problems.dml_eig import DMLEigProgram
-from conemetric.problems.eigenvalue import similar_scatter
+from conemetric.operators.whitening import similar_scatter
+from conemetric.problems.eigenvalue import DMLEigProgram, LMNNEigProgram
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
-from conemetric.problems.lmnn_eig import LMNNEigProgram
 from conemetric.problems.losses import Logistic, LogSumExp
 from conemetric.problems.soft_margin import SoftMarginProgram
 from conemetric.problems.trace import TraceProgram

@@ -9,8 +9,8 @@ from oracles import dml_eig_optimum
 from conemetric import DMLEig
 from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_pairs
-from conemetric.problems.dml_eig import DMLEigProgram
-from conemetric.problems.eigenvalue import similar_scatter, whiten
+from conemetric.operators.whitening import similar_scatter, whiten
+from conemetric.problems.eigenvalue import DMLEigProgram
 from conemetric.solvers.proximal_point import ProximalPoint
 
 KINDS = ("plain", "duplicates", "wide", "repeated", "close")

@@ -9,8 +9,8 @@ from oracles import lmnn_eig_optimum
 
 from conemetric import LMNNEig
 from conemetric.operators import from_triplets
-from conemetric.problems.eigenvalue import similar_scatter, whiten
-from conemetric.problems.lmnn_eig import LMNNEigProgram
+from conemetric.operators.whitening import similar_scatter, whiten
+from conemetric.problems.eigenvalue import LMNNEigProgram
 
 RIDGES = {"wide": 1e-4, "collinear": 1e-4}  # the conic solver needs a larger one there
 

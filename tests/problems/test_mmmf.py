@@ -9,7 +9,7 @@ from scipy import sparse
 
 from conemetric import MaxMarginMatrixFactorization
 from conemetric.operators.entries import EntryOperator
-from conemetric.problems.mmmf import MMMFProgram
+from conemetric.problems.eigenvalue import MMMFProgram
 from conemetric.solvers.factored_descent import FactoredDescent
 
 LEVELS = pytest.mark.parametrize("n_levels", [2, 3, 4])

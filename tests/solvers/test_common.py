@@ -23,11 +23,10 @@ from conemetric.operators import from_pairs, from_triplets
 from conemetric.operators.edges import EdgeOperator
 from conemetric.operators.secants import AllSecants
 from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.problems.dml_eig import DMLEigProgram
+from conemetric.problems.eigenvalue import DMLEigProgram, MMMFProgram
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.isometry import SecantIsometryProgram
 from conemetric.problems.losses import Logistic
-from conemetric.problems.mmmf import MMMFProgram
 from conemetric.problems.soft_margin import SoftMarginProgram
 from conemetric.problems.trace import TraceProgram
 from conemetric.problems.unfolding import UnfoldingProgram
@@ -37,7 +36,6 @@ from conemetric.solvers.column_generation import ColumnGeneration
 from conemetric.solvers.dual_coordinate import DualCoordinate
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 from conemetric.solvers.factored_descent import FactoredDescent
-from conemetric.solvers.frank_wolfe import FrankWolfe
 from conemetric.solvers.linear_column_generation import LinearColumnGeneration
 from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
 from conemetric.solvers.proximal_point import ProximalPoint
@@ -87,12 +85,6 @@ CASES = {
     ),
     "ProximalPoint": Case(
         ProximalPoint(), lambda P: DMLEigProgram(dissimilar(P).astype(np.float64)), arrays=False
-    ),
-    "FrankWolfe": Case(
-        FrankWolfe(max_iter=300),
-        lambda P: DMLEigProgram(dissimilar(P).astype(np.float64)),
-        arrays=False,
-        reaches=0.5,
     ),
     "ColumnGeneration": Case(
         ColumnGeneration(corrective=True),

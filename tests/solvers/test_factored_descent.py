@@ -5,7 +5,7 @@ the rank grow.
 import numpy as np
 import pytest
 
-from conemetric.problems.mmmf import MMMFProgram
+from conemetric.problems.eigenvalue import MMMFProgram
 from conemetric.solvers.factored_descent import FactoredDescent, _augmented
 
 

@@ -9,7 +9,7 @@ from ..core.sklearn_private import fit_context
 from ..core.vectors import same
 from ..operators import from_pairs
 from ..problems.base import Bounds
-from ..problems.dml_eig import DMLEigProgram
+from ..problems.eigenvalue import DMLEigProgram
 from ..solvers.base import Certificate
 from .eigenvalue import EigenvalueMetric, whitened_points
 from .supervised import refuse_checkpoint
@@ -42,12 +42,6 @@ class DMLEig(EigenvalueMetric):
 
     Parameters
     ----------
-    solver : {"proximal", "frank-wolfe"}, default="proximal"
-        "proximal" reaches ``tol``. "frank-wolfe" is the paper's algorithm, step 2/(t+1)
-        at a fixed smoothing; it seldom does.
-    mu : float or "auto", default="auto"
-        Smoothing of "frank-wolfe" (the paper: 1e-4). "auto" suits ``tol`` and the units
-        of X.
     ridge : float, default=1e-8
         Added to X_S, as this part of the diagonal that as many pairs of random rows
         would give it. Raise it when X has more features than similar pairs: X_S is then
@@ -128,8 +122,6 @@ class DMLEig(EigenvalueMetric):
     def __init__(
         self,
         *,
-        solver="proximal",
-        mu="auto",
         ridge=1e-8,
         n_targets=3,
         n_impostors=3,
@@ -143,8 +135,6 @@ class DMLEig(EigenvalueMetric):
         random_state=None,
         verbose=0,
     ):
-        self.solver = solver
-        self.mu = mu
         self.ridge = ridge
         self.n_targets = n_targets
         self.n_impostors = n_impostors

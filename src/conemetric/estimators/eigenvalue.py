@@ -6,11 +6,11 @@ from numbers import Real
 import numpy as np
 
 from ..core.arrays import float64, like
-from ..core.sklearn_private import Interval, StrOptions
+from ..core.sklearn_private import Interval
 from ..core.vectors import same
 from ..core.warn import warn_user
 from ..operators.span import Coordinates, Matrix
-from ..problems.eigenvalue import (
+from ..operators.whitening import (
     amount,
     ridge_of_spread,
     scatter,
@@ -18,21 +18,17 @@ from ..problems.eigenvalue import (
     whiten,
     whitening,
 )
-from ..solvers.base import Solver
-from ..solvers.frank_wolfe import FrankWolfe
 from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS
 from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
 
 
 class EigenvalueMetric(SupervisedMetric):
-    """What DMLEig and LMNNEig share: whitening by the similar pairs, the choice of
-    solver, the way back.
+    """What DMLEig and LMNNEig share: whitening by the similar pairs, the solver, and the way
+    back.
     """
 
     _parameter_constraints: dict = {
-        "solver": [StrOptions({"proximal", "frank-wolfe"})],
-        "mu": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "ridge": [Interval(Real, 0, None, closed="neither")],
         **TRIPLET_PARAMETERS,
         **REFERENCE_PARAMETERS,
@@ -63,11 +59,7 @@ class EigenvalueMetric(SupervisedMetric):
         )
 
     def _solve(self, problem, X, whitened):
-        solver: Solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
-        if self.solver == "frank-wolfe":
-            solver = FrankWolfe(
-                tol=self.tol, max_iter=self.max_iter, mu=None if self.mu == "auto" else self.mu
-            )
+        solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
         return self._run(solver, problem, keep=self._keep(X, whitened))
 
     def _whiten(self, X, similar_pairs, weights):

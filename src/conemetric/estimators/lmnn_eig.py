@@ -9,7 +9,7 @@ from ..constraints.in_blocks import is_dask
 from ..core.arrays import namespace
 from ..core.sklearn_private import Interval, fit_context
 from ..operators import from_triplets
-from ..problems.lmnn_eig import LMNNEigProgram
+from ..problems.eigenvalue import LMNNEigProgram
 from .eigenvalue import EigenvalueMetric, whitened_points
 from .supervised import SupervisedMetric, refuse_checkpoint
 
@@ -34,7 +34,7 @@ class LMNNEig(EigenvalueMetric):
     ----------
     gamma : float, default=0.5
         Weight of the pull between 0 and 1; one minus it weighs the push.
-    solver, mu, ridge, n_targets, n_impostors, n_references, neighbors, class_weight, n_components, \
+    ridge, n_targets, n_impostors, n_references, neighbors, class_weight, n_components, \
 preprocessor, tol, max_iter, random_state, verbose
         As in `DMLEig`.
 
@@ -79,8 +79,6 @@ preprocessor, tol, max_iter, random_state, verbose
         self,
         gamma=0.5,
         *,
-        solver="proximal",
-        mu="auto",
         ridge=1e-8,
         n_targets=3,
         n_impostors=3,
@@ -95,8 +93,6 @@ preprocessor, tol, max_iter, random_state, verbose
         verbose=0,
     ):
         self.gamma = gamma
-        self.solver = solver
-        self.mu = mu
         self.ridge = ridge
         self.n_targets = n_targets
         self.n_impostors = n_impostors

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.sklearn_private import Interval, fit_context
-from ..problems.mmmf import MMMFProgram
+from ..problems.eigenvalue import MMMFProgram
 from ..solvers.base import Solver
 from ..solvers.factored_descent import FactoredDescent
 from ..solvers.proximal_point import ProximalPoint

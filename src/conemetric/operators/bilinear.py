@@ -13,7 +13,7 @@ keeps every digit of them.
 
 from abc import abstractmethod
 
-from ..core.arrays import like, namespace, zeros
+from ..core.arrays import is_torch, like, namespace, zeros
 from .base import Operator
 
 
@@ -108,3 +108,31 @@ def compared(queries, documents, comparisons):
     queries, documents = queries[used_queries], documents[used_documents]
     documents = documents - documents.mean(0)
     return queries, documents, query, document, better, worse
+
+
+def from_comparisons(queries, documents, comparisons):
+    """Operator with one row per comparison (query, better, worse): A(W) = q'W (b - w).
+
+    Parameters
+    ----------
+    queries : array (n_queries, D), float32 or float64, NumPy or PyTorch
+    documents : array (n_documents, D)
+    comparisons : integer array (m, 3)
+        Row (i, j, k) says that document j suits query i better than document k.
+
+    Returns
+    -------
+    BilinearOperator
+        Over the queries and documents that are compared.
+    """
+    return _backend(queries)(*compared(queries, documents, comparisons))
+
+
+def _backend(X):
+    if is_torch(X):
+        from .torch import TorchBilinear
+
+        return TorchBilinear
+    from .numpy import NumpyBilinear
+
+    return NumpyBilinear

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from ..core import spectral
 from ..core.arrays import float64, is_float, namespace
@@ -158,17 +158,20 @@ class SpectralProgram(SpectralDual, Problem):
         return Bounds(primal, point.bound, max(violation, exact.price(u, margins, primal)))
 
 
-@dataclass(frozen=True)
 class Evaluation:
     """The dual at one point: its value at once, the gradient and the primal point when
     first asked for.
     """
 
-    problem: Any  # a SpectralDual
-    u: Any
-    rank_guess: int | None = None
-    _terms: ClassVar[Any]  # set in the instance by `measure`
-    wanted: tuple[Total, ...] = ()
+    def __init__(
+        self,
+        problem: SpectralDual,
+        u: Any,
+        rank_guess: int | None = None,
+        wanted: tuple[Total, ...] = (),
+    ):
+        self.problem, self.u, self.rank_guess, self.wanted = problem, u, rank_guess, wanted
+        self._terms: Any = None  # set by `measure`
 
     @cached_property
     def _first(self):
@@ -257,23 +260,22 @@ class Evaluation:
     @property
     def terms(self):
         """What the primal objective needs of the margins."""
-        if "_terms" not in self.__dict__:
+        if self._terms is None:
             self.measure()
-        return self.__dict__["_terms"]
+        return self._terms
 
     def moved(self, u):
         """The same point with ``u`` for its multipliers, which are equal but held elsewhere."""
         point = copy(self)
-        object.__setattr__(point, "u", u)
+        point.u = u
         for vector in ("margins", "gradient"):
-            point.__dict__.pop(vector, None)
+            vars(point).pop(vector, None)
         return point
 
     def measure(self, *wanted: Total):
         """The results of these reductions, in one visit with what `primal` needs."""
         p = self.problem
-        terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *wanted)
-        self.__dict__["_terms"] = terms
+        self._terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *wanted)
         return results
 
 

@@ -19,89 +19,14 @@ and a smooth objective.
 import math
 from functools import cached_property
 
+import numpy as np
+
 from ..core import spectral
 from ..core.arrays import float64, is_scalar, namespace, zeros
-from ..core.sparse_rows import SparseRows
 from ..core.vectors import Total, greatest, total
-from ..operators import from_pairs
-from ..operators.span import Coordinates, Diagonal, Matrix, centred_in_span
+from ..operators.entries import EntryOperator
 from .base import Bounds, Problem, SpectralDual
 from .losses import weighted_sum
-
-
-def whiten(X, similar_pairs, ridge, weights=None):
-    """X in coordinates where the scatter of the similar pairs is the identity, in float64.
-
-    The scatter is X_S = sum of d d' over the pairs, times their ``weights``, plus a ridge (`ridge_diagonal`). In
-    features divided by the square root of the ridge it is the identity that is added,
-    so that <X_S, M> is least, at given distances, in the span of the rows there
-    (`operators.span`). The scatter is whitened in that span, and is never D x D when
-    there are fewer rows than features.
-
-    Returns
-    -------
-    Coordinates
-    """
-    scale = ridge_diagonal(X, amount(similar_pairs, weights), ridge) ** 0.5
-    span = centred_in_span(_divided(X, scale))
-    T = whitening(scatter(span.points, similar_pairs, weights))
-    points = span.points
-    points = points.mapped(T.matrix) if isinstance(points, SparseRows) else points @ T.matrix
-    return Coordinates(points, (Diagonal(1 / scale), *span.maps, T))
-
-
-def whitening(scatter):
-    """The map in whose coordinates this scatter plus the identity is the identity."""
-    xp = namespace(scatter)
-    identity = xp.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
-    R = xp.linalg.cholesky(scatter + identity)
-    return Matrix(xp.linalg.solve(R.T, identity), R.T)
-
-
-def scatter(X, pairs, weights=None):
-    """sum of w d d' over the pairs."""
-    operator = from_pairs(X, pairs)
-    ones = operator.empty_constraint_vector() + 1
-    return operator.adjoint(ones if weights is None else operator.constraint_vector(weights))
-
-
-def amount(pairs, weights):
-    """The number of pairs, each counted by its weight."""
-    return len(pairs) if weights is None else float(float64(weights).sum())
-
-
-def _divided(X, scale):
-    """The centred rows, feature by feature in units of ``scale``, in float64."""
-    if isinstance(X, SparseRows):
-        return float64(X.centred()).scaled(1 / scale)
-    Z = X - X.mean(0, dtype=namespace(X).float64)
-    Z /= scale
-    return Z
-
-
-def ridge_diagonal(X, n_pairs, ridge):
-    """``ridge`` times the diagonal that the scatter of ``n_pairs`` pairs of random rows
-    would have: relative to the spectrum, whatever the units of any feature.
-    """
-    xp = namespace(X)
-    if isinstance(X, SparseRows):
-        spread = X.variances()
-    else:
-        Z = X - X.mean(0, dtype=xp.float64)
-        spread = xp.einsum("ij,ij->j", Z, Z) / len(Z)
-    return ridge_of_spread(spread, n_pairs, ridge)
-
-
-def ridge_of_spread(spread, n_pairs, ridge):
-    """`ridge_diagonal`, from the mean square of the features about their mean."""
-    xp = namespace(spread)
-    return 2 * ridge * n_pairs * xp.where(spread > 0, spread, xp.ones_like(spread))
-
-
-def similar_scatter(X, similar_pairs, ridge, weights=None):
-    """X_S with its ridge, D x D, in float64."""
-    diagonal = ridge_diagonal(X, amount(similar_pairs, weights), ridge)
-    return scatter(float64(X), similar_pairs, weights) + namespace(X).diag(diagonal)
 
 
 class EigenvalueProgram(Problem):
@@ -225,14 +150,6 @@ class EigenvalueProgram(Problem):
         )
         return center @ center.T / sigma - self.trace_weight * identity
 
-    # ---- for the Frank-Wolfe method
-
-    def game_bounds(self, value, bound):
-        """Bounds from the max-min game: a point of value ``value``, and an upper bound
-        on the game.
-        """
-        return (1 / value if value > 0 else math.inf), 1 / bound
-
 
 class ProximalDual(SpectralDual):
     """Dual of one proximal step of an `EigenvalueProgram`, which certifies it; its
@@ -264,6 +181,103 @@ class ProximalDual(SpectralDual):
         return self.program.objective(factor, terms) + distance, 0.0
 
 
+class DMLEigProgram(EigenvalueProgram):
+    """The DML-eig program (Ying & Li 2012, equations 3 to 5).
+
+        primal   max over M psd, <X_S, M> <= 1, of min_r <X_r, M>             X_r = d_r d_r' over the dissimilar pairs
+        dual     min over u in the simplex of lambda_max(R^-1 (sum_r u_r X_r) R^-T)        R R' = X_S (+ ridge)
+
+    With S = R'MR it is the eigenvalue program with c = inf, w = 1, b = 1 over the whitened
+    points: a matrix S of trace t whose smallest margin is a has value a / t here. A
+    maximisation, so both bounds change sign: primal = -min_r <X_r, M> and dual =
+    -lambda_max. Where a dissimilar pair has distance zero the optimum is 0, every M is
+    optimal, and the bounds are 0.
+
+    Parameters
+    ----------
+    operator : Operator
+        One row per dissimilar pair of whitened points, in float64.
+    dtype : dtype, default=None
+        Precision to solve in.
+    """
+
+    def __init__(self, operator, dtype=None):
+        super().__init__(operator, 1.0, math.inf, dtype)
+
+    @cached_property
+    def unit(self):
+        """1 / length: the shorter a pair, the larger its multiplier (halfway to rows of
+        unit norm, the best by measurement).
+        """
+        operator = self.operator
+        identity = operator.xp.eye(
+            operator.n_features, dtype=operator.dtype, device=operator.reference.device
+        )
+        return operator.space.map(_inverse_root, operator.forward_factor(identity))
+
+    def bounds(self, L, u):
+        cost, lower, _ = super().bounds(L, u)
+        return Bounds(-1 / cost if cost > 0 else 0.0, -1 / lower if lower > 0 else 0.0)
+
+
+class LMNNEigProgram(EigenvalueProgram):
+    """The LMNN-eig program (Ying & Li 2012, equations 7 and 17).
+
+        primal   min over M psd of (1 - gamma) sum_r w_r max(0, 1 - <C_r, M>) + gamma <X_S, M>      C_r = d_ik d_ik' - d_ij d_ij'
+        dual     max 1'u,  0 <= u_r <= (1 - gamma) w_r,  sum_r u_r C_r <= gamma X_S
+
+    With X_S (+ ridge) = R R' and S = R'MR it is the eigenvalue program with c_r = (1 - gamma)
+    w_r, w = gamma, b = 1 over the whitened points.
+
+    Parameters
+    ----------
+    operator : Operator
+        One row per triplet of whitened points, in float64.
+    gamma : float, between 0 and 1
+    dtype : dtype, default=None
+        Precision to solve in.
+    weights : array (m,), default=None
+        w_r, positive; None means one each.
+    """
+
+    def __init__(self, operator, gamma, dtype=None, weights=None):
+        loss_weight = 1.0 - gamma if weights is None else (1 - gamma) * weights
+        super().__init__(operator, gamma, loss_weight, dtype)
+
+
+class MMMFProgram(EigenvalueProgram):
+    """Maximum-margin matrix factorisation in its eigenvalue form (Srebro et al. 2005; Ying
+    & Li 2012, equations 27 and 28).
+
+        primal   min over X of sum_r max(0, b_r - s_r X[i_r, a_r]) + gamma ||X||_*
+        dual     max b'u,  0 <= u <= 1,  ||W(u)||_2 <= gamma         W(u) = sum_r u_r s_r e_i e_a', sparse
+
+    With M = L L' = [[A, X], [X', B]] it is the eigenvalue program with c = 1 over
+    `EntryOperator`. Since ||X||_* is *half* the least Tr A + Tr B, its w is gamma / 2: the
+    paper's gamma Tr M would be 2 gamma ||X||_*.
+
+    Observations of levels 0, 1, ..., R-1 become one constraint per threshold theta_1 < ...
+    < theta_{R-1}: s = 1 and b = 1 + theta for a level above it, s = -1 and b = 1 - theta
+    for one below. Two levels and theta = 0 are the +-1 observations of the paper.
+
+    Parameters
+    ----------
+    rows, columns, levels : integer arrays (n_observed,)
+    shape : (int, int)
+    thresholds : increasing array (R - 1,)
+    gamma : float
+    """
+
+    def __init__(self, rows, columns, levels, shape, thresholds, gamma):
+        above = levels[:, None] > np.arange(len(thresholds))
+        signs = np.where(above, 1.0, -1.0)
+        repeat = len(thresholds)
+        operator = EntryOperator(
+            np.repeat(rows, repeat), np.repeat(columns, repeat), signs.ravel(), shape
+        )
+        super().__init__(operator, gamma / 2, 1.0, target=(1 + signs * thresholds).ravel())
+
+
 # ---- what is mapped and summed over the blocks of multipliers
 
 
@@ -286,3 +300,7 @@ def _negative_least(margins):
 
 def _missing(margins, target, loss_weight):
     return weighted_sum((target - margins).clip(0), loss_weight)
+
+
+def _inverse_root(squared_lengths):
+    return squared_lengths**-0.5

@@ -198,8 +198,8 @@ class PlainEvaluation(Evaluation):
         u = p.project(self.u * multiple)
         (gain,) = p.operator.space.totals(p.gain(u))
         point = PlainEvaluation(p, u)
-        point.__dict__["_first"] = self._first[0] * multiple, gain, []
-        point.__dict__["part"] = self.part.times(multiple)
+        point._first = self._first[0] * multiple, gain, []
+        point.part = self.part.times(multiple)
         return point
 
 

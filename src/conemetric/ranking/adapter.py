@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core import spectral
 from ..core.arrays import like
 from ..core.sklearn_private import StrOptions
-from ..operators.comparisons import from_comparisons
+from ..operators.bilinear import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from .base import JUDGED_PARAMETERS, JudgedEstimator, check_rows
 from .top_k import nearest_documents, unit_rows

@@ -48,12 +48,9 @@ class ColumnGeneration(Solver):
     ----------
     corrective : bool, default=False
         Re-optimise all weights in every iteration instead of finding the new one alone.
-    root : {"newton", "bisection"}, default="newton"
-        How the new weight is found; the paper bisects.
     """
 
     corrective: bool = False
-    root: str = "newton"
     requires: ClassVar[tuple[str, ...]] = (
         "operator",
         "v",
@@ -128,10 +125,10 @@ class ColumnGeneration(Solver):
             return problem.v + first, second
 
         limit = MARGIN_LIMIT / problem.operator.space.max(_largest, h)
-        return positive_root(slope, limit, bisect=self.root == "bisection")
+        return positive_root(slope, limit)
 
 
-def positive_root(slope, limit, tol=SLOPE_TOL, bisect=False):
+def positive_root(slope, limit, tol=SLOPE_TOL):
     """Zero of an increasing function that is negative at 0, by Newton's method kept
     inside a bracket.
 
@@ -143,8 +140,6 @@ def positive_root(slope, limit, tol=SLOPE_TOL, bisect=False):
         Returned when the function is still negative there.
     tol : float
         Ends at a value below ``tol`` times that at 0.
-    bisect : bool, default=False
-        Only double and halve, as the paper does.
 
     Returns
     -------
@@ -165,7 +160,7 @@ def positive_root(slope, limit, tol=SLOPE_TOL, bisect=False):
     # infinite: overflown in single precision
     first = min(-value / derivative, limit) if 0 < derivative < np.inf else limit
     while high - low > 4 * np.finfo(float).eps * low:
-        newton = w - value / derivative if 0 < derivative < np.inf and not bisect else np.inf
+        newton = w - value / derivative if 0 < derivative < np.inf else np.inf
         if high == np.inf:
             w = min(newton, 8 * low, limit) if low > 0 else first
         else:

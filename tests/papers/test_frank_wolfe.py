@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from instances import triplet_instance
 
+from benchmarks.papers.frank_wolfe import FrankWolfe
 from conemetric.operators import from_pairs, from_triplets
-from conemetric.problems.dml_eig import DMLEigProgram
-from conemetric.problems.eigenvalue import whiten
-from conemetric.problems.lmnn_eig import LMNNEigProgram
-from conemetric.solvers.frank_wolfe import FrankWolfe
+from conemetric.operators.whitening import whiten
+from conemetric.problems.eigenvalue import DMLEigProgram, LMNNEigProgram
 from conemetric.solvers.proximal_point import ProximalPoint
 
 
