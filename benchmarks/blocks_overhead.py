@@ -62,7 +62,9 @@ class Record:
     def __init__(self, measure=None):
         self.times, self.processor, self.measured, self._measure = [], [], [], measure
 
-    def __call__(self, record):
+    def __call__(self, event):
+        if event["kind"] != "solve":
+            return
         self.times.append(time.perf_counter())
         self.processor.append(processor_seconds())
         if self._measure is not None:
@@ -167,7 +169,7 @@ def with_a_death(options, client, undisturbed):
 
     def kill(state):
         record(state)
-        if state["iteration"] == middle:
+        if state.get("iteration") == middle:
             os.kill(sorted(client.run(os.getpid).values())[0], signal.SIGKILL)
 
     with watching(kill):

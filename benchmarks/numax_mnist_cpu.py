@@ -14,7 +14,7 @@ import numpy as np
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from conemetric import NuMax
-from conemetric.solvers.base import watching
+from conemetric.core.progress import watching
 
 
 def load(folder, points):
@@ -56,6 +56,8 @@ def main():
         task = bar.add_task("", state="", total=None)
 
         def show(record):
+            if record["kind"] != "solve":
+                return
             state = f"active {record['active']:.0f}, steps {record['steps']:.0f}, rank {record['rank']:.0f}, "
             state += f"trace {record['primal']:.3f}, bound {record['dual']:.3f}, worst violation {record['violation']:.1e} delta"
             bar.update(task, completed=record["iteration"] + 1, state=state)

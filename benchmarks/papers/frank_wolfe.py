@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from conemetric import DMLEig, LMNNEig
+from conemetric import DMLEig
 from conemetric.core import spectral
 from conemetric.problems.eigenvalue import DMLEigProgram
 from conemetric.problems.losses import LogSumExp
@@ -51,9 +51,8 @@ class FrankWolfe(Solver):
             most = float((u / price).max())
             bound = max(largest / w, most) if slack else largest / w
             value = float((xi + margins).min())
-            yield Iterate(
-                *_bounds(problem, value, bound), L / value**0.5 if value > 0 and slack else L, u
-            )
+            primal, dual = _bounds(problem, value, bound)
+            yield Iterate(primal, dual, L / value**0.5 if value > 0 and slack else L, u)
             t += 1
             step = 2 / (t + 1)
             L, xi, margins = (1 - step) ** 0.5 * L, (1 - step) * xi, (1 - step) * margins
@@ -77,15 +76,9 @@ def _bounds(problem, value, bound):
     return (1 / value if value > 0 else math.inf), 1 / bound
 
 
-class _ByFrankWolfe:
+class DMLEigByFrankWolfe(DMLEig):
+    """`DMLEig` by the paper's algorithm."""
+
     def _solve(self, problem, X, whitened):
         solver = FrankWolfe(tol=self.tol, max_iter=self.max_iter)
         return self._run(solver, problem, keep=self._keep(X, whitened))
-
-
-class DMLEigByFrankWolfe(_ByFrankWolfe, DMLEig):
-    """`DMLEig` by the paper's algorithm."""
-
-
-class LMNNEigByFrankWolfe(_ByFrankWolfe, LMNNEig):
-    """`LMNNEig` by the paper's algorithm."""

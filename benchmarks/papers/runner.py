@@ -20,7 +20,7 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from sklearn.exceptions import ConvergenceWarning
 
-from conemetric.solvers.base import all_or_nothing
+from conemetric.core.progress import all_or_nothing
 
 from . import figure
 from .experiment import Experiment

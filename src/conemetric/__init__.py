@@ -2,6 +2,7 @@
 certificate of optimality.
 """
 
+from .core.progress import watching
 from .estimators.automatic import AutoMetric
 from .estimators.base import UselessMetricWarning
 from .estimators.boostmetric import BoostMetric
@@ -15,7 +16,7 @@ from .estimators.relative_comparisons import RelativeComparisons
 from .estimators.semidefinite import FrobeniusSDPResult, solve_frobenius_sdp
 from .ranking.adapter import QueryAdapter
 from .ranking.metric import RelevanceMetric
-from .solvers.base import Certificate, Status, watching
+from .solvers.base import Certificate, Status
 from .storage import LearnedMetric, blend, load_metric, save_metric
 
 __all__ = [

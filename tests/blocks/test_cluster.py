@@ -106,7 +106,7 @@ def test_a_worker_may_come_late_and_have_nothing_to_do(data, undisturbed, cluste
     set_workers(cluster, client, 1)
 
     def enlarge(record):
-        if record["iteration"] == 5:
+        if record.get("iteration") == 5:
             set_workers(cluster, client, 2)
 
     with watching(enlarge):
@@ -124,7 +124,7 @@ class Killer:
         self.client, self.iterations, self.killed = client, iterations, []
 
     def __call__(self, record):
-        if record["iteration"] in self.iterations:
+        if record.get("iteration") in self.iterations:
             self.killed.append(kill_a_worker(self.client))
 
 
@@ -163,7 +163,7 @@ def test_nothing_outlives_a_killed_client_and_a_later_process_goes_on(data, undi
                 n_workers=2, threads_per_worker=1, dashboard_address=None
             )
             client = distributed.Client(cluster)
-            slowly = lambda record: time.sleep(0.3 if record["iteration"] > 20 else 0)
+            slowly = lambda record: time.sleep(0.3 if record.get("iteration", 0) > 20 else 0)
             with watching(slowly):
                 FrobMetric(C=10.0, tol=1e-6).fit(X, y, checkpoint={str(tmp_path / "state")!r})
     """

@@ -6,6 +6,7 @@ import numpy as np
 from numba.core import event
 
 from conemetric.core import compiled
+from conemetric.core.progress import watching
 
 
 def test_the_stopwatch_stands_still_while_numba_compiles(monkeypatch):
@@ -37,7 +38,7 @@ def test_whoever_watches_is_told_of_a_compilation_and_of_none_for_a_kernel_at_ha
         return values[-1]
 
     told = []
-    with compiled.watching_compilation(told.append):
+    with watching(lambda event: told.append(event["begins"])):
         assert last(np.arange(3)) == 2
         assert told == [True, False]
         assert last(np.arange(4)) == 3

@@ -15,11 +15,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import AutoMetric, FrobMetric, LearnedMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
+from conemetric.core.progress import all_or_nothing, watching
 from conemetric.estimators import automatic
 from conemetric.estimators.automatic import Evidence, Rows, default_candidates
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.statistics import mcnemar
-from conemetric.solvers.base import all_or_nothing, watching
 
 X, y = load_wine(return_X_y=True)
 X = StandardScaler().fit_transform(X)
@@ -447,7 +447,7 @@ def test_small_data_do_not_ask_the_clock(monkeypatch):
 
 def test_progress_names_the_candidate():
     seen = []
-    with watching(lambda record: seen.append(record["candidate"])):
+    with watching(lambda event: seen.append(event["candidate"])):
         AutoMetric(random_state=0).fit(X, y)
     assert set(seen) == {"relative", "frob", "prior"}
 

@@ -26,8 +26,8 @@ from conemetric import (
     numax_path,
 )
 from conemetric.core.arrays import to_numpy
+from conemetric.core.progress import all_or_nothing, watching
 from conemetric.evaluation.knn import evaluate, random_splits
-from conemetric.solvers.base import all_or_nothing, watching
 
 SUPERVISED = [
     FrobMetric(),
@@ -166,7 +166,7 @@ def interrupt_at(number):
     pressed = []
 
     def watch(record):
-        if record["iteration"] == number and not pressed:
+        if record.get("iteration") == number and not pressed:
             pressed.append(True)
             raise KeyboardInterrupt
 

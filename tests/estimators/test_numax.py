@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import NuMax, numax_path
 from conemetric.core.arrays import to_numpy
+from conemetric.core.progress import watching
 from conemetric.estimators.numax import LARGEST_DELTA
-from conemetric.solvers.base import watching
 from conemetric.solvers.secant_generation import SecantGeneration
 
 
@@ -130,7 +130,7 @@ def interrupted_at_solve(number):
     begun = []
 
     def watch(record):
-        begun.extend([True] * (record["iteration"] == 0))
+        begun.extend([True] * (record.get("iteration") == 0))
         if len(begun) == number:
             raise KeyboardInterrupt
 

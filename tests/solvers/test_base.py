@@ -9,15 +9,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from conemetric.core.progress import all_or_nothing
 from conemetric.problems.base import Bounds, Problem
-from conemetric.solvers.base import (
-    Infeasible,
-    Iterate,
-    Solver,
-    Status,
-    all_or_nothing,
-    relative_gap,
-)
+from conemetric.solvers.base import Infeasible, Iterate, Solver, Status, relative_gap
 
 
 class Counting(Problem):

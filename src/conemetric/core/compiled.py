@@ -11,11 +11,13 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextvars import copy_context
 
 import numpy as np
 from numba import njit
 from numba.core import event
+
+from .progress import emit
 
 
 def _compiler(**options):
@@ -84,24 +86,17 @@ def seconds_compiling() -> float:
     return _compiling.seconds
 
 
-class _Telling(event.Listener):
-    def __init__(self, callback):
-        self.callback = callback
+class _Announcing(event.Listener):
+    """Tells whoever watches when a kernel is compiled that the cache does not have."""
 
     def on_start(self, event):
-        self.callback(True)
+        emit("compile", begins=True)
 
     def on_end(self, event):
-        self.callback(False)
+        emit("compile", begins=False)
 
 
-@contextmanager
-def watching_compilation(callback):
-    """Call ``callback(True)`` when a kernel begins to be compiled within the block, one that
-    the cache does not have, and ``callback(False)`` when that ends.
-    """
-    with event.install_listener("numba:compile", _Telling(callback)):
-        yield
+event.register("numba:compile", _Announcing())
 
 
 def stopwatch() -> float:
@@ -136,7 +131,11 @@ def threaded(kernel, n_rows, work, *args):
     if _pool is None or _pool._max_workers < workers:
         _pool = ThreadPoolExecutor(workers, thread_name_prefix="conemetric")
     edges = np.linspace(0, n_rows, 4 * workers + 1).astype(np.int64)
-    jobs = [_pool.submit(kernel, lo, hi, *args) for lo, hi in itertools.pairwise(edges)]
+    # each in this context, so that watchers see what is compiled there
+    jobs = [
+        _pool.submit(copy_context().run, kernel, lo, hi, *args)
+        for lo, hi in itertools.pairwise(edges)
+    ]
     for job in jobs:
         job.result()
 

@@ -1,16 +1,44 @@
-"""How far a search is, for whoever wants to show it."""
+"""One stream of progress events, and what Ctrl-C ends.
+
+An event is a dict. Its ``kind`` is "stage" (a new ``stage`` of the work begins), "search"
+(the share of a neighbour search that is ``done``), "solve" (the scalars of an iteration) or
+"compile" (Numba begins or ends compiling a kernel). Who wants to show them opens a `watching`
+block around the work; whoever does the work calls `emit`.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
-_watcher: ContextVar[Callable[[float], None] | None] = ContextVar("search_watcher", default=None)
+Event = dict[str, Any]
+Watcher = Callable[[Event], bool | None]
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_all_or_nothing: ContextVar[bool] = ContextVar("all_or_nothing", default=False)
 
 
 @contextmanager
-def watching_searches(callback: Callable[[float], None]) -> Iterator[None]:
-    """Call ``callback`` with the share done, from 0 to 1, during every search within the
-    block (a progress bar around someone's ``fit``, say).
+def watching(callback: Watcher) -> Iterator[None]:
+    """Show ``callback`` every event of the work within the block (a progress bar around
+    someone's ``fit``, say).
+
+    Parameters
+    ----------
+    callback : callable
+        Takes the event, a dict: ``{"kind": "solve", "iteration": 3, "relative_gap": 0.02, ...}``,
+        ``{"kind": "search", "done": 0.5}``. If it returns true on an event of kind "solve", that
+        solve stops and its best point so far is returned.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import FrobMetric, watching
+    >>> events = []
+    >>> with watching(events.append):
+    ...     metric = FrobMetric().fit(*load_iris(return_X_y=True))
+    >>> {"search", "solve"} <= {event["kind"] for event in events}
+    True
     """
     token = _watcher.set(callback)
     try:
@@ -19,8 +47,35 @@ def watching_searches(callback: Callable[[float], None]) -> Iterator[None]:
         _watcher.reset(token)
 
 
-def report(done: float) -> None:
-    """Tell the watcher, if there is one, that this share of a search is done."""
+@contextmanager
+def labelled(**labels: Any) -> Iterator[None]:
+    """Add these entries to every event of the block."""
+    outer = _watcher.get()
+    if outer is None:
+        yield
+        return
+    with watching(lambda event: outer({**event, **labels})):
+        yield
+
+
+def emit(kind: str, **entries: Any) -> bool:
+    """Show an event to the watcher, if there is one; whether it asks to stop."""
     callback = _watcher.get()
-    if callback is not None:
-        callback(done)
+    return callback is not None and bool(callback({"kind": kind, **entries}))
+
+
+@contextmanager
+def all_or_nothing() -> Iterator[None]:
+    """Let Ctrl-C end the block instead of one solve in it, where an interrupted solve
+    among many is no result to go on with.
+    """
+    token = _all_or_nothing.set(True)
+    try:
+        yield
+    finally:
+        _all_or_nothing.reset(token)
+
+
+def is_all_or_nothing() -> bool:
+    """Whether an `all_or_nothing` block is open, so that Ctrl-C is not to be answered here."""
+    return _all_or_nothing.get()

@@ -41,12 +41,12 @@ from ..constraints.in_memory import check_labels
 from ..core import spectral
 from ..core.arrays import is_torch, like, to_numpy, transposed
 from ..core.compiled import stopwatch
+from ..core.progress import all_or_nothing, is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import no_warnings
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
 from ..neighbours import labelled_keys
-from ..solvers.base import all_or_nothing, is_one_of_many, labelled
 from .base import MahalanobisMetric
 from .discriminant import PooledDiscriminant
 from .frobmetric import FrobMetric
@@ -278,7 +278,7 @@ class AutoMetric(MahalanobisMetric):
                 with labelled(candidate=name):
                     found[name] = self._fit_candidate(name, candidate, rows)
         except KeyboardInterrupt:
-            if is_one_of_many():
+            if is_all_or_nothing():
                 raise
             self.interrupted_ = True
         # in an order that does not depend on their speed: sums keep their last digit

@@ -11,6 +11,7 @@ from ..constraints.in_blocks import is_dask
 from ..constraints.in_memory import encode_labels, find_rows
 from ..core import spectral
 from ..core.arrays import float64, is_scalar, like, namespace
+from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.weights import check_weights, class_factors
 from ..evaluation.knn import knn_predict
@@ -18,7 +19,7 @@ from ..neighbours import labelled_keys
 from ..operators import from_triplets
 from ..operators.span import Coordinates, in_span
 from ..problems.frobenius import FrobeniusProgram
-from ..solvers.base import Status, all_or_nothing
+from ..solvers.base import Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import SOLVER_PARAMETERS
 from .prior import PRIOR_PARAMETERS, prior_matrix

@@ -11,11 +11,12 @@ from sklearn.utils import check_random_state
 
 from ..constraints.in_memory import check_pairs, check_similar, encode_labels
 from ..core.arrays import like, on_device, to_numpy
+from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
 from ..problems.isometry import SecantIsometryProgram
-from ..solvers.base import Certificate, Status, all_or_nothing
+from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
 from .base import MahalanobisMetric
 

@@ -12,10 +12,10 @@ import numpy as np
 from ..constraints import in_blocks, in_memory
 from ..core.arrays import like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
+from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours import given_neighbours, n_references_for, neighbours_by_label, reference_rows
 from ..operators import from_triplets
-from ..solvers.base import warn_user
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 

@@ -18,8 +18,8 @@ from sklearn.utils import check_consistent_length
 
 from ..core.arrays import to_numpy
 from ..core.compiled import stopwatch
+from ..core.progress import all_or_nothing
 from ..neighbours import labelled_keys, nearest
-from ..solvers.base import all_or_nothing
 
 
 def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):

@@ -6,7 +6,6 @@ sparse points (`sparse`), approximately on the host (`approximate`), or by the u
 (`given`).
 """
 
-from ..core.progress import watching_searches
 from .merge import merge
 from .precomputed import given_neighbours
 from .query import Labelled, Nearest, Question
@@ -43,5 +42,4 @@ __all__ = [
     "row_keys",
     "rows_of",
     "tie_numbers",
-    "watching_searches",
 ]

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ..core.compiled import threaded
-from ..core.progress import report
+from ..core.progress import emit
 from . import exact, kernels
 from .cpu import Frame, HostSearch, parts
 from .query import Labelled, Nearest, Question
@@ -99,7 +99,7 @@ def _visit(state, cells, counts, alone):
     for played, calls in enumerate(rounds, 1):
         args = calls, cells.start, exact.TILE, state.arrays, visits
         threaded(kernels.visit_cells, len(calls), work, *args)
-        report(played / len(rounds))
+        emit("search", done=played / len(rounds))
 
 
 def _calls(cells, pairs):

@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..core.compiled import threaded
-from ..core.progress import report
+from ..core.progress import emit
 from . import kernels
 from .cpu import HostSearch
 from .query import Nearest, Question
@@ -38,7 +38,7 @@ def search(question: Question) -> Nearest:
         for played, pairs in enumerate(rounds, 1):
             args = pairs, alone, state.arrays, visits
             threaded(_meet, len(pairs), n * references.X.size, *args)
-            report(played / len(rounds))
+            emit("search", done=played / len(rounds))
     return state.rank(all_offered=True)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from ..core.progress import report
+from ..core.progress import emit
 from .query import Labelled, Nearest, Question
 from .rounding import product_gamma, tie_rule
 
@@ -101,7 +101,7 @@ class DeviceSearch:
             if self.counts[1]:
                 alike.masked_fill_(~differ, torch.inf)
                 _keep_least(tile, 0, rows, *lists[1])
-            report(rows.stop / len(left))
+            emit("search", done=rows.stop / len(left))
         return lists
 
     def _factors(self):

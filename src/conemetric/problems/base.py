@@ -165,7 +165,7 @@ class Evaluation:
 
     def __init__(
         self,
-        problem: SpectralDual,
+        problem: Any,  # a SpectralDual
         u: Any,
         rank_guess: int | None = None,
         wanted: tuple[Total, ...] = (),

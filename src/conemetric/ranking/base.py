@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core import spectral
 from ..core.arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..estimators.base import (
     SOLVER_PARAMETERS,
@@ -34,7 +35,7 @@ from ..estimators.base import (
 from ..operators.base import Operator
 from ..problems.base import Bounds
 from ..problems.frobenius import FrobeniusProgram
-from ..solvers.base import Certificate, SolveResult, Status, all_or_nothing
+from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .judgements import Judgements, check_relevance, graded_triplets, random_negatives
 from .measures import ndcg

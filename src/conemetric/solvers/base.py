@@ -12,8 +12,6 @@ points it kept in float64, outside the algorithm.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -22,6 +20,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core.compiled import stopwatch
+from ..core.progress import emit, is_all_or_nothing
 from ..core.warn import warn_user
 from ..problems.base import Bounds, Problem
 
@@ -155,51 +154,6 @@ class SolveResult:
 
 Callback = Callable[[dict[str, float]], bool | None]
 
-_watcher: ContextVar[Callback | None] = ContextVar("watcher", default=None)
-
-
-@contextmanager
-def watching(callback: Callback):
-    """Show ``callback`` every iteration of every solve within the block (a progress bar
-    around someone's ``fit``, say).
-    """
-    token = _watcher.set(callback)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
-
-
-@contextmanager
-def labelled(**labels):
-    """Add these entries to every record that a `watching` around the block is shown."""
-    outer = _watcher.get()
-    if outer is None:
-        yield
-        return
-    with watching(lambda record: outer({**record, **labels})):
-        yield
-
-
-_one_of_many: ContextVar[bool] = ContextVar("one_of_many", default=False)
-
-
-@contextmanager
-def all_or_nothing():
-    """Let Ctrl-C end the block instead of one solve in it, where an interrupted solve
-    among many is no result to go on with.
-    """
-    token = _one_of_many.set(True)
-    try:
-        yield
-    finally:
-        _one_of_many.reset(token)
-
-
-def is_one_of_many() -> bool:
-    """Whether an `all_or_nothing` block is open, so that Ctrl-C is not to be answered here."""
-    return _one_of_many.get()
-
 
 @dataclass(frozen=True)
 class Solver(ABC):
@@ -265,13 +219,13 @@ class Solver(ABC):
             )
         if start is not None and not self.takes_start:
             raise TypeError(f"{type(self).__name__} begins where its problem says; give no start.")
-        callbacks = [watch for watch in (callback, _watcher.get()) if watch is not None]
         best = _Best(self.tol, measure)
         status, reason = Status.STALLED, ""
         try:
             for iterate in self.steps(problem, start):
                 record = best.take(iterate)
-                if any([watch(record) for watch in callbacks]):
+                asked = callback is not None and callback(record)
+                if emit("solve", **record) or asked:
                     status = Status.STOPPED
                     break
                 if best.converged:
@@ -281,7 +235,7 @@ class Solver(ABC):
                     status = Status.MAX_ITER
                     break
         except KeyboardInterrupt:
-            if best.n_iter < 0 or is_one_of_many():
+            if best.n_iter < 0 or is_all_or_nothing():
                 raise
             status = Status.INTERRUPTED
         except Infeasible as proof:

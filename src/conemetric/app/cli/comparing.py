@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from ...solvers.base import all_or_nothing
+from ...core.progress import all_or_nothing
 from ...storage import save_metric
 from ..studies import run_study
 from ..studies.methods import find, methods_for

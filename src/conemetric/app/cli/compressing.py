@@ -7,9 +7,10 @@ import numpy as np
 import typer
 from sklearn.decomposition import PCA
 
+from ...core.progress import watching
 from ...evaluation.retrieval import neighbour_recall
 from ...evaluation.verification import distance_score
-from ...solvers.base import Status, watching
+from ...solvers.base import Status
 from ...storage import LearnedMetric, save_metric
 from ..studies.methods import find
 from ..studies.supervision import sample_by_class
@@ -55,7 +56,7 @@ def compress(
         out = output_folder(out, [METRIC, TABLE], overwrite)
         rows, test = _split(table, max_rows, np.random.default_rng(seed))
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
-        with watching(lambda record: progress("learning", record)):
+        with watching(lambda event: event["kind"] == "solve" and progress("learning", event)):
             estimator.fit(table.X[rows], table.labels[rows] if class_aware else None)
         metric = LearnedMetric.from_estimator(
             estimator, feature_names=table.names, notes={"rows": len(rows), "delta": delta}

@@ -9,8 +9,9 @@ import typer
 from rich.markup import escape
 
 from ...core import spectral
+from ...core.progress import watching
 from ...evaluation.verification import best_threshold, cross_validate, distance_score
-from ...neighbours import nearest, watching_searches
+from ...neighbours import nearest
 from ...storage import atomic_path, load_metric
 from .app import Seed, progress_bar, state
 from .options import DIALECT, Overwrite, Reading, option
@@ -98,7 +99,7 @@ def neighbors(
     with progress_bar() as progress:
         mapped = learned.transform(queries.X)
         references = None if against is None else learned.transform(searched.X)
-        with watching_searches(lambda done: progress("searching", done=done)):
+        with watching(lambda event: progress("searching", done=event.get("done"))):
             found, distance = nearest(mapped, references, k)
     names, targets = (t.row_names for t in (queries, searched))
     frame = pl.DataFrame(

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from ...core.progress import watching
 from ...evaluation.statistics import PairedDifference, paired_difference
 from ...ranking import measures as measures
 from ...ranking.adapter import QueryAdapter
@@ -16,7 +17,6 @@ from ...ranking.base import JudgedEstimator
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
-from ...solvers.base import watching
 
 DEPTH = 100  # of the rankings judged
 MEASURES = {
@@ -164,7 +164,7 @@ def adapt(collection: Collection, options=None, progress=None) -> Adaptation:
         began = time.perf_counter()
         with (
             warnings.catch_warnings(record=True) as caught,
-            watching(partial(progress, stage)),
+            watching(partial(_show, progress, stage)),
         ):
             warnings.simplefilter("always")
             fitted[name] = _estimator(name, options).fit(*_part(collection, train))
@@ -256,3 +256,8 @@ def _part(collection, queries):
     kept = collection.relevance[new[collection.relevance[:, 0]] >= 0]
     relevance = np.column_stack([new[kept[:, 0]], kept[:, 1:]])
     return collection.queries[queries], collection.documents, relevance
+
+
+def _show(progress, stage, event):
+    if event["kind"] == "solve":
+        progress(stage, event)

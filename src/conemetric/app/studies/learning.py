@@ -10,10 +10,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ...core.compiled import seconds_compiling, stopwatch, watching_compilation
+from ...core.compiled import seconds_compiling, stopwatch
+from ...core.progress import watching
 from ...estimators.base import UselessMetricWarning
-from ...neighbours import watching_searches
-from ...solvers.base import Status, watching
+from ...solvers.base import Status
 from ...storage import LearnedMetric
 from .methods import find, methods_for
 from .supervision import data_id, p_value
@@ -257,9 +257,7 @@ def _fit(method, task, options, clock, notes):
     )
     with (
         warnings.catch_warnings(record=True) as caught,
-        watching(lambda record: clock.report(record)),
-        watching_searches(clock.searched),
-        watching_compilation(clock.compiles),
+        watching(clock.watch),
     ):
         warnings.simplefilter("always")
         task.fit(estimator)
@@ -316,17 +314,14 @@ class _Clock:
         self.progress(stage, None, None)
         return self
 
-    def report(self, record):
-        candidate = record.get("candidate")
-        self.progress(
-            self.stage if candidate is None else f"{self.stage}, {candidate}", record, None
-        )
-
-    def searched(self, done):
-        self.progress(f"{self.stage}: finding neighbours", None, done)
-
-    def compiles(self, begins):
-        self.progress(COMPILING if begins else self.stage, None, None)
+    def watch(self, event):
+        stage = f"{self.stage}, {event['candidate']}" if "candidate" in event else self.stage
+        if event["kind"] == "solve":
+            self.progress(stage, event, None)
+        elif event["kind"] == "search":
+            self.progress(f"{self.stage}: finding neighbours", None, event["done"])
+        elif event["kind"] == "compile":
+            self.progress(COMPILING if event["begins"] else self.stage, None, None)
 
     def __enter__(self):
         self.began = stopwatch()
