@@ -11,6 +11,7 @@ import pytest
 
 from conemetric import load_metric
 from conemetric.app.cli.collections import read_collection, read_judgements
+from conemetric.app.cli.options import Sources
 from conemetric.ranking.measures import ndcg, rank
 
 N_QUERIES, N_DOCUMENTS, D = 60, 80, 6
@@ -125,7 +126,7 @@ def test_every_form_gives_the_same_collection(collection, tmp_path, kind, qrels)
             "headed": ["query-id\tcorpus-id\tscore", *(f"{q}\t{d}\t{g}" for q, d, g in rows)],
         }
         path.write_text("\n".join(lines[qrels]) + "\n")
-    found, notes = read_collection(None, paths["queries"], paths["documents"], path)
+    found, notes = read_collection(None, Sources(paths["queries"], paths["documents"], path))
     np.testing.assert_allclose(found.queries, queries, atol=1e-6)
     np.testing.assert_allclose(found.documents, documents, atol=1e-6)
     np.testing.assert_array_equal(found.relevance, relevance)
@@ -159,7 +160,7 @@ def test_a_folder_in_beirs_layout_keeps_its_split_and_its_texts(run, collection,
     assert any("Ignored: 1 of 21 judgements in 'test.tsv'" in note for note in result.json["notes"])
     with open(out / "table.csv", newline="") as file:
         assert [row["query"] for row in csv.DictReader(file)] == [f"q{q}" for q in range(40, 60)]
-    found, _ = read_collection(tmp_path / "beir", None, None, None)
+    found, _ = read_collection(tmp_path / "beir", Sources())
     assert found.document_texts[7] == "text 7"
 
 
