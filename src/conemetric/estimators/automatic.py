@@ -16,7 +16,7 @@ noise on small data; equal weights would let a bad method spoil the mean. The pl
 candidate like the others, and the blend as a whole must earn its place too: its own error on
 rows that neither its metrics nor its weights have seen decides how much of it is kept,
 
-    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) - 1/2)))
+    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) - 1)))
 
 so where nothing helps, or too few rows can tell, it stays near the plain distance. Nothing is
 fitted a second time: the metrics that were judged are those that are blended. The mean of three
@@ -55,7 +55,7 @@ from .relative_comparisons import RelativeComparisons
 PLAIN, BLEND = "plain", "blend"
 FEW_ROWS = 600  # up to so many, five folds; three beyond
 SHARPNESS = 1.5  # of the weights: how fast they fall with the error
-CAUTION = 0.5  # standard errors by which the blend must be better to weigh as much as plain
+CAUTION = 1.0  # standard errors by which the blend must be better to weigh as much as plain
 SPREAD = 0.05  # part of the mean squared distance to all rows in a metric's scale
 MOST_JUDGED = 3000  # rows that judge, of all folds together
 TOL = 1e-2  # of candidates with a certificate; smaller ones were not seen to err less

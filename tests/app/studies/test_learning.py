@@ -78,7 +78,7 @@ def test_a_blend_learns_from_training_rows_only():
 def test_progress_names_the_candidate():
     seen = set()
     run_study(Labelled(X, y), Options(), progress=lambda stage, record, done: seen.add(stage))
-    assert {"learning, frob", "learning, boost"} <= seen
+    assert {"learning, frob", "learning, prior"} <= seen
 
 
 def test_compilation_is_shown_as_what_it_is(monkeypatch):
