@@ -84,7 +84,7 @@ def test_targets_and_impostors(kind, order, seed, dtype, library):
 @each_kind
 @each_order
 def test_approximate_search(kind, order, monkeypatch):
-    monkeypatch.setattr(search.approximate, "SAMPLE", 20)
+    monkeypatch.setattr(search.cells, "SAMPLE", 20)
     X, y = points(kind, 0, n=1500)
     rows = permutation(order, y, 0)
     found = neighbours_by_label(X, y, 3, 4, "approximate", 0)

@@ -31,7 +31,7 @@ def test_holds_every_difference_and_no_more(n, scales, rank, asarray, dtype, eps
     rotation = np.linalg.qr(rng.normal(size=(D, D)))[0] if turned else np.eye(D)
     X = ((rng.normal(size=(n, D)) * scales) @ rotation).astype(dtype)
     span = in_span(asarray(X))
-    assert to_numpy(span.points).dtype == dtype
+    assert to_numpy(span.points).dtype == np.float64  # rounding them would change what is certified
     assert span.points.shape == (n, rank)
     Q = basis(span, asarray)
     assert_allclose(Q.T @ Q, np.eye(rank), atol=1e-12)
