@@ -42,7 +42,7 @@ def limited_fit(options):
     import pyarrow as pa
 
     from conemetric import FrobMetric, watching
-    from conemetric.blocks.threads import InProcess
+    from conemetric.blocks import Threads
 
     pa.set_cpu_count(2)  # each of its threads takes of the limit
     pa.set_io_thread_count(2)
@@ -66,7 +66,7 @@ def limited_fit(options):
         n_impostors=3,
         random_state=0,
     )
-    engine = InProcess(folder=options.folder, memory_limit=options.pieces * limit)
+    engine = Threads(folder=options.folder, memory_limit=options.pieces * limit)
     with engine, watching(record):
         metric.fit(frame[features], frame["label"])
     ended = time.perf_counter()

@@ -128,10 +128,10 @@ def in_memory(options):
 
 
 def in_process(options):
-    from conemetric.blocks.threads import InProcess
+    from conemetric.blocks import Threads
 
     warm_up()
-    with InProcess(workers=options.workers):
+    with Threads(workers=options.workers):
         fit("blocks, this process", options, *collections(options))
 
 

@@ -15,7 +15,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, watching
-from conemetric.blocks.threads import InProcess
+from conemetric.blocks import Threads
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -84,7 +84,7 @@ def bits(metric):
 
 @pytest.fixture(scope="module")
 def undisturbed(data):
-    with InProcess():
+    with Threads():
         return bits(one().fit(*partitioned(data)))
 
 
@@ -93,7 +93,7 @@ def test_the_same_bits_on_one_two_and_four_workers_and_in_this_process(data, clu
     def found(candidates):
         return [bits(metric.fit(*partitioned(data))) for metric in candidates]
 
-    with InProcess():
+    with Threads():
         expected = found(estimators())
     for count in (1, 4):
         set_workers(cluster, client, count)

@@ -23,7 +23,7 @@ from conemetric import (
     RelevanceMetric,
     frobmetric_path,
 )
-from conemetric.blocks.threads import InProcess
+from conemetric.blocks import Threads
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -76,7 +76,7 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, workers, lim
     estimator = made(name, tol=1e-8, max_iter=300) if corrective else made(name)
     sizes = random_chunks(seed, len(y))
     expected = fit(estimator, X, y).certificate_
-    with InProcess(workers=workers, memory_limit=limit):
+    with Threads(workers=workers, memory_limit=limit):
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
     # inner solves of corrective boosting, by values of P, end at gaps of some 1e-9: two
     # answers differ by no more than the larger gap
@@ -91,7 +91,7 @@ def test_the_same_bits_on_any_number_of_workers(name):
     sizes, found = (30, 0, 3, 20, 20, 7, 10, 15, 15), []
     estimator = made(name, tol=1e-3)
     for workers, limit in ((1, None), (2, 1_000), (5, None)):
-        with InProcess(workers=workers, memory_limit=limit):
+        with Threads(workers=workers, memory_limit=limit):
             metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
         found.append((metric.components_.tobytes(), metric.certificate_))
     assert found[0] == found[1] == found[2]

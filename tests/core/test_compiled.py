@@ -1,12 +1,18 @@
 """How loops are compiled, and what time that counts as."""
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from numba.core import event
+from threadpoolctl import ThreadpoolController
 
+from conemetric.blocks import Threads
+from conemetric.blocks.operator import BlockSpace
 from conemetric.core import compiled
 from conemetric.core.progress import watching
+from conemetric.neighbours import neighbours_by_label
 
 
 def test_the_stopwatch_stands_still_while_numba_compiles(monkeypatch):
@@ -45,3 +51,41 @@ def test_whoever_watches_is_told_of_a_compilation_and_of_none_for_a_kernel_at_ha
     assert told == [True, False]
     assert last(np.arange(3.0)) == 2  # another kernel, after the block
     assert told == [True, False]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_overlapping_limits_of_blas_leave_the_process_as_it_was(seed):
+    """Blocks of several threads, opened and closed in any order."""
+    libraries = ThreadpoolController().select(user_api="blas")
+    rng, opened = np.random.default_rng(seed), []
+    with libraries.limit(limits=3):
+        before = [each.num_threads for each in libraries.lib_controllers]
+        for _ in range(40):
+            if opened and rng.random() < 0.5:
+                opened.pop(rng.integers(len(opened))).__exit__(None, None, None)
+            else:
+                opened.append(compiled.one_blas_thread())
+                opened[-1].__enter__()
+            expected = [1] * len(before) if opened else before
+            assert [each.num_threads for each in libraries.lib_controllers] == expected
+        while opened:
+            opened.pop(0).__exit__(None, None, None)
+        assert [each.num_threads for each in libraries.lib_controllers] == before
+
+
+@pytest.mark.parametrize("task", ["search", "blocks"])
+def test_fits_in_threads_leave_the_threads_of_blas_as_they_were(task):
+    libraries = ThreadpoolController().select(user_api="blas")
+    X = np.random.default_rng(0).normal(size=(1200, 3)).astype(np.float32)
+
+    def work(_):
+        if task == "search":
+            return neighbours_by_label(X, np.arange(len(X)) % 2, 1, 1, "exact")
+        space = BlockSpace(Threads(workers=2))
+        return space.sum(np.sum, space.source([delayed(X)] * 9))
+
+    delayed = pytest.importorskip("dask").delayed
+    with libraries.limit(limits=3), ThreadPoolExecutor(4) as pool:
+        before = [each.num_threads for each in libraries.lib_controllers]
+        list(pool.map(work, range(8)))
+        assert [each.num_threads for each in libraries.lib_controllers] == before

@@ -1,15 +1,16 @@
-"""The state of a solve in files: for a later process to go on from, and so that what a
-dead worker held need not be computed again from the beginning.
+"""The state of a solve in files: a later process can resume from it, and what a dead worker
+held need not be recomputed from the start.
 
 A checkpoint is a folder, on a disk that all workers see or in an object store (any
-address that fsspec knows). Every state has a folder of its own in it, with one
-safetensors file for each array and for each block of a vector; the file ``state``, JSON
-and written last, says which one is whole. Nothing in these files is ever executed, and
-``state`` alone is read before its label is found to be that of this fit.
+address that fsspec knows). Every state has its own subfolder, with one safetensors file
+for each array and for each block of a vector. The JSON file ``state``, written last, names
+the complete one. Nothing in these files is ever executed, and only ``state`` is read before
+its label is found to match this fit.
 """
 
 import json
 import posixpath
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,26 +21,22 @@ from safetensors.numpy import save as to_safetensors
 from ..core.arrays import to_numpy
 from ..core.extras import require
 
-MAX_STATE = 1 << 24  # bytes of the file ``state``
-REMEDY = "give another folder by checkpoint=, or empty this one to begin anew."
+__all__ = ["REMEDY", "Checkpoint", "read_array", "write_array"]
+
+MAX_STATE = 1 << 24  # bytes read of the file ``state``, far above what a solver writes
+REMEDY = "give another folder by checkpoint=, or empty this one to start again."
 
 
 class Checkpoint:
-    """See the module docstring.
-
-    Parameters
-    ----------
-    folder : str
-        A path or an address like ``s3://bucket/fit``.
-    label : dict of JSON values, default=None
-        What the solve is of; a state of anything else is refused.
+    """A folder, a path or an address like ``s3://bucket/fit``, for states of the solve that
+    ``label`` (JSON values) describes; the state of any other solve is refused.
     """
 
     def __init__(self, folder: str, label: dict[str, Any] | None = None):
         self.folder, self.label, self._serial = str(folder).rstrip("/"), label, 0
 
-    def write(self, engine, columns: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
-        """Save a state, forget the one before, and return the columns as read from it."""
+    def write(self, engine: Any, columns: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
+        """Save a state, delete the previous one, and return the columns as read back."""
         files, root = self._files()
         last, self._serial = self._serial, self._serial + 1
         own = f"{self.folder}/{self._serial}"
@@ -61,9 +58,11 @@ class Checkpoint:
             files.rm(f"{root}/{last}", recursive=True)
         return saved
 
-    def read(self, engine, names, n_blocks) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """(columns, small values) of these names in the last state, vectors in ``n_blocks``
-        blocks; None where there is no state yet.
+    def read(
+        self, engine: Any, names: Sequence[str], n_blocks: int
+    ) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """(columns, small values) of the last state, vectors in ``n_blocks`` blocks; None if
+        there is no state yet.
         """
         files, root = self._files()
         if not files.exists(f"{root}/state"):
@@ -97,10 +96,10 @@ class Checkpoint:
         return columns, small
 
     def _fault(self, what):
-        return f"cannot go on from checkpoint={self.folder!r}: {what}; {REMEDY}"
+        return f"cannot resume from checkpoint={self.folder!r}: {what}; {REMEDY}"
 
     def _other(self, label):
-        """What is other than in this fit, in words."""
+        """How the label of another fit differs, in words."""
         if not isinstance(label, dict) or not isinstance(self.label, dict):
             return "of another kind"
         for name, own in self.label.items():
@@ -117,19 +116,19 @@ def _are_numbers(values):
     return isinstance(values, dict) and all(type(each) in (int, float) for each in values.values())
 
 
-def write_array(array, address):
-    """Write an array, or a NumPy number, to a file of its own."""
+def write_array(array: Any, address: str) -> None:
+    """Write an array or a NumPy number to a file of its own."""
     files, path = require("fsspec.core", "cluster").url_to_fs(address)
     files.makedirs(posixpath.dirname(path), exist_ok=True)
     array = to_numpy(array)
-    # sums may depend on the order in memory, so that it has to be the same afterwards
+    # sums may depend on the order in memory, so it must be the same after reading
     columns_first = array.ndim == 2 and not array.flags.c_contiguous and array.flags.f_contiguous
     kept = {"columns": array.T} if columns_first else {"rows": np.asarray(array, order="C")}
     with files.open(path, "wb") as file:
         file.write(to_safetensors(kept))
 
 
-def read_array(address):
+def read_array(address: str) -> Any:
     """Read what `write_array` wrote."""
     try:
         with require("fsspec", "cluster").open(address, "rb") as file:

@@ -1,10 +1,10 @@
 """Blocks on the workers of a dask.distributed cluster.
 
-A step is a task from the old state of a block to the new one; nothing is changed in
-place. So the scheduler can compute again what a dead worker held, from the data on, with
-the same bits: no data are scattered, no actor holds a state. Sums are tasks of their own,
-or joining them would pull whole states along. Neighbouring blocks begin on one worker, and
-are joined there: about one sum for each worker travels. What all blocks need (a D x D
+A visit is one task per block, from its old state to a new one; nothing changes in place,
+no data are scattered and no actor holds a state. So the scheduler can recompute whatever a
+dead worker held, starting from the data, with the same bits. Sums are tasks of their own;
+otherwise joining them would move whole states. Neighbouring blocks start on one worker and
+are joined there, so about one sum per worker travels. What all blocks need (a D x D
 factor, coefficients) travels once to each worker.
 """
 
@@ -25,14 +25,16 @@ from dask import annotate
 from distributed.utils import get_ip
 
 from .checkpoint import read_array, write_array
-from .operator import GROUP, Engine, Program
+from .operator import GROUP, Engine, Program, join
 
-EMBEDDED = 1 << 11  # bytes of a program that are sent with the task of every block
+__all__ = ["Cluster"]
+
+EMBEDDED = 1 << 11  # bytes up to which a program is sent with the task of every block
 
 
 class Column(NamedTuple):
-    """Futures of what a visit left with each block, the workers that the blocks belong to
-    (None: to any), and which part of what was left this is.
+    """Futures of the state that a visit left with each block, the preferred worker of each
+    block (None: any), and which part of the state this column is (None: all of it).
     """
 
     states: tuple
@@ -41,15 +43,20 @@ class Column(NamedTuple):
 
 
 class Cluster(Engine):
-    """See the module docstring; ``client`` is a `distributed.Client`."""
+    """Visits blocks on the workers of a cluster; see the module docstring.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    """
 
     def __init__(self, client: Any):
         self.client = client
 
-    def source(self, tasks):
+    def source(self, tasks: Sequence[Any]) -> Column:
         threads = self.client.nthreads()
         workers = [worker for worker in sorted(threads) for _ in range(threads[worker])]
-        if not workers:  # none has come yet
+        if not workers:  # none has started yet
             return Column(tuple(self.client.compute(list(tasks))), (None,) * len(tasks))
         places = tuple(workers[k * len(workers) // len(tasks)] for k in range(len(tasks)))
         made: list = []
@@ -58,7 +65,7 @@ class Cluster(Engine):
             made += self.client.compute(own, workers=[place], allow_other_workers=True)
         return Column(tuple(made), places)
 
-    def visit(self, program: Program, inputs: Sequence[Column]):
+    def visit(self, program: Program, inputs: Sequence[Column]) -> tuple[list, tuple]:
         states, where = _distinct(inputs)
         graph = Graph("conemetric-visit")
         sent = graph.add("program", partial(_constant, program)) if _large(program) else None
@@ -79,7 +86,9 @@ class Cluster(Engine):
         columns = [Column(tuple(states), places, part) for part in range(len(program.kept))]
         return columns, self.client.gather(result)
 
-    def across(self, function: Callable, own: Column, others: Column, small):
+    def across(
+        self, function: Callable, own: Column, others: Column, small: dict[str, Any]
+    ) -> Column:
         graph = Graph("conemetric-across")
         last = []
         for block, mine in enumerate(own.states):
@@ -92,7 +101,7 @@ class Cluster(Engine):
             last.append(chain)
         return Column(tuple(self._get(graph, last)), own.places)
 
-    def save(self, column, folder):
+    def save(self, column: Column, folder: str) -> Column:
         graph = Graph("conemetric-save")
         saved = [
             graph.add(f"{block}", partial(_save, column.part, f"{folder}/{block}"), state)
@@ -101,7 +110,7 @@ class Cluster(Engine):
         self.client.gather(self._get(graph, saved))
         return self.load(folder, len(saved))._replace(places=column.places)
 
-    def load(self, folder, n_blocks):
+    def load(self, folder: str, n_blocks: int) -> Column:
         graph = Graph("conemetric-load")
         loaded = [
             graph.add(f"{block}", partial(read_array, f"{folder}/{block}"))
@@ -109,22 +118,19 @@ class Cluster(Engine):
         ]
         return Column(tuple(self._get(graph, loaded)), (None,) * n_blocks)
 
-    def select(self, column, blocks):
+    def select(self, column: Column, blocks: Sequence[int]) -> Column:
         states = tuple(column.states[block] for block in blocks)
         return Column(states, tuple(column.places[block] for block in blocks), column.part)
 
-    def n_blocks_of(self, column):
-        return len(column.states)
-
     def _get(self, graph, keys):
-        """Futures of these keys, each computed in its place; where that has died, anywhere."""
+        """Futures of these keys, each computed on its worker, or anywhere if that has died."""
         places = defaultdict(list, graph.places)
         with annotate(workers=places.__getitem__, allow_other_workers=True):
             return self.client.get(graph.tasks, keys, sync=False)
 
     @cached_property
-    def scratch(self):
-        """A folder that all workers see, where that is sure: they are on this machine."""
+    def scratch(self) -> str | None:
+        """A folder that all workers see, if they all run on this machine; else None."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         here = {"127.0.0.1", "localhost", "::1", get_ip()}
         if not all(urlparse(address).hostname in here for address in workers):
@@ -135,34 +141,34 @@ class Cluster(Engine):
 
 
 class Graph:
-    """Tasks by keys that no other graph has, and the workers that some belong to."""
+    """Tasks under keys that no other graph has, and their preferred workers."""
 
-    def __init__(self, name):
+    def __init__(self, name: str):
         self._name, self._token = name, uuid.uuid4().hex[:16]
         self.tasks: dict[str, tuple] = {}
-        self.places: dict[str, list[str]] = {}
+        self.places: dict[str, list[str]] = {}  # as Dask's annotation takes them
 
-    def add(self, part, function, *arguments, place=None):
-        """The key of a new task; arguments are keys, futures or None."""
+    def add(self, part: str, function: Callable, *arguments: Any, place: str | None = None) -> str:
+        """Add a task and return its key; arguments are keys, futures or None."""
         key = f"{self._name}-{part}-{self._token}"
         self.tasks[key] = (function, *arguments)
         if place is not None:
             self.places[key] = [place]
         return key
 
-    def place_of(self, key):
-        return self.places.get(key, [None])[0]
+    def place_of(self, key: str) -> str | None:
+        return next(iter(self.places.get(key, ())), None)
 
 
 def _joined(graph, joins, results):
-    """The key of the results joined as `Program.join_in_groups` does, each group where its
-    first block belongs.
+    """The key of the results joined in the order of `Program.join_in_groups`, each group on
+    the worker of its first block.
     """
-    join, size = partial(_join, joins), GROUP
+    task, size = partial(_join, joins), GROUP
     while size == GROUP or len(results) > 1:
         groups = [results[k : k + size] for k in range(0, len(results), size)]
         results = [
-            graph.add(f"join-{len(groups)}-{k}", join, *group, place=graph.place_of(group[0]))
+            graph.add(f"join-{len(groups)}-{k}", task, *group, place=graph.place_of(group[0]))
             for k, group in enumerate(groups)
         ]
         size = 2
@@ -174,7 +180,7 @@ def _large(program):
 
 
 def _distinct(inputs):
-    """The different states among the columns, and for each column (state, part)."""
+    """The distinct states among the columns, and for each column its (state, part)."""
     states: list[tuple] = []
     where = []
     for column in inputs:
@@ -207,7 +213,7 @@ def _results(state):
 
 
 def _join(joins, *results):
-    return Program(0, (), (), (), joins).join(results)
+    return join(joins, results)
 
 
 def _across(function, my_part, other_part, number, small, chain, mine, other):

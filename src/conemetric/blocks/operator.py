@@ -1,30 +1,31 @@
 """Vectors and operators in many blocks, each with a memory of its own.
 
-A block holds some points, the constraints among them and its part of every vector. An
-operator of blocks is a sum,
+A block holds some points, the constraints among them and its part of every vector. The
+operator of the blocks is a sum,
 
     A(M) = one vector per block        A*(u) = sum over the blocks of D x D matrices
 
-so that only D x D matrices, Gram matrices and scalars ever leave a block. Mapping a
-function over vectors does nothing yet: the result is a promise. A sum is a *visit* to
-all blocks: it computes, in one task per block, the promises it needs, keeps those that
-somebody still holds, and joins what the blocks return in their order: groups of
-`GROUP` neighbours first, then pairs of groups, and pairs of those. A block is computed by
-one thread, so that the same blocks give the same bits on any number of workers.
+so only D x D matrices, Gram matrices and scalars ever leave a block. Mapping a function
+over vectors computes nothing yet: the result is a promise. A sum is a *visit* to all
+blocks. It computes the promises it needs, in one task per block, keeps those that are
+still in use, and joins the results of the blocks in their order: groups of `GROUP`
+neighbours first, then pairs of groups, and pairs of those. A block is computed by one
+thread, so the same blocks give the same bits on any number of workers.
 
-Where blocks are and who visits them is the business of an engine: `operators.in_process`
-(this process, out of core where memory is short, on several devices) or
-`operators.cluster` (dask.distributed).
+An engine decides where blocks are and who visits them: `blocks.threads` (this process,
+out of core when memory is short, on several devices) or `blocks.cluster`
+(dask.distributed). Both run the same `Program` on a block; it is small enough to send,
+and frees intermediate results as it goes, which a graph of single Dask tasks would not.
 """
 
 import operator
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -33,11 +34,13 @@ from ..core.vectors import Space, Total, Vector, on_host, total
 from ..operators.base import Operator
 from .checkpoint import REMEDY, Checkpoint
 
-GROUP = 4  # blocks whose results are joined first, before they travel
+__all__ = ["BlockOperator", "BlockSpace", "BlockVector", "Engine", "Program"]
+
+GROUP = 4  # blocks whose results are joined before they travel; part of the promised bits
 
 
 class Value(NamedTuple):
-    """In the place of an argument: the value of this number."""
+    """Stands for the argument of a `Step` with this number."""
 
     number: int
 
@@ -50,15 +53,15 @@ class Step:
     arguments: tuple
     small: dict[str, Any] = field(default_factory=dict)
 
-    def numbered(self, numbers):
-        """With the numbers of vectors in the place of the vectors."""
+    def numbered(self, numbers: dict[int, Value]) -> "Step":
+        """The same call with promises replaced by their numbers."""
         arguments = tuple(numbers.get(id(each), each) for each in self.arguments)
         return Step(self.function, arguments, self.small)
 
-    def uses(self):
+    def uses(self) -> list[int]:
         return [each.number for each in self.arguments if isinstance(each, Value)]
 
-    def call(self, values):
+    def call(self, values: list) -> Any:
         arguments = [
             values[each.number] if isinstance(each, Value) else each for each in self.arguments
         ]
@@ -67,71 +70,63 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """What one visit does to a block: the same for all of them, and small enough to send.
+    """What one visit does to each block.
 
-    Values 0, 1, ... are first the inputs, then the results of the steps; those in ``kept``
-    stay with the block, the results of ``wanted`` are joined over all blocks.
+    Values 0, 1, ... are first the inputs, then the results of the steps. Those in ``kept``
+    stay with the block; the results of ``wanted`` are joined over all blocks.
     """
 
-    n_inputs: int
     steps: tuple[Step, ...]
     kept: tuple[int, ...]
     wanted: tuple[Step, ...]
     joins: tuple[Callable, ...]
 
     def run(self, inputs: Sequence[Any]) -> tuple[tuple, tuple]:
-        """(pieces that stay, results to be joined) of one block."""
+        """(pieces that stay, results to join) of one block."""
         values, calls = list(inputs), (*self.steps, *self.wanted)
         last = {number: k for k, step in enumerate(calls) for number in step.uses()}
         results: list = []
         for k, step in enumerate(calls):
             (values if k < len(self.steps) else results).append(step.call(values))
-            for number in step.uses():  # let go of what nobody needs any more
+            for number in step.uses():  # free what no later step needs
                 if last[number] == k and number not in self.kept:
                     values[number] = None
         return tuple(values[number] for number in self.kept), tuple(on_host(results))
 
-    def join(self, results: Iterable[tuple]) -> tuple:
-        """Join results, one tuple per block or group of blocks, in their order."""
-        joined: tuple | None = None
-        for result in results:
-            result = tuple(_wide(part) for part in result)
-            if joined is None:
-                joined = result
-            else:
-                joined = tuple(
-                    join(a, b) for join, a, b in zip(self.joins, joined, result, strict=True)
-                )
-        assert joined is not None
-        return joined
-
     def join_in_groups(self, results: Iterable[tuple]) -> tuple:
-        """As all engines join the results of the blocks; few wait at a time."""
+        """Join the results of all blocks; only a few are held at a time."""
         results = iter(results)
-        waiting: list[tuple[int, tuple]] = []  # how often a group was paired, and its result
+        waiting: list[tuple[int, tuple]] = []  # (how often a group was paired, its result)
         for group in iter(lambda: list(islice(results, GROUP)), []):
-            depth, joined = 0, self.join(group)
+            depth, joined = 0, join(self.joins, group)
             while waiting and waiting[-1][0] == depth:
-                depth, joined = depth + 1, self.join([waiting.pop()[1], joined])
+                depth, joined = depth + 1, join(self.joins, [waiting.pop()[1], joined])
             waiting.append((depth, joined))
         _, joined = waiting.pop()
         while waiting:
-            joined = self.join([waiting.pop()[1], joined])
+            joined = join(self.joins, [waiting.pop()[1], joined])
         return joined
 
 
+def join(joins: Sequence[Callable], results: Iterable[tuple]) -> tuple:
+    """Join results, one tuple per block or group of blocks, in their order and in float64."""
+    first, *others = (tuple(map(_wide, result)) for result in results)
+    for other in others:
+        first = tuple(combine(a, b) for combine, a, b in zip(joins, first, other, strict=True))
+    return first
+
+
 def _wide(result):
-    """In float64, part by part where it is a tuple."""
+    """In float64, part by part if it is a tuple."""
     if isinstance(result, tuple):
         return tuple(_wide(part) for part in result)
-    return (
-        float64(result) if isinstance(result, np.ndarray) and result.dtype.kind == "f" else result
-    )
+    is_float = isinstance(result, np.ndarray) and result.dtype.kind == "f"
+    return float64(result) if is_float else result
 
 
 class Engine(ABC):
-    """Where blocks are, and who visits them. A *column* is one piece per block, in a form
-    that only its engine knows.
+    """Where blocks are, and who visits them. A *column* holds one piece per block, in a
+    form that only its engine knows.
 
     Dask collections that are fitted within ``with engine:`` are visited by it.
     """
@@ -147,7 +142,7 @@ class Engine(ABC):
 
     @abstractmethod
     def source(self, tasks: Sequence[Any]) -> Any:
-        """The column of what these dask tasks compute, made anew whenever it is needed."""
+        """The column that these Dask tasks compute, one per block."""
 
     @abstractmethod
     def visit(self, program: Program, inputs: Sequence[Any]) -> tuple[list, tuple]:
@@ -162,12 +157,8 @@ class Engine(ABC):
         """The column of these blocks only."""
 
     @abstractmethod
-    def n_blocks_of(self, column: Any) -> int:
-        """How many pieces a column has."""
-
-    @abstractmethod
     def save(self, column: Any, folder: str) -> Any:
-        """Write the pieces to files and return a column that does without what made them."""
+        """Write the pieces to files and return a column that no longer depends on its past."""
 
     @abstractmethod
     def load(self, folder: str, n_blocks: int) -> Any:
@@ -175,50 +166,57 @@ class Engine(ABC):
 
     @property
     def scratch(self) -> str | None:
-        """A folder for `save` where history is worth cutting."""
+        """A folder for `save` if dropping the history of a column is worthwhile."""
         return None
 
 
+class Promise:
+    """One piece per block: computed (``column``), or still to be computed by ``call``, whose
+    arguments are promises or numbers. A ``transient`` one is recomputed by every visit.
+    """
+
+    __slots__ = ("call", "column", "transient")
+
+    def __init__(self, call: Step | None = None, column: Any = None, transient: bool = False):
+        self.call, self.column, self.transient = call, column, transient
+
+    def needs(self) -> list["Promise"]:
+        """The promises it is computed from."""
+        if self.call is None:
+            return []
+        return [each for each in self.call.arguments if isinstance(each, Promise)]
+
+
+def _mapped(function):
+    return lambda self, *others: self.space.map(function, self, *others)
+
+
+def _mapped_right(function):
+    return lambda self, other: self.space.map(function, other, self)
+
+
 class BlockVector(Vector):
-    """One piece per block, or the promise of it; see the module docstring."""
+    """The handle of a `Promise`, which is kept as long as its handle is in use."""
 
-    __slots__ = ("__weakref__", "call", "column", "space", "transient")
+    __slots__ = ("__weakref__", "promise", "space")
 
-    def __init__(self, space, call=None, column=None, transient=False):
-        self.space: BlockSpace = space
-        self.call: Step | None = call
-        self.column = column
-        self.transient = transient
+    def __init__(self, space: "BlockSpace", promise: Promise):
+        self.space, self.promise = space, promise
+        space.vectors.add(self)
 
-    def astype(self, dtype, copy=True):
+    @property
+    def column(self) -> Any:
+        """The computed pieces, or None."""
+        return self.promise.column
+
+    def astype(self, dtype: Any, copy: bool = True) -> "BlockVector":
         return self.space.map(_astype, self, dtype=dtype)
 
-    def __neg__(self):
-        return self.space.map(operator.neg, self)
-
-    def __add__(self, other):
-        return self.space.map(operator.add, self, other)
-
-    def __radd__(self, other):
-        return self.space.map(operator.add, other, self)
-
-    def __sub__(self, other):
-        return self.space.map(operator.sub, self, other)
-
-    def __rsub__(self, other):
-        return self.space.map(operator.sub, other, self)
-
-    def __mul__(self, other):
-        return self.space.map(operator.mul, self, other)
-
-    def __rmul__(self, other):
-        return self.space.map(operator.mul, other, self)
-
-    def __truediv__(self, other):
-        return self.space.map(operator.truediv, self, other)
-
-    def __rtruediv__(self, other):
-        return self.space.map(operator.truediv, other, self)
+    __neg__ = _mapped(operator.neg)
+    __add__, __radd__ = _mapped(operator.add), _mapped_right(operator.add)
+    __sub__, __rsub__ = _mapped(operator.sub), _mapped_right(operator.sub)
+    __mul__, __rmul__ = _mapped(operator.mul), _mapped_right(operator.mul)
+    __truediv__, __rtruediv__ = _mapped(operator.truediv), _mapped_right(operator.truediv)
 
 
 class BlockSpace(Space):
@@ -228,12 +226,13 @@ class BlockSpace(Space):
 
     def __init__(self, engine: Engine):
         self.engine = engine
+        self.vectors: WeakSet[BlockVector] = WeakSet()  # those in use
         scratch = self.engine.scratch
         self._checkpoint = None if scratch is None else Checkpoint(f"{scratch}/{id(self)}")
         self._resumes = False
 
-    def keep_in(self, folder: str, label: Any):
-        """Settle in this folder from now on; the next solve goes on from what is there."""
+    def keep_in(self, folder: str, label: Any) -> None:
+        """Save states to this folder from now on; the next solve resumes from what it holds."""
         self._checkpoint, self._resumes = Checkpoint(folder, label), True
 
     def settle(self, **state):
@@ -244,7 +243,7 @@ class BlockSpace(Space):
         small = {name: each for name, each in state.items() if name not in vectors}
         columns = {name: vector.column for name, vector in vectors.items()}
         saved = self._checkpoint.write(self.engine, columns, small)
-        return {**state, **self._vectors(saved)}
+        return {**state, **self._computed(saved)}
 
     def resume(self, operator, *names):
         if self._checkpoint is None or not self._resumes:
@@ -262,49 +261,52 @@ class BlockSpace(Space):
                 )
         vectors = {
             name: self.map(_placed, operator.pieces, vector, name=name)
-            for name, vector in self._vectors(columns).items()
+            for name, vector in self._computed(columns).items()
         }
         self.compute(*vectors.values())
         return {**vectors, **small}
 
-    def _vectors(self, columns):
-        return {name: BlockVector(self, column=column) for name, column in columns.items()}
+    def _computed(self, columns):
+        return {name: self._vector(column=column) for name, column in columns.items()}
 
-    def source(self, tasks):
-        """The vector of what these dask tasks compute, one for each block."""
-        return BlockVector(self, column=self.engine.source(tasks))
+    def _vector(self, **how):
+        return BlockVector(self, Promise(**how))
+
+    def source(self, tasks: Sequence[Any]) -> BlockVector:
+        """The vector that these Dask tasks compute, one per block."""
+        return self._vector(column=self.engine.source(tasks))
 
     def map(self, function, /, *vectors, **small):
         if not _of_blocks(vectors):
             return function(*vectors, **small)
-        return BlockVector(self, Step(function, vectors, small))
+        return self._vector(call=_step(function, vectors, small))
 
-    def passing(self, function, /, *vectors, **small):
-        """As `map`, but computed anew in every visit that needs it, and never kept."""
-        return BlockVector(self, Step(function, vectors, small), transient=True)
+    def passing(self, function: Callable, /, *vectors: Any, **small: Any) -> BlockVector:
+        """Like `map`, but recomputed by every visit that needs it, and never kept."""
+        return self._vector(call=_step(function, vectors, small), transient=True)
 
-    def across(self, function, /, own, others, **small):
+    def across(
+        self, function: Callable, /, own: BlockVector, others: BlockVector, **small: Any
+    ) -> BlockVector:
         """The vector of f(... f(f(None, own_i, others_0, 0), own_i, others_1, 1) ...): what
-        a block makes of all blocks.
+        each block makes of all blocks.
         """
         self.compute(own, others)
-        return BlockVector(
-            self, column=self.engine.across(function, own.column, others.column, small)
-        )
+        return self._vector(column=self.engine.across(function, own.column, others.column, small))
 
-    def select(self, vector, blocks):
+    def select(self, vector: BlockVector, blocks: Sequence[int]) -> BlockVector:
         """The vector of these blocks only."""
         self.compute(vector)
-        return BlockVector(self, column=self.engine.select(vector.column, blocks))
+        return self._vector(column=self.engine.select(vector.column, blocks))
 
-    def compute(self, *vectors):
-        """Keep what these promise; they need not have as many blocks as each other."""
+    def compute(self, *vectors: BlockVector) -> None:
+        """Compute these vectors; they may have different numbers of blocks."""
         for vector in vectors:
             if vector.column is None:
                 self.totals(total(_nothing, vector))
 
-    def gather(self, function, /, *vectors, **small):
-        """What ``function`` returns for each block, a list in their order, on the host."""
+    def gather(self, function: Callable, /, *vectors: Any, **small: Any) -> list:
+        """What ``function`` returns for each block, in their order, on the host."""
         wanted = Total(_listed, vectors, {"function": function, "small": small}, operator.add)
         return self.totals(wanted)[0]
 
@@ -319,86 +321,75 @@ class BlockSpace(Space):
         ]
 
     def _visited(self, wanted):
-        program, inputs, promises = self._plan(wanted)
-        columns, results = self.engine.visit(program, inputs)
-        for promise, column in zip(promises, columns, strict=True):
-            vector = promise()
-            if vector is not None:
-                vector.column = column
-        return results
-
-    def _plan(self, wanted):
-        """The program of a visit, its input columns, and references to the vectors whose
-        pieces stay.
-        """
-        order = _in_order_of_need([vector for each in wanted for vector in each.vectors])
-        inputs = [vector for vector in order if vector.column is not None]
-        promised = [vector for vector in order if vector.column is None]
-        number = {id(vector): Value(k) for k, vector in enumerate(inputs + promised)}
-
-        steps = tuple(vector.call.numbered(number) for vector in promised)
-        asked = tuple(
-            Step(each.function, each.vectors, each.small).numbered(number) for each in wanted
-        )
-        columns = [vector.column for vector in inputs]
-        # of the promises that this visit fulfils, those live on that are held elsewhere
-        # than by each other
-        fulfilled = [vector for vector in promised if not vector.transient]
-        references = [weakref.ref(vector) for vector in fulfilled]
-        places = [number[id(vector)].number for vector in fulfilled]
-        vector = None  # there may be none
-        for vector in fulfilled:
-            vector.call = None
-        del vector, order, inputs, promised, fulfilled
-        alive = [k for k, reference in enumerate(references) if reference() is not None]
+        """Compute these reductions in one visit."""
+        calls = [_step(each.function, each.vectors, each.small) for each in wanted]
+        order = _in_order_of_need([each for call in calls for each in Promise(call).needs()])
+        inputs = [promise for promise in order if promise.column is not None]
+        missing = [promise for promise in order if promise.column is None]
+        numbers = {id(promise): Value(k) for k, promise in enumerate(inputs + missing)}
+        computed = [promise for promise in missing if not promise.transient]
+        kept = self._still_used(computed)
         program = Program(
-            len(columns),
-            steps,
-            tuple(places[k] for k in alive),
-            asked,
+            tuple(promise.call.numbered(numbers) for promise in missing),
+            tuple(numbers[id(promise)].number for promise in kept),
+            tuple(call.numbered(numbers) for call in calls),
             tuple(each.join for each in wanted),
         )
-        return program, columns, [references[k] for k in alive]
+        columns, results = self.engine.visit(program, [promise.column for promise in inputs])
+        for promise, column in zip(kept, columns, strict=True):
+            promise.column = column
+        for promise in computed:
+            promise.call = None  # lets go of what it was computed from
+        return results
+
+    def _still_used(self, computed):
+        """Of the promises that a visit computes, those with a handle and those that a later
+        visit needs for another vector.
+        """
+        within = {id(promise) for promise in computed}
+        used: set[int] = set()
+        seen: set[int] = set()
+        stack = [vector.promise for vector in self.vectors]
+        while stack:
+            promise = stack.pop()
+            if id(promise) in within:
+                used.add(id(promise))
+            elif promise.column is None and id(promise) not in seen:
+                seen.add(id(promise))
+                stack.extend(promise.needs())
+        return [promise for promise in computed if id(promise) in used]
 
 
 def _of_blocks(vectors):
     return any(isinstance(each, BlockVector) for each in vectors)
 
 
-def _in_order_of_need(vectors):
-    """These vectors and those they are computed from, every one after what it needs."""
-    order: dict[int, BlockVector] = {}
-    stack = [(vector, False) for vector in reversed(vectors) if isinstance(vector, BlockVector)]
+def _step(function, vectors, small):
+    arguments = (each.promise if isinstance(each, BlockVector) else each for each in vectors)
+    return Step(function, tuple(arguments), small)
+
+
+def _in_order_of_need(promises):
+    """These promises and those they are computed from, each after the ones it needs."""
+    order: dict[int, Promise] = {}
+    stack = [(promise, False) for promise in reversed(promises)]
     while stack:
-        vector, ready = stack.pop()
-        if id(vector) in order:
+        promise, ready = stack.pop()
+        if id(promise) in order:
             continue
-        if ready or vector.column is not None:
-            order[id(vector)] = vector
+        if ready or promise.column is not None:
+            order[id(promise)] = promise
             continue
-        if vector.call is None:
-            raise RuntimeError("The visit that was to compute this vector did not come to its end.")
-        stack.append((vector, True))
-        stack.extend(
-            (each, False)
-            for each in reversed(vector.call.arguments)
-            if isinstance(each, BlockVector)
-        )
+        stack.append((promise, True))
+        stack.extend((each, False) for each in reversed(promise.needs()))
     return list(order.values())
 
 
 class BlockOperator(Operator):
     """A sum of operators, one per block; see the module docstring.
 
-    Parameters
-    ----------
-    pieces : BlockVector
-        The operator of each block, none without constraints.
-    n_constraints : int
-        Of all blocks together.
-    n_features : int
-    dtype : dtype
-        Of its pieces.
+    ``pieces`` holds the operator of each block, all of this ``dtype`` and none without
+    constraints; ``n_constraints`` counts those of all blocks.
     """
 
     xp = np
@@ -409,15 +400,15 @@ class BlockOperator(Operator):
         self.dtype = np.dtype(dtype)
 
     @property
-    def space(self):
+    def space(self) -> BlockSpace:
         return self._pieces.space
 
     @property
-    def pieces(self):
+    def pieces(self) -> BlockVector:
         return self._pieces
 
     @property
-    def reference(self):
+    def reference(self) -> np.ndarray:
         return np.empty(0, self.dtype)
 
     def forward(self, M):
@@ -434,16 +425,16 @@ class BlockOperator(Operator):
         return adjoint.astype(self.dtype, copy=False), results
 
     @property
-    def row_sizes(self):
+    def row_sizes(self) -> BlockVector:
         return self.space.map(_row_sizes, self.pieces)
 
     def subset(self, index):
-        raise NotImplementedError("An operator of blocks is not taken apart by row numbers.")
+        raise NotImplementedError("An operator in blocks has no subset by row numbers.")
 
     def astype(self, dtype):
         if self.dtype == dtype:
             return self
-        wider = np.dtype(dtype).itemsize > self.dtype.itemsize  # computed whenever it is needed
+        wider = np.dtype(dtype).itemsize > self.dtype.itemsize  # too large to keep
         make = self.space.passing if wider else self.space.map
         pieces = make(_astype, self.pieces, dtype=dtype)
         return BlockOperator(pieces, self.n_constraints, self.n_features, dtype)
@@ -454,19 +445,19 @@ class BlockOperator(Operator):
     def constraint_vector(self, values):
         if not isinstance(values, BlockVector):
             raise TypeError(
-                f"got {type(values).__name__} for one number per constraint of an operator of "
+                f"got {type(values).__name__} for one number per constraint of an operator in "
                 "blocks; give a vector of its space."
             )
         return values.astype(self.dtype)
 
 
-# ---- what is mapped and summed over the blocks
+# ---- functions that are mapped and summed over the blocks
 
 
 def _astype(piece, dtype):
     if isinstance(piece, Operator):
         piece = piece.astype(dtype)
-        piece.source = None  # not to be kept beside it
+        piece.source = None  # the operator it was rounded from would stay in memory
         return piece
     return like(piece, piece, dtype)
 
@@ -496,7 +487,7 @@ def _size(piece):
 
 
 def _placed(piece, values, name):
-    """Values from a file, where the piece is."""
+    """Values from a file, on the device of the piece."""
     if values.shape != (piece.n_constraints,):
         raise ValueError(
             f"{name!r} of the checkpoint has the shape {values.shape} in a block of "
@@ -511,7 +502,7 @@ def _nothing(piece):
 
 
 class Listed(list):
-    """What the blocks returned, as it is."""
+    """A list of one result per block, which `on_host` leaves as it is."""
 
     def __add__(self, other):
         return Listed([*self, *other])

@@ -1,9 +1,9 @@
-"""Blocks in this process: a few at a time, out of core where memory is short.
+"""Blocks in the threads of this process, out of core when memory is short.
 
-Every visit goes through the blocks in their order, ``workers`` of them at once, each by
-one thread. Pieces stay in memory as long as there is room; what comes later goes to files
-in a temporary folder and is read again when it is needed. (Blocks are visited in a cycle:
-any other rule would evict what is needed next.)
+Every visit goes through the blocks in their order, ``workers`` of them at a time, one
+thread each. Pieces stay in memory while there is room; later ones go to files in a
+temporary folder and are read back when needed. (Blocks are visited in a cycle, so evicting
+older pieces instead would evict the ones needed next.)
 """
 
 import os
@@ -19,31 +19,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
-from ..core.compiled import alone, n_threads
+from ..core.compiled import alone, n_threads, one_blas_thread
 from ..operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
 from .operator import Engine, Program
 
-SHARE = 0.5  # of the memory there is, for pieces; the rest is for the blocks being visited
+__all__ = ["Threads"]
+
+SHARE = 0.5  # of the usable memory for pieces; the rest is for the blocks being visited
+FALLBACK_MEMORY = 1 << 30  # bytes, on a system that does not say how much there is
 
 
-class InProcess(Engine):
-    """See the module docstring.
+class Threads(Engine):
+    """Visits blocks in threads of this process; see the module docstring.
 
     Parameters
     ----------
     workers : int, default=None
-        Blocks visited at a time; None takes as many as there are cores.
+        Blocks visited at a time; None means one per core.
     memory_limit : int, default=None
-        Bytes of pieces kept in memory; None takes half of what this process may use.
+        Bytes of pieces kept in memory; None means half of what this process may use.
     folder : path, default=None
-        Where pieces go that have no room, inside a folder of their own that is removed in
-        the end; None takes the system's place for temporary files.
+        Where pieces that do not fit are written, in a subfolder that is removed at the end;
+        None means the system's temporary folder.
     devices : sequence of str, default=None
-        PyTorch devices that blocks are dealt to in turn, as in ``["cuda:0", "cuda:1"]``;
-        None computes in NumPy.
+        PyTorch devices among which blocks are distributed in turn, as in
+        ``["cuda:0", "cuda:1"]``; None computes in NumPy.
     """
 
     def __init__(
@@ -56,17 +58,12 @@ class InProcess(Engine):
         self.workers = workers or n_threads()
         self.devices = devices
         self._store = Store(memory_limit, folder)
-        self._libraries = ThreadpoolController()
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="conemetric-block")
 
-    def source(self, tasks):
+    def source(self, tasks: Sequence[Any]) -> list:
         return [Source(task) for task in tasks]
 
-    def place(self, block):
-        """The device of a block, or None for NumPy."""
-        return None if self.devices is None else self.devices[block % len(self.devices)]
-
-    def visit(self, program: Program, inputs: Sequence[Any]):
+    def visit(self, program: Program, inputs: Sequence[list]) -> tuple[list, tuple]:
         n_blocks = len(inputs[0])
         columns: list[list] = [[None] * n_blocks for _ in program.kept]
 
@@ -79,8 +76,8 @@ class InProcess(Engine):
 
         return columns, program.join_in_groups(self._for_all(visit_block, n_blocks))
 
-    def across(self, function: Callable, own, others, small):
-        column = [None] * len(own)
+    def across(self, function: Callable, own: list, others: list, small: dict[str, Any]) -> list:
+        column: list = [None] * len(own)
 
         def visit_block(block):
             mine, result = own[block].get({}), None
@@ -100,47 +97,44 @@ class InProcess(Engine):
             jobs = [self._pool.submit(alone, function, block) for block in islice(blocks, count)]
             waiting.extend(jobs)
 
-        with self._libraries.limit(limits=1):
+        with one_blas_thread():
             try:
-                begin(2 * self.workers)  # few results wait at a time, however many blocks there are
+                begin(2 * self.workers)  # so that few results wait to be joined
                 while waiting:
                     yield waiting.pop(0).result()
                     begin(1)
             finally:
                 wait([job for job in waiting if not job.cancel()])
 
-    def save(self, column, folder):
+    def save(self, column: list, folder: str) -> list:
         for block, stored in enumerate(column):
             write_array(stored.get({}), f"{folder}/{block}")
         return column
 
-    def load(self, folder, n_blocks):
+    def load(self, folder: str, n_blocks: int) -> list:
         return [File(f"{folder}/{block}") for block in range(n_blocks)]
 
-    def select(self, column, blocks):
+    def select(self, column: list, blocks: Sequence[int]) -> list:
         return [column[block] for block in blocks]
-
-    def n_blocks_of(self, column):
-        return len(column)
 
 
 class Source:
-    """A piece that is computed whenever it is needed, by a dask task."""
+    """A piece that a Dask task computes whenever it is needed."""
 
     def __init__(self, task):
         self._task = task
 
-    def get(self, known):
+    def get(self, known: dict[int, Any]) -> Any:
         return self._task.compute(scheduler="synchronous")
 
 
 class Stored:
-    """A piece in memory, or in a file that goes when nobody holds this any more."""
+    """A piece in memory, or in a file that is removed together with this object."""
 
     def __init__(self, piece=None, path=None):
         self._piece, self._path = piece, path
 
-    def get(self, known):
+    def get(self, known: dict[int, Any]) -> Any:
         if self._path is None:
             piece = self._piece
         else:
@@ -152,35 +146,35 @@ class Stored:
 
 
 class StoredTuple:
-    """Several stored pieces that are handed out together."""
+    """A piece that is a tuple, its parts stored one by one."""
 
     def __init__(self, parts):
         self._parts = parts
 
-    def get(self, known):
+    def get(self, known: dict[int, Any]) -> Any:
         return tuple(part.get(known) for part in self._parts)
 
 
 class File:
-    """A piece in a file of a checkpoint, which stays."""
+    """A piece in a file of a checkpoint, which is never removed here."""
 
     def __init__(self, address):
         self._address = address
 
-    def get(self, known):
+    def get(self, known: dict[int, Any]) -> Any:
         return read_array(self._address)
 
 
 class Store:
-    """Pieces in memory up to a limit, in files beyond."""
+    """Pieces in memory up to a limit in bytes, in files beyond."""
 
-    def __init__(self, limit, folder):
+    def __init__(self, limit: int | None, folder: str | Path | None):
         self.limit = usable_memory() * SHARE if limit is None else limit
         self._parent, self._folder = folder, None
         self._lock, self._used, self._count = threading.Lock(), 0, 0
 
-    def put(self, piece, known):
-        """``known`` says which pieces that were read are stored already."""
+    def put(self, piece: Any, known: dict[int, Any]) -> Stored | StoredTuple:
+        """Store a piece, unless it is one of those ``known`` to be stored already."""
         if isinstance(piece, tuple):
             return StoredTuple([self.put(part, known) for part in piece])
         reference, stored = known.get(id(piece), (None, None))
@@ -217,8 +211,8 @@ class Store:
             return self._folder
 
 
-def dump(piece, file):
-    """Write a piece, for this process alone: its pickle, then the bytes of its arrays."""
+def dump(piece: Any, file: Any) -> None:
+    """Write a piece for this process to read back: its pickle, then the bytes of its arrays."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(piece, protocol=5, buffer_callback=buffers.append)
     sizes = [buffer.raw().nbytes for buffer in buffers]
@@ -227,7 +221,7 @@ def dump(piece, file):
         file.write(buffer.raw())
 
 
-def load(file):
+def load(file: Any) -> Any:
     """Read what `dump` wrote."""
     head, sizes = pickle.load(file)
     buffers: list = []
@@ -254,9 +248,7 @@ def size_of(piece) -> int:
 
 
 def usable_memory() -> int:
-    """Bytes this process may use beside those it has: of what is free, and of the limits
-    that were set for it.
-    """
+    """Bytes that this process may still allocate, by what is free and by its own limits."""
     found, (mapped, resident, data) = [], own_memory()
     if os.path.exists("/proc/meminfo"):
         with open("/proc/meminfo") as file:
@@ -272,17 +264,17 @@ def usable_memory() -> int:
     except ImportError:  # Windows
         pass
     else:
-        # what counts is what was asked for, used or not: some allocators ask for much
+        # these limits count what was allocated, used or not, and some allocators reserve a lot
         for kind, used in ((resource.RLIMIT_AS, mapped), (resource.RLIMIT_DATA, data)):
             limit = resource.getrlimit(kind)[0]
-            # not every system that has a limit says how much of it was asked for
+            # not every system that has such a limit reports how much of it is taken
             found += [limit - max(used, resident)] if limit != resource.RLIM_INFINITY else []
-    return max(0, min(found, default=1 << 30))
+    return max(0, min(found, default=FALLBACK_MEMORY))
 
 
 def own_memory() -> tuple[int, int, int]:
-    """Bytes of this process: mapped, in memory, and asked for as data, where the system
-    says so; else zeros.
+    """Bytes that this process has mapped, in memory, and allocated as data; zeros if the
+    system does not report them.
     """
     if not os.path.exists("/proc/self/statm"):
         return 0, 0, 0

@@ -68,9 +68,9 @@ def engine_in_use() -> Engine:
             return Cluster(distributed.default_client())
         except ValueError:  # there is no client
             pass
-    from ..blocks.threads import InProcess
+    from ..blocks.threads import Threads
 
-    return InProcess()
+    return Threads()
 
 
 @dataclass(frozen=True)

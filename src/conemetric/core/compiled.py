@@ -1,4 +1,4 @@
-"""How loops are compiled, and mapped over the cores.
+"""Compiled loops, and how many threads they and BLAS may use.
 
 A kernel is a module-level function beside the code that calls it: plain loops over
 arrays, no Python objects. It releases the GIL and works on a range ``start:stop`` of
@@ -8,16 +8,28 @@ fast-math, so that they vectorise while infinities and NaN keep their meaning.
 
 import itertools
 import os
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numba.core import event
+from threadpoolctl import ThreadpoolController
 
 from .progress import emit
+
+# reorderings that fast-math may make in long sums, so that they vectorise; infinities and
+# NaN keep their meaning. Never for a certificate.
+SUMS = {"reassoc", "contract", "nsz"}
+SMALL = 1 << 18  # scalar operations below which one thread is faster than waking others
+CHUNKS = 4  # per thread, so that a slow one holds up the others for a quarter of its share
 
 
 def _compiler(**options):
@@ -34,20 +46,16 @@ def _compiler(**options):
 
 
 jit = _compiler()
-# long sums may be reordered to vectorise; infinities and NaN keep their meaning. Never
-# for a certificate.
-SUMS = {"reassoc", "contract", "nsz"}
 jit_sums = _compiler(fastmath=SUMS)
-# for what only kernels call: the way in from Python is not compiled
+# for functions that only kernels call: no entry point from Python is compiled
 jit_inner = _compiler(no_cpython_wrapper=True)
 jit_inner_sums = _compiler(no_cpython_wrapper=True, fastmath=SUMS)
-SMALL = 1 << 18  # below this many scalar operations one thread is faster than waking others
 _pool: ThreadPoolExecutor | None = None
 _thread = threading.local()
 
 
-def alone(function, *args):
-    """Call ``function`` in this thread only: loops in it are not spread over the cores."""
+def alone(function: Callable, *args: Any) -> Any:
+    """Call ``function`` without spreading its loops over the cores."""
     _thread.alone = True
     try:
         return function(*args)
@@ -55,12 +63,55 @@ def alone(function, *args):
         _thread.alone = False
 
 
+class _SharedLimit:
+    """One BLAS thread while any block of `one_blas_thread` is open, in whatever thread: BLAS
+    has one setting per process, so the first block sets it and the last one restores it.
+    """
+
+    def __init__(self):
+        self._lock, self._open, self._limit = threading.Lock(), 0, None
+
+    def enter(self):
+        with self._lock:
+            if self._open == 0:
+                libraries = _blas_libraries("torch" in sys.modules)
+                self._limit = libraries.limit(limits=1)
+            self._open += 1
+
+    def leave(self):
+        with self._lock:
+            self._open -= 1
+            if self._open == 0:
+                self._limit.restore_original_limits()
+
+
+@lru_cache
+def _blas_libraries(with_torch: bool) -> ThreadpoolController:
+    """The libraries loaded so far; PyTorch may bring more. Finding them takes longer than a
+    small search.
+    """
+    return ThreadpoolController().select(user_api="blas")
+
+
+_limit = _SharedLimit()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let BLAS use one thread per call within the block, where we run several ourselves."""
+    _limit.enter()
+    try:
+        yield
+    finally:
+        _limit.leave()
+
+
 class _Compiling(event.Listener):
-    """Seconds that Numba spent compiling kernels, or fetching them from its cache."""
+    """Seconds that Numba has spent compiling kernels, or fetching them from its cache."""
 
     def __init__(self):
         self.seconds, self.depth, self.began = 0.0, 0, 0.0
-        self.lock = threading.Lock()  # several threads may ask for a kernel at once
+        self.lock = threading.Lock()  # several threads may need a kernel at once
 
     def on_start(self, event):
         with self.lock:
@@ -80,14 +131,12 @@ event.register("numba:compiler_lock", _compiling)
 
 
 def seconds_compiling() -> float:
-    """Seconds that this process has spent compiling kernels, or fetching them from the
-    cache, so far.
-    """
+    """Seconds this process has spent so far compiling kernels, or fetching them from the cache."""
     return _compiling.seconds
 
 
 class _Announcing(event.Listener):
-    """Tells whoever watches when a kernel is compiled that the cache does not have."""
+    """Emits an event when a kernel that is not in the cache is compiled."""
 
     def on_start(self, event):
         emit("compile", begins=True)
@@ -100,28 +149,28 @@ event.register("numba:compile", _Announcing())
 
 
 def stopwatch() -> float:
-    """Seconds from some moment on, standing still while Numba compiles: what a fit takes
-    is not what its first call in a new environment takes.
+    """A clock in seconds that stops while Numba compiles, so that the first fit in a new
+    environment is timed like any other.
     """
     return time.perf_counter() - seconds_compiling()
 
 
-def n_threads():
-    """Threads to use: one within `alone`; ``OMP_NUM_THREADS`` where set (joblib's workers
-    set it), else the cores we may run on.
+def n_threads() -> int:
+    """Threads to use: one within `alone`; else ``OMP_NUM_THREADS`` if set (joblib's workers
+    set it); else the number of cores we may run on.
     """
     if getattr(_thread, "alone", False):
         return 1
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if first.isdecimal() and int(first) > 0:
         return int(first)
-    # Linux tells which cores we may use; macOS and Windows only how many there are
+    # Linux says which cores we may use; macOS and Windows only how many there are
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threaded(kernel, n_rows, work, *args):
-    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in contiguous chunks,
-    one or more per core.
+def threaded(kernel: Callable, n_rows: int, work: int, *args: Any) -> None:
+    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in contiguous chunks, several
+    per thread; ``work`` is the number of scalar operations.
     """
     global _pool
     workers = n_threads()
@@ -130,8 +179,8 @@ def threaded(kernel, n_rows, work, *args):
         return
     if _pool is None or _pool._max_workers < workers:
         _pool = ThreadPoolExecutor(workers, thread_name_prefix="conemetric")
-    edges = np.linspace(0, n_rows, 4 * workers + 1).astype(np.int64)
-    # each in this context, so that watchers see what is compiled there
+    edges = np.linspace(0, n_rows, CHUNKS * workers + 1).astype(np.int64)
+    # in a copy of this context, so that watchers see what is compiled there
     jobs = [
         _pool.submit(copy_context().run, kernel, lo, hi, *args)
         for lo, hi in itertools.pairwise(edges)

@@ -16,9 +16,8 @@ from itertools import pairwise
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from ..core.compiled import threaded
+from ..core.compiled import one_blas_thread, threaded
 from ..core.progress import emit
 from . import exact, kernels
 from .cpu import Frame, HostSearch, parts
@@ -59,7 +58,7 @@ def search(question: Question, random_state) -> tuple[Nearest, float]:
         return exact.search(question), 1.0
     order = cells.order if alone else np.argsort(cells.nearest(queries.X), kind="stable")
     state = HostSearch(question, order, cells.order)
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         _visit(state, cells, counts, alone)
     found = state.rank(all_offered=False)
     return found, _recall(found, truth, second)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from ..core.compiled import threaded
+from ..core.compiled import one_blas_thread, threaded
 from ..core.progress import emit
 from . import kernels
 from .cpu import HostSearch
@@ -33,8 +32,7 @@ def search(question: Question) -> Nearest:
     rounds = list(tournament(blocks)) if alone else [against_all]
     # in one cell that nobody visits: whoever is in a row is offered to the columns
     visits = np.zeros(n, np.int64), np.zeros((1, -(-n // 8)), np.uint8)
-    # looking for the libraries to limit takes longer than a small search
-    with threadpool_limits(1, "blas") if len(blocks) > 1 else nullcontext():
+    with one_blas_thread() if len(blocks) > 1 else nullcontext():
         for played, pairs in enumerate(rounds, 1):
             args = pairs, alone, state.arrays, visits
             threaded(_meet, len(pairs), n * references.X.size, *args)

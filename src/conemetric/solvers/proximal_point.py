@@ -57,6 +57,7 @@ class ProximalPoint(Solver):
         space = problem.operator.space
         resumed = space.resume(problem.operator, *State._fields)
         state = State(*problem.start()) if resumed is None else State(**resumed)
+        gap = float("inf")
         while state.failed < MAX_FAILED:
             state = State(**space.settle(**state._asdict()))
             u, center, sigma, subproblems, failed = state
@@ -79,6 +80,9 @@ class ProximalPoint(Solver):
                 failed += 1
                 sigma /= GROWTH
             state = State(u, center, sigma, subproblems, failed)
+            last, gap = gap, abs(relative_gap(bounds.primal, bounds.dual))
+            if SHARE * last < gap <= problem.operator.eps:
+                return  # what remains is rounding
 
     def _solved(self, bounds, point):
         """Whether the gap of the subproblem at ``point`` is small against that of the program."""
