@@ -79,6 +79,6 @@ def _bounds(problem, value, bound):
 class DMLEigByFrankWolfe(DMLEig):
     """`DMLEig` by the paper's algorithm."""
 
-    def _solve(self, problem, X, whitened):
+    def _solve(self, problem, whitened):
         solver = FrankWolfe(tol=self.tol, max_iter=self.max_iter)
-        return self._run(solver, problem, keep=self._keep(X, whitened))
+        return self._run(solver, problem, keep=self._keep(problem.operator.reference, whitened))

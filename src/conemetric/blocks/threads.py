@@ -148,11 +148,11 @@ class Stored:
 class StoredTuple:
     """A piece that is a tuple, its parts stored one by one."""
 
-    def __init__(self, parts):
-        self._parts = parts
+    def __init__(self, kind, parts):
+        self._make, self._parts = getattr(kind, "_make", kind), parts
 
     def get(self, known: dict[int, Any]) -> Any:
-        return tuple(part.get(known) for part in self._parts)
+        return self._make(part.get(known) for part in self._parts)
 
 
 class File:
@@ -170,13 +170,14 @@ class Store:
 
     def __init__(self, limit: int | None, folder: str | Path | None):
         self.limit = usable_memory() * SHARE if limit is None else limit
-        self._parent, self._folder = folder, None
+        self._parent = folder
+        self._folder: str | None = None
         self._lock, self._used, self._count = threading.Lock(), 0, 0
 
     def put(self, piece: Any, known: dict[int, Any]) -> Stored | StoredTuple:
         """Store a piece, unless it is one of those ``known`` to be stored already."""
         if isinstance(piece, tuple):
-            return StoredTuple([self.put(part, known) for part in piece])
+            return StoredTuple(type(piece), [self.put(part, known) for part in piece])
         reference, stored = known.get(id(piece), (None, None))
         if reference is not None and reference() is piece:
             return stored

@@ -1,29 +1,31 @@
 """From dask arrays and dataframes to constraints in blocks, one block per partition.
 
-Every partition of rows becomes a block: its rows, copies of the far ends that its
-constraints need, and the constraints as row numbers among these. What goes between
-blocks on the way is
+Every partition of rows becomes a block: its rows, copies of the rows of other blocks that
+its constraints need, and the constraints as row numbers among these. What moves between
+blocks beforehand:
 
 - from labels, all rows to all blocks (each searches its neighbours in every other), or,
   with references, one random sample of rows;
-- from row numbers, the constraints to the block of their first row, and the far ends;
+- from row numbers, the constraints to the block of their first row, and the other rows;
 - from tuples of points, nothing.
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..blocks.operator import BlockOperator, BlockSpace, BlockVector, Engine
+from ..blocks.threads import Threads
+from ..core.arrays import float64, like
 from ..core.extras import require
 from ..core.vectors import same
 from ..core.weights import check_range, factors_of_classes
 from ..neighbours import (
     MOST_IMPOSTORS,
     Labelled,
-    Nearest,
     Question,
     answer,
     choose_references,
@@ -36,6 +38,9 @@ from ..neighbours import (
     rows_of,
     tie_numbers,
 )
+from ..operators.span import Coordinates, Matrix
+from ..operators.whitening import amount, ridge_of_spread, scatter, whitening
+from .base import Constraints
 from .in_memory import (
     check_class_sizes,
     check_pairs,
@@ -47,6 +52,9 @@ from .in_memory import (
     triplets_from_neighbours,
 )
 
+CHUNK = 1 << 12  # rows converted to float64 at a time
+SAMPLED, MOST_SAMPLED = 50, 1000  # rows of each block, and of all, on which a metric is tried
+
 
 def is_dask(value: Any) -> bool:
     """Whether ``value`` is a dask collection, without importing dask."""
@@ -54,8 +62,8 @@ def is_dask(value: Any) -> bool:
 
 
 def engine_in_use() -> Engine:
-    """The engine of the ``with`` block we are in; else the cluster of the current
-    `distributed.Client`; else this process.
+    """The engine of the enclosing ``with`` block; else the cluster of the current
+    `distributed.Client`; else threads of this process.
     """
     chosen = Engine.in_use.get()
     if chosen is not None:
@@ -68,27 +76,32 @@ def engine_in_use() -> Engine:
             return Cluster(distributed.default_client())
         except ValueError:  # there is no client
             pass
-    from ..blocks.threads import Threads
-
     return Threads()
 
 
+class Partition(NamedTuple):
+    """The rows of one block: the number of the partition, X, and y and weights or None."""
+
+    number: int
+    X: Any
+    y: Any
+    weights: Any
+
+
 @dataclass(frozen=True)
-class Rows:
-    """Rows in blocks, checked; no block is without.
+class BlockRows:
+    """Validated rows in blocks, none of them empty.
 
     Attributes
     ----------
     space : BlockSpace
-    pieces : BlockVector
-        Of tuples (number of the partition, X, y, weights); y and weights are None where
-        there are none.
+    partitions : BlockVector of Partition
     numbers, counts : integer arrays (n_blocks,)
-        Of each block its partition, and its rows.
+        The partition number of each block, and its number of rows.
     n_features : int
     dtype : dtype
     mean, spread : arrays (n_features,)
-        Of all rows, in float64: their mean, and the mean square about it.
+        Mean of all rows, and mean square about it, in float64.
     sample : array (k, n_features)
         Some rows of every block.
     classes, class_counts : array (n_classes,), integer array (n_blocks, n_classes)
@@ -96,7 +109,7 @@ class Rows:
     """
 
     space: BlockSpace
-    pieces: BlockVector
+    partitions: BlockVector
     numbers: np.ndarray
     counts: np.ndarray
     n_features: int
@@ -113,78 +126,92 @@ class Rows:
 
     @property
     def first(self) -> dict[int, int]:
-        """Of each partition the number of its first row among all rows."""
+        """The number, among all rows, of each partition's first row."""
         firsts = np.cumsum(self.counts) - self.counts
         return dict(zip(self.numbers.tolist(), firsts.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
-class Constraints:
-    """Constraints in blocks; no block is without.
+class ConstraintsInBlocks(Constraints):
+    """Constraints in blocks, none of them empty.
 
-    Attributes
-    ----------
-    rows : Rows
-    far : BlockVector or None
-        Copies of rows of other blocks, numbered after the block's own rows.
-    index : BlockVector
-        Tuples (m, k) of these numbers.
-    similar : BlockVector or None
-        Of pairs, which are alike.
-    weights : BlockVector or None
-        One for each constraint.
-    n_constraints : int
-        In all blocks.
+    ``far`` holds copies of rows of other blocks, numbered after the block's own rows; None
+    if there are none.
     """
 
-    rows: Rows
+    rows: BlockRows
     far: BlockVector | None
     index: BlockVector
     similar: BlockVector | None = None
     weights: BlockVector | None = None
-    n_constraints: int = 0
+    total: int = 0
+
+    @property
+    def dtype(self) -> Any:
+        return self.rows.dtype
 
     @property
     def space(self) -> BlockSpace:
         return self.rows.space
 
-    def over(self, function, /, *, keep=True, **small) -> BlockVector:
+    @property
+    def n_constraints(self) -> int:
+        return self.total
+
+    def coordinates(self) -> Coordinates:
+        return Coordinates(self.rows.sample)
+
+    def span(self) -> Coordinates:
+        return self.coordinates()
+
+    def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:
+        rows, space = self.rows, self.space
+        pairs = space.passing(similar_pairs, self.index, self.similar, self.weights)
+        found = replace(self, index=pairs).over(_scatter, keep=False)
+        total, n_pairs = space.sum(same, found)
+        if not n_pairs:
+            raise ValueError("there are no similar pairs; give pairs of both kinds.")
+        diagonal = ridge_of_spread(rows.spread, n_pairs, ridge)
+        scale = diagonal[:, None] ** 0.5
+        T = whitening(total / scale / scale.T).matrix / scale
+        whitened = Coordinates((rows.sample - rows.mean) @ T, (Matrix(T),))
+        return whitened, total + np.diag(diagonal)
+
+    def over(self, function: Callable, /, *, keep: bool = True, **small: Any) -> BlockVector:
         """The vector of ``function(points, index, similar, **small)``; with ``keep=False``
-        computed whenever it is needed.
+        recomputed whenever it is needed.
         """
         make = self.space.map if keep else self.space.passing
-        parts = self.rows.pieces, self.far, self.index, self.similar
+        parts = self.rows.partitions, self.far, self.index, self.similar
         devices = getattr(self.space.engine, "devices", None)
         return make(_over, *parts, function=function, devices=devices, small=small)
 
-    def narrowed(self, function, /) -> "Constraints | None":
-        """With ``function(points, index, similar)`` for its index; None where nothing is left."""
+    def narrowed(self, function: Callable, /) -> "ConstraintsInBlocks | None":
         index = self.over(function)
         if not self.space.sum(len, index):
             return None
         return _without_empty_blocks(replace(self, index=index, similar=None, weights=None))
 
-    def operator(self, function, /, *, dtype=None, keep=True, **small) -> BlockOperator:
-        """The operator whose pieces these are."""
-        pieces = self.over(function, keep=keep, **small)
-        dtype = self.rows.dtype if dtype is None else dtype
+    def operator(self, make: Callable, coordinates: Coordinates) -> BlockOperator:
+        """In whitened coordinates in float64, kept only if the solve is in float64 too."""
+        if not coordinates.maps:
+            how, dtype, keep = {}, self.dtype, True
+        else:
+            (whitening,) = coordinates.maps
+            assert isinstance(whitening, Matrix)
+            how = {"T": whitening.matrix, "mean": self.rows.mean}
+            dtype, keep = np.dtype(np.float64), self.dtype == np.float64
+        pieces = self.over(_made, keep=keep, make=make, **how)
         return BlockOperator(pieces, self.n_constraints, self.rows.n_features, dtype)
 
 
 # ---- reading
 
 
-def read(X: Any, y: Any = None, weights: Any = None, labelled: bool = True) -> Rows:
-    """Check the partitions of X, and what goes with its rows or tuples.
-
-    Parameters
-    ----------
-    X : dask array (n, D) or (m, k, D), or dask dataframe
-        Of tuples the rows are all their points, one tuple after the other.
-    y, weights : dask array or series, or array-like where the chunks of X are known
-        One for each row or tuple.
-    labelled : bool, default=True
-        Whether y are labels.
+def read(X: Any, y: Any = None, weights: Any = None, labelled: bool = True) -> BlockRows:
+    """Validate the partitions of X, rows (n, D) or tuples of points (m, k, D), with the y and
+    weights of its rows or tuples. These may be arrays if the chunks of X are known;
+    ``labelled`` says whether y are labels.
     """
     delayed, space = require("dask", "cluster").delayed, BlockSpace(engine_in_use())
     dtype, parts = _dtype(X), _partitions(X)
@@ -194,15 +221,15 @@ def read(X: Any, y: Any = None, weights: Any = None, labelled: bool = True) -> R
         checked(number, *part, dtype=dtype)
         for number, part in enumerate(zip(parts, *beside, strict=True))
     ]
-    pieces = space.map(same, space.source(tasks))
-    facts = space.gather(_facts, pieces, labelled=labelled and y is not None)
+    return _rows(space, space.map(same, space.source(tasks)), labelled and y is not None, dtype)
+
+
+def _rows(space, partitions, labelled, dtype):
+    facts = space.gather(_facts, partitions, labelled=labelled)
     there = [block for block, fact in enumerate(facts) if fact["count"]]
     if not there:
-        raise ValueError(f"X has no rows in its {len(parts)} partitions; give at least three.")
-    return _rows(space, space.select(pieces, there), [facts[block] for block in there], dtype)
-
-
-def _rows(space, pieces, facts, dtype):
+        raise ValueError(f"X has no rows in its {len(facts)} partitions; give at least three.")
+    partitions, facts = space.select(partitions, there), [facts[block] for block in there]
     widths = sorted({fact["width"] for fact in facts})
     if len(widths) > 1:
         raise ValueError(f"X has partitions with {widths} features; give the same to all.")
@@ -213,16 +240,16 @@ def _rows(space, pieces, facts, dtype):
         / counts.sum()
     )
     sample = np.concatenate([fact["sample"] for fact in facts])
-    rows = Rows(
+    rows = BlockRows(
         space,
-        pieces,
+        partitions,
         np.array([fact["number"] for fact in facts]),
         counts,
         widths[0],
         dtype,
         mean,
         spread,
-        sample[np.unique(np.linspace(0, len(sample) - 1, 1000).astype(int))],
+        sample[np.unique(np.linspace(0, len(sample) - 1, MOST_SAMPLED).astype(int))],
     )
     if facts[0]["classes"] is None:
         return rows
@@ -234,7 +261,7 @@ def _rows(space, pieces, facts, dtype):
 
 
 def _dtype(X):
-    """float32 where X is in single precision or less throughout, else float64."""
+    """float32 if all of X is in single precision or less, else float64."""
     kinds = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
     single = all(
         np.issubdtype(kind, np.floating) and np.dtype(kind).itemsize <= 4 for kind in kinds
@@ -245,8 +272,8 @@ def _dtype(X):
 def _partitions(collection):
     """Delayed partitions, whole along every axis but the first."""
     if not hasattr(collection, "chunks"):
-        # columns that are not needed are not read; a full optimisation would also join
-        # partitions, those of one column otherwise than those of many
+        # unused columns are not read; a full optimisation would also merge partitions,
+        # differently for one column than for many
         return list(collection.simplify().to_delayed(optimize_graph=False))
     if any(len(sizes) > 1 for sizes in collection.chunks[1:]):
         collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
@@ -254,7 +281,7 @@ def _partitions(collection):
 
 
 def _beside(X, values, name, n_partitions):
-    """Partitions of what goes with the rows of X."""
+    """Partitions of the y or the weights that go with the rows of X."""
     if values is None:
         return [None] * n_partitions
     sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
@@ -262,7 +289,7 @@ def _beside(X, values, name, n_partitions):
     if not is_dask(values):
         if not known:
             raise ValueError(
-                f"{name} is an array, but the lengths of X's partitions are not known; give "
+                f"{name} is an array, but the lengths of X's partitions are unknown; give "
                 f"{name} as a dask collection partitioned like X, or call "
                 "X.compute_chunk_sizes() first."
             )
@@ -288,18 +315,16 @@ def _beside(X, values, name, n_partitions):
 
 
 def from_labels(
-    rows: Rows,
+    rows: BlockRows,
     n_targets: int,
     n_impostors: int | str,
     n_references: int | str | None = "auto",
     random_state: Any = None,
     pairs: bool = False,
     class_weight: Any = None,
-) -> Constraints:
-    """Triplets, or pairs, of each row with its nearest rows of the same and of other labels.
-
-    Parameters are those of `neighbours.neighbours_by_label`; the neighbours of a row are
-    found among all rows, or among ``n_references`` of them.
+) -> ConstraintsInBlocks:
+    """Triplets or pairs of each row with its nearest rows of the same and of other labels,
+    found among all rows or among ``n_references`` of them.
     """
     if class_weight is not None:
         rows = _weighed_by_class(rows, class_weight)
@@ -308,52 +333,50 @@ def from_labels(
     if first_means_none(rows.classes):
         rows = _labelled(rows)
     space, first = rows.space, rows.first
-    pieces = space.map(_encoded, rows.pieces, classes=rows.classes)
+    partitions = space.map(_encoded, rows.partitions, classes=rows.classes)
     most = MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
-    extents = np.array(space.gather(_column_extent, pieces))
+    extents = np.array(space.gather(_column_extent, partitions))
     extent = extents[:, 0].min(0), extents[:, 1].max(0)
     numbering = {"first": first, "n_rows": rows.n_rows, "extent": extent}
     counts = {"n_targets": n_targets, "n_impostors": most, "numbering": numbering}
     n_sampled = n_references_for(n_references, rows.n_rows, partitioned=True)
     sample = None
     if n_sampled is None:
-        nearest = space.across(_nearest_across, pieces, pieces, **counts)
+        nearest = space.across(_nearest_across, partitions, partitions, **counts)
     else:
-        sample = _sample(rows, pieces, n_sampled, n_targets, random_state)
-        nearest = space.map(_nearest_in_sample, pieces, sample=sample, **counts)
+        sample = _sample(rows, partitions, n_sampled, n_targets, random_state)
+        nearest = space.map(_nearest_in_sample, partitions, sample=sample, **counts)
     if n_impostors == "auto":
         most = enough_of(space.sum(_nearer, nearest))
     options = {"n_impostors": most, "pairs": pairs}
-    made = space.map(_combined, pieces, nearest, first=first, n_rows=rows.n_rows, **options)
+    found = space.map(_combined, partitions, nearest, first=first, n_rows=rows.n_rows, **options)
     weights = None
-    if space.gather(_has_weights, pieces)[0]:
-        weights = space.map(_weights_of_first, pieces, made, first=first)
-    similar = space.map(_part, made, part=1) if pairs else None
-    return _localised(rows, space.map(_part, made, part=0), similar, weights, sample)
+    if space.gather(_has_weights, partitions)[0]:
+        weights = space.map(_weights_of_first, partitions, found, first=first)
+    similar = space.map(_item, found, number=1) if pairs else None
+    return _localised(rows, space.map(_item, found, number=0), similar, weights, sample)
 
 
 def _weighed_by_class(rows, class_weight):
-    """With what ``class_weight`` makes of the weights; rows that weigh nothing are left out."""
+    """The rows with weights multiplied by ``class_weight``, without those of weight zero."""
     space, without = rows.space, int(first_means_none(rows.classes))
-    in_sum = space.sum(_class_sums, rows.pieces, classes=rows.classes)
+    in_sum = space.sum(_class_sums, rows.partitions, classes=rows.classes)
     factors = np.ones(len(rows.classes))
     factors[without:] = factors_of_classes(class_weight, rows.classes[without:], in_sum[without:])
-    pieces = space.map(_times_factor, rows.pieces, classes=rows.classes, factors=factors)
+    how = {"classes": rows.classes, "factors": factors}
+    partitions = space.map(_times_factor, rows.partitions, **how)
     if factors.all():
-        return replace(rows, pieces=pieces)
-    facts = space.gather(_facts, pieces, labelled=True)
-    there = [block for block, fact in enumerate(facts) if fact["count"]]
-    return _rows(space, space.select(pieces, there), [facts[block] for block in there], rows.dtype)
+        return replace(rows, partitions=partitions)
+    return _rows(space, partitions, True, rows.dtype)
 
 
 def _labelled(rows):
     """Only the rows that have a label."""
     space, there = rows.space, np.flatnonzero(rows.counts > rows.class_counts[:, 0])
-    pieces = space.select(space.map(_with_label, rows.pieces), there)
     counts = (rows.counts - rows.class_counts[:, 0])[there]
     return replace(
         rows,
-        pieces=pieces,
+        partitions=space.select(space.map(_with_label, rows.partitions), there),
         numbers=rows.numbers[there],
         counts=counts,
         classes=rows.classes[1:],
@@ -361,7 +384,7 @@ def _labelled(rows):
     )
 
 
-def _sample(rows, pieces, n_references, n_targets, random_state):
+def _sample(rows, partitions, n_references, n_targets, random_state):
     """(X, y, row numbers) of the references, by row number."""
     chosen = choose_references(rows.class_counts.sum(0), n_references, n_targets, random_state)
     before = np.cumsum(rows.class_counts, 0) - rows.class_counts
@@ -371,7 +394,7 @@ def _sample(rows, pieces, n_references, n_targets, random_state):
         for b in np.unique(block):
             inside = places[block == b] - before[b, label]
             picks[int(rows.numbers[b])].append((label, inside))
-    found = rows.space.gather(_picked, pieces, picks=picks, first=rows.first)
+    found = rows.space.gather(_picked, partitions, picks=picks, first=rows.first)
     X, y, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.argsort(numbers)
     return X[order], y[order], numbers[order]
@@ -380,7 +403,9 @@ def _sample(rows, pieces, n_references, n_targets, random_state):
 # ---- row numbers and tuples
 
 
-def from_numbers(rows: Rows, index: Any, similar: Any = None, weights: Any = None) -> Constraints:
+def from_numbers(
+    rows: BlockRows, index: Any, similar: Any = None, weights: Any = None
+) -> ConstraintsInBlocks:
     """Triplets (m, 3) or pairs (m, 2) of row numbers, array or dask array, each in the
     block of its first row.
     """
@@ -410,41 +435,41 @@ def from_numbers(rows: Rows, index: Any, similar: Any = None, weights: Any = Non
         number: (first[number], first[number] + count)
         for number, count in zip(rows.numbers.tolist(), rows.counts.tolist(), strict=True)
     }
-    mine = space.across(_mine, rows.pieces, space.map(same, given), limits=limits)
-    similar = None if similar is None else space.map(_part, mine, part=1)
-    weights = None if weights is None else space.map(_part, mine, part=2)
-    return _localised(rows, space.map(_part, mine, part=0), similar, weights, None)
+    mine = space.across(_mine, rows.partitions, space.map(same, given), limits=limits)
+    similar = None if similar is None else space.map(_item, mine, number=1)
+    weights = None if weights is None else space.map(_item, mine, number=2)
+    return _localised(rows, space.map(_item, mine, number=0), similar, weights, None)
 
 
-def from_tuples(rows: Rows, width: int) -> Constraints:
-    """The constraints of tuples of ``width`` points each, read by `read`; y of pairs says
-    which are alike.
+def from_tuples(rows: BlockRows, width: int) -> ConstraintsInBlocks:
+    """The constraints of tuples of ``width`` points each, as `read` returns them; y says which
+    pairs are similar.
     """
     space = rows.space
-    index = space.map(_consecutive, rows.pieces, width=width)
-    similar = space.map(_alike, rows.pieces) if width == 2 else None
+    index = space.map(_consecutive, rows.partitions, width=width)
+    similar = space.map(_similar, rows.partitions) if width == 2 else None
     weights = None
-    if space.gather(_has_weights, rows.pieces)[0]:
-        weights = space.map(_part, rows.pieces, part=3)
-    return _without_empty_blocks(Constraints(rows, None, index, similar, weights))
+    if space.gather(_has_weights, rows.partitions)[0]:
+        weights = space.map(_item, rows.partitions, number=3)
+    return _without_empty_blocks(ConstraintsInBlocks(rows, None, index, similar, weights))
 
 
 def _localised(rows, index, similar, weights, sample):
-    """Constraints by row numbers among all rows, as numbers within their blocks; the far
-    ends come from the sample, or from the other blocks.
+    """Constraints by row numbers among all rows, renumbered within their blocks; rows of
+    other blocks come from the sample, or from these blocks.
     """
     space, first = rows.space, rows.first
-    needed = space.map(_needed, rows.pieces, index, first=first)
+    needed = space.map(_needed, rows.partitions, index, first=first)
     if sample is None:
-        far = space.across(_fetched, needed, rows.pieces, first=first)
+        far = space.across(_fetched, needed, rows.partitions, first=first)
     else:
         far = space.map(_from_sample, needed, sample=sample)
-    local = space.map(_local, rows.pieces, index, needed, first=first)
-    return _without_empty_blocks(Constraints(rows, far, local, similar, weights))
+    local = space.map(_local, rows.partitions, index, needed, first=first)
+    return _without_empty_blocks(ConstraintsInBlocks(rows, far, local, similar, weights))
 
 
 def _without_empty_blocks(constraints):
-    """Only the blocks that have constraints."""
+    """The same without the blocks that have no constraint."""
     space, rows = constraints.space, constraints.rows
     counts = np.array(space.gather(len, constraints.index))
     if not counts.any():
@@ -453,32 +478,27 @@ def _without_empty_blocks(constraints):
             "or more of each class."
         )
     there = np.flatnonzero(counts)
-    constraints = replace(constraints, n_constraints=int(counts.sum()))
+    constraints = replace(constraints, total=int(counts.sum()))
     if len(there) == len(counts):
         return constraints
-    vectors = {
+    vectors = {name: getattr(constraints, name) for name in ("far", "index", "similar", "weights")}
+    selected = {
         name: None if vector is None else space.select(vector, there)
-        for name, vector in (
-            ("far", constraints.far),
-            ("index", constraints.index),
-            ("similar", constraints.similar),
-            ("weights", constraints.weights),
-        )
+        for name, vector in vectors.items()
     }
-    return replace(
-        constraints, rows=replace(rows, pieces=space.select(rows.pieces, there)), **vectors
-    )
+    rows = replace(rows, partitions=space.select(rows.partitions, there))
+    return replace(constraints, rows=rows, **selected)
 
 
-# ---- what is done to each block
+# ---- functions that are mapped over the blocks
 
 
-def _part(piece, part):
-    return piece[part]
+def _item(pieces, number):
+    return pieces[number]
 
 
 def _checked(number, X, y, weights, dtype):
-    """(number, X, y, weights) of one partition; X of tuples as rows of points."""
+    """A valid `Partition`; tuples of points become rows."""
     X = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X)
     where = f"in partition {number}"
     try:
@@ -500,7 +520,8 @@ def _checked(number, X, y, weights, dtype):
             values = values.reshape(len(values), -1)[:, 0] if values.ndim > 1 else values
             if len(values) != len(X):
                 raise ValueError(
-                    f"{name} has {len(values)} values for {len(X)} rows {where}; partition it as X."
+                    f"{name} has {len(values)} values for {len(X)} rows {where}; partition it "
+                    "like X."
                 )
         beside.append(values)
     y, weights = beside
@@ -510,68 +531,72 @@ def _checked(number, X, y, weights, dtype):
         there = _weighing(weights, where, dtype)
         weights = weights.astype(dtype)
         X, y, weights = X[there], None if y is None else y[there], weights[there]
-    return number, np.ascontiguousarray(X.reshape(-1, X.shape[-1])), y, weights
+    return Partition(number, np.ascontiguousarray(X.reshape(-1, X.shape[-1])), y, weights)
 
 
 def _weighing(weights, where, dtype):
-    """Which weights are not zero: the others count for nothing."""
+    """Mask of the weights that are not zero, all of them valid."""
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError(f"sample_weight is negative or not finite {where}.")
+        raise ValueError(
+            f"sample_weight is negative or not finite {where}; give finite weights >= 0."
+        )
     check_range(weights, dtype, f"sample_weight {where}".strip())
     return weights > 0
 
 
-def _facts(piece, labelled):
-    number, X, y, _ = piece
+def _facts(partition, labelled):
+    X = partition.X
     mean = X.mean(0, dtype=np.float64) if len(X) else np.zeros(X.shape[1])
     spread = np.zeros(X.shape[1])
-    for start in range(0, len(X), 1 << 12):
-        spread += ((X[start : start + (1 << 12)] - mean) ** 2).sum(0)
-    classes, class_counts = np.unique(y, return_counts=True) if labelled else (None, None)
+    for start in range(0, len(X), CHUNK):
+        spread += ((X[start : start + CHUNK] - mean) ** 2).sum(0)
+    classes = class_counts = None
+    if labelled:
+        classes, class_counts = np.unique(partition.y, return_counts=True)
     return {
-        "number": number,
+        "number": partition.number,
         "count": len(X),
         "width": X.shape[1],
         "mean": mean,
         "spread": spread / max(1, len(X)),
-        "sample": X[:: max(1, len(X) // 50)][:50].copy(),  # a view would keep all rows in memory
+        # a view would keep all rows in memory
+        "sample": X[:: max(1, len(X) // SAMPLED)][:SAMPLED].copy(),
         "classes": classes,
         "class_counts": class_counts,
     }
 
 
-def _encoded(piece, classes):
-    number, X, y, weights = piece
-    return number, X, np.searchsorted(classes, y), weights
+def _encoded(partition, classes):
+    return partition._replace(y=np.searchsorted(classes, partition.y))
 
 
-def _class_sums(piece, classes):
-    _, _, y, weights = piece
-    return np.bincount(np.searchsorted(classes, y), weights, len(classes)).astype(np.float64)
+def _class_sums(partition, classes):
+    codes = np.searchsorted(classes, partition.y)
+    return np.bincount(codes, partition.weights, len(classes)).astype(np.float64)
 
 
-def _times_factor(piece, classes, factors):
-    number, X, y, weights = piece
+def _times_factor(partition, classes, factors):
+    number, X, y, weights = partition
     factor = factors[np.searchsorted(classes, y)]
     keep = factor > 0
     factor = factor if weights is None else weights * factor
     check_range(factor, X.dtype, "sample_weight, times class_weight,")
-    return number, X[keep], y[keep], factor[keep].astype(X.dtype)
+    return Partition(number, X[keep], y[keep], factor[keep].astype(X.dtype))
 
 
-def _with_label(piece):
-    number, X, y, weights = piece
+def _with_label(partition):
+    number, X, y, weights = partition
     keep = y != -1
-    return number, X[keep], y[keep], None if weights is None else weights[keep]
+    return Partition(number, X[keep], y[keep], None if weights is None else weights[keep])
 
 
-def _has_weights(piece):
-    return piece[3] is not None
+def _has_weights(partition):
+    return partition.weights is not None
 
 
-def _picked(piece, picks, first):
+def _picked(partition, picks, first):
     """The references of a block: rows, labels, row numbers among all rows."""
-    number, X, y, _ = piece
+    number, X, y, _ = partition
     order = np.argsort(y, kind="stable")
     starts = np.searchsorted(y[order], [label for label, _ in picks[number]])
     chosen = [
@@ -581,17 +606,17 @@ def _picked(piece, picks, first):
     return X[rows], y[rows], first[number] + rows
 
 
-def _column_extent(piece):
-    return column_extent(piece[1])
+def _column_extent(partition):
+    return column_extent(partition.X)
 
 
 def _numbers(X, rows, numbering):
-    """What rows of a block are called in a search through all blocks."""
+    """The numbers of rows of a block in a search through all blocks."""
     return tie_numbers(row_keys(X, numbering["extent"]), rows, numbering["n_rows"])
 
 
-def _nearest_in_sample(piece, sample, n_targets, n_impostors, numbering):
-    number, X, y, _ = piece
+def _nearest_in_sample(partition, sample, n_targets, n_impostors, numbering):
+    number, X, y, _ = partition
     references, labels, rows = sample
     own_rows = numbering["first"][number] + np.arange(len(X))
     place = np.searchsorted(rows, own_rows)
@@ -611,25 +636,27 @@ def _nearest_across(before, own, other, _, n_targets, n_impostors, numbering):
     else:
         theirs, own = Labelled(Z, labels), np.full(len(X), -1)
     found = answer(Question(mine, theirs, n_targets, n_impostors, own, numbers))
-    return found if before is None else merge(X, Nearest(*before), found)
+    return found if before is None else merge(X, before, found)
 
 
 def _nearer(nearest):
     return nearer_impostors(nearest[2], nearest[3])
 
 
-def _combined(piece, nearest, first, n_rows, n_impostors, pairs):
-    """(constraints by row numbers, which are alike) of the rows of a block."""
+def _combined(partition, nearest, first, n_rows, n_impostors, pairs):
+    """(constraints by row numbers, which pairs are similar) of the rows of a block."""
     lists = (rows_of(numbers, n_rows) for numbers in (nearest[0], nearest[1][:, :n_impostors]))
     index, similar = (
         pairs_from_neighbours(*lists) if pairs else (triplets_from_neighbours(*lists), None)
     )
-    index[:, 0] += first[piece[0]]  # neighbours are numbered among all rows already
+    index[:, 0] += first[partition.number]  # neighbours are numbered among all rows already
     return index, similar
 
 
-def _weights_of_first(piece, made, first):
-    return piece[3][made[0][:, 0] - first[piece[0]]]
+def _weights_of_first(partition, found, first):
+    """A constraint weighs as much as its first row."""
+    index, _ = found
+    return partition.weights[index[:, 0] - first[partition.number]]
 
 
 def _checked_numbers(index, similar, weights, n_rows, dtype):
@@ -645,16 +672,16 @@ def _checked_numbers(index, similar, weights, n_rows, dtype):
     if weights.shape != (len(index),):
         raise ValueError(
             f"sample_weight has shape {weights.shape} for {len(index)} constraints; partition it "
-            "as them."
+            "like them."
         )
     there = _weighing(weights, "", dtype)
     return index[there], None if similar is None else similar[there], weights[there]
 
 
-def _mine(before, rows, given, _, limits):
-    """The constraints whose first row is in this block, and what goes with them."""
-    low, high = limits[rows[0]]
-    inside = (given[0][:, 0] >= low) & (given[0][:, 0] < high)
+def _mine(before, partition, given, _, limits):
+    """(index, similar, weights) of the constraints whose first row is in this block."""
+    (low, high), (index, *_) = limits[partition.number], given
+    inside = (index[:, 0] >= low) & (index[:, 0] < high)
     found = tuple(None if part is None else part[inside] for part in given)
     if before is None:
         return found
@@ -664,18 +691,18 @@ def _mine(before, rows, given, _, limits):
     )
 
 
-def _needed(rows, index, first):
-    """Row numbers of the far ends, ascending."""
-    low = first[rows[0]]
+def _needed(partition, index, first):
+    """Numbers of the rows of other blocks, ascending."""
+    low = first[partition.number]
     numbers = np.unique(index)
-    return numbers[(numbers < low) | (numbers >= low + len(rows[1]))]
+    return numbers[(numbers < low) | (numbers >= low + len(partition.X))]
 
 
-def _fetched(before, needed, rows, _, first):
+def _fetched(before, needed, partition, _, first):
     """The rows fetched so far, and those of one more block."""
-    low = first[rows[0]]
-    inside = needed[(needed >= low) & (needed < low + len(rows[1]))]
-    found = rows[1][inside - low]
+    low = first[partition.number]
+    inside = needed[(needed >= low) & (needed < low + len(partition.X))]
+    found = partition.X[inside - low]
     return found if before is None else np.concatenate([before, found])
 
 
@@ -684,24 +711,39 @@ def _from_sample(needed, sample):
     return references[np.searchsorted(numbers, needed)]
 
 
-def _local(rows, index, needed, first):
-    low, count = first[rows[0]], len(rows[1])
+def _local(partition, index, needed, first):
+    low, count = first[partition.number], len(partition.X)
     own = (index >= low) & (index < low + count)
     return np.where(own, index - low, count + np.searchsorted(needed, index)).astype(np.int32)
 
 
-def _consecutive(rows, width):
-    return np.arange(len(rows[1]), dtype=np.int32).reshape(-1, width)
+def _consecutive(partition, width):
+    return np.arange(len(partition.X), dtype=np.int32).reshape(-1, width)
 
 
-def _alike(rows):
-    return check_similar(rows[2], len(rows[2]))
+def _similar(partition):
+    return check_similar(partition.y, len(partition.y))
 
 
-def _over(rows, far, index, similar, function, devices, small):
-    points = rows[1] if far is None else np.concatenate([rows[1], far])
+def _scatter(points, weighed_pairs, similar):
+    """Scatter of the similar pairs of a block, in float64, and how much they weigh."""
+    pairs, weights = weighed_pairs
+    if not len(pairs):
+        return np.zeros((points.shape[1], points.shape[1])), 0
+    return scatter(float64(points), pairs, weights), amount(pairs, weights)
+
+
+def _made(points, index, similar, make, T=None, mean=None):
+    if T is None:
+        return make(points, index)
+    points = float64(points)
+    return make((points - like(mean, points)) @ like(T, points), index)
+
+
+def _over(partition, far, index, similar, function, devices, small):
+    points = partition.X if far is None else np.concatenate([partition.X, far])
     if devices is not None:
         import torch
 
-        points = torch.as_tensor(points, device=devices[rows[0] % len(devices)])
+        points = torch.as_tensor(points, device=devices[partition.number % len(devices)])
     return function(points, index, similar, **small)

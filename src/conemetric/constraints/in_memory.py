@@ -6,35 +6,110 @@ another label (impostors, to be pushed away), by Euclidean distance; its triplet
 all (point, target, impostor).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy
 from ..core.sparse_rows import SparseRows
+from ..core.vectors import ARRAYS, Space
 from ..core.warn import warn_user
 from ..neighbours import nearest, neighbours_by_label, row_keys
+from ..operators.base import Operator
+from ..operators.span import Coordinates, in_span
+from ..operators.whitening import similar_scatter, whiten
+from .base import Constraints
 
 NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
-FEWEST_IMPOSTORS = 3
-# whole numbers are a quantity, not classes, where they have more values than the first of these,
-# at least this share of the values occurs once, and at least this share of the whole numbers
-# between the least and the largest does not occur
+FEWEST_IMPOSTORS = 3  # for n_impostors="auto" with a quantity, as in the papers
+# whole numbers are a quantity, not classes, if they have more than FEW_VALUES values, if at
+# least the share LONELY of these occurs once, and if at least the share GAPS of the whole
+# numbers between the least and the largest is missing: chosen by judgement, so that few
+# shots of many classes stay classes and prices do not
 FEW_VALUES, LONELY, GAPS = 20, 1 / 3, 1 / 4
 
 
-def check_labels(y, n_targets):
-    """Encode class labels as 0, 1, ... (-1: none); refuse a single class and warn about
-    rows without a label and about classes too small for their targets.
+@dataclass(frozen=True)
+class ConstraintsInMemory(Constraints):
+    """Constraints among the rows of an array, a tensor or `SparseRows`.
+
+    ``point_weights`` are those of the points, if the constraints come from labels; ``rows``
+    are the row numbers of the points in the user's X, or None if no row was left out.
+    """
+
+    points: Any
+    index: Any
+    weights: Any = None
+    similar: Any = None
+    labels: Any = None
+    point_weights: Any = None
+    rows: Any = None
+
+    @property
+    def dtype(self) -> Any:
+        return self.points.dtype
+
+    @property
+    def space(self) -> Space:
+        return ARRAYS
+
+    @property
+    def n_constraints(self) -> int:
+        return len(self.index)
+
+    @property
+    def row_numbers(self) -> Any:
+        return self.index if self.rows is None else self.rows[self.index]
+
+    def coordinates(self) -> Coordinates:
+        return Coordinates(self.points)
+
+    def span(self) -> Coordinates:
+        return in_span(self.points)
+
+    def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:
+        n_points, n_features = self.points.shape
+        pairs, weights = similar_pairs(self.index, self.similar, self.weights)
+        scatter = None
+        if n_features <= n_points:
+            scatter = similar_scatter(self.points, pairs, ridge, weights)
+        return whiten(self.points, pairs, ridge, weights), scatter
+
+    def over(self, function: Callable, /) -> Any:
+        return function(self.points, self.index, self.similar)
+
+    def narrowed(self, function: Callable, /) -> "ConstraintsInMemory | None":
+        index = self.over(function)
+        return replace(self, index=index, similar=None, weights=None) if len(index) else None
+
+    def operator(self, make: Callable, coordinates: Coordinates) -> Operator:
+        return make(coordinates.points, self.index)
+
+    def subset(self, which: Any) -> "ConstraintsInMemory":
+        """Some of the constraints."""
+        weights = None if self.weights is None else self.weights[which]
+        return replace(self, index=self.index[which], weights=weights)
+
+    def relisted(self, index: Any) -> "ConstraintsInMemory":
+        """Other constraints from the same labels; each weighs as much as its first point."""
+        weights = None if self.point_weights is None else self.point_weights[index[:, 0]]
+        return replace(self, index=index, weights=weights)
+
+
+def check_labels(y: Any, n_targets: int) -> np.ndarray:
+    """Encode class labels as 0, 1, ... (-1: none); refuse a single class, and warn about rows
+    without a label and classes too small for their targets.
     """
     codes = encode_labels(y)
     check_class_sizes(*np.unique(np.ravel(to_numpy(y)), return_counts=True), n_targets)
     return codes
 
 
-def check_class_sizes(classes, counts, n_targets):
-    """What `check_labels` refuses and warns about, from the sorted labels and how many
-    rows have each.
-    """
+def check_class_sizes(classes: np.ndarray, counts: np.ndarray, n_targets: int) -> None:
+    """The checks of `check_labels`, given the sorted labels and their numbers of rows."""
     n_rows, n_unlabelled = counts.sum(), 0
     if first_means_none(classes):
         n_unlabelled, classes, counts = counts[0], classes[1:], counts[1:]
@@ -45,33 +120,31 @@ def check_class_sizes(classes, counts, n_targets):
         )
     if n_unlabelled:
         warn_user(
-            f"{n_unlabelled} of {n_rows} rows have the label -1, which says that a row "
-            "has none: they are left out of all constraints. Number the classes from 0 if -1 is "
-            "one of them.",
+            f"{n_unlabelled} of {n_rows} rows have the label -1, which means unlabelled: they "
+            "are left out of all constraints. If -1 is one of the classes, number them from 0.",
         )
     if counts.max() < 2:
         raise ValueError(
             f"y has {len(classes)} classes of one row each, so no point has a target; give at "
-            "least two rows of a class, or target='continuous' where y is a quantity."
+            "least two rows of a class, or target='continuous' if y is a quantity."
         )
     small = classes[counts <= n_targets]
     if len(small):
         numbers = classes.dtype.kind in "iuf" and len(classes) > FEW_VALUES
-        hint = ", or give target='continuous' where y is a quantity" if numbers else ""
+        hint = ", or give target='continuous' if y is a quantity" if numbers else ""
         warn_user(
             f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: "
-            f"{small.tolist()[0]!r}), so their "
-            f"points have fewer than n_targets={n_targets} targets; lower n_targets or merge "
-            f"classes{hint}.",
+            f"{small.tolist()[0]!r}), so their points have fewer than n_targets={n_targets} "
+            f"targets; lower n_targets or merge classes{hint}.",
         )
 
 
-def encode_labels(y):
+def encode_labels(y: Any) -> np.ndarray:
     """Labels as 0, 1, ... in sorted order; -1 for rows without one.
 
-    As in scikit-learn's semi-supervised estimators, UMAP and metric-learn, -1 says that a
-    row has no label: beside two or more classes that are numbers from 0 on. (In -1 and 1,
-    or -1 and 0, it is a class.)
+    As in scikit-learn's semi-supervised estimators, UMAP and metric-learn, -1 marks a row
+    without a label, provided that two or more classes are numbers from 0 on. (With -1 and
+    1, or -1 and 0, it is a class.)
 
     Examples
     --------
@@ -81,20 +154,20 @@ def encode_labels(y):
     """
     y = np.ravel(to_numpy(y))
     refuse_missing_labels(y)
-    if y.dtype.kind != "f":  # `is_continuous` is asked about those
+    if y.dtype.kind != "f":  # `is_continuous` decides about those
         check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     return codes - 1 if first_means_none(classes) else codes
 
 
-def first_means_none(classes):
-    """Whether -1, the first of these sorted labels, says that a row has none."""
+def first_means_none(classes: np.ndarray) -> bool:
+    """Whether -1, the first of these sorted labels, marks rows without a label."""
     numbers = classes.dtype.kind in "if" and len(classes) > 2
     return bool(numbers and classes[0] == -1 and classes[1] >= 0)
 
 
-def refuse_missing_labels(y, where=""):
-    """Name the first label that is None, NaN, NaT or pandas' NA."""
+def refuse_missing_labels(y: np.ndarray, where: str = "") -> None:
+    """Refuse labels that are None, NaN, NaT or pandas' NA, and name the first."""
     missing = np.array([_is_missing(value) for value in y]) if y.dtype.kind in "OM" else y != y
     if missing.any():
         raise ValueError(
@@ -104,11 +177,10 @@ def refuse_missing_labels(y, where=""):
 
 
 def _is_missing(value):
-    """Whether a label is None, NaN, NaT or pandas' NA."""
     return value is None or type(value).__name__ == "NAType" or value != value
 
 
-def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
+def triplets_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:
     """All (point, target, impostor) of the papers' rule, as an integer array (m, 3) in
     the library of X.
 
@@ -128,8 +200,8 @@ def triplets_from_labels(X, y, n_targets=3, n_impostors=3):
     )
 
 
-def triplets_from_neighbours(targets, impostors):
-    """All (point, target, impostor) of index arrays (n, k), -1 where there is none.
+def triplets_from_neighbours(targets: Any, impostors: Any) -> Any:
+    """All (point, target, impostor) of index arrays (n, k), padded with -1.
 
     Examples
     --------
@@ -151,19 +223,14 @@ def triplets_from_neighbours(targets, impostors):
     return triplets if bool(there.all()) else triplets[there]
 
 
-def is_continuous(y, target="auto") -> bool:
-    """Whether y is a quantity, near in which is to be near in the metric, rather than
-    class labels.
+def is_continuous(y: Any, target: str = "auto") -> bool:
+    """Whether y is a quantity rather than class labels.
 
-    Parameters
-    ----------
-    y : array-like (n,)
-    target : {"auto", "classes", "continuous"}, default="auto"
-        "auto" takes numbers with a fractional part for a quantity, and strings, truth
-        values and categories for classes. Whole numbers are classes unless they are
-        plainly none: more than 20 values, a third of which or more occur in one row only,
-        and that leave out a quarter or more of the whole numbers between the least and
-        the largest (labels are mostly numbered without gaps).
+    ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
+    part for a quantity, and strings, truth values and categories for classes. Whole
+    numbers are classes unless they plainly cannot be: more than 20 values, at least a third
+    of which occur in one row only, and with at least a quarter of the whole numbers between
+    the least and the largest missing (labels are mostly numbered without gaps).
 
     Examples
     --------
@@ -183,8 +250,8 @@ def is_continuous(y, target="auto") -> bool:
     return holds_quantity(*np.unique(y, return_counts=True), target)
 
 
-def holds_quantity(values, counts, target="auto") -> bool:
-    """`is_continuous`, from the sorted values of y and how many rows have each."""
+def holds_quantity(values: np.ndarray, counts: np.ndarray, target: str = "auto") -> bool:
+    """`is_continuous`, given the sorted values of y and their numbers of rows."""
     if target not in ("auto", "classes", "continuous"):
         raise ValueError(f"target={target!r} is not known; use 'auto', 'classes' or 'continuous'.")
     if target != "auto":
@@ -205,8 +272,8 @@ def holds_quantity(values, counts, target="auto") -> bool:
     return bool(len(values) > FEW_VALUES and lonely >= LONELY and gaps >= GAPS)
 
 
-def refuse_continuous(values, counts, target, name):
-    """Refuse a quantity where classes are needed, given as to `holds_quantity`."""
+def refuse_continuous(values: np.ndarray, counts: np.ndarray, target: str, name: str) -> None:
+    """Refuse a quantity if classes are needed; ``name`` is the estimator's."""
     if holds_quantity(values, counts, target):
         raise ValueError(
             f"{name} learns between classes, and y is a quantity, with {len(values)} values in "
@@ -215,7 +282,7 @@ def refuse_continuous(values, counts, target, name):
         )
 
 
-def triplets_from_values(X, y, n_targets=3, n_impostors=3):
+def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:
     """Triplets from numbers y instead of labels: near in y should be near in the metric.
 
     Among the `NEAR` (n_targets + n_impostors) rows of X nearest to each point, those
@@ -232,29 +299,34 @@ def triplets_from_values(X, y, n_targets=3, n_impostors=3):
            [1, 2, 0],
            [2, 0, 1]])
     """
-    n_impostors = FEWEST_IMPOSTORS if n_impostors == "auto" else n_impostors
+    n_farthest = FEWEST_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
     host = X.matrix if isinstance(X, SparseRows) else X
     y = np.ravel(to_numpy(y)).astype(np.float64)
     if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; drop those rows.")
     if y.min() == y.max():
-        raise ValueError(f"y has the one value {y[0]}; there is nothing to learn from it.")
-    n_near = min(len(y) - 1, NEAR * (n_targets + n_impostors))
+        raise ValueError(f"y has the single value {y[0]}; give at least two.")
+    n_near = min(len(y) - 1, NEAR * (n_targets + n_farthest))
     keys = row_keys(X) + row_keys(y[:, None])  # equal rows may have different values
     near = to_numpy(nearest(host, None, n_near, keys)[0])
     difference = abs(y[near] - y[:, None])
     order = np.argsort(difference, axis=1, kind="stable")
     i = np.arange(len(y))[:, None, None]
     j = np.take_along_axis(near, order[:, :n_targets], 1)[:, :, None]
-    k = np.take_along_axis(near, order[:, ::-1][:, :n_impostors], 1)[:, None, :]
+    k = np.take_along_axis(near, order[:, ::-1][:, :n_farthest], 1)[:, None, :]
     i, j, k = np.broadcast_arrays(i, j, k)
-    told = abs(y[j] - y[i]) < abs(y[k] - y[i])
-    if not told.any():
-        raise ValueError("y is the same for all neighbouring rows of X; no triplet can be made.")
-    return like(np.stack([i[told], j[told], k[told]], 1), X, namespace(X).int64)
+    nearer = abs(y[j] - y[i]) < abs(y[k] - y[i])
+    if not nearer.any():
+        raise ValueError(
+            "y is the same for all neighbouring rows of X, so there are no triplets; give other "
+            "features, or triplets of your own."
+        )
+    return like(np.stack([i[nearer], j[nearer], k[nearer]], 1), X, namespace(X).int64)
 
 
-def pairs_from_labels(X, y, n_targets=3, n_impostors=3):
+def pairs_from_labels(
+    X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3
+) -> tuple[Any, Any]:
     """Each point with its targets (similar) and its impostors (not), as ordered pairs
     (m, 2) and a mask (m,).
     """
@@ -263,8 +335,8 @@ def pairs_from_labels(X, y, n_targets=3, n_impostors=3):
     )
 
 
-def pairs_from_neighbours(targets, impostors):
-    """The same from index arrays (n, k), -1 where there is none."""
+def pairs_from_neighbours(targets: Any, impostors: Any) -> tuple[Any, Any]:
+    """The same from index arrays (n, k), padded with -1."""
     xp, lists = namespace(targets, impostors), [_ordered_pairs(targets), _ordered_pairs(impostors)]
     similar = xp.zeros(len(lists[0]) + len(lists[1]), dtype=xp.bool, device=targets.device)
     similar[: len(lists[0])] = True
@@ -278,15 +350,8 @@ def _ordered_pairs(neighbours):
     return pairs[pairs[:, 1] >= 0]
 
 
-def check_triplets(triplets, n_points):
-    """Validate user triplets (or quadruplets) and return them as an integer array.
-
-    Raises
-    ------
-    ValueError
-        When the shape is wrong, the set is empty, an index is out of range, or a
-        triplet names a point twice.
-    """
+def check_triplets(triplets: Any, n_points: int) -> np.ndarray:
+    """Validate the user's triplets or quadruplets and return them as an integer array."""
     if np.ndim(triplets) == 2 and np.shape(triplets)[1] == 4:
         return _check_quadruplets(triplets, n_points)
     triplets = _check_indices(triplets, "triplets", 3, n_points)
@@ -312,9 +377,8 @@ def _check_quadruplets(quadruplets, n_points):
     return quadruplets
 
 
-def find_rows(rows, among):
-    """Where each row of ``rows`` stands in ``among``, two integer arrays of as many
-    columns; -1 where it does not.
+def find_rows(rows: Any, among: Any) -> Any:
+    """The position of each row of an integer array in another one, -1 if it is missing.
 
     Examples
     --------
@@ -328,7 +392,7 @@ def find_rows(rows, among):
         return arange(len(rows), rows)
     both = xp.concat([among, rows])
     code = both[:, 0] * 0
-    for column in both.T:  # a number for each different row
+    for column in both.T:  # number the distinct rows
         code = xp.unique(code * (int(column.max()) + 1) + column, return_inverse=True)[1]
     there, wanted = code[: len(among)], code[len(among) :]
     order = xp.argsort(there, stable=True)
@@ -337,15 +401,15 @@ def find_rows(rows, among):
     return xp.where(there[place] == wanted, place, -1)
 
 
-def check_pairs(pairs, n_points):
-    """Validate user pairs and return them as an integer array (m, 2)."""
+def check_pairs(pairs: Any, n_points: int) -> np.ndarray:
+    """Validate the user's pairs and return them as an integer array (m, 2)."""
     pairs = _check_indices(pairs, "pairs", 2, n_points)
     _refuse_rows(pairs[:, 0] == pairs[:, 1], pairs, "pairs", "join a point to itself", "drop them")
     return pairs
 
 
-def check_similar(similar, n_pairs):
-    """Validate the mask that says which pairs are similar, and return it as a boolean array."""
+def check_similar(similar: Any, n_pairs: int) -> np.ndarray:
+    """Validate the mask of similar pairs and return it as a boolean array."""
     refuse_masked(similar, "similar")
     similar = np.asarray(to_numpy(similar))
     if similar.shape != (n_pairs,):

@@ -69,7 +69,9 @@ class _SharedLimit:
     """
 
     def __init__(self):
-        self._lock, self._open, self._limit = threading.Lock(), 0, None
+        # re-entrant, since collecting garbage may close a block while another one opens
+        self._lock, self._open = threading.RLock(), 0
+        self._limit: Any = None
 
     def enter(self):
         with self._lock:

@@ -15,7 +15,7 @@ from ..core import spectral
 from ..core.arrays import float64, like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..operators import from_triplets
-from ..operators.span import Coordinates, Matrix, in_span, lift
+from ..operators.span import Coordinates, Matrix, lift
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
@@ -23,13 +23,7 @@ from ..solvers.base import Certificate, Solver, SolveResult, Status, relative_ga
 from ..solvers.column_generation import ColumnGeneration
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .base import SOLVER_PARAMETERS
-from .supervised import (
-    REFERENCE_PARAMETERS,
-    TRIPLET_PARAMETERS,
-    SupervisedMetric,
-    refuse_checkpoint,
-    triplet_operator,
-)
+from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
 
 PROGRAMS: dict[str, Callable] = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),
@@ -150,6 +144,7 @@ class BoostMetric(SupervisedMetric):
     """
 
     _remedy = "a lower v, " + SupervisedMetric._remedy
+    _takes_dask = True
     _parameter_constraints = {
         "v": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "loss": [StrOptions(set(PROGRAMS))],
@@ -254,25 +249,29 @@ class BoostMetric(SupervisedMetric):
                 "n_passes=1 with triplets or neighbors."
             )
         y = y if triplets is None else None
-        if is_dask(X):
-            return self._fit_blocks(X, y, triplets, neighbors, checkpoint, sample_weight, target)
-        refuse_checkpoint(checkpoint)
-        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
+        self._require_for_dask(X, n_passes=1, n_iter_no_change=None)
+        if self.loss == "hinge" and is_dask(X):
+            raise ValueError(
+                "loss='hinge' solves a linear program over all triplets at once and does not go "
+                "with dask collections; give loss='logistic' or 'exponential', or X in memory."
+            )
+        given = self._validate_triplets(
+            X, y, triplets, neighbors, sample_weight, target, checkpoint
+        )
         if neighbors is not None:  # none are searched in the place of these
             given = replace(given, labels=None)
         if self.n_passes > 1 and given.labels is None:
             raise ValueError(
                 f"n_passes={self.n_passes} finds new triplets from labels; give labels."
             )
-        X = given.X
-        held = self._held_out(given.labels, given.tuples, len(X))
-        space, self._passes = self._space(X), []
+        held = None if self.n_iter_no_change is None else self._held_out(given)
+        space, self._passes = self._space(given), []
         results: list[SolveResult] = []
         while len(results) < self.n_passes:
             if results:
-                last = given.tuples
+                last = given.index
                 given = self._triplets_in(space.points, given)
-                if _same(last, given.tuples):
+                if _same(last, given.index):
                     break
             problem, result, n_stages = self._boost(space, given, held)
             self._passes.append((space.maps, result.state, n_stages))
@@ -282,35 +281,14 @@ class BoostMetric(SupervisedMetric):
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             if stopped or (len(results) > 1 and _settled(results, self.tol)):
                 break
-        self.triplets_, self.n_passes_ = given.in_rows(given.tuples), len(results)
+        self.n_passes_ = len(results)
+        if given.row_numbers is not None:
+            self.triplets_ = given.row_numbers
         return self._store(problem, _joined(results), points)
 
     @property
     def _fixed_trace(self) -> bool:
         return self.loss == "hinge"
-
-    def _fit_blocks(self, X, y, triplets, neighbors, checkpoint, sample_weight, target):
-        for name, usual in (("n_passes", 1), ("n_iter_no_change", None)):
-            if getattr(self, name) != usual:
-                raise ValueError(
-                    f"{name}={getattr(self, name)} does not go with dask collections; give "
-                    f"{name}={usual}, or X in memory."
-                )
-        if self.loss == "hinge":
-            raise ValueError(
-                "loss='hinge' solves a linear program over all triplets at once and does not go "
-                "with dask collections; give loss='logistic' or 'exponential', or X in memory."
-            )
-        found = self._triplets_in_blocks(
-            X, y, triplets, neighbors, checkpoint, sample_weight, target
-        )
-        operator = found.operator(triplet_operator)
-        problem = self._program(operator, found.weights)
-        span = Coordinates(found.rows.sample)
-        keep = self._keep(operator.reference, span)
-        result = self._run(self._solver(), problem, keep=keep)
-        self._passes, self.n_passes_ = [((), result.state, result.state.n_stages)], 1
-        return self._store(problem, result, span.points)
 
     def _solver(self) -> Solver:
         if self.loss == "hinge":
@@ -333,23 +311,23 @@ class BoostMetric(SupervisedMetric):
         leading = spectral.largest_eigenvalue(operator.adjoint(u))
         return SCALE_FREE_V * leading if leading > 0 else 1.0  # M = 0 is optimal for every v
 
-    def _space(self, X):
+    def _space(self, given):
         """Where the first pass boosts: the span of the rows, and for the hinge loss,
         whose trace is fixed, one direction beside it for the trace that is better unused.
         """
-        span = in_span(X)
+        span = given.span()
         return span.with_spare() if self.loss == "hinge" else span
 
     def _triplets_in(self, Z, given):
         """The same points with the triplets that their labels make in the space of Z."""
         found = triplets_from_neighbours(*self._neighbours(Z, given.labels))
-        return replace(given, tuples=found, weights=given.weights_of(found))
+        return given.relisted(found)
 
     def _boost(self, space, given, held):
         """One pass: (problem, result, number of its stages that count)."""
-        Z, keep = space.points, self._keep(given.X, space)
-        train, validation = self._split(Z, given, held)
-        operator = from_triplets(Z, train.tuples).astype(given.X.dtype)
+        train, validation = self._split(space.points, given, held)
+        operator = train.operator(from_triplets, space).astype(given.dtype)
+        keep = self._keep(operator.reference, space)
         problem = self._program(operator, train.weights)
         if validation is None:
             result = self._run(self._solver(), problem, keep=keep)
@@ -357,7 +335,7 @@ class BoostMetric(SupervisedMetric):
         watch = EarlyStopping(self.n_iter_no_change, self._progress())
         measure = partial(
             _share_wrong,
-            from_triplets(Z, validation.tuples).astype(given.X.dtype),
+            validation.operator(from_triplets, space).astype(given.dtype),
             validation.weights,
         )
         result = self._run(self._solver(), problem, callback=watch, measure=measure)
@@ -368,20 +346,18 @@ class BoostMetric(SupervisedMetric):
         result = replace(result, primal_point=point, kept=kept, certificate=certificate)
         return problem, result, watch.best_stage
 
-    def _held_out(self, labels, triplets, n_points):
+    def _held_out(self, given):
         """Mask of the points held out for early stopping: of every class its part, or
         of the points that have triplets.
         """
-        if self.n_iter_no_change is None:
-            return None
-        rng = check_random_state(self.random_state)
-        anchors = np.unique(to_numpy(triplets[:, 0]))
+        rng, labels = check_random_state(self.random_state), given.labels
+        anchors = np.unique(to_numpy(given.index[:, 0]))
         groups = (
             [anchors]
             if labels is None
             else [anchors[labels[anchors] == label] for label in np.unique(labels)]
         )
-        held = np.zeros(n_points, bool)
+        held = np.zeros(len(given.points), bool)
         for group in groups:
             held[rng.permutation(group)[: round(self.validation_fraction * len(group))]] = True
         if not held.any() or held[anchors].all():
@@ -399,14 +375,14 @@ class BoostMetric(SupervisedMetric):
         """
         if held is None:
             return given, None
-        anchored = like(held, Z, namespace(Z).bool)[given.tuples[:, 0]]
+        anchored = like(held, Z, namespace(Z).bool)[given.index[:, 0]]
         validation = given.subset(anchored)
         if given.labels is None:
             return given.subset(~anchored), validation
         kept = like(np.flatnonzero(~held), Z, namespace(Z).int64)
         train = triplets_from_neighbours(*self._neighbours(Z[kept], given.labels[~held]))
         train = kept[train]
-        return replace(given, tuples=train, weights=given.weights_of(train)), validation
+        return given.relisted(train), validation
 
     def staged_metrics(self):
         """Yield the metric after each iteration, as an array C (learners, n_features)

@@ -1,18 +1,15 @@
 """DML-eig: distance metric learning by eigenvalue optimisation from pairs (Ying & Li 2012)."""
 
-import warnings
 from dataclasses import replace
 
-from ..constraints.in_blocks import is_dask
-from ..core.arrays import like, to_index, to_numpy
+from ..core.arrays import float64, like, to_index
 from ..core.sklearn_private import fit_context
-from ..core.vectors import same
+from ..core.warn import warn_user
 from ..operators import from_pairs
 from ..problems.base import Bounds
 from ..problems.eigenvalue import DMLEigProgram
 from ..solvers.base import Certificate
-from .eigenvalue import EigenvalueMetric, whitened_points
-from .supervised import refuse_checkpoint
+from .eigenvalue import EigenvalueMetric
 from .tuples import check_calibration
 
 _ALL_COINCIDE = (
@@ -205,83 +202,58 @@ class DMLEig(EigenvalueMetric):
         self
         """
         check_calibration(**(calibration_params or {}))
-        if is_dask(X):
-            return self._fit_blocks(
-                self._pairs_in_blocks(
-                    X, y, pairs, similar, neighbors, checkpoint, sample_weight, target
-                )
-            )
-        refuse_checkpoint(checkpoint)
-        given = self._validate_pairs(X, y, pairs, similar, neighbors, sample_weight, target)
-        to_calibrate, X = (X, y), given.X
-        pairs, similar = given.tuples, given.similar
-        original = from_pairs(X, pairs[~similar])
-        apart = original.combine(original.pair_lengths) > 0
-        del original  # a copy of X
-        if not bool(apart.any()):
-            raise ValueError(_ALL_COINCIDE.format(len(apart)))
-        weights = None if given.weights is None else given.weights[similar]
-        whitened = self._whiten(X, pairs[similar], weights)
-        operator = from_pairs(whitened.points, pairs[~similar])
-        problem = DMLEigProgram(operator, X.dtype)
-        if bool(apart.all()):
-            result = self._solve(problem, X, whitened)
-        else:
-            warnings.warn(
-                _SOME_COINCIDE.format(int((~apart).sum()), len(apart)),
-                stacklevel=2,
-            )
-            rest = DMLEigProgram(operator.subset(to_index(apart)), X.dtype)
-            result = self._solve(rest, X, whitened)
-            zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
-            result = replace(result, dual_point=like(~apart, X), certificate=zero)
-        self.pairs_, self.similar_ = given.in_rows(pairs), similar
-        self.multipliers_ = result.dual_point
-        self._store(problem, result, whitened.points)
-        self.objective_ = -self.certificate_.primal
-        if self._n_in_tuple is not None:
-            self.calibrate_threshold(*to_calibrate, **(calibration_params or {}))
-        return self
-
-    def _fit_blocks(self, found):
-        whitened = self._whiten_blocks(found, _similar_pairs)
-        n_dissimilar = int(found.space.sum(same, found.over(_n_dissimilar, keep=False)))
-        if not n_dissimilar:
+        given = self._validate_pairs(
+            X, y, pairs, similar, neighbors, sample_weight, target, checkpoint
+        )
+        dissimilar = given.narrowed(_dissimilar)
+        if dissimilar is None:
             raise ValueError("there are no dissimilar pairs; give pairs of both kinds.")
-        apart = found.narrowed(_dissimilar_apart)
-        if apart is None:
-            raise ValueError(_ALL_COINCIDE.format(n_dissimilar))
-        problem = DMLEigProgram(self._operator(apart, _whitened_pairs, whitened), found.rows.dtype)
-        result = self._solve(problem, problem.operator.reference, whitened)
-        if apart.n_constraints < n_dissimilar:
-            warnings.warn(
-                _SOME_COINCIDE.format(n_dissimilar - apart.n_constraints, n_dissimilar),
-                stacklevel=3,
-            )
+        coincide, n_pairs = dissimilar.over(_coincide), dissimilar.n_constraints
+        n_coinciding = int(dissimilar.space.sum(_sum, coincide))
+        if n_coinciding == n_pairs:
+            raise ValueError(_ALL_COINCIDE.format(n_pairs))
+        whitened, self.similar_scatter_ = given.whitened(_similar_pairs, self.ridge)
+        problem = DMLEigProgram(dissimilar.operator(from_pairs, whitened), given.dtype)
+        if not n_coinciding:
+            result = self._solve(problem, whitened)
+        else:
+            warn_user(_SOME_COINCIDE.format(n_coinciding, n_pairs))
+            apart = dissimilar.narrowed(_apart)
+            assert apart is not None
+            rest = DMLEigProgram(apart.operator(from_pairs, whitened), given.dtype)
+            result = self._solve(rest, whitened)
             zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
-            result = replace(result, certificate=zero)
+            result = replace(result, dual_point=coincide, certificate=zero)
+        if given.row_numbers is not None:
+            self.pairs_, self.similar_ = given.row_numbers, given.similar
+            self.multipliers_ = result.dual_point
         self._store(problem, result, whitened.points)
         self.objective_ = -self.certificate_.primal
+        if self._n_in_tuple is not None and given.row_numbers is not None:
+            self.calibrate_threshold(X, y, **(calibration_params or {}))
         return self
 
 
-# ---- what is done to each block
+# ---- functions of all pairs, or of those of a block
 
 
 def _similar_pairs(index, similar, weights):
     return index[similar], None if weights is None else weights[similar]
 
 
-def _n_dissimilar(points, index, similar):
-    return (~similar).sum()
+def _dissimilar(points, index, similar):
+    return index[~similar]
 
 
-def _dissimilar_apart(points, index, similar):
-    """Dissimilar pairs of different points."""
-    pairs = index[~similar]
-    operator = from_pairs(points, pairs)
-    return pairs[to_numpy(operator.combine(operator.pair_lengths)) > 0]
+def _coincide(points, index, similar):
+    """1 for each pair of coinciding points, else 0."""
+    operator = from_pairs(points, index)
+    return like(operator.combine(operator.pair_lengths) == 0, operator.reference)
 
 
-def _whitened_pairs(points, index, similar, T, mean):
-    return from_pairs(whitened_points(points, T, mean), index)
+def _apart(points, index, similar):
+    return index[like(to_index(_coincide(points, index, similar) == 0), index)]
+
+
+def _sum(values):
+    return float64(values).sum()

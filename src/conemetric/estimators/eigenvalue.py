@@ -1,23 +1,9 @@
 """What DML-eig and LMNN-eig share as estimators (Ying & Li 2012)."""
 
-from dataclasses import replace
 from numbers import Real
 
-import numpy as np
-
-from ..core.arrays import float64, like
 from ..core.sklearn_private import Interval
-from ..core.vectors import same
 from ..core.warn import warn_user
-from ..operators.span import Coordinates, Matrix
-from ..operators.whitening import (
-    amount,
-    ridge_of_spread,
-    scatter,
-    similar_scatter,
-    whiten,
-    whitening,
-)
 from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS
 from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
@@ -35,6 +21,7 @@ class EigenvalueMetric(SupervisedMetric):
         **SOLVER_PARAMETERS,
     }
     _meant_for: str
+    _takes_dask = True
 
     def _from_labels(self, *args, **options):
         given = super()._from_labels(*args, **options)
@@ -58,52 +45,6 @@ class EigenvalueMetric(SupervisedMetric):
             UserWarning,
         )
 
-    def _solve(self, problem, X, whitened):
+    def _solve(self, problem, whitened):
         solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
-        return self._run(solver, problem, keep=self._keep(X, whitened))
-
-    def _whiten(self, X, similar_pairs, weights):
-        """The points where the scatter of the similar pairs is the identity; keeps it
-        where it is no larger than X.
-        """
-        wide = X.shape[1] > X.shape[0]
-        given = (X, similar_pairs, self.ridge, weights)
-        self.similar_scatter_ = None if wide else similar_scatter(*given)
-        return whiten(*given)
-
-    def _whiten_blocks(self, found, similar_of):
-        """Coordinates in which the scatter of the similar pairs, which ``similar_of`` finds
-        in each block with their weights, is the identity; of the points, some.
-        """
-        rows, space = found.rows, found.space
-        pairs = space.passing(similar_of, found.index, found.similar, found.weights)
-        total, n_pairs = space.sum(same, replace(found, index=pairs).over(_scatter, keep=False))
-        if not n_pairs:
-            raise ValueError("there are no similar pairs; give some.")
-        ridge = ridge_of_spread(rows.spread, n_pairs, self.ridge)
-        self.similar_scatter_ = total + np.diag(ridge)
-        scale = ridge[:, None] ** 0.5
-        T = whitening(total / scale / scale.T).matrix / scale
-        return Coordinates((rows.sample - rows.mean) @ T, (Matrix(T),))
-
-    def _operator(self, found, function, whitened):
-        """The operator over whitened points, in float64: kept where it is solved in that."""
-        T, mean = whitened.maps[0].matrix, found.rows.mean
-        keep = found.rows.dtype == np.float64
-        return found.operator(function, dtype=np.float64, keep=keep, T=T, mean=mean)
-
-
-# ---- what is done to each block
-
-
-def _scatter(points, weighed_pairs, similar):
-    """Scatter of the similar pairs of a block, in float64, and how much they weigh."""
-    pairs, weights = weighed_pairs
-    if not len(pairs):
-        return np.zeros((points.shape[1], points.shape[1])), 0
-    return scatter(float64(points), pairs, weights), amount(pairs, weights)
-
-
-def whitened_points(points, T, mean):
-    points = float64(points)
-    return (points - like(mean, points)) @ like(T, points)
+        return self._run(solver, problem, keep=self._keep(problem.operator.reference, whitened))

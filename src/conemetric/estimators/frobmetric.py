@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
-from ..constraints.in_blocks import is_dask
 from ..constraints.in_memory import encode_labels, find_rows
 from ..core import spectral
 from ..core.arrays import float64, is_scalar, like, namespace
@@ -17,20 +16,12 @@ from ..core.weights import check_weights, class_factors
 from ..evaluation.knn import knn_predict
 from ..neighbours import labelled_keys
 from ..operators import from_triplets
-from ..operators.span import Coordinates, in_span
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import SOLVER_PARAMETERS
 from .prior import PRIOR_PARAMETERS, prior_matrix
-from .supervised import (
-    REFERENCE_PARAMETERS,
-    TRIPLET_PARAMETERS,
-    Given,
-    SupervisedMetric,
-    refuse_checkpoint,
-    triplet_operator,
-)
+from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
 from .tuples import n_in_tuple
 
 # chosen over 14 data sets from D = 4 to 384; see docs/defaults.md
@@ -136,6 +127,7 @@ class FrobMetric(SupervisedMetric):
         'prior="identity", which stays with the plain distance where the triplets know nothing '
         "better, fewer targets or more impostors (n_targets, n_impostors)"
     )
+    _takes_dask = True
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         **PRIOR_PARAMETERS,
@@ -228,15 +220,14 @@ class FrobMetric(SupervisedMetric):
         -------
         self
         """
+        self._require_for_dask(X, warm_start=False)  # blocks keep no multipliers
         span, operator, given = self._prepare(
             X, y, triplets, neighbors, sample_weight, checkpoint, target
         )
         C = self.C
         if C == "scale":
             C = scaled_C(operator, self.n_features_in_, given.weights)
-        start = None
-        if given.tuples is not None:
-            start = self._previous_multipliers(given.in_rows(given.tuples), C)
+        start = self._previous_multipliers(given, C)
         self._fit_operator(span, operator, given, float(C), start)
         return self
 
@@ -250,24 +241,12 @@ class FrobMetric(SupervisedMetric):
         checkpoint=None,
         target="auto",
     ):
-        """(span of the rows, operator, what it was made from: only the weights where that
-        is in blocks).
-        """
-        if is_dask(X):
-            if self.warm_start:
-                raise ValueError(
-                    "warm_start=True does not go with dask collections: multipliers do not "
-                    "outlive a fit; use frobmetric_path, or a checkpoint."
-                )
-            found = self._triplets_in_blocks(
-                X, y, triplets, neighbors, checkpoint, sample_weight, target
-            )
-            given = Given(None, None, found.weights)
-            return Coordinates(found.rows.sample), found.operator(triplet_operator), given
-        refuse_checkpoint(checkpoint)
-        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
-        span = self._coordinates(given.X)
-        return span, from_triplets(span.points, given.tuples).astype(given.X.dtype), given
+        """(coordinates, operator, constraints)."""
+        given = self._validate_triplets(
+            X, y, triplets, neighbors, sample_weight, target, checkpoint
+        )
+        span = self._coordinates(given)
+        return span, given.operator(from_triplets, span).astype(given.dtype), given
 
     def _fit_operator(self, span, operator, given, C, start):
         """Learn from an operator; the multipliers."""
@@ -286,17 +265,17 @@ class FrobMetric(SupervisedMetric):
             keep = _keep_beyond(operator.reference, span, float(prior[0, 0]))
         result = self._run(solver, program, start=start, keep=keep)
         self.C_ = C
-        if given.tuples is not None:
-            self.multipliers_, self.triplets_ = result.dual_point, given.in_rows(given.tuples)
+        if given.row_numbers is not None:
+            self.multipliers_, self.triplets_ = result.dual_point, given.row_numbers
         self._store(program, result, span.points)
         return result.dual_point
 
-    def _coordinates(self, X):
+    def _coordinates(self, given):
         """Without a prior the optimum lies in the span of the rows. Outside of it nothing
         moves the metric away from the identity; another prior knows no such division.
         """
         plain = self.prior is None or isinstance(self.prior, str)
-        return in_span(X) if plain else Coordinates(X)
+        return given.span() if plain else given.coordinates()
 
     def _prior(self, operator, weights):
         size = 1.0
@@ -304,11 +283,11 @@ class FrobMetric(SupervisedMetric):
             size = mean_impostor_distance(operator, weights)
         return prior_matrix(self.prior, operator.reference, operator.n_features, size)
 
-    def _previous_multipliers(self, triplets, C):
+    def _previous_multipliers(self, given, C):
         """Multipliers of the last fit, carried over to the new C and the new triplets (0
         for those it did not have); None without ``warm_start``.
         """
-        last = getattr(self, "multipliers_", None)
+        last, triplets = getattr(self, "multipliers_", None), given.row_numbers
         if not self.warm_start or last is None or self.triplets_.shape[1] != triplets.shape[1]:
             return None
         place = find_rows(triplets, like(self.triplets_, triplets))
@@ -353,6 +332,7 @@ preprocessor, tol, max_iter, random_state, verbose
 
     _instead_of_labels = ""
     _learns_from_quantities = False
+    _takes_dask = False
     _parameter_constraints = {
         **{
             name: rule
@@ -425,9 +405,7 @@ preprocessor, tol, max_iter, random_state, verbose
                 "FrobMetricCV chooses C by classification; for tuples use "
                 "GridSearchCV(FrobMetric(), {'C': ...})."
             )
-        given = self._validate_triplets(X, y, None, None, sample_weight, target)
-        span = self._coordinates(given.X)
-        operator = from_triplets(span.points, given.tuples).astype(given.X.dtype)
+        span, operator, given = self._prepare(X, y, None, None, sample_weight, target=target)
         self.Cs_ = self._grid(operator, given)
         X, y = self._validate_X_and_y(X, y)
         with all_or_nothing():

@@ -3,15 +3,12 @@
 from functools import partial
 from numbers import Real
 
-import numpy as np
-
-from ..constraints.in_blocks import is_dask
-from ..core.arrays import namespace
+from ..core.arrays import like, namespace, zeros
 from ..core.sklearn_private import Interval, fit_context
 from ..operators import from_triplets
 from ..problems.eigenvalue import LMNNEigProgram
-from .eigenvalue import EigenvalueMetric, whitened_points
-from .supervised import SupervisedMetric, refuse_checkpoint
+from .eigenvalue import EigenvalueMetric
+from .supervised import SupervisedMetric
 
 
 class LMNNEig(EigenvalueMetric):
@@ -152,43 +149,30 @@ preprocessor, tol, max_iter, random_state, verbose
         -------
         self
         """
-        if is_dask(X):
-            found = self._triplets_in_blocks(
-                X, y, triplets, neighbors, checkpoint, sample_weight, target
-            )
-            return self._fit_blocks(found, triplets is None and self._n_in_tuple is None)
-        refuse_checkpoint(checkpoint)
-        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
-        X, triplets = given.X, given.tuples
-        keys = namespace(X).unique(triplets[:, 0] * len(X) + triplets[:, 1])
-        similar = namespace(X).stack([keys // len(X), keys % len(X)], 1)
-        whitened = self._whiten(X, similar, given.weights_of(similar))
-        operator = from_triplets(whitened.points, triplets)
-        problem = LMNNEigProgram(operator, self.gamma, X.dtype, given.weights)
-        result = self._solve(problem, X, whitened)
-        self.triplets_, self.multipliers_ = given.in_rows(triplets), result.dual_point
-        return self._store(problem, result, whitened.points)
-
-    def _fit_blocks(self, found, from_labels):
-        whitened = self._whiten_blocks(found, partial(_near_pairs, weighed=from_labels))
-        operator = self._operator(found, _whitened_triplets, whitened)
-        problem = LMNNEigProgram(operator, self.gamma, found.rows.dtype, found.weights)
-        result = self._solve(problem, problem.operator.reference, whitened)
+        given = self._validate_triplets(
+            X, y, triplets, neighbors, sample_weight, target, checkpoint
+        )
+        from_labels = triplets is None and self._n_in_tuple is None
+        near = partial(_near_pairs, weighted=from_labels)
+        whitened, self.similar_scatter_ = given.whitened(near, self.ridge)
+        operator = given.operator(from_triplets, whitened)
+        problem = LMNNEigProgram(operator, self.gamma, given.dtype, given.weights)
+        result = self._solve(problem, whitened)
+        if given.row_numbers is not None:
+            self.triplets_, self.multipliers_ = given.row_numbers, result.dual_point
         return self._store(problem, result, whitened.points)
 
 
-# ---- what is done to each block
-
-
-def _near_pairs(index, similar, weights, weighed):
-    """The distinct (i, j) of triplets (i, j, k); from labels they weigh as i does, and as
-    the triplets do.
+def _near_pairs(index, similar, weights, weighted):
+    """The distinct (i, j) of triplets (i, j, k); from labels they weigh as much as their
+    triplets, which weigh as much as i.
     """
-    n = int(index.max(initial=0)) + 1
-    keys, first = np.unique(index[:, 0].astype(np.int64) * n + index[:, 1], return_index=True)
-    pairs = np.stack([keys // n, keys % n], 1)
-    return pairs, weights[first] if weighed and weights is not None else None
-
-
-def _whitened_triplets(points, index, similar, T, mean):
-    return from_triplets(whitened_points(points, T, mean), index)
+    xp, i, j = namespace(index), index[:, 0], index[:, 1]
+    n = int(index.max()) + 1 if len(index) else 1
+    keys, place = xp.unique(like(i, index, xp.int64) * n + j, return_inverse=True)
+    pairs = xp.stack([keys // n, keys % n], 1)
+    if not weighted or weights is None:
+        return pairs, None
+    own = zeros(len(keys), weights)
+    own[place] = weights
+    return pairs, own

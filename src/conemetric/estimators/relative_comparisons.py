@@ -193,7 +193,7 @@ class RelativeComparisons(SupervisedMetric):
         self
         """
         given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
-        X, triplets = self._dense(given.X), given.tuples
+        X, triplets = self._dense(given.points), given.index
         host, chosen = to_numpy(X).astype(np.float64, order="C"), to_numpy(triplets)
         A, mapped, gram = self._map(host)
         operator = from_triplets(mapped, chosen)
@@ -225,7 +225,7 @@ class RelativeComparisons(SupervisedMetric):
             return L, to_numpy(L)
 
         result = self._run(solver, problem, keep=keep)
-        self.C_, self.triplets_ = problem.C, given.in_rows(triplets)
+        self.C_, self.triplets_ = problem.C, given.row_numbers
         self.multipliers_ = like(result.dual_point[0], X)
         return self._store(problem, result, over.X)
 

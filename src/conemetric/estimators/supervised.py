@@ -1,21 +1,21 @@
-"""What a metric is learned from: labels, triplets or pairs, validated, as index arrays
-with their weights.
-"""
+"""What a metric is learned from: labels, triplets or pairs, validated."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from ..constraints import in_blocks, in_memory
+from ..constraints.base import Constraints
+from ..constraints.in_blocks import ConstraintsInBlocks, is_dask
+from ..constraints.in_memory import ConstraintsInMemory
 from ..core.arrays import like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours import given_neighbours, n_references_for, neighbours_by_label, reference_rows
-from ..operators import from_triplets
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 
@@ -30,73 +30,33 @@ REFERENCE_PARAMETERS = {
     "n_references": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
 }
 _TUPLES_AND_TRIPLETS = "Got tuples and triplets; give X as rows with triplets."
-_PAIRS_WITHOUT_Y = "Pairs of points need y: +1 for those alike, -1 for the others."
-_PAIRS_WITHOUT_SIMILAR = "Got pairs without similar; say of each pair whether its points are alike."
+_PAIRS_WITHOUT_Y = "Pairs of points need y: +1 for similar pairs, -1 for the others."
+_PAIRS_WITHOUT_SIMILAR = "Got pairs without similar; give True for each pair of similar points."
+# parameters that a checkpoint may be resumed with other values of
+_MAY_CHANGE = ("verbose", "tol", "max_iter", "n_components")
 
 
-@dataclass(frozen=True)
-class Given:
-    """Points, what is said of them, and what each saying weighs.
-
-    Attributes
-    ----------
-    X : array (n, D) or SparseRows
-        The points.
-    tuples : integer array (m, 2), (m, 3) or (m, 4)
-        Pairs, triplets or quadruplets of them.
-    weights : array (m,) or None
-        Of the tuples, positive; None means one each.
-    similar : boolean array (m,) or None
-        Of pairs, which are similar.
-    labels, point_weights : array (n,) or None
-        Of the points, where they come from labels.
-    rows : integer array (n,) or None
-        The row of the given X that each point is, where those of weight zero are left
-        out; None where none are.
-    """
-
-    X: Any
-    tuples: Any
-    weights: Any = None
-    similar: Any = None
-    labels: Any = None
-    point_weights: Any = None
-    rows: Any = None
-
-    def weights_of(self, tuples):
-        """From labels: a tuple weighs as its first point does."""
-        return None if self.point_weights is None else self.point_weights[tuples[:, 0]]
-
-    def subset(self, which):
-        """The same with some of the tuples only."""
-        weights = None if self.weights is None else self.weights[which]
-        return replace(self, tuples=self.tuples[which], weights=weights)
-
-    def in_rows(self, tuples):
-        """Tuples of points as tuples of rows of the given X."""
-        return tuples if self.rows is None else self.rows[tuples]
-
-
-def _weighted(tuples, sample_weight, kind, X):
-    """(the tuples that weigh something, their weights or None, which they are)"""
+def _weighted(index, sample_weight, kind, X):
+    """(constraints of positive weight, their weights or None, their positions)"""
     if sample_weight is None:
-        return tuples, None, slice(None)
-    weights = check_weights(sample_weight, len(tuples), kind)
+        return index, None, slice(None)
+    weights = check_weights(sample_weight, len(index), kind)
     check_range(weights, X.dtype)
     there = like(np.flatnonzero(weights), X, namespace(X).int64)
-    return tuples[there], like(weights, X)[there], there
+    return index[there], like(weights, X)[there], there
 
 
 class SupervisedMetric(MahalanobisMetric):
-    """Base of the estimators that learn from labels, or from constraints in their place."""
+    """Base of the estimators that learn from labels, or from constraints instead."""
 
     _takes_sparse = True
+    _takes_dask = False
     _instead_of_labels = ", or constraints by keyword (triplets)"
     _learns_from_quantities = True
     n_references: int | str | None = None
 
     def _unfold(self, X, widths):
-        """(points, tuples of their row numbers), or (rows, None) where X holds no tuples."""
+        """(points, tuples of their row numbers), or (rows, None) if X holds no tuples."""
         self._n_in_tuple = n_in_tuple(X, self.preprocessor)
         if self._n_in_tuple is None:
             return look_up(X, self.preprocessor), None
@@ -109,8 +69,8 @@ class SupervisedMetric(MahalanobisMetric):
         return unfold(X, self.preprocessor)
 
     def _validate_rows(self, X, y, sample_weight, all_rows, continuous):
-        """(points, their y, their weights or None, the rows they are or None): all rows,
-        or those that weigh something.
+        """(points, their y, their weights or None, their row numbers or None if all rows are
+        taken): rows of weight zero are left out.
         """
         weights = check_weights(sample_weight, len(X), "rows of X")
         if self.class_weight is not None:
@@ -143,14 +103,14 @@ class SupervisedMetric(MahalanobisMetric):
             )
 
     def _check_neighbors(self, neighbors, there_are_labels):
-        """Refuse neighbours of the user's that there are no labels to go with."""
+        """Refuse the user's neighbours without labels."""
         self.neighbor_recall_ = None
         if neighbors is not None and not there_are_labels:
-            raise ValueError("Got neighbors; they go with rows X and class labels y, and no more.")
+            raise ValueError("Got neighbors; they go only with rows X and class labels y.")
 
     def _is_continuous(self, y, target):
-        """Whether y is a quantity, with a word about whole numbers that are taken for one;
-        refused where no metric is learned from one.
+        """Whether y is a quantity: refused if no metric is learned from one, with a warning
+        if whole numbers are taken for one.
         """
         if not self._learns_from_quantities:
             self._refuse_continuous(y, target)
@@ -159,34 +119,44 @@ class SupervisedMetric(MahalanobisMetric):
         if continuous and target == "auto" and (y == np.round(y)).all():
             warn_user(
                 f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
-                f"classes; {type(self).__name__} takes them for a quantity: rows near in y are to "
-                "be near in the metric. Say which it is by fit(..., target='continuous') or "
-                "target='classes'.",
+                f"classes; {type(self).__name__} takes them for a quantity: rows near in y should "
+                "be near in the metric. Give target='continuous' or target='classes' to fit.",
                 UserWarning,
             )
         return continuous
 
     def _neighbours(self, X, y, given=None):
-        """Targets and impostors of every point, as the user gives them or by a search."""
+        """Targets and impostors of every point, given by the user or found by a search."""
         if given is None:
-            found = neighbours_by_label(
-                X,
-                y,
-                self.n_targets,
-                self.n_impostors,
-                self.neighbors,
-                self.random_state,
-                self._references(y),
-            )
+            count = n_references_for(self.n_references, len(y), partitioned=False)
+            references = None  # all rows
+            if count is not None:
+                references = reference_rows(y, count, self.n_targets, self.random_state)
+            wanted = self.n_targets, self.n_impostors, self.neighbors, self.random_state
+            found = neighbours_by_label(X, y, *wanted, references)
         else:
             found = given_neighbours(given, X, y, self.n_targets, self.n_impostors)
         self.neighbor_recall_ = found.recall
         return found.targets, found.impostors
 
-    def _validate_triplets(self, X, y, triplets, neighbors=None, sample_weight=None, target="auto"):
-        """Points and their triplets, from labels by the papers' rule or as the user gives
-        them; y is then for others, later in a pipeline.
+    def _validate_triplets(
+        self,
+        X: Any,
+        y: Any,
+        triplets: Any,
+        neighbors: Any = None,
+        sample_weight: Any = None,
+        target: str = "auto",
+        checkpoint: str | None = None,
+    ) -> Any:
+        """Points and their triplets, given by the user or, by the papers' rule, from labels; y
+        is ignored with triplets, since later steps of a pipeline may need it.
         """
+        if is_dask(X) and self._takes_dask:
+            return self._triplets_in_blocks(
+                X, y, triplets, neighbors, checkpoint, sample_weight, target
+            )
+        _refuse_checkpoint(checkpoint)
         X, given = self._unfold(X, (3, 4))
         self._check_neighbors(neighbors, y is not None and given is None and triplets is None)
         if given is not None and triplets is not None:
@@ -199,7 +169,7 @@ class SupervisedMetric(MahalanobisMetric):
         if given is None:
             given = in_memory.check_triplets(triplets, len(X))
         given = like(given, X, namespace(X).int64)
-        return Given(X, *_weighted(given, sample_weight, "triplets", X)[:2])
+        return ConstraintsInMemory(X, *_weighted(given, sample_weight, "triplets", X)[:2])
 
     def _from_labels(self, X, y, neighbors, sample_weight, target, pairs=False):
         self._require_labels(y)
@@ -221,17 +191,30 @@ class SupervisedMetric(MahalanobisMetric):
             else:
                 found = in_memory.triplets_from_neighbours(*lists)
         if weights is None:
-            return Given(X, found, None, similar, labels, None, rows)
-        found, of_tuples, there = _weighted(found, weights[found[:, 0]], "constraints", X)
+            return ConstraintsInMemory(X, found, None, similar, labels, None, rows)
+        found, own_weights, there = _weighted(found, weights[found[:, 0]], "constraints", X)
         similar = similar if similar is None else similar[there]
-        return Given(X, found, of_tuples, similar, labels, weights, rows)
+        return ConstraintsInMemory(X, found, own_weights, similar, labels, weights, rows)
 
     def _validate_pairs(
-        self, X, y, pairs, similar, neighbors=None, sample_weight=None, target="auto"
-    ):
-        """Points, their pairs and which are similar, from labels by the papers' rule or as
-        the user gives them.
+        self,
+        X: Any,
+        y: Any,
+        pairs: Any,
+        similar: Any,
+        neighbors: Any = None,
+        sample_weight: Any = None,
+        target: str = "auto",
+        checkpoint: str | None = None,
+    ) -> Constraints:
+        """Points, their pairs and which are similar, given by the user or, by the papers'
+        rule, from labels.
         """
+        if is_dask(X) and self._takes_dask:
+            return self._pairs_in_blocks(
+                X, y, pairs, similar, neighbors, checkpoint, sample_weight, target
+            )
+        _refuse_checkpoint(checkpoint)
         X, given = self._unfold(X, (2,))
         self._check_neighbors(neighbors, y is not None and given is None and pairs is None)
         if given is not None:
@@ -258,21 +241,13 @@ class SupervisedMetric(MahalanobisMetric):
                 f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of "
                 "both kinds."
             )
-        return Given(X, found, weights, mask)
-
-    def _references(self, y):
-        """Rows among which neighbours are searched; None for all."""
-        count = n_references_for(self.n_references, len(y), partitioned=False)
-        return (
-            None if count is None else reference_rows(y, count, self.n_targets, self.random_state)
-        )
+        return ConstraintsInMemory(X, found, weights, mask)
 
     # ---- dask collections
 
     def _triplets_in_blocks(
         self, X, y, triplets, neighbors, checkpoint, sample_weight, target="auto"
-    ) -> in_blocks.Constraints:
-        """As `_validate_triplets`, for dask collections."""
+    ) -> ConstraintsInBlocks:
         width = self._width_in_blocks(X, (3, 4), neighbors)
         if width is not None:
             if triplets is not None:
@@ -289,8 +264,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _pairs_in_blocks(
         self, X, y, pairs, similar, neighbors, checkpoint, sample_weight, target="auto"
-    ) -> in_blocks.Constraints:
-        """As `_validate_pairs`, for dask collections."""
+    ) -> ConstraintsInBlocks:
         width = self._width_in_blocks(X, (2,), neighbors)
         if width is not None:
             if y is None or pairs is not None:
@@ -311,21 +285,23 @@ class SupervisedMetric(MahalanobisMetric):
         self._require_labels(y)
         rows = in_blocks.read(X, y, sample_weight)
         name = f"{type(self).__name__} from dask collections"
-        assert rows.class_counts is not None
+        assert rows.classes is not None and rows.class_counts is not None
         in_memory.refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
         self.neighbor_recall_ = 1.0  # among all rows, or among the references
-        return in_blocks.from_labels(
-            rows,
-            self.n_targets,
-            self.n_impostors,
-            self.n_references,
-            self.random_state,
-            pairs,
-            self.class_weight,
-        )
+        counts = self.n_targets, self.n_impostors, self.n_references
+        return in_blocks.from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
 
-    def _width_in_blocks(self, X, widths, neighbors):
-        """How many points a tuple has; None for rows."""
+    def _require_for_dask(self, X: Any, **usual: Any) -> None:
+        """Refuse dask collections unless these parameters have these values."""
+        for name, value in usual.items():
+            if is_dask(X) and getattr(self, name) != value:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} does not go with dask collections; give "
+                    f"{name}={value!r}, or X in memory."
+                )
+
+    def _width_in_blocks(self, X: Any, widths: Sequence[int], neighbors: Any) -> int | None:
+        """The number of points in a tuple; None for rows."""
         self.neighbor_recall_ = None
         if neighbors is not None:
             raise ValueError(
@@ -345,14 +321,16 @@ class SupervisedMetric(MahalanobisMetric):
         return self._n_in_tuple
 
     def _keep_blocks(self, X, found, checkpoint):
-        """Facts about the blocks; of constraints in blocks no list is kept."""
-        for name in ("triplets_", "pairs_", "similar_", "multipliers_"):
-            self.__dict__.pop(name, None)
+        """Set the attributes of a fit in blocks, which keeps no lists of constraints, and
+        where to save its states.
+        """
+        lists = ("triplets_", "pairs_", "similar_", "multipliers_", "feature_names_in_")
+        for name in lists:
+            if hasattr(self, name):  # of an earlier fit
+                delattr(self, name)
         self.n_features_in_ = found.rows.n_features
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         self._check_n_components()
         if checkpoint is not None:
             label = {
@@ -363,7 +341,7 @@ class SupervisedMetric(MahalanobisMetric):
                 **{
                     name: _as_json(value)
                     for name, value in self.get_params().items()
-                    if name not in ("verbose", "tol", "max_iter", "n_components")
+                    if name not in _MAY_CHANGE
                 },
             }
             found.space.keep_in(checkpoint, label)
@@ -371,7 +349,7 @@ class SupervisedMetric(MahalanobisMetric):
 
 
 def _as_json(value):
-    """A parameter as JSON can hold it, the same in every process."""
+    """A parameter as a JSON value, the same in every process."""
     if isinstance(value, np.generic):
         value = value.item()
     if hasattr(value, "shape"):
@@ -380,14 +358,9 @@ def _as_json(value):
     return value if isinstance(value, str | float | int | None) else repr(value)
 
 
-def refuse_checkpoint(checkpoint):
-    """A checkpoint is for fits that outlive a process."""
+def _refuse_checkpoint(checkpoint):
     if checkpoint is not None:
         raise ValueError(
             f"checkpoint={checkpoint!r} goes with dask collections; give X as one, or "
             "checkpoint=None."
         )
-
-
-def triplet_operator(points, index, similar):
-    return from_triplets(points, index)

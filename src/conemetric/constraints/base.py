@@ -1,0 +1,88 @@
+"""What a metric is learned from: points, constraints among them, and constraint weights.
+
+Constraints in one memory (`in_memory`) and in blocks (`in_blocks`) offer the same to an
+estimator, so that ``fit`` is written once for both.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from ..core.vectors import Space
+from ..operators.base import Operator
+from ..operators.span import Coordinates
+
+__all__ = ["Constraints"]
+
+
+class Constraints(ABC):
+    """Pairs, triplets or quadruplets of points.
+
+    Attributes
+    ----------
+    index : vector of integer arrays (m, 2), (m, 3) or (m, 4)
+        The points of each constraint.
+    similar : boolean vector or None
+        Which pairs are similar.
+    weights : vector or None
+        Positive weights of the constraints; None means one each.
+    labels : integer array or None
+        Classes of the points, if the constraints come from labels in memory.
+    """
+
+    index: Any
+    similar: Any
+    weights: Any
+    labels: Any = None
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """Precision of the points."""
+
+    @property
+    @abstractmethod
+    def space(self) -> Space:
+        """The space of vectors with one entry per constraint."""
+
+    @property
+    @abstractmethod
+    def n_constraints(self) -> int:
+        """How many constraints there are, in all blocks together."""
+
+    @property
+    def row_numbers(self) -> Any:
+        """``index`` by row numbers of the user's X; None in blocks, which keep no such list."""
+        return None
+
+    @abstractmethod
+    def coordinates(self) -> Coordinates:
+        """The points as they are; in blocks, a sample of them."""
+
+    @abstractmethod
+    def span(self) -> Coordinates:
+        """The points in the span of their differences (`operators.span`); the same as
+        `coordinates` in blocks, which have more rows than features.
+        """
+
+    @abstractmethod
+    def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:
+        """Coordinates in which the scatter of the similar pairs is the identity, and the
+        scatter with its ridge, or None if that would be larger than the data.
+
+        ``similar_pairs(index, similar, weights)`` returns the pairs and their weights.
+        """
+
+    @abstractmethod
+    def over(self, function: Callable, /) -> Any:
+        """The vector of ``function(points, index, similar)``."""
+
+    @abstractmethod
+    def narrowed(self, function: Callable, /) -> "Constraints | None":
+        """The same points with ``function(points, index, similar)`` for their index, without
+        weights; None if nothing is left.
+        """
+
+    @abstractmethod
+    def operator(self, make: Callable, coordinates: Coordinates) -> Operator:
+        """The operator ``make(points, index)`` over the points in these coordinates."""
