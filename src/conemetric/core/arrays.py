@@ -1,20 +1,22 @@
-"""Which array library the caller speaks: NumPy or PyTorch, inferred from the arrays themselves.
+"""NumPy or PyTorch, inferred from the arrays themselves.
 
 NumPy >= 2 and PyTorch share the part of the array API that the solvers use (``clip``,
 ``where``, ``sum``, ``linalg.eigh`` ...), so the namespace *is* the library: ``xp =
 namespace(X)``.
 """
 
+from typing import Any
+
 import numpy as np
 
 
-def is_torch(array):
+def is_torch(array: Any) -> bool:
     """Tell whether ``array`` is a PyTorch tensor, without importing PyTorch."""
     return type(array).__module__.partition(".")[0] == "torch"
 
 
-def namespace(*arrays):
-    """Return ``numpy`` or ``torch``; refuse a mixture, which would hide copies between devices."""
+def namespace(*arrays: Any) -> Any:
+    """``numpy`` or ``torch``; a mixture is refused, since it would hide copies between devices."""
     kinds = {is_torch(array) for array in arrays if array is not None}
     if kinds == {True}:
         import torch
@@ -27,23 +29,23 @@ def namespace(*arrays):
     return np
 
 
-def on_device(array):
+def on_device(array: Any) -> bool:
     """Whether ``array`` is in the memory of an accelerator."""
     return is_torch(array) and array.device.type != "cpu"
 
 
-def as_array(values):
-    """``values`` as they are where they are a tensor, else as a NumPy array."""
+def as_array(values: Any) -> Any:
+    """A tensor as it is, anything else as a NumPy array."""
     return values if is_torch(values) else np.asarray(values)
 
 
-def to_numpy(array):
-    """Copy ``array`` to host memory as a NumPy array (a view when it already is one)."""
+def to_numpy(array: Any) -> np.ndarray:
+    """``array`` in host memory as a NumPy array, without a copy if it is there already."""
     return array.detach().cpu().numpy() if is_torch(array) else np.asarray(array)
 
 
-def refuse_masked(values, name):
-    """Refuse what NumPy would read as if nothing were masked."""
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse masked entries, which NumPy would read as if they were not masked."""
     if np.ma.is_masked(values):
         raise ValueError(
             f"{name} has {np.ma.count_masked(values)} masked entries; fill them in, or drop their "
@@ -51,9 +53,9 @@ def refuse_masked(values, name):
         )
 
 
-def like(values, reference, dtype=None):
-    """Convert ``values`` to the library and device of ``reference`` (and to its dtype,
-    unless given).
+def like(values: Any, reference: Any, dtype: Any = None) -> Any:
+    """Convert ``values`` to the library and device of ``reference``, and to ``dtype`` or that of
+    ``reference``.
     """
     dtype = reference.dtype if dtype is None else dtype
     if is_torch(reference):
@@ -64,46 +66,46 @@ def like(values, reference, dtype=None):
     return np.asarray(to_numpy(values), dtype=dtype)
 
 
-def zeros(shape, reference):
+def zeros(shape: int | tuple[int, ...], reference: Any) -> Any:
     """Zeros in the library, dtype and on the device of ``reference``."""
     xp = namespace(reference)
     return xp.zeros(shape, dtype=reference.dtype, device=reference.device)
 
 
-def arange(n, reference):
+def arange(n: int, reference: Any) -> Any:
     """0 ... n-1 as 64-bit integers, in the library and on the device of ``reference``."""
     xp = namespace(reference)
     return xp.arange(n, dtype=xp.int64, device=reference.device)
 
 
-def to_index(mask):
+def to_index(mask: Any) -> Any:
     """Positions where a boolean vector is true."""
     return mask.nonzero()[:, 0] if is_torch(mask) else np.flatnonzero(mask)
 
 
-def transposed(matrix):
+def transposed(matrix: Any) -> Any:
     """The transpose, contiguous on the host, where rows are read one by one."""
     return matrix.T if is_torch(matrix) else np.ascontiguousarray(matrix.T)
 
 
-def unique_rows(matrix):
-    """The distinct rows, sorted, and for each row its number among them."""
+def unique_rows(matrix: Any) -> tuple[Any, Any]:
+    """The distinct rows, sorted, and the position of each row among them."""
     if is_torch(matrix):
         return matrix.unique(dim=0, return_inverse=True)
     return np.unique(matrix, axis=0, return_inverse=True)
 
 
-def float64(array):
+def float64(array: Any) -> Any:
     """``array`` in double precision, where every certificate is evaluated."""
     return array.astype(np.float64, copy=False) if not is_torch(array) else array.double()
 
 
-def is_scalar(value):
+def is_scalar(value: Any) -> bool:
     """Whether a weight, bound or size is one number for all constraints, not a vector of them."""
     return isinstance(value, float)
 
 
-def is_float(value):
+def is_float(value: Any) -> bool:
     """Whether ``value`` is an array of floating-point numbers."""
     if is_torch(value):
         return value.is_floating_point()

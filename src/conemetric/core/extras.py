@@ -1,24 +1,11 @@
-"""Libraries that only some users need: imported on first use, and named by their extra
-where they are missing.
-"""
+"""Optional libraries: imported on first use; if one is missing, the error names its extra."""
 
 import importlib
 from typing import Any
 
 
 def require(module: str, extra: str) -> Any:
-    """Import ``module``, or say which extra of conemetric brings it.
-
-    Parameters
-    ----------
-    module : str
-        Full name, as in ``matplotlib.pyplot``.
-    extra : str
-        The extra that brings it, as in ``cli``.
-
-    Returns
-    -------
-    module
+    """Import ``module`` (by its full name), or name the extra of conemetric that installs it.
 
     Examples
     --------
@@ -30,7 +17,7 @@ def require(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
-        if error.name != package:  # a fault inside the library
+        if error.name != package:  # the library is there, and broken
             raise
         raise ImportError(
             f"{package} is not installed; get it by: python -m pip install 'conemetric[{extra}]'",

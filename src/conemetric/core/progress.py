@@ -2,8 +2,8 @@
 
 An event is a dict. Its ``kind`` is "stage" (a new ``stage`` of the work begins), "search"
 (the share of a neighbour search that is ``done``), "solve" (the scalars of an iteration) or
-"compile" (Numba begins or ends compiling a kernel). Who wants to show them opens a `watching`
-block around the work; whoever does the work calls `emit`.
+"compile" (Numba begins or ends compiling a kernel). A `watching` block around the work
+receives what `emit` sends.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,15 +20,15 @@ _all_or_nothing: ContextVar[bool] = ContextVar("all_or_nothing", default=False)
 
 @contextmanager
 def watching(callback: Watcher) -> Iterator[None]:
-    """Show ``callback`` every event of the work within the block (a progress bar around
-    someone's ``fit``, say).
+    """Call ``callback`` with every event of the work within the block, for example to show a
+    progress bar around ``fit``.
 
     Parameters
     ----------
     callback : callable
         Takes the event, a dict: ``{"kind": "solve", "iteration": 3, "relative_gap": 0.02, ...}``,
-        ``{"kind": "search", "done": 0.5}``. If it returns true on an event of kind "solve", that
-        solve stops and its best point so far is returned.
+        ``{"kind": "search", "done": 0.5}``. If it returns true for an event of kind "solve",
+        that solve stops and returns its best point so far.
 
     Examples
     --------
@@ -59,15 +59,15 @@ def labelled(**labels: Any) -> Iterator[None]:
 
 
 def emit(kind: str, **entries: Any) -> bool:
-    """Show an event to the watcher, if there is one; whether it asks to stop."""
+    """Send an event to the watcher, if any, and return whether it asks to stop."""
     callback = _watcher.get()
     return callback is not None and bool(callback({"kind": kind, **entries}))
 
 
 @contextmanager
 def all_or_nothing() -> Iterator[None]:
-    """Let Ctrl-C end the block instead of one solve in it, where an interrupted solve
-    among many is no result to go on with.
+    """Let Ctrl-C end the whole block instead of one solve in it, when an interrupted solve
+    among many would be no use.
     """
     token = _all_or_nothing.set(True)
     try:
@@ -77,5 +77,5 @@ def all_or_nothing() -> Iterator[None]:
 
 
 def is_all_or_nothing() -> bool:
-    """Whether an `all_or_nothing` block is open, so that Ctrl-C is not to be answered here."""
+    """Whether an `all_or_nothing` block is open, so that a solve must not catch Ctrl-C."""
     return _all_or_nothing.get()

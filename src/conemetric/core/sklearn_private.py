@@ -1,6 +1,4 @@
-"""The private names of scikit-learn that we use, all imported here: its next release can break
-this file only.
-"""
+"""All private names of scikit-learn that we use, so that a new release can break only this file."""
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.manifold._locally_linear import barycenter_weights

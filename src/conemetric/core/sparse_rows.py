@@ -1,5 +1,5 @@
-"""Rows of a sparse matrix in the place of an array of points: never dense, and centred
-only where that costs nothing.
+"""Rows of a sparse matrix instead of an array of points: never dense, and centred only if
+that costs nothing.
 """
 
 from typing import Any
@@ -9,20 +9,15 @@ from scipy import sparse
 
 from .compiled import jit, threaded
 
-BLOCK = 1 << 24  # numbers of a dense product held at a time
+BLOCK = 1 << 24  # numbers of a dense product held at a time (128 MB in float64)
 
 
 class SparseRows:
-    """Points that are the rows of a sparse matrix, perhaps seen through a linear map.
+    """Points that are the rows of a sparse ``matrix`` (n, D), or of ``matrix @ basis``, which is
+    never formed.
 
-    Has what is asked of an array of points, on the host: shape, dtype, device, length,
-    rows by number, products with a dense matrix.
-
-    Parameters
-    ----------
-    matrix : SciPy sparse array or matrix (n, D)
-    basis : array (D, r), default=None
-        The points are the rows of ``matrix @ basis``, which is not formed.
+    Offers what an array of points does, on the host: shape, dtype, device, length, rows by
+    number, products with a dense matrix.
 
     Examples
     --------
@@ -52,37 +47,37 @@ class SparseRows:
         return self.matrix.shape[0], (self.matrix if self.basis is None else self.basis).shape[1]
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype:
         return self.matrix.dtype
 
     def __len__(self) -> int:
         return self.matrix.shape[0]
 
-    def __getitem__(self, rows) -> "SparseRows":
+    def __getitem__(self, rows: Any) -> "SparseRows":
         return SparseRows(self.matrix[rows], self.basis)
 
-    def __matmul__(self, factor):
+    def __matmul__(self, factor: Any) -> np.ndarray:
         return self.matrix @ (factor if self.basis is None else self.basis @ factor)
 
-    def astype(self, dtype, copy=False) -> "SparseRows":
+    def astype(self, dtype: Any, copy: bool = False) -> "SparseRows":
         basis = None if self.basis is None else self.basis.astype(dtype, copy=copy)
         return SparseRows(self.matrix.astype(dtype, copy=copy), basis)
 
-    def toarray(self):
+    def toarray(self) -> np.ndarray:
         """The points as a dense array."""
         return self.matrix.toarray() if self.basis is None else self.matrix @ self.basis
 
-    def mapped(self, basis) -> "SparseRows":
+    def mapped(self, basis: np.ndarray) -> "SparseRows":
         """The rows of ``matrix @ basis``."""
         return SparseRows(self.matrix, basis)
 
-    def scaled(self, factors) -> "SparseRows":
+    def scaled(self, factors: np.ndarray) -> "SparseRows":
         """Each feature times its factor."""
         return self._with_data(self.matrix.data * factors[self.matrix.indices])
 
     def centred(self) -> "SparseRows":
-        """The features without a zero about their mean, which changes no difference and
-        keeps its digits; the others are never far from zero against their spread.
+        """Features without a zero entry about their mean, which changes no difference and
+        keeps its digits; the others are never far from zero relative to their spread.
         """
         n, D = self.matrix.shape
         full = np.bincount(self.matrix.indices, minlength=D) == n
@@ -97,11 +92,11 @@ class SparseRows:
         matrix = sparse.csr_array((data, matrix.indices, matrix.indptr), matrix.shape)
         return SparseRows(matrix, self.basis)
 
-    def means(self):
+    def means(self) -> np.ndarray:
         """Mean of each feature, in float64."""
         return self._weighted_sums(self.matrix.data) / len(self)
 
-    def variances(self):
+    def variances(self) -> np.ndarray:
         """Mean squared distance from the mean of each feature, in float64."""
         rows = self.centred().astype(np.float64)
         squares = rows._weighted_sums(rows.matrix.data**2) / len(self)
@@ -110,7 +105,7 @@ class SparseRows:
     def _weighted_sums(self, weights):
         return np.bincount(self.matrix.indices, weights, minlength=self.matrix.shape[1])
 
-    def gram(self):
+    def gram(self) -> np.ndarray:
         """Inner products of the rows, (n, n), in float64."""
         X = self.matrix.astype(np.float64, copy=False)
         gram = np.empty((len(self), len(self)))
@@ -119,7 +114,7 @@ class SparseRows:
             gram[start : start + step] = (X[start : start + step] @ X.T).toarray()
         return gram
 
-    def squared_distances(self, a, b):
+    def squared_distances(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """||x_a - x_b||^2 of pairs of rows of the matrix, by their differences, in float64."""
         X, out = self.matrix, np.empty(len(a))
         work = len(a) * X.nnz // max(1, len(self))

@@ -1,11 +1,12 @@
-"""What the solvers ask of one symmetric D x D matrix: positive part, shrinkage, leading
-eigenvectors, a factor.
+"""Operations on one symmetric D x D matrix: positive part, shrinkage, leading eigenvectors,
+factors.
 
-Full decompositions (LAPACK's divide and conquer, or the device's) up to `PARTIAL_FROM`
-rows; above it, Lanczos or LOBPCG for the few leading eigenpairs whenever few are
-wanted, warm-started where the caller has a starting vector.
+Up to `PARTIAL_FROM` rows these are full decompositions (LAPACK's divide and conquer, or
+the device's); above it, Lanczos or LOBPCG if only a few leading eigenpairs are needed,
+warm-started if the caller has a starting vector.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,13 +19,18 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from .arrays import float64, is_torch, like, namespace, to_numpy
 
-# rows; one eigenvector by Lanczos takes 5 ms there, all of them 12 (two Neoverse-N1
-# cores)
+# rows; there one eigenvector takes 5 ms by Lanczos, all of them 12 (two Neoverse-N1 cores)
 PARTIAL_FROM = 300
-SINGLE_FROM = 512  # rows from which single precision is decomposed in it, on the host
-SIGN_FROM = 300  # rows from which a GPU finds a positive part faster by the sign
-NEGLIGIBLE = 1e-7  # part of the norm of a matrix that is rounding in single precision
-SIGN_STEPS = 21  # after which eigenvalues so small have got their sign
+SINGLE_FROM = 512  # rows from which the host decomposes single precision without widening it
+SIGN_FROM = 300  # rows from which a GPU computes a positive part faster by the sign function
+NEGLIGIBLE = 1e-7  # relative to the norm, what is rounding in single precision
+SIGN_STEPS = 21  # iterations after which eigenvalues as small as NEGLIGIBLE have their sign
+ABOVE = 1.001  # times the norm: above every eigenvalue, also after the shift by NEGLIGIBLE
+UNDECIDED = 1e-3  # distance of a trace from an integer that reveals an eigenvalue without sign
+FEW = 10  # leading eigenpairs are few up to this fraction of the order, as LOBPCG needs
+SPARE = 5  # eigenpairs computed beyond the expected rank, to see the sign change
+LOBPCG_STEPS = 500  # it converges in far fewer; a limit against a stall
+DEVICE_FULL_UP_TO = 2048  # rows; a GPU's full decomposition beats many small launches there
 
 
 @dataclass(frozen=True)
@@ -35,32 +41,32 @@ class PSDPart:
 
     values: Any
     vectors: Any
-    tail: Any = None  # the eigenvalues cut off, where they are known
+    tail: Any = None  # the eigenvalues cut off, if known
 
     @property
-    def factor(self):
+    def factor(self) -> Any:
         """L with the matrix equal to L L'."""
         return self.vectors * self.values**0.5
 
     @property
-    def squared_norm(self):
+    def squared_norm(self) -> float:
         """Squared Frobenius norm, summed in float64."""
         return float((float64(self.values) ** 2).sum())
 
     @property
-    def trace(self):
+    def trace(self) -> float:
         return float(float64(self.values).sum())
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         return self.values.shape[0]
 
-    def matrix(self):
+    def matrix(self) -> Any:
         L = self.factor
         return L @ L.T
 
-    def times(self, multiple):
-        """A positive multiple of it."""
+    def times(self, multiple: float) -> "PSDPart":
+        """Its product with a positive number."""
         tail = None if self.tail is None else self.tail * multiple
         return PSDPart(self.values * multiple, self.vectors, tail)
 
@@ -77,7 +83,7 @@ class SpectralMap:
     tail: Any  # (D - k,), no entry negative
 
     @cached_property
-    def weights(self):
+    def weights(self) -> Any:
         """Phi."""
         k = len(self.leading)
         lower = namespace(self.tail).concatenate(
@@ -90,8 +96,8 @@ class SpectralMap:
         return Q @ (self.weights * (Q.T @ S @ Q)) @ Q.T
 
 
-def cholesky_solver(H):
-    """The map b -> H^-1 b for positive semidefinite H, with the least ridge (relative to
+def cholesky_solver(H: Any) -> Callable[[Any], Any]:
+    """The map b -> H^-1 b for positive semidefinite H, with the smallest ridge (relative to
     the diagonal) that makes it definite in this precision.
     """
     xp = namespace(H)
@@ -117,28 +123,26 @@ def cholesky_solver(H):
 
 @dataclass(frozen=True)
 class DefinitePart:
-    """A positive definite matrix and its Cholesky factor: its own positive part, without
-    its eigenvalues.
-    """
+    """A positive definite matrix, which is its own positive part, and its Cholesky factor."""
 
     definite: Any
     factor: Any
     tail: ClassVar[None] = None
 
     @cached_property
-    def squared_norm(self):
+    def squared_norm(self) -> float:
         return float((float64(self.definite) ** 2).sum())
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         return self.definite.shape[0]
 
-    def matrix(self):
+    def matrix(self) -> Any:
         return self.definite
 
 
-def definite_part(S) -> DefinitePart | None:
-    """[S]_+ = S where S is positive definite, in a tenth of the time of its eigenvalues;
+def definite_part(S: Any) -> DefinitePart | None:
+    """[S]_+ = S if S is positive definite, in a tenth of the time of an eigendecomposition;
     else None.
     """
     if is_torch(S):
@@ -159,21 +163,19 @@ class FactoredPart:
     tail: ClassVar[None] = None
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         return self.factor.shape[1]
 
-    def matrix(self):
+    def matrix(self) -> Any:
         return self.factor @ self.factor.T
 
-    def times(self, multiple):
-        """A positive multiple of it."""
+    def times(self, multiple: float) -> "FactoredPart":
+        """Its product with a positive number."""
         return FactoredPart(self.factor * multiple**0.5, self.squared_norm * multiple**2)
 
 
-def positive_factor(S, rank_guess=None) -> PSDPart | FactoredPart:
-    """[S]_+ where its factor will do, as `psd_split` has it: in single precision on a GPU
-    a large one is found without eigenvalues.
-    """
+def positive_factor(S: Any, rank_guess: int | None = None) -> PSDPart | FactoredPart:
+    """[S]_+ by a factor; on a GPU a large one in single precision needs no eigenvalues."""
     if is_torch(S) and S.is_cuda and len(S) >= SIGN_FROM and S.dtype.itemsize == 4:
         part = by_sign(S)
         if part is not None:
@@ -181,9 +183,9 @@ def positive_factor(S, rank_guess=None) -> PSDPart | FactoredPart:
     return psd_split(S, rank_guess)
 
 
-def by_sign(S) -> FactoredPart | None:
-    """[S]_+ of a tensor in single precision by matrix products in double; None where
-    that fails.
+def by_sign(S: Any) -> FactoredPart | None:
+    """[S]_+ of a tensor in single precision by matrix products in double; None if that
+    fails.
 
     sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least
     eigenvalue grows the most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for
@@ -192,8 +194,7 @@ def by_sign(S) -> FactoredPart | None:
     """
     import torch
 
-    # a little more than the norm, so that no eigenvalue of A, shifted, is above one
-    size = 1.001 * float(torch.linalg.matrix_norm(S, dtype=torch.float64))
+    size = ABOVE * float(torch.linalg.matrix_norm(S, dtype=torch.float64))
     if not 0 < size < np.inf:
         return None
     A = S.double() / size
@@ -206,7 +207,7 @@ def by_sign(S) -> FactoredPart | None:
         least = 0.5 * scale * least * (3 - (scale * least) ** 2)
     positive = (len(S) + float(sign.diagonal().sum())) / 2
     rank = round(positive)
-    if abs(positive - rank) > 1e-3:  # an eigenvalue that is neither
+    if abs(positive - rank) > UNDECIDED:
         return None
     generator = torch.Generator(device=S.device).manual_seed(0)
     drawn = torch.randn((len(S), rank), generator=generator, dtype=A.dtype, device=A.device)
@@ -221,32 +222,28 @@ def by_sign(S) -> FactoredPart | None:
     return FactoredPart(factor.to(S.dtype), float((core**2).sum()) * size**2)
 
 
-def psd_split(S, rank_guess=None):
-    """Positive part [S]_+ of a symmetric matrix; the negative part is what is missing, S - [S]_+.
+def psd_split(S: Any, rank_guess: int | None = None) -> PSDPart:
+    """Positive part [S]_+ of a symmetric matrix.
 
-    Parameters
-    ----------
-    S : array (D, D)
-    rank_guess : int, default=None
-        How many positive eigenvalues to expect (from the last iteration, say). When it
-        is a small part of a large D, only the leading ones are computed, and more if
-        the guess was low; the result does not depend on it.
+    ``rank_guess`` is the expected number of positive eigenvalues (say, of the last
+    iteration). If it is a small part of a large D, only the leading ones are computed, and
+    more if the guess was low; the result does not depend on it.
     """
     return shrink(S, 0.0, rank_guess)
 
 
-def positive_values(S):
+def positive_values(S: Any) -> PSDPart:
     """[S]_+ by its eigenvalues alone: its vectors are None."""
     xp = namespace(S)
     try:
         values = xp.linalg.eigvalsh(S)
-    except xp.linalg.LinAlgError:  # of a device; the host's may converge
+    except xp.linalg.LinAlgError:  # on a device; the host's algorithm may converge
         values = like(np.linalg.eigvalsh(to_numpy(S)), S)
     positive = values > 0
     return PSDPart(values[positive], None, values[~positive])
 
 
-def psd_derivative(S):
+def psd_derivative(S: Any) -> SpectralMap:
     """A generalised derivative of the positive part at S: in its eigenbasis every entry is
     multiplied by a divided difference of max(0, .) between two eigenvalues.
     """
@@ -258,12 +255,12 @@ def psd_derivative(S):
     return SpectralMap(vectors, xp.concatenate([ones, ratio], 1), xp.zeros_like(values[k:]))
 
 
-def shrink(S, threshold, rank_guess=None):
+def shrink(S: Any, threshold: float, rank_guess: int | None = None) -> PSDPart:
     """[S - threshold I]_+ , the proximal map of ``threshold * trace`` over the cone."""
     n = S.shape[0]
     if rank_guess is not None and n > PARTIAL_FROM:
-        k = rank_guess + 5
-        while k <= n // 10:
+        k = rank_guess + SPARE
+        while k <= n // FEW:
             values, vectors = leading_eigenpairs(S, k)
             if float(values[-1]) <= threshold:
                 return replace(_positive(values - threshold, vectors), tail=None)
@@ -272,14 +269,13 @@ def shrink(S, threshold, rank_guess=None):
     return _positive(values - threshold, vectors)
 
 
-def eigh(S):
+def eigh(S: Any) -> tuple[Any, Any]:
     """All eigenvalues, descending, and the eigenvectors.
 
-    On a GPU single precision is decomposed in double, which is faster there (1.4
-    against 2.4 ms at D = 164 on an H200); where the device's algorithm does not converge,
-    the host's is asked. NumPy decomposes it in double, too; SciPy does not (1.6 against 0.8 s
-    at D = 1,536 on one core), but its threads are others than NumPy's, which small matrices
-    are too short to wait for.
+    A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms
+    at D = 164 on an H200); if its algorithm does not converge, the host's takes over. NumPy
+    decomposes it in double too. SciPy does not (1.6 against 0.8 s at D = 1,536 on one core),
+    but it has threads of its own, and waking them does not pay for small matrices.
     """
     if is_torch(S):
         xp = namespace(S)
@@ -301,24 +297,22 @@ def _positive(values, vectors):
     return PSDPart(values[:keep], vectors[:, :keep], values[keep:])
 
 
-def leading_eigenpair(S, start=None, tol=0.0):
-    """Largest eigenvalue of S (algebraically) and its unit eigenvector, as ``(float, array)``.
-
-    ``start`` is a starting vector (the last answer); ``tol`` the relative accuracy of
-    the eigenvalue, 0 for full.
+def leading_eigenpair(S: Any, start: Any = None, tol: float = 0.0) -> tuple[float, Any]:
+    """Largest eigenvalue of S and its unit eigenvector, as ``(float, array)``; ``start`` is a
+    starting vector, ``tol`` the relative accuracy of the eigenvalue (0: full).
     """
     values, vectors = leading_eigenpairs(S, 1, start, tol)
     return float(values[0]), vectors[:, 0]
 
 
-def largest_eigenvalue(S):
+def largest_eigenvalue(S: Any) -> float:
     """Largest eigenvalue of S, as a float."""
     if isinstance(S, np.ndarray) and S.shape[0] <= PARTIAL_FROM:
         return float(np.linalg.eigvalsh(S)[-1])
     return leading_eigenpair(S)[0]
 
 
-def leading_eigenpairs(S, k, start=None, tol=0.0):
+def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> tuple[Any, Any]:
     """The k largest eigenvalues (descending) and their eigenvectors; S may also be
     sparse or a SciPy ``LinearOperator``.
     """
@@ -326,7 +320,7 @@ def leading_eigenpairs(S, k, start=None, tol=0.0):
     if issparse(S) and n <= PARTIAL_FROM:
         S = S.toarray()
     explicit = hasattr(S, "dtype") and (is_torch(S) or isinstance(S, np.ndarray))
-    if explicit and (n <= PARTIAL_FROM or k > n // 10):
+    if explicit and (n <= PARTIAL_FROM or k > n // FEW):
         values, vectors = eigh(S)
         return values[:k], vectors[:, :k]
     if is_torch(S):
@@ -346,23 +340,22 @@ def leading_eigenpairs(S, k, start=None, tol=0.0):
 def _leading_torch(S, k, start):
     import torch
 
-    # the device's full decomposition is faster than many small launches
-    if S.is_cuda and S.shape[0] <= 2048:
+    if S.is_cuda and S.shape[0] <= DEVICE_FULL_UP_TO:
         values, vectors = eigh(S)
         return values[:k], vectors[:, :k]
     rng = np.random.default_rng(0)
     block = like(rng.standard_normal((S.shape[0], k)), S)
     if start is not None:
         block[:, 0] = start
-    return torch.lobpcg(S, X=block, niter=500, tol=float(torch.finfo(S.dtype).eps) ** 0.75)
+    return torch.lobpcg(S, X=block, niter=LOBPCG_STEPS, tol=float(torch.finfo(S.dtype).eps) ** 0.75)
 
 
-def eigenvalues_of(components):
-    """Eigenvalues of the metric C'C with C = ``components``, falling; as many as rows of C."""
+def eigenvalues_of(components: Any) -> Any:
+    """Eigenvalues of the metric C'C with C = ``components``, descending; one per row of C."""
     return namespace(components).linalg.svdvals(components) ** 2
 
 
-def factor(M, rtol=None):
+def factor(M: Any, rtol: float | None = None) -> Any:
     """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, signs fixed.
 
     Eigenvalues below ``rtol`` times the largest (default: D times the machine
@@ -372,12 +365,12 @@ def factor(M, rtol=None):
     return _signed_factor(values, vectors, rtol)
 
 
-def canonical_factor(L, rtol=None):
-    """The `factor` of L L', found without forming it."""
+def canonical_factor(L: Any, rtol: float | None = None) -> Any:
+    """The `factor` of L L', without forming that."""
     if L.shape[1] == 0:
         return L
     vectors, singular, _ = namespace(L).linalg.svd(L, full_matrices=False)
-    # squares of tiny or huge ones would leave the range of single precision
+    # squares of tiny or huge singular values would leave the range of single precision
     size = float(singular[0]) or 1.0
     return size * _signed_factor((singular / size) ** 2, vectors, rtol)
 
@@ -389,12 +382,12 @@ def _signed_factor(values, vectors, rtol):
     return with_fixed_signs(L[:, values > rtol * values[0]])
 
 
-def with_fixed_signs(L):
+def with_fixed_signs(L: Any) -> Any:
     """L with the entry of largest magnitude in each column positive."""
     return L * signs(L)
 
 
-def signs(L):
+def signs(L: Any) -> Any:
     """-1 for each column whose entry of largest magnitude is negative, else 1."""
     xp = namespace(L)
     positive = xp.amax(L, 0) >= -xp.amin(L, 0)

@@ -1,16 +1,17 @@
-"""Where vectors of one entry per constraint live: multipliers, margins, gradients.
+"""Vectors with one entry per constraint: multipliers, margins, gradients.
 
 Solvers and problems never look into such a vector. They *map* a function over vectors,
-which gives another vector, or *sum* one over them, which gives numbers on the host; an
-operator says which space its vectors are of (`Operator.space`). Here a vector is one
-array, and both verbs just call. In `operators.blocks` it is spread over many memories,
-and a sum is a visit to all of them.
+which gives another vector, or *sum* one over them, which gives numbers on the host;
+`Operator.space` is the space of an operator's vectors. Here a vector is one array, and
+both just call the function. In `blocks.operator` it is spread over many memories, and a sum
+is a visit to all of them.
 
 A function that is mapped or summed is pure, defined at the top of a module (so that it
-can be sent elsewhere) and works on the arrays of one block. A number may stand in the
-place of a vector; what is the same for all blocks goes by keyword.
+can be sent elsewhere) and works on the arrays of one block. A number may take the place of
+a vector; arguments that are the same for all blocks are keywords.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Number
@@ -21,25 +22,25 @@ import numpy as np
 from .arrays import is_torch, namespace
 
 
-def same(value):
-    """What a vector holds, to be summed or kept as it is."""
+def same(value: Any) -> Any:
+    """The identity, to sum a vector itself or to keep it."""
     return value
 
 
-def add(a, b):
-    """The sum of two results, part by part where they are tuples."""
+def add(a: Any, b: Any) -> Any:
+    """The sum of two results, part by part if they are tuples."""
     return tuple(map(add, a, b)) if isinstance(a, tuple) else a + b
 
 
-def larger(a, b):
-    """The larger of two results, likewise."""
+def larger(a: Any, b: Any) -> Any:
+    """The larger of two results, part by part if they are tuples."""
     return tuple(map(larger, a, b)) if isinstance(a, tuple) else np.maximum(a, b)
 
 
 @dataclass(frozen=True)
 class Total:
-    """A reduction still to be made: what ``function`` returns for each block, joined by
-    ``join`` in the order of the blocks.
+    """A pending reduction: the results of ``function`` for each block, combined by ``join`` in
+    the order of the blocks.
     """
 
     function: Callable
@@ -48,13 +49,13 @@ class Total:
     join: Callable = add
 
 
-def total(function, /, *vectors, **small):
-    """The sum of ``function`` over the blocks, to be asked for together with others."""
+def total(function: Callable, /, *vectors: Any, **small: Any) -> Total:
+    """The sum of ``function`` over the blocks, to be computed together with others."""
     return Total(function, vectors, small)
 
 
-def greatest(function, /, *vectors, **small):
-    """The largest value of ``function`` over the blocks, to be asked for with others."""
+def greatest(function: Callable, /, *vectors: Any, **small: Any) -> Total:
+    """The largest value of ``function`` over the blocks, to be computed together with others."""
     return Total(function, vectors, small, larger)
 
 
@@ -64,45 +65,43 @@ class Vector:
     __slots__ = ()
 
 
-class Space:
-    """Two verbs, `map` and `sum`, and `totals` for several sums in one visit."""
+class Space(ABC):
+    """How to `map` and `sum` functions over vectors, and states to resume from."""
 
-    def map(self, function, /, *vectors, **small):
-        """The vector of what ``function`` returns for each block.
+    settles = False  # whether a solver should `settle` now and then
 
-        It may be an array, or a tuple of arrays: then the result can be handed to later
-        calls as one vector, but not be taken apart.
+    @abstractmethod
+    def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
+        """The vector of the results of ``function`` for each block.
+
+        If these are tuples of arrays, the result can be passed on as one vector, but not
+        be taken apart.
         """
-        raise NotImplementedError
 
-    def totals(self, *wanted: Total):
-        """The results of several reductions, as a list."""
-        raise NotImplementedError
+    @abstractmethod
+    def totals(self, *wanted: Total) -> list:
+        """The results of several reductions, in one visit to the blocks."""
 
-    def sum(self, function, /, *vectors, **small):
-        """The sum over the blocks of what ``function`` returns, on the host.
-
-        A scalar comes back as a float, a small array as a NumPy array, a tuple as a
+    def sum(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
+        """The sum of ``function`` over the blocks, on the host: a float, a NumPy array, or a
         tuple of those.
         """
         return self.totals(total(function, *vectors, **small))[0]
 
-    def max(self, function, /, *vectors, **small):
-        """The largest over the blocks of what ``function`` returns, likewise."""
+    def max(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
+        """The largest value of ``function`` over the blocks, in the same form."""
         return self.totals(greatest(function, *vectors, **small))[0]
 
-    settles = False  # whether a solver should `settle` now and then
-
-    def settle(self, **state):
-        """The same state, vectors and small values by name, without the history that led
-        to it: saved, where a place for it was given, and read again.
+    def settle(self, **state: Any) -> dict[str, Any]:
+        """Save a state, vectors and small values by name, and return it as read back, without
+        the history of its computation; unchanged if there is nowhere to save it.
         """
         return state
 
-    def resume(self, operator, *names):
-        """What an earlier process settled under these names, to go on from: vectors with
-        one entry per constraint of ``operator``, matrices with a row per feature, lists and
-        numbers; None where there is nothing.
+    def resume(self, operator: Any, *names: str) -> dict[str, Any] | None:
+        """The state that an earlier process saved under these names: vectors with one entry
+        per constraint of ``operator``, matrices with a row per feature, lists and numbers.
+        None if there is none.
         """
         return None
 
@@ -120,9 +119,9 @@ class ArraySpace(Space):
 ARRAYS = ArraySpace()
 
 
-def on_host(results):
+def on_host(results: Any) -> Any:
     """Scalars of a nested tuple or list as floats, arrays as NumPy arrays (from a device
-    in one transfer), anything else as it is.
+    in one transfer), anything else unchanged.
     """
     leaves: list = []
     _collect(results, leaves)

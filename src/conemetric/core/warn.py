@@ -1,12 +1,12 @@
-"""Warnings to the user, and fits within fits that are to give none.
+"""Warnings to the user, and a way to silence those of inner fits.
 
-Python's own way to silence a block changes the filters of the whole process, so that of two
-threads the one that ends last may leave them changed. Here a block is silent for its own thread
-only.
+Python's own way to silence a block changes the filters of the whole process, so that one of
+two threads may leave them changed. Here a block is silent in its own thread only.
 """
 
 import sys
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -18,8 +18,8 @@ _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 @contextmanager
-def no_warnings():
-    """Give no warnings of this library within the block, in this thread."""
+def no_warnings() -> Iterator[None]:
+    """Silence the warnings of this library within the block, in this thread."""
     token = _silent.set(True)
     try:
         yield
@@ -28,7 +28,7 @@ def no_warnings():
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the caller outside this library and scikit-learn's wrapper of ``fit``."""
+    """Warn at the line that called into this library (or scikit-learn's wrapper of ``fit``)."""
     if _silent.get():
         return
     inside = (str(Path(__file__).parents[1]), str(Path(sklearn.__file__).parent))

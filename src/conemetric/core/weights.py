@@ -1,4 +1,4 @@
-"""What rows and constraints weigh: the weights a user gives, and classes in balance."""
+"""Weights of rows and constraints: given by the user, or balancing classes."""
 
 from typing import Any
 
@@ -6,11 +6,14 @@ import numpy as np
 
 from .arrays import to_numpy
 
-HEAVIEST = {4: 1e12, 8: 1e60}  # weights by the bytes of the numbers of X; the lightest is 1 over it
+# the largest weight, and one over the smallest, by the bytes of the numbers of X: products of
+# two weights and a squared distance stay within the range of the precision
+HEAVIEST = {4: 1e12, 8: 1e60}
 
 
 def check_weights(sample_weight: Any, n: int, kind: str) -> np.ndarray:
-    """Weights of ``n`` things of this ``kind``, on the host in float64; one each for None.
+    """Validated weights of ``n`` things of this ``kind``, in float64 on the host; None means one
+    each.
 
     Examples
     --------
@@ -27,17 +30,16 @@ def check_weights(sample_weight: Any, n: int, kind: str) -> np.ndarray:
         )
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise ValueError(
-            f"sample_weight holds {weights[~(weights >= 0) | np.isinf(weights)][0]}; weights are "
-            "finite and not negative."
+            f"sample_weight holds {weights[~(weights >= 0) | np.isinf(weights)][0]}; give finite "
+            "weights >= 0."
         )
     if not weights.any():
-        raise ValueError(f"sample_weight is zero for all {n} {kind}; give some a weight.")
+        raise ValueError(f"sample_weight is zero for all {n} {kind}; give some a positive one.")
     return weights
 
 
 def check_range(weights: np.ndarray, dtype: Any, name: str = "sample_weight") -> None:
-    """Refuse weights other than zero that are too large or too small to compute with in the
-    precision of X.
+    """Refuse nonzero weights too large or too small for the precision of X.
 
     Examples
     --------
@@ -55,8 +57,9 @@ def check_range(weights: np.ndarray, dtype: Any, name: str = "sample_weight") ->
 
 
 def class_factors(class_weight: Any, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """By what ``class_weight`` multiplies the weight of each row: "balanced" gives all
-    classes the same weight in sum; a dict names the factors of some, the others have one.
+    """The factor by which ``class_weight`` multiplies the weight of each row: "balanced" gives
+    all classes the same total weight; a dict has the factors of some classes, the others
+    have 1.
 
     Examples
     --------
@@ -69,11 +72,11 @@ def class_factors(class_weight: Any, y: np.ndarray, weights: np.ndarray) -> np.n
     return factors_of_classes(class_weight, classes, np.bincount(number, weights))[number]
 
 
-def factors_of_classes(class_weight: Any, classes: np.ndarray, in_sum: np.ndarray) -> np.ndarray:
-    """`class_factors` of each class, whose rows weigh so much in sum."""
+def factors_of_classes(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """The factor of each class, given the total weight of its rows."""
     if isinstance(class_weight, str):
-        factors, there = np.zeros(len(classes)), in_sum > 0
-        factors[there] = in_sum.sum() / (there.sum() * in_sum[there])
+        factors, there = np.zeros(len(classes)), totals > 0
+        factors[there] = totals.sum() / (there.sum() * totals[there])
         return factors
     unknown = set(class_weight) - set(classes.tolist())
     if unknown:

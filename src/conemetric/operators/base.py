@@ -15,13 +15,12 @@ from functools import cached_property
 from typing import Any
 
 from ..core.arrays import arange, like, namespace, zeros
+from ..core.spectral import SpectralMap
 from ..core.vectors import ARRAYS, Space, Total
 
 
 class Operator(ABC):
-    """What a problem may ask of its constraints; ``dtype``, ``device`` and array
-    library are those of ``forward``.
-    """
+    """A and A*, in the array library ``xp``; ``dtype`` is that of ``forward``."""
 
     n_constraints: int
     n_features: int
@@ -29,23 +28,23 @@ class Operator(ABC):
     dtype: Any
 
     @abstractmethod
-    def forward(self, M):
+    def forward(self, M: Any) -> Any:
         """A(M) for a symmetric matrix M (D x D)."""
 
     @abstractmethod
-    def forward_factor(self, L):
+    def forward_factor(self, L: Any) -> Any:
         """A(L L') for a factor L (D x r): cheaper and more accurate than ``forward(L @ L.T)``."""
 
     @abstractmethod
-    def adjoint(self, u):
+    def adjoint(self, u: Any) -> Any:
         """A*(u), a symmetric D x D matrix."""
 
-    def adjoint_and(self, u, *wanted: Total):
-        """A*(u), and the results of reductions over vectors, in one visit to the blocks."""
+    def adjoint_and(self, u: Any, *wanted: Total) -> tuple[Any, list]:
+        """A*(u) and the results of reductions over vectors, in one visit to the blocks."""
         return self.adjoint(u), self.space.totals(*wanted)
 
-    def newton_matrix(self, curvature):
-        """The m x m matrix of <A_r, W(A_s)>, where W = ``curvature`` is a `spectral.SpectralMap`."""
+    def newton_matrix(self, curvature: SpectralMap) -> Any:
+        """The m x m matrix of <A_r, W(A_s)>, with W = ``curvature``."""
         raise NotImplementedError(f"{type(self).__name__} has no Newton matrix.")
 
     @property
@@ -54,47 +53,45 @@ class Operator(ABC):
         return ARRAYS
 
     @property
-    def pieces(self):
-        """The operator of each block, to be mapped and summed over like a vector."""
+    def pieces(self) -> Any:
+        """The operator of each block, which can be mapped and summed like a vector."""
         return self
 
     @property
-    def reference(self):
+    def reference(self) -> Any:
         """An empty array in the library, dtype and on the device of D x D matrices."""
         return self.empty_constraint_vector()[:0]
 
     @property
     def row_sizes(self) -> Any:
-        """Sizes of the A_r, one per constraint and up to scale; 1.0 where they are not known."""
+        """Norms of the A_r, up to a common factor; 1.0 if unknown."""
         return 1.0
 
     @property
     def eps(self) -> float:
-        """Rounding of one operation in this operator's precision."""
+        """Relative rounding error of one operation in this operator's precision."""
         return float(self.xp.finfo(self.dtype).eps)
 
     @abstractmethod
-    def subset(self, index):
-        """The operator of the constraints ``index`` only, with the points and pairs they need."""
+    def subset(self, index: Any) -> "Operator":
+        """The operator of the constraints ``index``, with only the points and pairs they need."""
 
     @abstractmethod
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> "Operator":
         """The same operator in another precision."""
 
     @abstractmethod
-    def empty_constraint_vector(self):
-        """A zero vector with one entry per constraint, in this operator's library,
-        dtype and device.
-        """
+    def empty_constraint_vector(self) -> Any:
+        """Zeros, one per constraint, in this operator's library and dtype and on its device."""
 
-    def constraint_vector(self, values):
-        """``values``, one for each constraint, as such a vector."""
+    def constraint_vector(self, values: Any) -> Any:
+        """``values``, one per constraint, as such a vector."""
         return like(values, self.empty_constraint_vector())
 
 
-def rank_one_newton_matrix(rows, curvature):
-    """`Operator.newton_matrix` where A_r = a_r a_r', given ``rows`` = a_r'Q: one product of
-    all rows with all for each leading row of Phi, and one for the tail.
+def rank_one_newton_matrix(rows: Any, curvature: SpectralMap) -> Any:
+    """`Operator.newton_matrix` for A_r = a_r a_r', given ``rows`` = a_r'Q: one product of all
+    rows with all rows per leading row of Phi, and one for the tail.
     """
     k = len(curvature.leading)
     tail = rows[:, k:] * curvature.tail**0.5
@@ -109,21 +106,15 @@ def rank_one_newton_matrix(rows, curvature):
 class DifferenceOperator(Operator):
     """Constraints on squared distances between rows of X; see the module docstring.
 
-    Parameters
-    ----------
-    X : array (n, D)
-        Data, centred by the constructor functions `from_triplets` and `from_pairs`.
-    a, b : integer arrays (P,)
-        The unique pairs, a < b, sorted by (a, b).
-    incidence : triple of arrays (row_start, pair, weight)
-        B in compressed row form: constraint r is ``sum(weight[k] * q[pair[k]] for k in
-        row_start[r]:row_start[r+1])``.
+    X (n, D) is centred by `from_triplets` and `from_pairs`; ``a`` < ``b`` are the unique
+    pairs, sorted; ``incidence`` is B in compressed rows: constraint r is
+    ``sum(weight[k] * q[pair[k]] for k in row_start[r]:row_start[r+1])``.
     """
 
-    # what this was rounded from: it solves, that certifies
+    # the operator this one was rounded from: this one solves, that one certifies
     source: "DifferenceOperator | None" = None
 
-    def __init__(self, X, a, b, incidence):
+    def __init__(self, X: Any, a: Any, b: Any, incidence: tuple[Any, Any, Any]):
         self.X, self.a, self.b = X, a, b
         self.row_start, self.pair, self.weight = incidence
         self.n_constraints = self.row_start.shape[0] - 1
@@ -139,23 +130,23 @@ class DifferenceOperator(Operator):
         """Build what the backend needs (B, its transpose, the pair graph)."""
 
     @abstractmethod
-    def pair_forward(self, M):
+    def pair_forward(self, M: Any) -> Any:
         """q(M), one value per unique pair."""
 
     @abstractmethod
-    def pair_forward_factor(self, L):
+    def pair_forward_factor(self, L: Any) -> Any:
         """q(L L'), one value per unique pair."""
 
     @abstractmethod
-    def pair_adjoint(self, w):
+    def pair_adjoint(self, w: Any) -> Any:
         """sum_p w_p d_p d_p'."""
 
     @abstractmethod
-    def combine(self, q):
+    def combine(self, q: Any) -> Any:
         """B q."""
 
     @abstractmethod
-    def distribute(self, u):
+    def distribute(self, u: Any) -> Any:
         """B' u."""
 
     def forward(self, M):
@@ -172,7 +163,7 @@ class DifferenceOperator(Operator):
         return self.X.dtype
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes of all its arrays."""
         held = [part for each in vars(self).values() for part in (each, *_parts(each))]
         return sum(getattr(each, "nbytes", 0) for each in held)
@@ -181,11 +172,11 @@ class DifferenceOperator(Operator):
         return object.__sizeof__(self) + self.nbytes
 
     @property
-    def n_pairs(self):
+    def n_pairs(self) -> int:
         return self.a.shape[0]
 
     @cached_property
-    def pair_lengths(self):
+    def pair_lengths(self) -> Any:
         """Squared Euclidean length of every unique pair."""
         return self._pair_squared_distances(self.X)
 

@@ -1,17 +1,18 @@
 """Scores of documents for queries: from a matrix W to one number per comparison, and back.
 
-A comparison r = (query, better, worse) asks that the better document score higher, with
-the score q'W d of a document d for a query q:
+A comparison r = (query, better, worse) requires a higher score of the better document,
+where q'W d is the score of a document d for a query q:
 
     forward   A(W)_r = q_r' W (b_r - w_r)        adjoint   A*(u) = sum_r u_r q_r (b_r - w_r)'
 
 Work is done once per unique (query, document) pair: with P the sparse matrix of queries
-x documents that holds each pair's multiplier, A*(u) = Q' P D. No array of comparisons x
-features is ever formed. Documents are centred once, which changes no comparison but
-keeps every digit of them.
+x documents that holds each pair's multiplier, A*(u) = Q' P D. No array of size
+(comparisons x features) is ever formed. Documents are centred once, which changes no
+comparison but keeps every digit of them.
 """
 
 from abc import abstractmethod
+from typing import Any
 
 from ..core.arrays import is_torch, like, namespace, zeros
 from .base import Operator
@@ -20,18 +21,13 @@ from .base import Operator
 class BilinearOperator(Operator):
     """Comparisons of documents for queries; see the module docstring.
 
-    Parameters
-    ----------
-    queries : array (n_queries, D)
-    documents : array (n_documents, D)
-        Centred by the constructor function `from_comparisons`.
-    query, document : integer arrays (P,)
-        The unique pairs, sorted by (query, document).
-    better, worse : integer arrays (m,)
-        Numbers of the two pairs of every comparison.
+    `from_comparisons` centres the documents; ``query`` and ``document`` are the unique
+    pairs, sorted; ``better`` and ``worse`` number the two pairs of every comparison.
     """
 
-    def __init__(self, queries, documents, query, document, better, worse):
+    def __init__(
+        self, queries: Any, documents: Any, query: Any, document: Any, better: Any, worse: Any
+    ):
         self.queries, self.documents = queries, documents
         self.query, self.document = query, document
         self.better, self.worse = better, worse
@@ -45,17 +41,17 @@ class BilinearOperator(Operator):
         """Build what the backend needs."""
 
     @abstractmethod
-    def pair_scores(self, mapped):
+    def pair_scores(self, mapped: Any) -> Any:
         """Inner product of each unique pair's mapped query (row of Q W) and document."""
 
     @abstractmethod
-    def distribute(self, u):
-        """What each unique pair gets of the multipliers: those of the comparisons it
-        wins, less those of the comparisons it loses.
+    def distribute(self, u: Any) -> Any:
+        """For each unique pair, the multipliers of the comparisons it wins minus those of the
+        comparisons it loses.
         """
 
     @abstractmethod
-    def weighted_documents(self, w):
+    def weighted_documents(self, w: Any) -> Any:
         """P D: the sum of the documents of each query, weighted by ``w`` (one per pair)."""
 
     def forward(self, W):
@@ -73,7 +69,7 @@ class BilinearOperator(Operator):
         return self.queries.dtype
 
     @property
-    def n_pairs(self):
+    def n_pairs(self) -> int:
         return self.query.shape[0]
 
     def empty_constraint_vector(self):
@@ -93,9 +89,9 @@ class BilinearOperator(Operator):
         return type(self)(*compared(self.queries, self.documents, self.xp.stack(columns, 1)))
 
 
-def compared(queries, documents, comparisons):
-    """What a `BilinearOperator` is made of: the queries and documents that are compared,
-    and the unique pairs of them.
+def compared(queries: Any, documents: Any, comparisons: Any) -> tuple[Any, ...]:
+    """The arguments of a `BilinearOperator`: the queries and documents that are compared, and
+    the unique pairs of them.
     """
     xp, n = namespace(queries, documents), len(documents)
     comparisons = like(comparisons, queries, xp.int64)
@@ -110,20 +106,9 @@ def compared(queries, documents, comparisons):
     return queries, documents, query, document, better, worse
 
 
-def from_comparisons(queries, documents, comparisons):
-    """Operator with one row per comparison (query, better, worse): A(W) = q'W (b - w).
-
-    Parameters
-    ----------
-    queries : array (n_queries, D), float32 or float64, NumPy or PyTorch
-    documents : array (n_documents, D)
-    comparisons : integer array (m, 3)
-        Row (i, j, k) says that document j suits query i better than document k.
-
-    Returns
-    -------
-    BilinearOperator
-        Over the queries and documents that are compared.
+def from_comparisons(queries: Any, documents: Any, comparisons: Any) -> BilinearOperator:
+    """Operator with one row per comparison: A(W) = q'W (b - w). Row (i, j, k) means that
+    document j suits query i better than document k.
     """
     return _backend(queries)(*compared(queries, documents, comparisons))
 

@@ -25,7 +25,7 @@ def _backend(X):
 
 
 def _unique_pairs(X, first, second):
-    """Unordered unique pairs, sorted, and for each given pair its number among them."""
+    """Unordered unique pairs, sorted, and the position of each given pair among them."""
     xp, n = namespace(X), X.shape[0]
     first, second = like(first, X, xp.int64), like(second, X, xp.int64)
     keys = xp.minimum(first, second) * n + xp.maximum(first, second)
@@ -34,9 +34,9 @@ def _unique_pairs(X, first, second):
 
 
 def _centred(X):
-    """X about its mean; in single precision only the columns of which no digit is lost, all
-    of whose numbers are between half and twice their mean (Sterbenz): a certificate is about
-    the rows as they were given.
+    """X about its mean. In single precision only the columns that lose no digit, those with all
+    numbers between half and twice their mean (Sterbenz): a certificate is about the rows as
+    given.
     """
     if isinstance(X, SparseRows):
         return X.centred()
@@ -51,18 +51,8 @@ def _centred(X):
 def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
     """Operator with one row per triplet (i, j, k): A(M) = d_ik' M d_ik - d_ij' M d_ij.
 
-    Of a quadruplet (i, j, k, l) it is d_kl' M d_kl - d_ij' M d_ij.
-
-    Parameters
-    ----------
-    X : array (n, D) or SparseRows, float32 or float64
-    triplets : integer array (m, 3) or (m, 4)
-        Row (i, j, k) says that x_i should be closer to x_j than to x_k, row (i, j, k,
-        l) than x_k to x_l.
-
-    Returns
-    -------
-    DifferenceOperator
+    For a quadruplet (i, j, k, l) it is d_kl' M d_kl - d_ij' M d_ij: x_i should be closer to
+    x_j than x_k to x_l.
     """
     xp, m = namespace(X), len(triplets)
     triplets = like(triplets, X, xp.int64)
@@ -79,17 +69,8 @@ def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
 def from_pairs(X: Any, pairs: Any, weights: Any = None) -> DifferenceOperator:
     """Operator over pairs of rows of X, one constraint per pair or one per row of ``weights``.
 
-    Parameters
-    ----------
-    X : array (n, D) or SparseRows, float32 or float64
-    pairs : integer array (P, 2)
-    weights : array (P,) or sparse matrix (m, P), default=None
-        A vector scales each pair (1 / ||d||^2 makes unit secants); a matrix makes
-        constraint r the sum of ``weights[r, p] * d_p' M d_p``. None means one each.
-
-    Returns
-    -------
-    DifferenceOperator
+    A vector of weights scales each pair (1 / ||d||^2 makes unit secants); with a sparse
+    matrix (m, P), constraint r is the sum of ``weights[r, p] * d_p' M d_p``.
     """
     xp, n_pairs = namespace(X), len(pairs)
     pairs = like(pairs, X, xp.int64)

@@ -2,13 +2,15 @@
 is a kernel of the points themselves.
 
     forward   A(K)_e = K_aa + K_bb - 2 K_ab          with K = Y Y':  ||Y_a - Y_b||^2
-    adjoint   A*(u) = Lap(u), the weighted graph Laplacian: as many entries as edges, dense only where a decomposition asks
+    adjoint   A*(u) = Lap(u), the weighted graph Laplacian: one entry per edge, dense only for a decomposition
 
 `ReducedEdges` is the same operator on kernels K = Q M Q' spanned by the columns of Q
 (landmarks).
 """
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -25,21 +27,14 @@ BLOCK = 1 << 24  # scalars gathered at a time on a device
 class EdgeOperator(Operator):
     """Squared distances along the edges of a graph, of a kernel matrix over its points.
 
-    ``ignores_constants`` says that A*(u) 1 = 0, so that a problem must look after the
-    constant vector itself.
-
-    Parameters
-    ----------
-    edges : integer array (m, 2)
-        Distinct pairs of different points.
-    n_points : int
-    reference : floating array
-        Its library, dtype and device become the operator's.
+    ``edges`` (m, 2) are distinct pairs of different points; ``reference`` sets library,
+    dtype and device. ``ignores_constants`` means that A*(u) 1 = 0, so that a problem must
+    handle the constant vector itself.
     """
 
     ignores_constants = True
 
-    def __init__(self, edges, n_points, reference):
+    def __init__(self, edges: Any, n_points: int, reference: Any):
         self.xp, self.n_constraints = namespace(reference), len(edges)
         self.n_points = self.n_features = n_points
         self._zero = zeros(1, reference)
@@ -85,7 +80,7 @@ class EdgeOperator(Operator):
         S[i, i] = self._degrees(u)
         return S
 
-    def adjoint_product(self, u, Y):
+    def adjoint_product(self, u: Any, Y: Any) -> Any:
         """A*(u) Y without forming A*(u)."""
         if self.xp is np:
             return self._degrees(u)[:, None] * Y - self._adjacency(u[self._number]) @ Y
@@ -95,21 +90,21 @@ class EdgeOperator(Operator):
     def newton_matrix(self, curvature):
         return rank_one_newton_matrix(self.differences(curvature.basis), curvature)
 
-    def gauss_newton_matrix(self, L):
-        """The m x m matrix of <A_r, A_s K + K A_s>, K = L L': how the distances of
-        (I + A*(y)) K (I + A*(y)) answer to a small y.
+    def gauss_newton_matrix(self, L: Any) -> Any:
+        """The m x m matrix of <A_r, A_s K + K A_s>, K = L L': the derivative by y of the
+        distances of (I + A*(y)) K (I + A*(y)).
         """
         identity = self.xp.eye(self.n_points, dtype=L.dtype, device=L.device)
         ends, rows = self.differences(identity), self.differences(L)
         return 2 * (ends @ ends.T) * (rows @ rows.T)
 
-    def differences(self, Y):
+    def differences(self, Y: Any) -> Any:
         """Y_a - Y_b for every edge."""
         return Y[self._a] - Y[self._b]
 
-    def smoother(self, weights, ridge):
-        """The map Y -> (A*(w) + ridge I)^-1 Y, with w the weights scaled so that A*(w)
-        has 1 for its mean diagonal entry.
+    def smoother(self, weights: Any, ridge: float) -> Callable[[Any], Any]:
+        """The map Y -> (A*(w) + ridge I)^-1 Y, with w the weights scaled so that the mean
+        diagonal entry of A*(w) is 1.
         """
         if self.xp is np:
             laplacian = self.sparse_adjoint(weights)
@@ -119,7 +114,7 @@ class EdgeOperator(Operator):
             return splu(scaled.tocsc()).solve
         return _dense_smoother(self.adjoint(weights), ridge)
 
-    def sparse_adjoint(self, u):
+    def sparse_adjoint(self, u: Any) -> Any:
         """A*(u) as a SciPy sparse matrix (on the host only)."""
         return sparse.dia_array(
             (self._degrees(u)[None], [0]), (self.n_points,) * 2
@@ -157,19 +152,13 @@ class EdgeOperator(Operator):
 
 
 class ReducedEdges(Operator):
-    """An `EdgeOperator` on kernels K = Q M Q'; the variable is M.
-
-    With orthonormal columns in Q, trace and Frobenius norm of M are those of K.
-
-    Parameters
-    ----------
-    edges : EdgeOperator
-    Q : array (n_points, n_landmarks)
+    """An `EdgeOperator` on kernels K = Q M Q'; the variable is M. If Q (n_points, n_landmarks)
+    has orthonormal columns, M has the trace and the Frobenius norm of K.
     """
 
     ignores_constants = False
 
-    def __init__(self, edges, Q):
+    def __init__(self, edges: EdgeOperator, Q: Any):
         self.edges, self.Q, self.xp, self.dtype = edges, Q, edges.xp, edges.dtype
         self.n_constraints, self.n_features = edges.n_constraints, Q.shape[1]
 
@@ -183,18 +172,18 @@ class ReducedEdges(Operator):
         S = self.Q.T @ self.edges.adjoint_product(u, self.Q)
         return (S + S.T) / 2
 
-    def adjoint_product(self, u, Y):
+    def adjoint_product(self, u: Any, Y: Any) -> Any:
         return self.Q.T @ self.edges.adjoint_product(u, self.Q @ Y)
 
     def newton_matrix(self, curvature):
         rows = self.edges.differences(self.Q @ curvature.basis)
         return rank_one_newton_matrix(rows, curvature)
 
-    def gauss_newton_matrix(self, L):
+    def gauss_newton_matrix(self, L: Any) -> Any:
         ends, rows = self.edges.differences(self.Q), self.edges.differences(self.Q @ L)
         return 2 * (ends @ ends.T) * (rows @ rows.T)
 
-    def smoother(self, weights, ridge):
+    def smoother(self, weights: Any, ridge: float) -> Callable[[Any], Any]:
         return _dense_smoother(self.adjoint(weights), ridge)
 
     def subset(self, index):

@@ -4,8 +4,8 @@
     forward   A(M)_r = sign_r X[row_r, column_r]
     adjoint   A*(u) = 1/2 [[0, W], [W', 0]],   W = sum_r sign_r u_r e_row e_column'
 
-The adjoint is a sparse matrix of order n + m, dense up to `MOST_DENSE`, where sparse
-products take longer; beyond, nothing dense of that order is ever formed.
+The adjoint is a matrix of order n + m: dense up to `MOST_DENSE`, where sparse products
+take longer; sparse beyond, and nothing dense of that order is ever formed.
 """
 
 import numpy as np
@@ -15,37 +15,28 @@ from ..core.compiled import threaded
 from .base import Operator
 from .numpy import pair_inner_products
 
-MOST_DENSE = 120  # order of the adjoint up to which it is dense
+MOST_DENSE = 120  # order of the adjoint up to which dense products are faster
 
 
 class EntryOperator(Operator):
-    """Operator over entries of a matrix, NumPy only.
-
-    Parameters
-    ----------
-    rows, columns : integer arrays (m,)
-        The entry of each constraint; several constraints may share one.
-    signs : array (m,)
-    shape : (int, int)
-        Of the matrix X.
+    """Operator over entries of a matrix of this ``shape``, NumPy only; several constraints may
+    share an entry.
     """
 
     xp = np
     dtype = np.dtype(np.float64)
 
-    def __init__(self, rows, columns, signs, shape):
-        self.rows, self.columns, self.signs, self.shape = (
-            rows,
-            columns,
-            np.asarray(signs, dtype=float),
-            shape,
-        )
+    def __init__(
+        self, rows: np.ndarray, columns: np.ndarray, signs: np.ndarray, shape: tuple[int, int]
+    ):
+        self.rows, self.columns, self.shape = rows, columns, shape
+        self.signs = np.asarray(signs, dtype=float)
         self.n_constraints, self.n_features = len(rows), sum(shape)
         self.is_dense = self.n_features <= MOST_DENSE
         keys = np.asarray(rows, dtype=np.int64) * shape[1] + columns
         keys, self._entry = np.unique(keys, return_inverse=True)
         self._a, self._b = keys // shape[1], shape[0] + keys % shape[1]
-        # where each entry and its mirror image stand in the compressed rows of the bordered matrix
+        # positions of each entry and its mirror image in the compressed rows of the bordered matrix
         order = np.concatenate([np.arange(len(keys)), np.arange(len(keys))])
         ends = np.concatenate([self._a, self._b]), np.concatenate([self._b, self._a])
         pattern = sparse.csr_array((order + 1.0, ends), shape=(self.n_features, self.n_features))

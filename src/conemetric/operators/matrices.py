@@ -1,5 +1,7 @@
 """The operator of explicitly given constraint matrices: A(M)_r = <A_r, M>, dense or sparse."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -8,15 +10,11 @@ from .base import Operator
 
 
 class MatrixOperator(Operator):
-    """Operator of m symmetric D x D matrices.
-
-    Parameters
-    ----------
-    matrices : array (m, D, D), or sequence of dense or SciPy sparse (D, D) matrices
-        Only the symmetric part matters; it is taken here.
+    """Operator of the symmetric parts of m matrices, given as an array (m, D, D) or a sequence
+    of dense or SciPy sparse ones.
     """
 
-    def __init__(self, matrices):
+    def __init__(self, matrices: Any):
         if sparse.issparse(matrices[0]):
             stacked = [sparse.csr_array((A + A.T) / 2).reshape((1, -1)) for A in matrices]
             flat, self.n_features = sparse.csr_array(sparse.vstack(stacked)), matrices[0].shape[0]
@@ -27,10 +25,8 @@ class MatrixOperator(Operator):
         self._set(flat)
 
     def _set(self, flat):
-        self._flat, self._flat_transposed = (
-            flat,
-            flat.T.tocsr() if sparse.issparse(flat) else flat.T,
-        )
+        self._flat = flat
+        self._flat_transposed = flat.T.tocsr() if sparse.issparse(flat) else flat.T
         self.n_constraints, self.dtype = flat.shape[0], flat.dtype
         self.xp = np if sparse.issparse(flat) else namespace(flat)
 
@@ -64,8 +60,6 @@ class MatrixOperator(Operator):
         return other
 
     def empty_constraint_vector(self):
-        return (
-            np.zeros(self.n_constraints, self.dtype)
-            if self.xp is np
-            else zeros(self.n_constraints, self._flat)
-        )
+        if self.xp is np:  # sparse matrices have no device
+            return np.zeros(self.n_constraints, self.dtype)
+        return zeros(self.n_constraints, self._flat)

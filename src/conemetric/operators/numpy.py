@@ -1,5 +1,5 @@
-"""The difference and the bilinear operator on NumPy arrays: BLAS for the dense products, Numba threads
-for the pairs.
+"""The difference and the bilinear operator on NumPy arrays: BLAS for dense products, Numba
+threads for the pairs.
 """
 
 from functools import cached_property
@@ -11,9 +11,11 @@ from ..core.compiled import jit, threaded
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
-MOST_TOUCHED = 0.9  # part of the points above which those without a multiplier stay in
-# features from which half of a symmetric product is worth more than reading each pair from
-# one of its ends only, and the parts that product is made in
+# share of the points with a multiplier above which leaving out the others does not pay for
+# copying these
+MOST_TOUCHED = 0.9
+# features from which computing half of a symmetric product saves more than visiting each pair
+# once does; and the number of block rows of that product
 SYMMETRIC_FROM, PARTS = 512, 8
 
 
@@ -60,8 +62,8 @@ class NumpyOperator(DifferenceOperator):
         touched = np.zeros(self.n_points, dtype=np.bool_)
         degrees(self.a, self.b, w, degree, touched)
         rows = np.flatnonzero(touched)
-        # without a multiplier a point adds nothing; a copy of the others costs a column
-        # or two of the product
+        # points without a multiplier add nothing; copying the others costs a column or two of
+        # the product
         X = self.X if len(rows) > MOST_TOUCHED * self.n_points else self.X[rows]
         rows = np.arange(self.n_points) if X is self.X else rows
         G = np.empty_like(X)
@@ -78,17 +80,15 @@ class NumpyOperator(DifferenceOperator):
 
     @cached_property
     def _from_both_ends(self):
-        """The pairs of every point in compressed rows: where they start, their other ends
-        and their numbers.
-        """
+        """The pairs of every point in compressed rows: starts, other ends, numbers of the pairs."""
         ends, others = np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a])
         order = np.argsort(ends, kind="stable")
         first = np.searchsorted(ends[order], np.arange(self.n_points + 1))
         return first, others[order], order % self.n_pairs
 
 
-def symmetric_product(X, G):
-    """X'G where that is symmetric: the blocks on and above its diagonal."""
+def symmetric_product(X: np.ndarray, G: np.ndarray) -> np.ndarray:
+    """X'G, known to be symmetric, from its blocks on and above the diagonal."""
     D = X.shape[1]
     S, step = np.empty((D, D), X.dtype), -(-D // PARTS)
     for start in range(0, D, step):
@@ -169,8 +169,8 @@ def half_laplacian(start, stop, rows, X, w, degree, first, b, out):
     """out[k] = degree[i]/2 X[i] - sum over pairs p = (i, b[p]) of w[p] X[b[p]] with i =
     rows[k], for k in start:stop.
 
-    With each unique pair once (at its first point) out' X plus its transpose is X' Lap(w)
-    X; with each at both of its points, and twice the degree, out' X is.
+    If each unique pair is listed once, at its first point, X' Lap(w) X is out' X plus its
+    transpose; if it is listed at both points, with twice the degree, it is out' X.
     """
     n_columns = X.shape[1]
     for k in range(start, stop):
@@ -188,7 +188,7 @@ def half_laplacian(start, stop, rows, X, w, degree, first, b, out):
 
 @jit
 def degrees(a, b, w, out, touched):
-    """out[i] = sum of w over the pairs of point i; ``touched`` where one is not zero."""
+    """out[i] = sum of w over the pairs of point i; touched[i] if one of them is not zero."""
     for p in range(len(w)):
         if w[p] != 0:
             out[a[p]] += w[p]

@@ -4,13 +4,13 @@ over listed ones.
 `SecantOperator` holds an explicit, bounded list of them (S x D: the active set of a
 column generation, never all pairs). It is an `Operator` made of dense products, with
 the Gram matrix A A* = (V V') o (V V') that ADMM factorises. `AllSecants` and
-`ListedSecants` are the complete sets. Nothing of them is stored but X (and the list); a
-*key*, an integer, names one secant, and `scan` visits every one.
+`ListedSecants` are the complete sets. They store only X (and the list); an integer *key*
+names one secant, and `scan` visits all of them.
 
 A pair is *near-duplicate*, and has no secant, when ||x_a - x_b||^2 <= `DUPLICATE` *
-max_i ||x_i - mean||^2. Scans count such pairs. Scans in float32 pass over pairs below
-the coarser limit `NOISY`, where single-precision distances carry no information; the
-scan in float64, without which nothing is certified, does not.
+max_i ||x_i - mean||^2. Scans count such pairs. Scans in float32 skip pairs below the
+coarser limit `NOISY`, where single-precision distances carry no information; the scan in
+float64, which every certificate needs, does not.
 """
 
 from abc import ABC, abstractmethod
@@ -24,21 +24,18 @@ from ..core.arrays import arange, float64, is_torch, like, namespace, on_device,
 from ..core.compiled import jit, threaded
 from .base import Operator
 
-DUPLICATE = 1e-10  # squared length, relative to the largest squared distance from the mean
-NOISY = 1e-5  # the same limit for scans in float32
+# squared length, relative to the largest squared distance from the mean: 1e-5 of the radius,
+# where half of the digits of float64 are left in a difference
+DUPLICATE = 1e-10
+NOISY = 1e-5  # the same for scans in float32, some hundred times their rounding
 CPU_TILE, GPU_TILE = (2048, 4096), (8192, 8192)  # rows x columns of pairs held at a time
-LISTED_BLOCK = 1 << 24  # scalars gathered at a time when listed pairs are read
+LISTED_BLOCK = 1 << 24  # scalars gathered at a time (128 MB in float64)
 
 
 class SecantOperator(Operator):
-    """A(M)_s = v_s' M v_s for the rows v_s of V.
+    """A(M)_s = v_s' M v_s for the rows v_s of V."""
 
-    Parameters
-    ----------
-    V : array (S, D)
-    """
-
-    def __init__(self, V):
+    def __init__(self, V: Any):
         self.V, self.xp, self.dtype = V, namespace(V), V.dtype
         self.n_constraints, self.n_features = V.shape
         # dimension of the symmetric matrices
@@ -53,7 +50,7 @@ class SecantOperator(Operator):
     def adjoint(self, u):
         return self.V.T @ (u[:, None] * self.V)
 
-    def gram(self):
+    def gram(self) -> Any:
         """A A*, the S x S matrix of squared inner products."""
         G = self.V @ self.V.T
         G *= G
@@ -61,14 +58,14 @@ class SecantOperator(Operator):
 
     @cached_property
     def _triangle(self):
-        """Rows, columns and weights (1, or sqrt 2 off the diagonal) that make a
-        symmetric matrix a vector of the same norm.
+        """Rows, columns and weights (1, or sqrt 2 off the diagonal) that turn a symmetric
+        matrix into a vector of the same norm.
         """
         rows, columns = np.triu_indices(self.n_features)
         weight = like(np.where(rows == columns, 1.0, 2**0.5), self.V)
         return like(rows, self.V, self.xp.int64), like(columns, self.V, self.xp.int64), weight
 
-    def symmetric_gram(self):
+    def symmetric_gram(self) -> Any:
         """A* A on symmetric matrices as vectors, summed over blocks of secants."""
         rows, columns, weight = self._triangle
         block = max(1, LISTED_BLOCK // self.n_symmetric)
@@ -76,12 +73,12 @@ class SecantOperator(Operator):
         features = (V[:, rows] * V[:, columns] * weight for V in parts)
         return sum(F.T @ F for F in features)
 
-    def symmetric_adjoint(self, u):
+    def symmetric_adjoint(self, u: Any) -> Any:
         """A*(u) as a vector."""
         rows, columns, weight = self._triangle
         return self.adjoint(u)[rows, columns] * weight
 
-    def symmetric_forward(self, m):
+    def symmetric_forward(self, m: Any) -> Any:
         """A of the symmetric matrix with vector m."""
         rows, columns, weight = self._triangle
         M = self.xp.zeros((self.n_features, self.n_features), dtype=m.dtype, device=m.device)
@@ -101,33 +98,20 @@ class SecantOperator(Operator):
 
 @dataclass(frozen=True)
 class Scan:
-    """What a pass found.
+    """What a pass found. Violations are in units of delta."""
 
-    Attributes
-    ----------
-    worst : float
-        Largest distance outside the bounds, in units of delta; 0 when all hold.
-    keys, excess : arrays
-        Offenders, by falling excess (same unit): of every row of every tile, the worst
-        at either bound.
-    n_near_duplicates : int
-        Pairs passed over because they have no secant.
-    next_tile : int or None
-        Where a pass that stopped early would go on; None when it visited every pair.
-    """
-
-    worst: float
-    keys: Any
-    excess: Any
-    n_near_duplicates: int
-    next_tile: int | None = None
+    worst: float  # the largest violation; 0 if all bounds hold
+    keys: Any  # violated secants, worst first: of every row of every tile, one at either bound
+    excess: Any  # their violations
+    n_near_duplicates: int  # pairs skipped because they have no secant
+    next_tile: int | None = None  # where to resume a pass that stopped early
 
 
 class Secants(ABC):
     """A complete set of secants of X, each named by an integer key.
 
-    Plain sets ask 1 - delta <= v'Pv <= 1 + delta; with classes, secants between points
-    alike have the upper bound only, the others only the lower one.
+    Plain sets require 1 - delta <= v'Pv <= 1 + delta; with classes, secants between similar
+    points have only the upper bound, the others only the lower one.
     """
 
     n_pairs: int
@@ -138,54 +122,59 @@ class Secants(ABC):
         self.square = float(float64((self.X * self.X).sum(1)).max())
 
     @property
-    def empty(self):
+    def empty(self) -> bool:
         """Whether there is no secant, because the points of every pair coincide."""
         return self.n_pairs == 0 or not self.square > 0
 
     @abstractmethod
-    def sample(self, size, rng):
-        """Keys of ``size`` secants drawn at random (fewer where a draw repeats); of all
-        when there are no more.
-        """
+    def sample(self, size: int, rng: np.random.Generator) -> Any:
+        """Keys of ``size`` secants drawn at random (fewer if a draw repeats), or of all."""
 
     @abstractmethod
-    def ends(self, keys):
+    def ends(self, keys: Any) -> tuple[Any, Any]:
         """The two points of each pair."""
 
     @abstractmethod
-    def alike(self, keys):
-        """Mask of the pairs between points alike; None for plain sets."""
+    def similar_pairs(self, keys: Any) -> Any:
+        """Mask of the pairs of similar points; None for plain sets."""
 
     @abstractmethod
-    def scan(self, L, delta, dtype=None, points=None, first_tile=0, enough=None):
+    def scan(
+        self,
+        L: Any,
+        delta: float,
+        dtype: Any = None,
+        points: Any = None,
+        first_tile: int = 0,
+        enough: tuple[int, float] | None = None,
+    ) -> Scan:
         """Visit every pair at P = L L' and return a `Scan`.
 
-        ``dtype`` is the precision of the pass (default: that of X). ``points``
-        restricts it to pairs within these rows, and tiles follow their order. With
-        ``enough``, a pair (count, excess), the pass begins at ``first_tile``, goes
-        round, and may stop as soon as it has so many offenders of more than that
-        excess.
+        ``dtype`` is the precision of the pass (default: that of X). ``points`` restricts it
+        to pairs of these rows, and tiles follow their order. With ``enough``, a pair (count,
+        excess), the pass starts at ``first_tile``, wraps around, and may stop once it has
+        this many violations larger than that.
         """
 
-    def bounds(self, keys, delta):
-        """Lower and upper bound of v'Pv, one each per key (infinite where there is none)."""
-        xp, alike = self.xp, self.alike(keys)
+    def bounds(self, keys: Any, delta: float) -> tuple[Any, Any]:
+        """Lower and upper bound of v'Pv per key, infinite if there is none."""
+        xp, similar = self.xp, self.similar_pairs(keys)
         one = xp.ones(len(keys), dtype=self.X.dtype, device=self.X.device)
         lower, upper = one * (1 - delta), one * (1 + delta)
-        if alike is None:
+        if similar is None:
             return lower, upper
-        return xp.where(alike, -xp.inf, lower), xp.where(alike, upper, xp.inf)
+        return xp.where(similar, -xp.inf, lower), xp.where(similar, upper, xp.inf)
 
-    def operator(self, keys, dtype=None):
+    def operator(self, keys: Any, dtype: Any = None) -> SecantOperator:
         """The secants of these keys as an explicit operator, normalised in float64."""
         a, b = self.ends(keys)
         d = float64(self.X[a]) - float64(self.X[b])
         V = d / ((d * d).sum(1) ** 0.5)[:, None]
         return SecantOperator(like(V, V, self.X.dtype if dtype is None else dtype))
 
-    def excess(self, keys, L, delta):
-        """Distance outside the bounds in units of delta (negative inside), per key,
-        from differences in float64.
+    def excess(self, keys: Any, L: Any, delta: float) -> Any:
+        """Violation per key in units of delta (negative inside the bounds), from differences
+        in float64.
         """
         values = self.operator(keys, self.xp.float64).forward_factor(float64(L))
         lower, upper = self.bounds(keys, delta)
@@ -202,17 +191,11 @@ class Secants(ABC):
 
 
 class AllSecants(Secants):
-    """Every pair of rows of X, visited tile by tile: two matrix products, then the
-    worst pairs of each row of the tile.
-
-    Parameters
-    ----------
-    X : array (n, D)
-    y : integer array (n,), default=None
-        Classes, for bounds that depend on whether two points are alike.
+    """Every pair of rows of X, visited tile by tile: two matrix products, then the worst pairs
+    of each row of the tile. Points of the same class in ``y`` are similar.
     """
 
-    def __init__(self, X, y=None):
+    def __init__(self, X: Any, y: Any = None):
         super().__init__(X)
         self.y = None if y is None else like(y, X, self.xp.int32)
         self.n_pairs = self.n_points * (self.n_points - 1) // 2
@@ -231,7 +214,7 @@ class AllSecants(Secants):
     def ends(self, keys):
         return keys // self.n_points, keys % self.n_points
 
-    def alike(self, keys):
+    def similar_pairs(self, keys):
         if self.y is None:
             return None
         a, b = self.ends(keys)
@@ -263,17 +246,11 @@ class AllSecants(Secants):
 
 
 class ListedSecants(Secants):
-    """The pairs given, and no others; those without a secant are counted and left out.
-
-    Parameters
-    ----------
-    X : array (n, D)
-    pairs : integer array (m, 2)
-    similar : boolean array (m,), default=None
-        Which pairs are between points alike; None for plain bounds on all.
+    """Given pairs (m, 2) only, without those that have no secant; ``similar`` is a mask of the
+    similar ones, None for plain bounds on all.
     """
 
-    def __init__(self, X, pairs, similar=None):
+    def __init__(self, X: Any, pairs: Any, similar: Any = None):
         super().__init__(X)
         pairs = like(pairs, X, self.xp.int64)
         keep = self._have_secant(pairs[:, 0], pairs[:, 1])
@@ -292,7 +269,7 @@ class ListedSecants(Secants):
     def ends(self, keys):
         return self.pairs[keys, 0], self.pairs[keys, 1]
 
-    def alike(self, keys):
+    def similar_pairs(self, keys):
         return None if self.similar is None else self.similar[keys]
 
     def scan(self, L, delta, dtype=None, points=None, first_tile=0, enough=None):
@@ -308,8 +285,8 @@ class ListedSecants(Secants):
 
 
 class _Tiles:
-    """All pairs of rows of X, tile by tile, and in each row of a tile the secants that
-    L L' keeps worst.
+    """All pairs of rows of X, tile by tile, and in each row of a tile the secants that L L'
+    preserves worst.
     """
 
     def __init__(self, X, L, y, limit):
@@ -350,8 +327,8 @@ def _worst_on_threads(squared, embedded, shift, classes, limit):
     secant, by how far they are from 1.
 
     Entry (r, c) of the tile counts only when c + ``shift`` > r, so that every pair is
-    visited once. With classes, only secants between points alike count as long, and
-    only the others as short.
+    visited once. With classes, only secants between similar points count as long, and only
+    the others as short.
     """
     n = len(squared)
     column, value = np.zeros((n, 2), np.int64), np.empty((n, 2), squared.dtype)
@@ -403,8 +380,8 @@ def worst_secants(
     embedded/squared, and their distance from 1.
 
     Entry (r, c) counts when c + shift > r. Pairs with ``squared`` not above ``limit``
-    are counted in ``short[r]`` and passed over. With labels, the smallest is taken over
-    pairs of different labels and the largest over pairs of the same.
+    are counted in ``short[r]`` and skipped. With labels, the smallest is over pairs of
+    different labels and the largest over pairs of the same label.
     """
     n_columns, plain = squared.shape[1], len(y_rows) == 0
     one = squared.dtype.type(1)

@@ -1,20 +1,20 @@
-"""Points in as few coordinates as their differences need, and the way back to the features.
+"""Points in as few coordinates as their differences need, and the map back to the features.
 
 Constraints see differences of rows of X, and these lie in the span of the centred rows.
 With Q (D x r) an orthonormal basis of it and x - mean = Q z,
 
     (x - x')' M (x - x') = (z - z')' (Q'MQ) (z - z')      for every M,
 
-and Q'MQ has no larger a trace or Frobenius norm than M. So a program that asks for
-differences and is regularised by either has its optimum at Q N Q', with N the optimum
-of the same program over the coordinates z. The multipliers are the same, and A*(u) over
-X is Q times A*(u) over z times Q': its positive eigenvalues, and hence every bound
-proven over z, hold in all D dimensions. Nothing here is D x D unless X has more rows
-than features.
+and neither the trace nor the Frobenius norm of Q'MQ is larger than that of M. So a
+program that depends on differences and is regularised by either has its optimum at Q N Q',
+with N the optimum of the same program over the coordinates z. The multipliers are the
+same, and A*(u) over X is Q times A*(u) over z times Q': its positive eigenvalues, and hence
+every bound proven over z, hold in all D dimensions. Nothing here is D x D unless X has more
+rows than features.
 
-The basis of dense rows comes from a QR factorisation. Of sparse ones it is Q = X_c' W,
-with W from the eigenvectors of the Gram matrix X_c X_c', and is never formed; directions
-below about 1e-6 of the largest are rounding there.
+The basis of dense rows comes from a QR factorisation. For sparse rows it is Q = X_c' W,
+with W from the eigenvectors of the Gram matrix X_c X_c', and is never formed; there,
+directions below about 1e-6 of the largest are rounding.
 """
 
 from abc import ABC, abstractmethod
@@ -27,36 +27,31 @@ import scipy.linalg
 from ..core.arrays import float64, is_torch, like, namespace, to_index, zeros
 from ..core.sparse_rows import SparseRows
 
-# part of the features above which solving in the span does not pay for finding it: a QR
-# factorisation in float64 costs as much as three to six evaluations of the dual
+# rank, as a share of the features, above which solving in the span does not pay for finding
+# it: a QR factorisation in float64 costs as much as three to six evaluations of the dual
 WORTHWHILE = 0.9
-# eigenvalues of a Gram matrix above this part of the largest are surely not rounding
+# eigenvalues of a Gram matrix above this share of the largest are certainly not rounding
 SURELY_POSITIVE = 1e-10
 BLOCK = 1 << 22  # entries of X converted to float64 at a time
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Rows of X as points of a space of r <= D dimensions.
+    """Rows of X as ``points`` (n, r) in r <= D coordinates.
 
-    Attributes
-    ----------
-    points : array (n, r) or SparseRows
-        Their differences are those of the rows of X, seen in the new space.
-    maps : tuple of Map
-        Their product B (D x r) leads back: a metric with factor L over the points has
-        factor B L over the features. Empty where the points are the rows of X.
+    The product B (D x r) of ``maps`` leads back: a metric with factor L over the points has
+    factor B L over the features. No maps mean that the points are the rows of X.
     """
 
     points: Any
     maps: tuple["Map", ...] = ()
 
-    def lift(self, L):
+    def lift(self, L: Any) -> Any:
         """B L, in the precision of L."""
         return lift(self.maps, L)
 
-    def lower(self, F):
-        """The L whose `lift` is F, a factor within the reach of the maps, in float64."""
+    def lower(self, F: Any) -> Any:
+        """The L whose `lift` is F, a factor in the range of the maps, in float64."""
         F = float64(F)
         for step in self.maps:
             F = step.lower(F)
@@ -64,34 +59,34 @@ class Coordinates:
 
     @property
     def isometric(self) -> bool:
-        """Whether the maps keep inner products."""
+        """Whether the maps preserve inner products."""
         return all(step.isometric for step in self.maps)
 
-    def outside(self):
-        """An orthonormal basis, in float64, of the features' directions that the maps do
-        not reach: as large as a matrix over all features.
+    def outside(self) -> Any:
+        """An orthonormal basis, in float64, of the complement of the range of the maps: as
+        large as a matrix over all features.
         """
         xp, r = namespace(self.points), self.points.shape[1]
         identity = xp.eye(r, dtype=xp.float64, device=self.points.device)
         return xp.linalg.qr(self.lift(identity), mode="complete")[0][:, r:]
 
-    def with_spare(self):
-        """One coordinate more, in which no points differ: a direction of the features
-        outside the span. The same where the span is everything.
+    def with_spare(self) -> "Coordinates":
+        """With one more coordinate, a direction outside the span, in which no points differ;
+        unchanged if the span is everything.
         """
         if not self.maps:
             return self
         xp, points = namespace(self.points), self.points
         D = self.lift(zeros((points.shape[1], 1), points)).shape[0]
         outside = like(np.random.default_rng(0).standard_normal((D, 1)), points, xp.float64)
-        for _ in range(2):  # once more for what rounding left of a direction nearly inside
+        for _ in range(2):  # twice, in case the direction was nearly inside
             outside = outside - self.lift(self.lower(outside))
             outside = outside / xp.linalg.norm(outside)
         points = xp.concat([points, zeros((len(points), 1), points)], 1)
         return Coordinates(points, (Beside(self.maps, outside),))
 
 
-def lift(maps, L):
+def lift(maps: tuple["Map", ...], L: Any) -> Any:
     """The product of ``maps`` and L, in the precision of L."""
     lifted = float64(L) if maps else L
     for step in reversed(maps):
@@ -104,15 +99,15 @@ class Map(ABC):
 
     @property
     def isometric(self) -> bool:
-        """Whether they are orthonormal, to rounding."""
+        """Whether they are orthonormal, up to rounding."""
         return False
 
     @abstractmethod
-    def lift(self, L):
+    def lift(self, L: Any) -> Any:
         """Its product with L."""
 
     @abstractmethod
-    def lower(self, F):
+    def lower(self, F: Any) -> Any:
         """The L whose `lift` is F."""
 
 
@@ -123,13 +118,13 @@ class Orthonormal(Map):
     factors: tuple
 
     @property
-    def isometric(self):
-        """Of sparse rows they are orthonormal up to about 1e-10 only."""
+    def isometric(self) -> bool:
+        """Columns from sparse rows are orthonormal only up to about 1e-10."""
         return not any(isinstance(factor, CentredColumns) for factor in self.factors)
 
     def lift(self, L):
         for factor in reversed(self.factors):
-            # column by column, so that its transpose is a metric's rows as they are kept
+            # in column order, so that the transpose is in the order of a metric's rows
             L = factor @ L if isinstance(factor, CentredColumns) else (L.T @ factor.T).T
         return L
 
@@ -154,7 +149,7 @@ class Diagonal(Map):
 
 @dataclass(frozen=True)
 class Matrix(Map):
-    """Any matrix; its inverse too where it is known."""
+    """Any matrix, and its inverse if known."""
 
     matrix: Any
     inverse: Any = None
@@ -178,7 +173,7 @@ class Beside(Map):
     column: Any
 
     @property
-    def isometric(self):
+    def isometric(self) -> bool:
         return all(step.isometric for step in self.maps)
 
     def lift(self, L):
@@ -198,7 +193,7 @@ class CentredColumns:
         self.matrix, self.means, self.transposed = matrix, means, transposed
 
     @property
-    def T(self):
+    def T(self) -> "CentredColumns":
         return CentredColumns(self.matrix, self.means, not self.transposed)
 
     def __matmul__(self, L):
@@ -207,21 +202,12 @@ class CentredColumns:
         return self.matrix.T @ L - self.means[:, None] * L.sum(0)
 
 
-def in_span(X, *, at_most=WORTHWHILE):
-    """Coordinates of X in an orthonormal basis of the span of its centred rows.
+def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
+    """Coordinates of X in an orthonormal basis of the span of its centred rows, in float64.
 
-    Parameters
-    ----------
-    X : array (n, D) or SparseRows
-    at_most : float, default=`WORTHWHILE`
-        With n > D, leave X as it is unless the rank is at most this part of D. Sparse
-        rows are left as they are when there are more of them than features.
-
-    Returns
-    -------
-    Coordinates
-        With points in float64 where they are mapped. Only directions with singular values
-        at the rounding level of float64 are left out.
+    Only directions with singular values at the rounding level of float64 are left out. With
+    n > D rows, X is left unchanged unless its rank is at most this share of D; so are sparse
+    rows if there are more of them than features.
 
     Examples
     --------
@@ -244,8 +230,8 @@ def in_span(X, *, at_most=WORTHWHILE):
     return span if span.maps else Coordinates(X)
 
 
-def centred_in_span(Z, *, at_most=WORTHWHILE):
-    """`in_span` in float64, of centred rows that may be overwritten, or of sparse ones."""
+def centred_in_span(Z: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
+    """`in_span` of centred rows in float64, which may be overwritten, or of sparse ones."""
     if isinstance(Z, SparseRows):
         return _sparse_span(Z)
     xp, (n, D), most = namespace(Z), Z.shape, _worth(Z, at_most)
@@ -281,23 +267,23 @@ def _sparse_span(X):
 
 
 def _worth(X, at_most):
-    """The largest rank for which to leave X."""
+    """The largest rank that makes mapping X worthwhile."""
     n, D = X.shape
     return n if n <= D else min(D - 1, int(at_most * D))
 
 
 def _has_rank(X, most):
-    """Whether a Gram matrix proves the centred rows of X to have a rank above ``most``."""
+    """Whether a Gram matrix proves that the centred rows of X have a rank above ``most``."""
     n, D = X.shape
     if n <= D:
         return False
-    few = max(1, 2 * n // (3 * D))  # 3/2 D rows, mostly enough to show full rank
+    few = max(1, 2 * n // (3 * D))  # 3/2 D rows usually prove full rank
     return _least_rank(X[::few]) > most or (few > 1 and _least_rank(X) > most)
 
 
 def _least_rank(X):
-    """How many directions the Gram matrix of the centred rows proves to be there; it
-    cannot tell a direction 1e-8 as large as the largest from none.
+    """A lower bound on the rank of the centred rows, from their Gram matrix, which cannot tell
+    a direction 1e-8 times as large as the largest from none.
     """
     xp = namespace(X)
     mean, step = _mean(X), max(1, BLOCK // X.shape[1])

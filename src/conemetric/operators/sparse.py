@@ -1,7 +1,7 @@
 """The difference operator on the rows of a sparse matrix: no difference is ever dense.
 
-forward   Y = X L for a block of columns of L at a time, then as ever
-adjoint   S = X' (H X) with H X sparse, H half the Laplacian; added up in a dense D x D
+forward   Y = X L for a block of columns of L at a time, then as for dense rows
+adjoint   S = X' (H X) with H X sparse, H half the Laplacian; summed in a dense D x D matrix
 """
 
 from functools import cached_property

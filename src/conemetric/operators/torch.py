@@ -1,6 +1,4 @@
-"""The difference and the bilinear operator on PyTorch tensors; everything stays on the
-device of the data.
-"""
+"""The difference and the bilinear operator on PyTorch tensors, on the device of the data."""
 
 import torch
 from torch.nn.functional import embedding_bag
@@ -8,7 +6,7 @@ from torch.nn.functional import embedding_bag
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
-BLOCK = 1 << 24  # scalars gathered at a time when pairs are read
+BLOCK = 1 << 24  # scalars gathered at a time (64 MB in float32)
 
 
 class TorchOperator(DifferenceOperator):
@@ -23,7 +21,7 @@ class TorchOperator(DifferenceOperator):
         self._end_start = _starts(ends[self._end_order], self.n_points)
         self._first = _starts(self.a, self.n_points)
         sizes = torch.unique(self.row_start[1:] - self.row_start[:-1])
-        # entries of each constraint, where all have as many
+        # entries of each constraint, if all have the same number
         self._n_entries = int(sizes[0]) if len(sizes) == 1 else None
 
     def combine(self, q):
@@ -99,8 +97,8 @@ def _in_blocks(function, width, a, b):
 
 
 def _weighted_rows(w, X, b, first):
-    """Sums over the pairs p that begin in each row of w[p] X[b[p]], in a fixed order; row
-    i begins the pairs ``first[i]:first[i + 1]``. No (pairs x features) array exists.
+    """For each row i, the sum of w[p] X[b[p]] over the pairs p in ``first[i]:first[i + 1]``, in
+    a fixed order and without a (pairs x features) array.
     """
     return embedding_bag(
         b, X, first.to(b.dtype), mode="sum", per_sample_weights=w, include_last_offset=True
@@ -108,13 +106,13 @@ def _weighted_rows(w, X, b, first):
 
 
 def _starts(sorted_numbers, n):
-    """Where each of 0 ... n-1 begins in a sorted list, and the list's end."""
+    """Where each of 0 ... n-1 starts in a sorted list, and where the list ends."""
     numbers = torch.arange(n + 1, device=sorted_numbers.device, dtype=sorted_numbers.dtype)
     return torch.searchsorted(sorted_numbers.contiguous(), numbers)
 
 
 def _segment_sums(values, start):
-    """Sum of ``values[start[i]:start[i+1]]`` for every i, in a fixed order: the same
-    bits every time, unlike sparse products.
+    """Sum of ``values[start[i]:start[i+1]]`` for every i, in a fixed order: bit-identical every
+    time, unlike sparse products.
     """
     return torch.segment_reduce(values, "sum", offsets=start)

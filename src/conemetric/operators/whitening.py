@@ -1,23 +1,20 @@
 """Coordinates in which the scatter of the similar pairs is the identity (Ying & Li 2012)."""
 
+from typing import Any
+
 from ..core.arrays import float64, namespace
 from ..core.sparse_rows import SparseRows
 from .difference import from_pairs
 from .span import Coordinates, Diagonal, Matrix, centred_in_span
 
 
-def whiten(X, similar_pairs, ridge, weights=None):
+def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coordinates:
     """X in coordinates where the scatter of the similar pairs is the identity, in float64.
 
-    The scatter is X_S = sum of d d' over the pairs, times their ``weights``, plus a ridge (`ridge_diagonal`). In
-    features divided by the square root of the ridge it is the identity that is added,
-    so that <X_S, M> is least, at given distances, in the span of the rows there
-    (`operators.span`). The scatter is whitened in that span, and is never D x D when
-    there are fewer rows than features.
-
-    Returns
-    -------
-    Coordinates
+    The scatter is X_S = sum of w d d' over the pairs, plus a ridge (`ridge_diagonal`). With
+    features divided by the square root of the ridge, that ridge is the identity, so at given
+    distances <X_S, M> is smallest in the span of the rows (`operators.span`). The scatter is
+    whitened in that span, and never D x D if there are fewer rows than features.
     """
     scale = ridge_diagonal(X, amount(similar_pairs, weights), ridge) ** 0.5
     span = centred_in_span(_divided(X, scale))
@@ -27,23 +24,23 @@ def whiten(X, similar_pairs, ridge, weights=None):
     return Coordinates(points, (Diagonal(1 / scale), *span.maps, T))
 
 
-def whitening(scatter):
-    """The map in whose coordinates this scatter plus the identity is the identity."""
+def whitening(scatter: Any) -> Matrix:
+    """The map to coordinates in which this scatter plus the identity is the identity."""
     xp = namespace(scatter)
     identity = xp.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
     R = xp.linalg.cholesky(scatter + identity)
     return Matrix(xp.linalg.solve(R.T, identity), R.T)
 
 
-def scatter(X, pairs, weights=None):
+def scatter(X: Any, pairs: Any, weights: Any = None) -> Any:
     """sum of w d d' over the pairs."""
     operator = from_pairs(X, pairs)
     ones = operator.empty_constraint_vector() + 1
     return operator.adjoint(ones if weights is None else operator.constraint_vector(weights))
 
 
-def amount(pairs, weights):
-    """The number of pairs, each counted by its weight."""
+def amount(pairs: Any, weights: Any) -> float:
+    """The total weight of the pairs."""
     return len(pairs) if weights is None else float(float64(weights).sum())
 
 
@@ -56,9 +53,9 @@ def _divided(X, scale):
     return Z
 
 
-def ridge_diagonal(X, n_pairs, ridge):
-    """``ridge`` times the diagonal that the scatter of ``n_pairs`` pairs of random rows
-    would have: relative to the spectrum, whatever the units of any feature.
+def ridge_diagonal(X: Any, n_pairs: float, ridge: float) -> Any:
+    """``ridge`` times the expected diagonal of the scatter of ``n_pairs`` pairs of random rows,
+    so that it does not depend on the units of any feature.
     """
     xp = namespace(X)
     if isinstance(X, SparseRows):
@@ -69,13 +66,13 @@ def ridge_diagonal(X, n_pairs, ridge):
     return ridge_of_spread(spread, n_pairs, ridge)
 
 
-def ridge_of_spread(spread, n_pairs, ridge):
-    """`ridge_diagonal`, from the mean square of the features about their mean."""
+def ridge_of_spread(spread: Any, n_pairs: float, ridge: float) -> Any:
+    """`ridge_diagonal`, given the variances of the features."""
     xp = namespace(spread)
     return 2 * ridge * n_pairs * xp.where(spread > 0, spread, xp.ones_like(spread))
 
 
-def similar_scatter(X, similar_pairs, ridge, weights=None):
+def similar_scatter(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Any:
     """X_S with its ridge, D x D, in float64."""
     diagonal = ridge_diagonal(X, amount(similar_pairs, weights), ridge)
     return scatter(float64(X), similar_pairs, weights) + namespace(X).diag(diagonal)
