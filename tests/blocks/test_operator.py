@@ -224,7 +224,7 @@ def test_pieces_are_kept_while_something_can_still_ask_for_them(space, held, pen
         calls.append(len(values))
         return values + 1
 
-    make = space.passing if transient else space.map
+    make = space.recomputed if transient else space.map
     a = make(counted, vector(space, np.ones(sum(SIZES))))
     now, later = 2 * a, (3 * a if pending else None)
     if not held:

@@ -281,7 +281,7 @@ class BlockSpace(Space):
             return function(*vectors, **small)
         return self._vector(call=_step(function, vectors, small))
 
-    def passing(self, function: Callable, /, *vectors: Any, **small: Any) -> BlockVector:
+    def recomputed(self, function: Callable, /, *vectors: Any, **small: Any) -> BlockVector:
         """Like `map`, but recomputed by every visit that needs it, and never kept."""
         return self._vector(call=_step(function, vectors, small), transient=True)
 
@@ -435,7 +435,7 @@ class BlockOperator(Operator):
         if self.dtype == dtype:
             return self
         wider = np.dtype(dtype).itemsize > self.dtype.itemsize  # too large to keep
-        make = self.space.passing if wider else self.space.map
+        make = self.space.recomputed if wider else self.space.map
         pieces = make(_astype, self.pieces, dtype=dtype)
         return BlockOperator(pieces, self.n_constraints, self.n_features, dtype)
 

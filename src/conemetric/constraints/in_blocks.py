@@ -166,7 +166,7 @@ class ConstraintsInBlocks(Constraints):
 
     def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:
         rows, space = self.rows, self.space
-        pairs = space.passing(similar_pairs, self.index, self.similar, self.weights)
+        pairs = space.recomputed(similar_pairs, self.index, self.similar, self.weights)
         found = replace(self, index=pairs).over(_scatter, keep=False)
         total, n_pairs = space.sum(same, found)
         if not n_pairs:
@@ -181,7 +181,7 @@ class ConstraintsInBlocks(Constraints):
         """The vector of ``function(points, index, similar, **small)``; with ``keep=False``
         recomputed whenever it is needed.
         """
-        make = self.space.map if keep else self.space.passing
+        make = self.space.map if keep else self.space.recomputed
         parts = self.rows.partitions, self.far, self.index, self.similar
         devices = getattr(self.space.engine, "devices", None)
         return make(_over, *parts, function=function, devices=devices, small=small)

@@ -1,15 +1,12 @@
 """What a metric is learned from: labels, triplets or pairs, validated."""
 
 import hashlib
-from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 
 from ..constraints import in_blocks, in_memory
-from ..constraints.base import Constraints
-from ..constraints.in_blocks import ConstraintsInBlocks, is_dask
+from ..constraints.in_blocks import is_dask
 from ..constraints.in_memory import ConstraintsInMemory
 from ..core.arrays import like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
@@ -140,22 +137,15 @@ class SupervisedMetric(MahalanobisMetric):
         return found.targets, found.impostors
 
     def _validate_triplets(
-        self,
-        X: Any,
-        y: Any,
-        triplets: Any,
-        neighbors: Any = None,
-        sample_weight: Any = None,
-        target: str = "auto",
-        checkpoint: str | None = None,
-    ) -> Any:
+        self, X, y, triplets, neighbors=None, sample_weight=None, target="auto", checkpoint=None
+    ):
         """Points and their triplets, given by the user or, by the papers' rule, from labels; y
         is ignored with triplets, since later steps of a pipeline may need it.
         """
         if is_dask(X) and self._takes_dask:
-            return self._triplets_in_blocks(
-                X, y, triplets, neighbors, checkpoint, sample_weight, target
-            )
+            width = self._width_in_blocks(X, (3, 4), neighbors)
+            found = self._triplets_in_blocks(X, y, triplets, width, sample_weight, target)
+            return self._keep_blocks(X, found, checkpoint)
         _refuse_checkpoint(checkpoint)
         X, given = self._unfold(X, (3, 4))
         self._check_neighbors(neighbors, y is not None and given is None and triplets is None)
@@ -198,22 +188,22 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _validate_pairs(
         self,
-        X: Any,
-        y: Any,
-        pairs: Any,
-        similar: Any,
-        neighbors: Any = None,
-        sample_weight: Any = None,
-        target: str = "auto",
-        checkpoint: str | None = None,
-    ) -> Constraints:
+        X,
+        y,
+        pairs,
+        similar,
+        neighbors=None,
+        sample_weight=None,
+        target="auto",
+        checkpoint=None,
+    ):
         """Points, their pairs and which are similar, given by the user or, by the papers'
         rule, from labels.
         """
         if is_dask(X) and self._takes_dask:
-            return self._pairs_in_blocks(
-                X, y, pairs, similar, neighbors, checkpoint, sample_weight, target
-            )
+            width = self._width_in_blocks(X, (2,), neighbors)
+            found = self._pairs_in_blocks(X, y, pairs, similar, width, sample_weight, target)
+            return self._keep_blocks(X, found, checkpoint)
         _refuse_checkpoint(checkpoint)
         X, given = self._unfold(X, (2,))
         self._check_neighbors(neighbors, y is not None and given is None and pairs is None)
@@ -245,41 +235,27 @@ class SupervisedMetric(MahalanobisMetric):
 
     # ---- dask collections
 
-    def _triplets_in_blocks(
-        self, X, y, triplets, neighbors, checkpoint, sample_weight, target="auto"
-    ) -> ConstraintsInBlocks:
-        width = self._width_in_blocks(X, (3, 4), neighbors)
-        if width is not None:
-            if triplets is not None:
-                raise ValueError(_TUPLES_AND_TRIPLETS)
-            self._refuse_class_weight()
-            found = in_blocks.from_tuples(in_blocks.read(X, weights=sample_weight), width)
-        elif triplets is not None:
-            self._refuse_class_weight()
-            rows = in_blocks.read(X)
-            found = in_blocks.from_numbers(rows, triplets, weights=sample_weight)
-        else:
-            found = self._labels_in_blocks(X, y, sample_weight, target)
-        return self._keep_blocks(X, found, checkpoint)
+    def _triplets_in_blocks(self, X, y, triplets, width, sample_weight, target):
+        if width is None and triplets is None:
+            return self._labels_in_blocks(X, y, sample_weight, target)
+        if width is not None and triplets is not None:
+            raise ValueError(_TUPLES_AND_TRIPLETS)
+        self._refuse_class_weight()
+        if width is None:
+            return in_blocks.from_numbers(in_blocks.read(X), triplets, weights=sample_weight)
+        return in_blocks.from_tuples(in_blocks.read(X, weights=sample_weight), width)
 
-    def _pairs_in_blocks(
-        self, X, y, pairs, similar, neighbors, checkpoint, sample_weight, target="auto"
-    ) -> ConstraintsInBlocks:
-        width = self._width_in_blocks(X, (2,), neighbors)
-        if width is not None:
-            if y is None or pairs is not None:
-                raise ValueError(_PAIRS_WITHOUT_Y)
-            self._refuse_class_weight()
-            rows = in_blocks.read(X, y, sample_weight, labelled=False)
-            found = in_blocks.from_tuples(rows, width)
-        elif pairs is not None:
-            if similar is None:
-                raise ValueError(_PAIRS_WITHOUT_SIMILAR)
-            self._refuse_class_weight()
-            found = in_blocks.from_numbers(in_blocks.read(X), pairs, similar, sample_weight)
-        else:
-            found = self._labels_in_blocks(X, y, sample_weight, target, pairs=True)
-        return self._keep_blocks(X, found, checkpoint)
+    def _pairs_in_blocks(self, X, y, pairs, similar, width, sample_weight, target):
+        if width is None and pairs is None:
+            return self._labels_in_blocks(X, y, sample_weight, target, pairs=True)
+        if width is not None and (y is None or pairs is not None):
+            raise ValueError(_PAIRS_WITHOUT_Y)
+        if width is None and similar is None:
+            raise ValueError(_PAIRS_WITHOUT_SIMILAR)
+        self._refuse_class_weight()
+        if width is None:
+            return in_blocks.from_numbers(in_blocks.read(X), pairs, similar, sample_weight)
+        return in_blocks.from_tuples(in_blocks.read(X, y, sample_weight, labelled=False), width)
 
     def _labels_in_blocks(self, X, y, sample_weight, target, pairs=False):
         self._require_labels(y)
@@ -291,7 +267,7 @@ class SupervisedMetric(MahalanobisMetric):
         counts = self.n_targets, self.n_impostors, self.n_references
         return in_blocks.from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
 
-    def _require_for_dask(self, X: Any, **usual: Any) -> None:
+    def _require_for_dask(self, X, **usual):
         """Refuse dask collections unless these parameters have these values."""
         for name, value in usual.items():
             if is_dask(X) and getattr(self, name) != value:
@@ -300,7 +276,7 @@ class SupervisedMetric(MahalanobisMetric):
                     f"{name}={value!r}, or X in memory."
                 )
 
-    def _width_in_blocks(self, X: Any, widths: Sequence[int], neighbors: Any) -> int | None:
+    def _width_in_blocks(self, X, widths, neighbors):
         """The number of points in a tuple; None for rows."""
         self.neighbor_recall_ = None
         if neighbors is not None:

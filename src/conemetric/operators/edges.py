@@ -137,10 +137,10 @@ class EdgeOperator(Operator):
         shape = (self.n_points, self.n_points)
         return sparse.csr_array((w, self._neighbour, self._start), shape)
 
-    def subset(self, index):
+    def subset(self, index: Any) -> "EdgeOperator":
         return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self._zero)
 
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> "EdgeOperator":
         return (
             self
             if dtype == self.dtype
