@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from recomputed import closest_dissimilar
 from sklearn.datasets import load_iris
 
 from conemetric import DMLEig
@@ -48,3 +49,22 @@ def test_a_dissimilar_pair_at_distance_zero_makes_the_optimum_zero(asarray):
 def test_bad_pairs_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         DMLEig().fit(IRIS, **arguments)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-7, 1e-8, 1e-9])
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+def test_dissimilar_rows_that_nearly_coincide_get_a_bound_with_all_its_digits(apart, shift, seed):
+    """The optimum is of the order of the square of their distance, below the rounding of
+    products of coordinates.
+    """
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(16, 5)), np.arange(16) % 2
+    X[1] = X[0] + apart * rng.normal(size=5)
+    X += shift
+    metric = DMLEig(n_targets=2, n_impostors=1).fit(X, y)
+    value, d = -closest_dissimilar(metric, X), X[1] - X[0]
+    assert value <= -metric.certificate_.dual * (1 + 1e-6)
+    # no metric keeps one pair farther apart than the one made for it
+    most = d @ np.linalg.solve(metric.similar_scatter_, d)
+    assert -metric.certificate_.dual <= most * 1.1

@@ -81,7 +81,7 @@ class EigenvalueProgram(Problem):
             return trace / -terms if terms < 0 else math.inf
         return trace + terms
 
-    def bounds(self, L, u):
+    def bounds(self, L, u, precise=False):
         """Bounds on the program from a factor L of S and multipliers u: P(L L'), and D of
         u scaled to feasibility (of equal multipliers where u is zero).
         """
@@ -92,6 +92,8 @@ class EigenvalueProgram(Problem):
         if not of_u[0] > 0:
             u = operator.empty_constraint_vector() + 1
             adjoint, of_u = operator.adjoint_and(u, *self._of_multipliers(u))
+        if precise:
+            adjoint = operator.precise_adjoint(u, adjoint)
         most, gain = of_u
         return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
 
@@ -115,7 +117,7 @@ class EigenvalueProgram(Problem):
         return program
 
     def certify(self, primal_point, dual_point):
-        return self.exact.bounds(float64(primal_point), float64(dual_point))
+        return self.exact.bounds(float64(primal_point), float64(dual_point), precise=True)
 
     # ---- for the proximal-point method
 
@@ -215,8 +217,8 @@ class DMLEigProgram(EigenvalueProgram):
         )
         return operator.space.map(_inverse_root, operator.forward_factor(identity))
 
-    def bounds(self, L, u):
-        cost, lower, _ = super().bounds(L, u)
+    def bounds(self, L, u, precise=False):
+        cost, lower, _ = super().bounds(L, u, precise)
         return Bounds(-1 / cost if cost > 0 else 0.0, -1 / lower if lower > 0 else 0.0)
 
 

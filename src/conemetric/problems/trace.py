@@ -113,7 +113,8 @@ class TraceProgram(Problem):
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
         if dual_point is not None and self.additive:
             u = exact.operator.space.map(_in_float64, dual_point)
-        leading, _ = spectral.leading_eigenpair(exact.operator.adjoint(u))
+        adjoint = exact.operator.precise_adjoint(u, exact.operator.adjoint(u))
+        leading, _ = spectral.leading_eigenpair(adjoint)
         bounds = self.bounds(loss, captured, float((L * L).sum()), leading)
         if self.additive:
             return Bounds(bounds.primal, exact.lower_bound(u, leading))
