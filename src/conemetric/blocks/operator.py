@@ -424,6 +424,9 @@ class BlockOperator(Operator):
         adjoint, *results = self.space.totals(total(_adjoint, self.pieces, u), *wanted)
         return adjoint.astype(self.dtype, copy=False), results
 
+    def precise_adjoint(self, u: Any, adjoint: Any) -> Any:
+        return self.space.sum(_precise_adjoint, self.pieces, u).astype(self.dtype, copy=False)
+
     @property
     def row_sizes(self) -> BlockVector:
         return self.space.map(_row_sizes, self.pieces)
@@ -472,6 +475,10 @@ def _forward_factor(piece, L):
 
 def _adjoint(piece, u):
     return piece.adjoint(u)
+
+
+def _precise_adjoint(piece, u):
+    return piece.precise_adjoint(u, None)
 
 
 def _row_sizes(piece):

@@ -167,7 +167,7 @@ class DifferenceOperator(Operator):
     def adjoint(self, u):
         return self.pair_adjoint(self.distribute(u))
 
-    def precise_adjoint(self, u, adjoint):
+    def precise_adjoint(self, u: Any, adjoint: Any) -> Any:
         if isinstance(self.X, SparseRows):
             return adjoint
         w, total = self.distribute(u), zeros((self.n_features, self.n_features), self.X)

@@ -158,7 +158,7 @@ class ReducedEdges(Operator):
 
     ignores_constants = False
 
-    def __init__(self, edges: EdgeOperator, Q: Any):
+    def __init__(self, edges: Any, Q: Any):
         self.edges, self.Q, self.xp, self.dtype = edges, Q, edges.xp, edges.dtype
         self.n_constraints, self.n_features = edges.n_constraints, Q.shape[1]
 
