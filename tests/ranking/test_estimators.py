@@ -408,10 +408,9 @@ def test_a_subclass_without_an_abstract_method_cannot_be_made(missing):
 )
 def test_bad_input_is_named_before_work_starts(kind, change, message):
     data = dict(zip(("queries", "documents", "relevance"), collection(), strict=True))
-    given = {name: change.pop(name) for name in list(change) if name in data}
+    parameters = {name: value for name, value in change.items() if name not in data}
     with pytest.raises(ValueError, match=message):
-        kind(**change).fit(**{**data, **given})
-    change.update(given)
+        kind(**parameters).fit(**{name: change.get(name, value) for name, value in data.items()})
 
 
 def test_a_mixture_of_libraries_is_refused():

@@ -128,8 +128,7 @@ class TrainingData:
         size = float(abs(covariance).max())
         if not size > 0:
             raise ValueError(
-                "documents are all the same vector, so there is nothing to rank; check how they "
-                "were embedded."
+                "all documents coincide, so there is nothing to rank; check how they were embedded."
             )
         return covariance / size
 
