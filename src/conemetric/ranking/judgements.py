@@ -74,13 +74,6 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
     relevant without grades), or is a sparse matrix of grades (n_queries, n_documents), in
     which a stored zero means judged not relevant. If a pair is graded more than once, the
     highest grade counts, with a warning if the grades differ.
-
-    Examples
-    --------
-    >>> from conemetric.ranking.judgements import check_relevance
-    >>> judgements = check_relevance([[0, 4], [1, 0], [0, 2]], n_queries=2, n_documents=5)
-    >>> judgements.document, judgements.n_relevant
-    (array([2, 4, 0]), array([2, 1]))
     """
     if sparse.issparse(relevance):
         query, document, grade = _from_sparse(relevance, n_queries, n_documents)

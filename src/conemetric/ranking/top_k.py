@@ -25,15 +25,6 @@ def nearest_documents(
 
     ``excluded = (start, document)`` leaves out ``document[start[i]:start[i + 1]]`` for
     query i (integer arrays on the host).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.ranking.top_k import nearest_documents
-    >>> documents = np.array([[0.0], [1.0], [3.0]])
-    >>> nearest_documents(np.array([[0.9], [4.0]]), documents, k=2)
-    array([[1, 0],
-           [2, 1]])
     """
     xp, k = namespace(queries, documents), min(k, len(documents))
     found = xp.empty((len(queries), k), dtype=xp.int64, device=queries.device)
