@@ -1,4 +1,4 @@
-"""Judgements to triplets: every rule against a plain loop, and bad input named."""
+"""Judgements to triplets: every rule against a plain loop, and errors for bad input."""
 
 import numpy as np
 import pytest

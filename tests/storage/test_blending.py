@@ -1,4 +1,4 @@
-"""Blends are means of matrices, whatever the metrics were learned by."""
+"""Blends are weighted means of matrices, for metrics of any method."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
-"""Metric files: what is saved comes back, and whatever else happens to a file, it is
-refused or it is the same metric.
+"""Metric files: a saved metric is loaded unchanged, and a damaged file is refused unless it
+still holds the same metric.
 """
 
 import errno

@@ -68,6 +68,9 @@ class LearnedMetric(MahalanobisMetric):
     True
     """
 
+    certificate: Any  # a Certificate or None
+    certificate_: Any
+
     def __init__(
         self,
         components: np.ndarray,
