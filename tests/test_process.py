@@ -1,4 +1,4 @@
-"""What belongs to the whole process is left as it was, however many threads are at work."""
+"""Process-wide state stays unchanged, also when many threads work at once."""
 
 import os
 import stat

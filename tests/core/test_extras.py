@@ -1,4 +1,4 @@
-"""The library needs its core alone; what else it uses is asked for by name."""
+"""The library runs on its core dependencies; a missing extra is named."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 from conemetric.core.extras import require
 
-# what the extras bring, hidden as if it were not installed
+# packages of the extras, hidden as if they were not installed
 HIDE = """
 import sys
 HIDDEN = {"typer", "rich", "polars", "matplotlib", "plotly", "torch", "faiss", "dask",

@@ -1,4 +1,4 @@
-"""Metrics to send elsewhere, and what float32 may change about them."""
+"""Metrics to export, and bounds on the rounding of float32."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Metrics blended from several, with no certificate of their own, go wherever others go."""
+"""Blended metrics, which have no certificate, are exported like any other."""
 
 import numpy as np
 import pytest

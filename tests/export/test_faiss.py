@@ -1,4 +1,4 @@
-"""FAISS gives the learned distances, from its own files, in a process of its own."""
+"""FAISS returns the learned distances, from its files, in a new process."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""LlamaIndex's adapter gives the learned inner product, and no distance is promised."""
+"""LlamaIndex's adapter gives the learned inner product; a distance is refused."""
 
 import numpy as np
 import pytest

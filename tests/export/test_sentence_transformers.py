@@ -1,4 +1,4 @@
-"""A tiny sentence-transformers model, made here, ends in the learned metric."""
+"""The learned metric as the last module of a tiny sentence-transformers model."""
 
 import json
 import shutil
@@ -111,8 +111,8 @@ def test_a_metric_is_appended_once_and_only_to_a_model(folder, tmp_path):
     to_sentence_transformers(metric, folder)
     after = json.loads((folder / "modules.json").read_text())
     assert after[:-1] == before
-    told = json.loads((folder / after[-1]["path"] / "conemetric.json").read_text())
-    assert told["certificate"]["primal"] == metric.certificate_.primal
+    stored = json.loads((folder / after[-1]["path"] / "conemetric.json").read_text())
+    assert stored["certificate"]["primal"] == metric.certificate_.primal
     with pytest.raises(ValueError, match="already"):
         to_sentence_transformers(metric, folder)
     other = FrobMetric().fit(np.random.default_rng(0).normal(size=(20, 5)), np.arange(20) % 2)

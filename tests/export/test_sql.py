@@ -1,4 +1,4 @@
-"""Databases give the learned distances by the SQL we write."""
+"""Databases return the learned distances by the exported SQL."""
 
 import re
 

@@ -1,5 +1,5 @@
 """RelevanceMetric and QueryAdapter: the optimum of their programs, units, the choice on
-held-out queries, judgements of every kind, errors.
+held-out queries, all forms of judgements, errors.
 """
 
 import pickle
@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from conemetric import FrobMetric, QueryAdapter, RelevanceMetric, blend, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
 from conemetric.export import to_sql
-from conemetric.ranking import base as judged
+from conemetric.ranking import base
 from conemetric.ranking.base import Setting
 from conemetric.ranking.measures import ndcg, rank
 
@@ -47,7 +47,7 @@ def collection(seed=0, n_queries=60, n_documents=120, D=6, dtype=np.float64):
 
 
 def part(collection, queries):
-    """The collection of some queries, numbered anew."""
+    """The collection of some queries, renumbered."""
     Q, D, relevance = collection
     new = np.full(len(Q), -1)
     new[queries] = np.arange(len(queries))
@@ -337,6 +337,8 @@ def test_adapter_is_kept_in_a_file_and_is_no_distance(tmp_path):
     loaded = load_metric(tmp_path / "adapter.safetensors")
     assert_allclose(loaded.transform(Q), adapter.transform_queries(Q), atol=1e-12)
     assert loaded.certificate == adapter.certificate_ and loaded.maps_queries_only
+    # a file names the class but no module, so that it survives a move of the class
+    assert type(adapter).__module__.encode() not in (tmp_path / "adapter.safetensors").read_bytes()
     for use in (
         lambda: to_sql(loaded, "duckdb"),
         lambda: blend([loaded, loaded]),
@@ -367,6 +369,28 @@ def test_conventions(kind):
 
 
 @BOTH
+@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("form", ["X", "X and y", "queries, documents and relevance"])
+def test_fit_transform_is_refused_with_a_remedy(kind, fitted, form):
+    """Its y would be the documents, and its result the mapped queries alone."""
+    Q, D, relevance = collection(n_queries=10)
+    estimator = kind(1.0, random_state=0)
+    if fitted:
+        estimator.fit(Q, D, relevance)
+    arguments = {"X": (Q,), "X and y": (Q, D)}.get(form, (Q, D))
+    more = {"relevance": relevance} if "relevance" in form else {}
+    with pytest.raises(TypeError, match=rf"{kind.__name__}.fit\(queries, documents, relevance\)"):
+        estimator.fit_transform(*arguments, **more)
+
+
+@pytest.mark.parametrize("missing", sorted(base.RankingEstimator.__abstractmethods__))
+def test_a_subclass_without_an_abstract_method_cannot_be_made(missing):
+    methods = {name: None for name in base.RankingEstimator.__abstractmethods__ - {missing}}
+    with pytest.raises(TypeError, match=missing):
+        type("Incomplete", (base.RankingEstimator,), methods)()
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -386,10 +410,9 @@ def test_conventions(kind):
 )
 def test_bad_input_is_named_before_work_starts(kind, change, message):
     data = dict(zip(("queries", "documents", "relevance"), collection(), strict=True))
-    given = {name: change.pop(name) for name in list(change) if name in data}
+    parameters = {name: value for name, value in change.items() if name not in data}
     with pytest.raises(ValueError, match=message):
-        kind(**change).fit(**{**data, **given})
-    change.update(given)
+        kind(**parameters).fit(**{name: change.get(name, value) for name, value in data.items()})
 
 
 def test_a_mixture_of_libraries_is_refused():
@@ -400,7 +423,7 @@ def test_a_mixture_of_libraries_is_refused():
 
 
 def test_fewer_queries_choose_where_there_are_many(monkeypatch):
-    monkeypatch.setattr(judged, "MOST_HELD_OUT", 20)
+    monkeypatch.setattr(base, "MOST_HELD_OUT", 20)
     fitted = QueryAdapter(random_state=0).fit(*collection(n_queries=100))
     assert {len(candidate.values) for candidate in fitted.candidates_} == {20}
 
@@ -408,9 +431,9 @@ def test_fewer_queries_choose_where_there_are_many(monkeypatch):
 def test_a_path_ends_past_its_best_but_not_before_anything_moved():
     def path(*gains):
         setting = Setting(1.0, 0.1, 10, 10)
-        return [judged.Candidate(setting, 0.5, g, e, np.zeros(0)) for g, e in gains]
+        return [base.Candidate(setting, 0.5, g, e, np.zeros(0)) for g, e in gains]
 
-    ends = judged._past_its_best
+    ends = base._past_its_best
     assert not ends(path((0.0, 0.0), (0.0, 0.0), (0.001, 0.002), (-0.001, 0.003)))
     assert ends(path((0.0, 0.0), (-0.02, 0.01), (-0.03, 0.01)))
     assert not ends(path((0.01, 0.002), (0.02, 0.001), (0.01, 0.001)))

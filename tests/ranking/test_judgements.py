@@ -1,4 +1,4 @@
-"""Judgements to triplets: every rule against a plain loop, and bad input named."""
+"""Judgements to triplets: every rule against a plain loop, and errors for bad input."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_random_negatives_are_uniform_and_a_querys_own():
     counts = np.bincount(negatives.ravel(), minlength=11)
     assert counts[3] == 0
     assert abs(counts[counts > 0] - 800).max() < 4 * 800**0.5
-    fewer = random_negatives(judgements.of(np.arange(100)), 2, seed=0)
+    fewer = random_negatives(judgements.select(np.arange(100)), 2, seed=0)
     assert_array_equal(fewer, negatives[:100])
     assert (random_negatives(judgements, 2, seed=1) != negatives).any()
 
@@ -74,8 +74,8 @@ def test_grades_of_a_ranking_and_of_fewer_queries(seed):
     expected = [[grades.get((q, d), 0) for d in row] for q, row in enumerate(ranking.tolist())]
     assert_array_equal(judgements.grades_of(ranking), expected)
     some = rng.permutation(judgements.n_queries)[:2]
-    assert_array_equal(judgements.of(some).grades_of(ranking[some]), np.array(expected)[some])
-    assert_array_equal(judgements.of(some).n_relevant, judgements.n_relevant[some])
+    assert_array_equal(judgements.select(some).grades_of(ranking[some]), np.array(expected)[some])
+    assert_array_equal(judgements.select(some).n_relevant, judgements.n_relevant[some])
 
 
 def test_hard_negatives_are_the_nearest_unjudged(asarray, dtype, monkeypatch):

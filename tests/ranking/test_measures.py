@@ -129,7 +129,7 @@ def test_ties_at_the_last_place_go_to_the_lower_number(asarray):
         (lambda: measures.ndcg([[0]], [[0, 1]], gain="cubic"), "gain='cubic'"),
         (lambda: measures.ndcg([[0]], [[0, 1]], k=0), "k=0"),
         (lambda: measures.recall([[0]], [[1, 1]]), "queries that are not there"),
-        (lambda: measures.rank(np.ones((2, 3)), np.ones((2, 4))), "as many numbers"),
+        (lambda: measures.rank(np.ones((2, 3)), np.ones((2, 4))), "same number of features"),
         (lambda: measures.rank(np.ones((2, 3)), np.ones((2, 3)), 0), "k=0"),
         (lambda: measures.rank(np.ones((2, 3)), np.ones((2, 3)), 1, "dot"), "similarity='dot'"),
         (lambda: measures.ndcg([[0]], check_relevance([[0, 1]], 2, 2)), "2 queries"),

@@ -1,4 +1,4 @@
-"""Blends are means of matrices, whatever the metrics were learned by."""
+"""Blends are weighted means of matrices, for metrics of any method."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_pipelines_with_different_preprocessing_meet_in_the_features_they_share(
         ([np.eye(2), np.eye(3)], {}, ValueError, r"\[2, 3\] features"),
         ([np.eye(2)], {"weights": [1, 2]}, ValueError, r"shape \(2,\); give one for each of 1"),
         ([np.eye(2)], {"weights": [-1]}, ValueError, "nonnegative"),
-        ([np.eye(2)], {"weights": [0]}, ValueError, "one at least positive"),
+        ([np.eye(2)], {"weights": [0]}, ValueError, "at least one positive"),
         ([np.eye(2)], {"X": np.eye(3)}, ValueError, "X has 3 features"),
         ([np.zeros((1, 2))], {}, ValueError, "is zero, so it has no scale"),
         ([[[1.0, 0.0]]], {"X": [[0, 1], [0, 2]]}, ValueError, "zero between all rows of X"),

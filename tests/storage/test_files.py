@@ -1,5 +1,5 @@
-"""Metric files: what is saved comes back, and whatever else happens to a file, it is
-refused or it is the same metric.
+"""Metric files: a saved metric is loaded unchanged, and a damaged file is refused unless it
+still holds the same metric.
 """
 
 import errno
@@ -28,7 +28,7 @@ from conemetric.core.arrays import to_numpy
 from conemetric.solvers.base import Certificate, Status
 from conemetric.storage import MetricFileError, atomic_path
 from conemetric.storage.files import _digest
-from conemetric.storage.learned import plain
+from conemetric.storage.learned import json_value
 
 X, y = load_iris(return_X_y=True)
 NAMES = ["sepal length", "sepal width", "Blütenlänge", "petal width"]
@@ -112,7 +112,7 @@ def test_words_of_a_frame_become_features(tmp_path, library):
     numbers[0, [1, 2]] = 0
     frame = frames.DataFrame({"a": X[:, 0], "colour": words, "b": X[:, 1]})
     np.testing.assert_allclose(metric.transform(frame), metric.transform(numbers))
-    with pytest.raises(ValueError, match=r"no column 'colour'; select metric\.columns"):
+    with pytest.raises(ValueError, match=r"no column 'colour'; .*metric\.columns"):
         metric.transform(frames.DataFrame({"a": X[:, 0], "b": X[:, 1]}))
 
 
@@ -141,13 +141,66 @@ def test_saving_a_loaded_metric_keeps_everything(file, tmp_path):
     assert same_metric(load_metric(again), load_metric(file))
 
 
-def test_a_data_frame_must_have_the_columns_it_was_learned_from(file):
-    metric, frame = load_metric(file), pandas.DataFrame(X, columns=NAMES)
+@pytest.fixture(params=["numbers", "numbers with missing values", "categories"])
+def named(request, tmp_path):
+    """A loaded metric with feature names, columns of values, and the rows they stand for."""
+    columns = dict(zip(NAMES, X.T, strict=True))
+    if request.param == "numbers":
+        rows, names, categories = X, NAMES, None
+    elif request.param == "categories":
+        colour = np.array(["red", "blue"])[np.arange(150) % 2]
+        columns["colour"] = colour
+        rows = np.column_stack([X, colour == "blue", colour == "red"]).astype(float)
+        names = [*NAMES, "colour=blue", "colour=red"]
+        categories = {"colour": ["blue", "red"]}
+    else:
+        rows, names, categories = np.where(X > 6, np.nan, X), NAMES, None
+        columns = dict(zip(NAMES, rows.T, strict=True))
+    pipeline = make_pipeline(SimpleImputer(), StandardScaler(), FrobMetric()).fit(rows, y)
+    metric = LearnedMetric.from_estimator(pipeline, feature_names=names, categories=categories)
+    save_metric(tmp_path / "metric.safetensors", metric)
+    return load_metric(tmp_path / "metric.safetensors"), columns, rows
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_of_a_data_frame_are_taken_by_name(named, library, seed):
+    """In any order, among others that are ignored."""
+    frames = pytest.importorskip(library)
+    metric, columns, rows = named
+    wanted = metric.transform(rows)
+    rng = np.random.default_rng(seed)
+    more = {**columns, "date": ["2024-01-01"] * 150, "id": np.arange(150)}
+    for chosen in (columns, more):
+        order = rng.permutation(list(chosen)).tolist()
+        frame = frames.DataFrame({name: chosen[name] for name in order})
+        np.testing.assert_array_equal(metric.transform(frame), wanted)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("n_missing", [1, 2, 4])
+def test_missing_columns_are_named(named, library, n_missing):
+    frames = pytest.importorskip(library)
+    metric, columns, _ = named
+    missing = metric.columns[-n_missing:]
+    frame = frames.DataFrame({name: v for name, v in columns.items() if name not in missing})
+    with pytest.raises(ValueError, match=r"metric\.columns") as caught:
+        metric.transform(frame)
+    assert all(repr(name) in str(caught.value) for name in missing)
+
+
+def test_a_column_that_comes_twice_is_refused(named):
+    metric, columns, _ = named
+    frame = pandas.DataFrame(columns)
+    with pytest.raises(ValueError, match="more than one column 'sepal width'"):
+        metric.transform(pandas.concat([frame, frame["sepal width"]], axis=1))
+
+
+def test_a_data_frame_without_stored_names_is_taken_in_its_order(tmp_path):
+    save_metric(tmp_path / "metric.safetensors", FrobMetric().fit(X, y))
+    metric = load_metric(tmp_path / "metric.safetensors")
+    frame = pandas.DataFrame(X, columns=NAMES)
     np.testing.assert_array_equal(metric.transform(frame), metric.transform(X))
-    with pytest.raises(ValueError, match="another order"):
-        metric.transform(frame[NAMES[::-1]])
-    with pytest.raises(ValueError, match="no column 'petal width'"):
-        metric.transform(frame.rename(columns={"petal width": "other"}))
 
 
 def test_it_is_a_fitted_transformer(file):
@@ -233,7 +286,7 @@ def certify(**values):
         certificate = {**header["certificate"], **values}
         bounds = (float(certificate[name]) for name in ("primal", "dual", "violation"))
         follows = Certificate.from_bounds(bounds, Status.CONVERGED)
-        gaps = {name: plain(getattr(follows, name)) for name in ("gap", "relative_gap")}
+        gaps = {name: json_value(getattr(follows, name)) for name in ("gap", "relative_gap")}
         return {**header, "certificate": {**certificate, **gaps, **values}}
 
     return change

@@ -1,9 +1,10 @@
 """A learned metric in the formats of other systems: FAISS, ONNX, sentence-transformers,
 LlamaIndex and SQL.
 
-All of them hold the affine map z = components x + offset in float32, in whose image the
-Euclidean distance is the learned one. `conemetric.storage` keeps the metric itself,
-in float64 and with all that is known about it.
+Each holds the affine map z = components x + offset in float32; the Euclidean distance of
+mapped vectors is the learned one. `conemetric.storage` keeps the metric itself, in float64
+and with its certificate. Only ONNX fills missing values; the others warn if the metric
+does.
 """
 
 from .faiss import to_faiss

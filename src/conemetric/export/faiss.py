@@ -1,29 +1,30 @@
-"""FAISS: the map as a ``LinearTransform``, alone or in front of an index."""
+"""FAISS: the map as a ``LinearTransform``."""
 
 from typing import Any
 
 import numpy as np
 
 from ..core.extras import require
-from ..storage import LearnedMetric
+from .base import complete_rows_map
+
+__all__ = ["to_faiss"]
 
 
-def to_faiss(metric, index: Any = None) -> Any:
+def to_faiss(metric: Any, index: Any = None) -> Any:
     """The learned map as a FAISS transform, alone or in front of an index.
 
     Parameters
     ----------
     metric : fitted estimator, Pipeline that ends in one, or LearnedMetric
     index : faiss.Index, default=None
-        An index over the transformed vectors: of as many dimensions as the metric has,
-        comparing by L2.
+        An L2 index of the transformed vectors, with as many dimensions as they have.
 
     Returns
     -------
     faiss.LinearTransform or faiss.IndexPreTransform
         Without ``index`` the transform, for ``faiss.write_VectorTransform``. With it an
-        index that takes vectors as they are, and whose distances are the *squares* of
-        the learned ones; for ``faiss.write_index``.
+        index that takes untransformed vectors and returns the *squares* of the learned
+        distances; for ``faiss.write_index``.
 
     Examples
     --------
@@ -41,7 +42,7 @@ def to_faiss(metric, index: Any = None) -> Any:
     True
     """
     faiss = require("faiss", "ann")
-    metric = LearnedMetric.from_estimator(metric).distance_or_refuse()
+    metric = complete_rows_map(metric, "FAISS").distance_or_refuse()
     rank, n_features = metric.components.shape
     if index is not None and index.d != rank:
         raise ValueError(
@@ -56,7 +57,7 @@ def to_faiss(metric, index: Any = None) -> Any:
     transform = faiss.LinearTransform(n_features, rank, True)
     faiss.copy_array_to_vector(_flat(metric.components), transform.A)
     faiss.copy_array_to_vector(_flat(metric.offset), transform.b)
-    transform.set_is_orthonormal()  # known from A alone; allows the way back where it is exact
+    transform.set_is_orthonormal()  # computed from A; allows the reverse map if it is exact
     transform.is_trained = True
     return transform if index is None else faiss.IndexPreTransform(transform, index)
 

@@ -10,16 +10,18 @@ from ..core.extras import require
 from ..estimators.base import MahalanobisMetric
 from ..storage import LearnedMetric, atomic_path, certificate_values
 
-OPSET = 13
-IR_VERSION = 8  # read by every onnxruntime of the last years
+__all__ = ["register_onnx_converters", "to_onnx"]
+
+OPSET = 13  # the latest version of Gemm
+IR_VERSION = 8  # read by every onnxruntime of recent years
 
 
-def to_onnx(metric, path: str | Path) -> None:
+def to_onnx(metric: Any, path: str | Path) -> None:
     """Write the learned map as an ONNX model.
 
-    The model takes ``X``, float32 (n, n_features), and gives ``embedding``, float32
-    (n, rank). Its metadata hold the method, the certificate and the names of the
-    features, each as JSON under ``conemetric.`` and its name.
+    The model maps ``X``, float32 (n, n_features), to ``embedding``, float32 (n, rank), and
+    fills missing values if the metric does. Its metadata hold the method, the certificate
+    and the feature names as JSON under ``conemetric.method`` and so on.
 
     Parameters
     ----------
@@ -78,9 +80,7 @@ def to_onnx(metric, path: str | Path) -> None:
 
 
 def _map(metric):
-    """The arrays of the map from X to embedding by name, and its nodes: (operator, inputs,
-    output, attributes).
-    """
+    """Arrays by name, and nodes (operator, inputs, output, attributes) from X to embedding."""
     arrays = {"components": metric.components, "offset": metric.offset}
     if metric.fill is None:
         return arrays, [("Gemm", ["X", "components", "offset"], "embedding", {"transB": 1})]
@@ -92,8 +92,7 @@ def _map(metric):
 
 
 def register_onnx_converters() -> None:
-    """Teach skl2onnx the estimators of this library, so that it converts pipelines that
-    contain them.
+    """Let skl2onnx convert pipelines that contain estimators of this library.
 
     Examples
     --------
@@ -128,7 +127,7 @@ def _output_shape(operator):
 
 
 def _convert(scope, operator, container):
-    """The map in the precision of its input."""
+    """Add the map, in the precision of its input."""
     from skl2onnx.common.data_types import DoubleTensorType
     from skl2onnx.proto import onnx_proto
 

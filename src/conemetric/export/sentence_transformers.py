@@ -1,4 +1,4 @@
-"""sentence-transformers: the map as one more module of a saved model."""
+"""sentence-transformers: the map as the last module of a saved model."""
 
 import json
 from pathlib import Path
@@ -7,31 +7,34 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from ..storage import LearnedMetric, atomic_path, certificate_values
+from ..storage import certificate_values
+from .base import complete_rows_map, write_json
+
+__all__ = ["to_sentence_transformers"]
 
 MARK = "conemetric.json"  # in the folder of a module that this library wrote
 
 
-def to_sentence_transformers(metric, folder: str | Path) -> None:
+def to_sentence_transformers(metric: Any, folder: str | Path) -> None:
     """Append the learned map to a saved sentence-transformers model.
 
-    The model then gives vectors whose Euclidean distance is the learned one, and
-    ``model.similarity`` is its negative. Learn the metric from what the model gave
+    The model then returns vectors whose Euclidean distance is the learned one, and
+    ``model.similarity`` is its negative. Learn the metric from the vectors of the model
     before, ``model.encode(texts)``.
 
     Parameters
     ----------
     metric : fitted estimator, Pipeline that ends in one, or LearnedMetric
     folder : str or path
-        Where ``model.save(folder)`` put the model; changed in place.
+        As written by ``model.save(folder)``; changed in place.
 
     Notes
     -----
-    Writes a ``Dense`` module with the identity as its activation (that module's own
-    default is tanh), and its certificate beside it in ``conemetric.json``. Needs neither
-    PyTorch nor sentence-transformers.
+    Writes a ``Dense`` module with the identity as activation (its default is tanh) and the
+    certificate in ``conemetric.json`` beside it. Needs neither PyTorch nor
+    sentence-transformers.
     """
-    metric = LearnedMetric.from_estimator(metric).distance_or_refuse()
+    metric = complete_rows_map(metric, "sentence-transformers").distance_or_refuse()
     folder = Path(folder)
     modules = _modules(folder)
     rank, n_features = metric.components.shape
@@ -50,14 +53,12 @@ def to_sentence_transformers(metric, folder: str | Path) -> None:
         "bias": True,
         "activation_function": "torch.nn.modules.linear.Identity",
     }
-    _write(place / "config.json", config)
-    _write(
-        place / MARK,
-        {"method": metric.method, "certificate": certificate_values(metric.certificate)},
-    )
+    write_json(place / "config.json", config)
+    certificate = certificate_values(metric.certificate)
+    write_json(place / MARK, {"method": metric.method, "certificate": certificate})
     settings = folder / "config_sentence_transformers.json"
     known = json.loads(settings.read_text("utf-8")) if settings.exists() else {}
-    _write(settings, {**known, "similarity_fn_name": "euclidean"})
+    write_json(settings, {**known, "similarity_fn_name": "euclidean"})
     newer = any(module["type"].startswith("sentence_transformers.base.") for module in modules)
     home = "base.modules.dense" if newer else "models"
     entry = {
@@ -66,7 +67,7 @@ def to_sentence_transformers(metric, folder: str | Path) -> None:
         "path": name,
         "type": f"sentence_transformers.{home}.Dense",
     }
-    _write(folder / "modules.json", [*modules, entry])  # last: only now the model changes
+    write_json(folder / "modules.json", [*modules, entry])  # last: now the model changes
 
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
@@ -79,14 +80,14 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
     modules = json.loads(listing.read_text("utf-8"))
     if modules and (folder / modules[-1]["path"] / MARK).exists():
         raise ValueError(
-            f"the model in '{folder}' ends in a learned metric already; save the model "
+            f"the model in '{folder}' already ends in a learned metric; save the model "
             "without it to a new folder."
         )
     return modules
 
 
 def _check_width(folder: Path, modules: list[dict[str, Any]], n_features: int) -> None:
-    """Refuse a metric of other vectors than the model gives, as far as its files tell."""
+    """Refuse a metric of another width than the model's vectors, if its files state that."""
     for module in reversed(modules):
         config = folder / module["path"] / "config.json"
         values = json.loads(config.read_text("utf-8")) if config.exists() else {}
@@ -94,15 +95,10 @@ def _check_width(folder: Path, modules: list[dict[str, Any]], n_features: int) -
         width = values.get("out_features", pooled)
         if width is None:
             continue
-        # pooling in several modes puts their vectors side by side
+        # pooling in several modes concatenates their vectors
         if n_features != width if "out_features" in values else n_features % width:
             raise ValueError(
-                f"the model in '{folder}' gives vectors of {width} numbers, and the metric was "
-                f"learned from {n_features}; learn it from what model.encode gives."
+                f"the model in '{folder}' returns vectors of {width} numbers, but the metric was "
+                f"learned from {n_features}; learn it from the output of model.encode."
             )
         return
-
-
-def _write(path: Path, values: Any) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(values, indent=2), encoding="utf-8")

@@ -1,11 +1,14 @@
-"""SQL: the map as a function of the database, for pgvector and for DuckDB."""
+"""SQL: the map as a database function, for pgvector and DuckDB."""
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from ..storage import LearnedMetric
+from .base import complete_rows_map
+
+__all__ = ["to_sql"]
 
 _POSTGRES = """\
 -- pgvector: {method}, {n_features} features to {rank} dimensions, by conemetric
@@ -32,8 +35,8 @@ CREATE OR REPLACE MACRO {name}(v) AS [
 """
 
 
-def to_sql(metric, dialect: str, *, name: str = "learned_map") -> str:
-    """SQL that defines the learned map as a function of the database.
+def to_sql(metric: Any, dialect: str, *, name: str = "learned_map") -> str:
+    """SQL that defines the learned map as a database function.
 
     Parameters
     ----------
@@ -45,9 +48,8 @@ def to_sql(metric, dialect: str, *, name: str = "learned_map") -> str:
     Returns
     -------
     str
-        A statement that makes the function, and as comments how to keep a column of
-        transformed vectors and to search it: the L2 distance of the database is the
-        learned one there.
+        A statement that creates the function. Comments show how to keep a column of
+        transformed vectors, whose L2 distance is the learned one, and how to search it.
 
     Examples
     --------
@@ -65,7 +67,7 @@ def to_sql(metric, dialect: str, *, name: str = "learned_map") -> str:
         raise ValueError(f"dialect={dialect!r} is not known; use 'pgvector' or 'duckdb'.")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
         raise ValueError(f"name={name!r} is not a plain SQL name; use letters, digits and _.")
-    metric = LearnedMetric.from_estimator(metric).distance_or_refuse()
+    metric = complete_rows_map(metric, "SQL").distance_or_refuse()
     rank, n_features = metric.components.shape
     if dialect == "pgvector":
         template, product = _POSTGRES, "inner_product(v, '[{row}]'::vector)"

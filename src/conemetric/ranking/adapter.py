@@ -1,6 +1,7 @@
-"""QueryAdapter: a linear map of the queries, learned from judgements; documents stay."""
+"""QueryAdapter: a linear map of the queries, learned from relevance judgements."""
 
 from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,45 +11,46 @@ from ..core.arrays import like
 from ..core.sklearn_private import StrOptions
 from ..operators.bilinear import from_comparisons
 from ..problems.bilinear import BilinearProgram
-from .base import JUDGED_PARAMETERS, JudgedEstimator, check_rows
+from .base import RANKING_PARAMETERS, RankingEstimator, check_rows
 from .top_k import nearest_documents, unit_rows
 
+__all__ = ["QueryAdapter"]
 
-class QueryAdapter(JudgedEstimator):
-    """Linear map of queries under which relevant documents score higher than others;
-    documents and their index stay as they are.
+
+class QueryAdapter(RankingEstimator):
+    """Linear map of the queries that makes relevant documents score higher than others;
+    the documents and their index stay unchanged.
 
     Solves, over all square W and comparisons (q, b, w) of a query with a better and a
     worse document, ::
 
         min 1/2 ||W - W0||_F^2 + C sum of weights max(0, 1 - q' W (b - w))
 
-    in coordinates without units (`estimators.judged`), with W0 the embedding's own
-    scores, and returns a proof of how far from the optimum it stopped. A new query is
-    mapped by `transform_queries`, then searched for in the index as it is.
+    in coordinates without units (`conemetric.ranking.base`), where W0 gives the
+    embedding's own scores, and certifies how far from the optimum it stopped. Map a new
+    query by `transform_queries`, then search the existing index.
 
     Parameters
     ----------
     C : float or "auto", default="auto"
-        Weight of the loss, free of units; near 0 the embedding stays as it is. "auto"
-        chooses by nDCG@10 on held-out queries, along paths that begin at the embedding
-        as it is, together with the margin and the kind of negatives; where nothing is
-        better than it by more than a standard error it says so and changes nothing.
+        Weight of the loss, free of units; near 0 the embedding hardly changes. "auto"
+        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries; if
+        no setting beats the embedding by more than a standard error, it warns and changes
+        nothing.
     similarity : {"cosine", "inner"}, default="cosine"
         How the index compares a query with its documents.
     n_hard, n_random : int, default=10
-        Unjudged documents to which each relevant one is preferred: the nearest to the
-        query, and any. With ``C="auto"``, all at random where that does better, because
-        near documents may be relevant though nobody judged them.
+        Unjudged documents to rank below each relevant one: the nearest to the query, and
+        random ones. ``C="auto"`` also tries random ones only, because unjudged documents
+        near the query may be relevant.
     n_components : int, default=None
-        Make the embedding shorter: map queries and documents to this many directions,
-        in the order of how much the documents extend along them. None maps queries
-        only.
+        Shorten the embedding: map queries and documents to this many directions, those
+        along which the documents have the largest second moment. None maps queries only.
     tol : float, default=1e-3
         Largest certified relative gap at which to stop.
     max_iter : int, default=1000
     random_state : int, RandomState or None
-        Draws random negatives and the queries held out.
+        Draws the random negatives and the held-out queries.
     verbose : int, default=0
 
     Attributes
@@ -56,25 +58,25 @@ class QueryAdapter(JudgedEstimator):
     components_ : array (n_features, n_features) or (n_components, n_features)
         ``transform_queries(Q) = Q @ components_.T``.
     document_components_ : array (n_components, n_features) or None
-        ``transform_documents(D) = D @ document_components_.T``; None where documents
-        stay as they are.
+        ``transform_documents(D) = D @ document_components_.T``; None if documents stay
+        unchanged.
     setting_ : Setting
-        C, margin and negatives used; C = 0 where the embedding was left as it is.
+        C, margin and negatives used; C = 0 if the embedding is unchanged.
     C_ : float
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
-        standard errors of the gain; the first is the embedding as it is.
+        standard errors of the gain; the first is the unchanged embedding.
     certificate_ : Certificate
         Objective of the map, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_
         Primal objective, iterations, and scalars per iteration.
     comparisons_, multipliers_ : arrays (m, 3), (m,)
-        [query, better, worse], queries without a relevant document left out, and the
-        dual solution.
+        [query, better, worse], where queries without a relevant document are not
+        counted, and the dual solution.
 
     See Also
     --------
-    RelevanceMetric : maps queries and documents.
+    RelevanceMetric : maps both queries and documents.
 
     Examples
     --------
@@ -93,29 +95,25 @@ class QueryAdapter(JudgedEstimator):
     """
 
     _parameter_constraints = {
-        **JUDGED_PARAMETERS,
+        **RANKING_PARAMETERS,
         "similarity": [StrOptions({"cosine", "inner"})],
     }
     _program_type = BilinearProgram
     _margins = (0.1, 0.03)
 
-    @property
-    def _similarity(self):
-        return self.similarity
-
     def __init__(
         self,
-        C="auto",
+        C: float | Literal["auto"] = "auto",
         *,
-        similarity="cosine",
-        n_hard=10,
-        n_random=10,
-        n_components=None,
-        tol=1e-3,
-        max_iter=1000,
-        random_state=None,
-        verbose=0,
-    ):
+        similarity: Literal["cosine", "inner"] = "cosine",
+        n_hard: int = 10,
+        n_random: int = 10,
+        n_components: int | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.C = C
         self.similarity = similarity
         self.n_hard = n_hard
@@ -126,8 +124,12 @@ class QueryAdapter(JudgedEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def transform_queries(self, Q):
-        """Map queries to where the documents are.
+    @property
+    def _similarity(self) -> str:
+        return self.similarity
+
+    def transform_queries(self, Q: Any) -> Any:
+        """Map queries to the space of the documents.
 
         Parameters
         ----------
@@ -139,8 +141,8 @@ class QueryAdapter(JudgedEstimator):
         """
         return self._transform(Q, "Q", "components_")
 
-    def transform_documents(self, D):
-        """Documents as they are, or in the ``n_components`` directions kept.
+    def transform_documents(self, D: Any) -> Any:
+        """Map documents to the ``n_components`` directions, or leave them unchanged.
 
         Parameters
         ----------
@@ -155,11 +157,7 @@ class QueryAdapter(JudgedEstimator):
     def _transform(self, X, name, attribute):
         check_is_fitted(self)
         X = check_rows(X, name)
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"{name} has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
+        self._check_width(X, name)
         components = getattr(self, attribute)
         return X if components is None else X @ like(components, X).T
 
@@ -170,16 +168,16 @@ class QueryAdapter(JudgedEstimator):
         data = super()._validate(queries, documents, relevance, reset)
         if self.similarity == "inner":
             return data
-        # the length of a query ranks nothing; of equal lengths, all count the same
+        # the length of a query does not affect its ranking; unit length weighs all the same
         return replace(data, queries=unit_rows(data.queries), documents=unit_rows(data.documents))
 
-    def _frozen(self, data):
+    def _initial_map(self, data):
         return like(np.eye(self.n_features_in_), data.documents)
 
     def _nearest(self, map_, queries, documents, k, excluded=None):
         return nearest_documents(queries @ map_, documents, k, "inner", excluded)
 
-    def _size(self, queries, better, worse):
+    def _comparison_size(self, queries, better, worse):
         squares = (queries**2).sum(1) * ((better - worse) ** 2).sum(1)
         return float(squares.mean()) ** 0.5
 
@@ -195,17 +193,17 @@ class QueryAdapter(JudgedEstimator):
     def _point(self, inverse, map_):
         return inverse @ map_ @ inverse
 
-    def _cut(self, data, map_):
+    def _truncate(self, data, map_):
         V = self._directions(data, map_)
         return map_ @ V @ V.T
 
-    def _set(self, data, map_):
+    def _store_map(self, data, map_):
         self.components_, self.document_components_ = map_.T, None
         if self.n_components is not None:
             V = self._directions(data, map_)
             self.components_, self.document_components_ = V.T @ map_.T, V.T
 
     def _directions(self, data, like_):
-        """Where the documents extend most, ``n_components`` orthonormal columns."""
+        """``n_components`` orthonormal columns: the documents' leading second moments."""
         _, axes = spectral.eigh(data.second_moment)
         return like(spectral.with_fixed_signs(axes[:, : self.n_components]), like_)

@@ -1,20 +1,20 @@
-"""What learns from judged queries shares: judgements to comparisons without units, and
-the choice of a setting on held-out queries.
+"""The base of the estimators that learn from relevance judgements: judgements become
+comparisons without units, and held-out queries choose the setting.
 
 Before the solve all points are mapped by T, a power of the documents' covariance, so
-that a change in directions in which documents hardly differ costs no more than
-elsewhere. That is a choice of the regulariser, made on held-out training queries; it
-alters neither what can be learned nor where a path begins. T is scaled so that a
-comparison has size one, and the prior so that a margin of one is a given share of that
-size: neither C nor the margin has units.
+that a change costs no more in directions along which documents hardly differ than
+elsewhere. That chooses the regulariser and nothing else: neither what can be learned nor
+where a path starts depends on T. T is scaled so that a comparison has size one, and the
+prior so that a margin of one is a fixed fraction of that size, which makes C and the
+margin free of units.
 """
 
-import warnings
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from sklearn.model_selection import KFold
@@ -25,6 +25,7 @@ from ..core import spectral
 from ..core.arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.warn import warn_user
 from ..estimators.base import (
     SOLVER_PARAMETERS,
     CertifiedEstimator,
@@ -41,18 +42,21 @@ from .judgements import Judgements, check_relevance, graded_triplets, random_neg
 from .measures import ndcg
 from .top_k import nearest_documents
 
-CS = tuple(float(C) for C in 10 ** np.arange(-1.5, 2.6, 0.5))
+__all__ = ["Candidate", "RankingEstimator", "Setting"]
+
+C_GRID = tuple(np.logspace(-1.5, 2.5, 9).tolist())
+C_RATIO = 10**0.5  # of neighbours on the grid
 N_FOLDS = 4
-FEWEST_QUERIES = 2 * N_FOLDS
-MOST_HELD_OUT = 2_000  # queries that choose
-CHOICE_TOL = 1e-2  # gap at which a fit that only chooses may stop
-PATIENCE = 2  # values of C past the best of a path after which it ends
+FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
+MOST_HELD_OUT = 2_000  # bounds the time to rank for each candidate
+CHOICE_TOL = 1e-2  # relative gap of the fits that only serve the choice
+PATIENCE = 2  # values of C without a gain before a path ends
 DEPTH = 10  # of the nDCG that chooses and scores
-SAMPLED_DOCUMENTS = 1 << 16  # whose covariance is taken
-SAMPLED_COMPARISONS = 1 << 12  # whose size is measured
-SPREAD_POWER = -0.25
-LEAST_SPREAD = 1e-3  # directions of less than this part of the largest variance count as that
-JUDGED_PARAMETERS = {
+SAMPLED_DOCUMENTS = 1 << 16  # bounds the time for the covariance
+SAMPLED_COMPARISONS = 1 << 12  # bounds the time for the mean size
+SPREAD_POWER = -0.25  # T = covariance**SPREAD_POWER (docs/mathematics.md)
+LEAST_SPREAD = 1e-3  # variances are raised to this fraction of the largest
+RANKING_PARAMETERS = {
     "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     "n_hard": [Interval(Integral, 0, None, closed="left")],
     "n_random": [Interval(Integral, 0, None, closed="left")],
@@ -62,7 +66,7 @@ JUDGED_PARAMETERS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What a fit is asked for; C = 0 leaves the embedding as it is."""
+    """Parameters of one fit; C = 0 keeps the embedding unchanged."""
 
     C: float
     margin: float
@@ -72,15 +76,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting, and how it did on held-out queries.
+    """A setting and its nDCG@10 on held-out queries.
 
     Attributes
     ----------
     setting : Setting
     mean : float
-        nDCG@10.
+        Mean nDCG@10.
     gain, standard_error : float
-        Mean difference to the embedding as it is, query by query.
+        Mean difference from the unchanged embedding, query by query.
     values : array (n_held_out,)
         nDCG@10 of each query.
     """
@@ -92,20 +96,21 @@ class Candidate:
     values: np.ndarray = field(repr=False)
 
     @classmethod
-    def of(cls, setting, values, frozen):
-        gain = values - frozen
+    def from_values(cls, setting: Setting, values: np.ndarray, unchanged: np.ndarray) -> Self:
+        """Compare ``values`` with those of the ``unchanged`` embedding."""
+        gain = values - unchanged
         error = float(gain.std(ddof=1)) / len(gain) ** 0.5
         return cls(setting, float(values.mean()), float(gain.mean()), error, values)
 
     @property
     def sure_gain(self) -> float:
-        """The gain less one standard error: 0 for the embedding as it is."""
+        """The gain less one standard error: 0 for the unchanged embedding."""
         return self.gain - self.standard_error
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Queries with at least one relevant document each, the documents, the judgements."""
+class TrainingData:
+    """Queries with at least one relevant document each, the documents, and the judgements."""
 
     queries: Any
     documents: Any
@@ -117,17 +122,19 @@ class Judged:
 
     @cached_property
     def covariance(self) -> Any:
-        """How the documents spread, up to scale, in float64 as every D x D matrix here."""
+        """Covariance of the documents up to scale, float64 like every D x D matrix here."""
         centred = self._sample - self._sample.mean(0)
         covariance = float64(centred.T @ centred)
         size = float(abs(covariance).max())
         if not size > 0:
-            raise ValueError("all documents coincide, so there is nothing to rank.")
+            raise ValueError(
+                "all documents coincide, so there is nothing to rank; check how they were embedded."
+            )
         return covariance / size
 
     @cached_property
     def second_moment(self) -> Any:
-        """How far the documents extend from the origin, up to scale."""
+        """Second moment of the documents about the origin, up to scale."""
         return float64(self._sample.T @ self._sample)
 
     @cached_property
@@ -141,15 +148,8 @@ class Judged:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """Triplets (query, better, worse) in coordinates in which they have no units.
-
-    Attributes
-    ----------
-    triplets : integer array (m, 3), on the host
-    T, inverse : arrays (D, D)
-        The map to these coordinates, and back.
-    prior : array (D, D)
-        What the frozen embedding is in them, such that its scores have size one.
+    """Triplets [query, better, worse] (m, 3) on the host; T and its inverse, which map to
+    and from coordinates without units; and the embedding's own matrix in them, the prior.
     """
 
     triplets: np.ndarray
@@ -157,87 +157,87 @@ class Comparisons:
     inverse: Any
     prior: Any
 
-    def of(self, queries) -> "Comparisons":
-        """Those of some queries (a mask)."""
+    def select(self, queries: np.ndarray) -> "Comparisons":
+        """The comparisons of the queries in a mask."""
         return replace(self, triplets=self.triplets[queries[self.triplets[:, 0]]])
 
     @property
     def weights(self) -> np.ndarray:
-        """Every query weighs the same, however many comparisons it has."""
+        """Weights that sum to one for every query, however many comparisons it has."""
         return 1 / np.bincount(self.triplets[:, 0])[self.triplets[:, 0]]
 
 
-class JudgedEstimator(CertifiedEstimator):
-    """Base of the estimators that learn from judged queries.
+class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
+    """Base of the estimators that learn from relevance judgements.
 
-    What is learned is a *map*, a matrix with D rows; a subclass says how documents are
-    ranked by one, what its program is, and how map and solution belong together.
+    They learn a *map*, a matrix with D rows. A subclass defines how a map ranks documents,
+    the convex program, and how a map and a solution of the program determine each other.
     """
 
     _program_type: ClassVar[type[FrobeniusProgram]]
-    _margins: ClassVar[tuple[float, ...]]  # tried by C="auto"; a given C takes the first
+    _margins: ClassVar[tuple[float, ...]]  # tried by C="auto"; the first goes with a fixed C
 
     @property
     @abstractmethod
     def _similarity(self) -> str:
-        """By which mapped documents are ranked."""
+        """Ranks mapped documents."""
 
     @abstractmethod
-    def transform_queries(self, Q):
+    def transform_queries(self, Q: Any) -> Any:
         """Map queries."""
 
     @abstractmethod
-    def transform_documents(self, D):
+    def transform_documents(self, D: Any) -> Any:
         """Map documents."""
 
     @abstractmethod
-    def _frozen(self, data: Judged) -> Any:
-        """The map of the embedding as it is."""
+    def _initial_map(self, data: TrainingData) -> Any:
+        """The map of the unchanged embedding."""
 
     @abstractmethod
     def _nearest(self, map_, queries, documents, k, excluded=None) -> Any:
         """The k nearest documents by a map."""
 
     @abstractmethod
-    def _size(self, queries, better, worse) -> float:
-        """Mean size of comparisons between rows, of the second order in their units."""
+    def _comparison_size(self, queries, better, worse) -> float:
+        """Mean size of the comparisons of these rows, quadratic in their units."""
 
     @abstractmethod
     def _operator(self, queries, documents, triplets) -> Operator:
-        """The operator of comparisons between rows."""
+        """The operator of the triplets."""
 
     @abstractmethod
     def _matrix(self, map_) -> Any:
-        """The matrix that the program would find for a map."""
+        """The matrix of the program that corresponds to a map."""
 
     @abstractmethod
-    def _map(self, data: Judged, T, point) -> Any:
-        """The map for a solution over points mapped by T."""
+    def _map(self, data: TrainingData, T, point) -> Any:
+        """The map that corresponds to a solution in the coordinates of T."""
 
     @abstractmethod
     def _point(self, inverse, map_) -> Any:
-        """The solution for a map: `_map` turned round."""
+        """The solution that corresponds to a map: inverts `_map`."""
 
     @abstractmethod
-    def _cut(self, data: Judged, map_) -> Any:
-        """The map with ``n_components`` directions only."""
+    def _truncate(self, data: TrainingData, map_) -> Any:
+        """The map reduced to ``n_components`` directions."""
 
     @abstractmethod
-    def _set(self, data: Judged, map_):
+    def _store_map(self, data: TrainingData, map_) -> None:
         """Set the fitted attributes."""
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, queries, documents, relevance):
-        """Learn from judged queries.
+    def fit(self, queries: Any, documents: Any, relevance: Any) -> Self:
+        """Learn from relevance judgements.
 
         Parameters
         ----------
         queries : array-like or tensor (n_queries, n_features)
         documents : array-like or tensor (n_documents, n_features)
         relevance : integer array-like (r, 2) or (r, 3), or sparse matrix
-            Rows [query, document] or [query, document, grade]; or grades, (n_queries,
-            n_documents), where a stored zero is judged and not relevant. What is not
-            judged may be relevant or not.
+            Rows [query, document] or [query, document, grade]; or a sparse matrix of
+            grades (n_queries, n_documents), in which a stored zero means judged not
+            relevant. Unjudged documents may or may not be relevant.
 
         Returns
         -------
@@ -252,10 +252,19 @@ class JudgedEstimator(CertifiedEstimator):
             setting = self._choose(data, seed)
         self.setting_, self.C_ = setting, setting.C
         if setting.C == 0:
-            self._set(data, self._cut(data, self._frozen(data)))
+            self._store_map(data, self._truncate(data, self._initial_map(data)))
             proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
             return self._store_result(SolveResult(None, None, proof, 0, {}))
         return self._solve(data, self._comparisons(data, setting, seed), setting)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NoReturn:
+        """Not available: queries and documents are mapped separately."""
+        name = type(self).__name__
+        raise TypeError(
+            f"{name} has no fit_transform(X, y): it learns from queries, documents and relevance. "
+            f"Use {name}.fit(queries, documents, relevance), then transform_queries and "
+            "transform_documents."
+        )
 
     def _solve(self, data, comparisons, setting):
         """Fit, and certify the map as it is stored."""
@@ -269,18 +278,18 @@ class JudgedEstimator(CertifiedEstimator):
         result = self._run(solver, program, keep=keep)
         map_ = result.kept
         if self.n_components is not None:
-            map_ = self._cut(data, map_)
+            map_ = self._truncate(data, map_)
             point = self._point(comparisons.inverse, float64(map_))
             primal = program.certify(point, result.dual_point).primal
             result = replace(result, certificate=result.certificate.truncated(primal, self.tol))
-        self._set(data, map_)
+        self._store_map(data, map_)
         self.comparisons_, self.multipliers_ = comparisons.triplets, result.dual_point
         return self._store_result(result)
 
-    def score(self, queries, documents, relevance) -> float:
-        """Mean nDCG@10 of the learned ranking, over the queries with a relevant document.
+    def score(self, queries: Any, documents: Any, relevance: Any) -> float:
+        """Mean nDCG@10 of the learned ranking over the queries with a relevant document.
 
-        Parameters as for `fit`.
+        Takes the same arguments as `fit`.
         """
         check_is_fitted(self)
         data = self._validate(queries, documents, relevance, reset=False)
@@ -288,77 +297,80 @@ class JudgedEstimator(CertifiedEstimator):
         ranking = nearest_documents(*mapped, DEPTH, self._similarity)
         return float(ndcg(ranking, data.judgements, DEPTH).mean())
 
-    def _judge(self, map_, data, rows):
-        """nDCG of some queries by a map."""
+    def _ndcg_of(self, map_, data, rows):
+        """nDCG of some of the queries by a map."""
         ranking = self._nearest(map_, data.queries[rows], data.documents, DEPTH)
-        return ndcg(ranking, data.judgements.of(rows), DEPTH)
+        return ndcg(ranking, data.judgements.select(rows), DEPTH)
 
     # ---- from judgements to a program
 
     def _validate(self, queries, documents, relevance, reset):
-        names = {"queries": queries, "documents": documents}
-        queries, documents = (check_rows(X, name) for name, X in names.items())
+        queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
         xp = namespace(queries, documents)
         if queries.shape[1] != documents.shape[1]:
             raise ValueError(
                 f"queries have {queries.shape[1]} features and documents {documents.shape[1]}; "
-                "embed both by the same encoder."
+                "embed both with the same encoder."
             )
         if reset:
             for name, X in {"queries": queries, "documents": documents}.items():
                 check_size(float(abs(X).max()), X.dtype, name)
             self.n_features_in_ = queries.shape[1]
-        elif queries.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"queries have {queries.shape[1]} features, but {type(self).__name__} is "
-                f"expecting {self.n_features_in_} features as input."
-            )
+        else:
+            self._check_width(queries, "queries")
         self._check_n_components()
         dtype = xp.result_type(queries, documents)
         queries, documents = like(queries, queries, dtype), like(documents, documents, dtype)
         judgements = check_relevance(relevance, len(queries), len(documents))
-        judged = np.flatnonzero(judgements.n_relevant > 0)
-        return Judged(queries[judged], documents, judgements.of(judged))
+        answered = np.flatnonzero(judgements.n_relevant > 0)
+        return TrainingData(queries[answered], documents, judgements.select(answered))
+
+    def _check_width(self, X, name):
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"{name} has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
 
     def _comparisons(self, data, setting, seed):
-        """Comparisons with hard and random negatives; an error where there are none."""
-        judged, frozen = data.judgements, self._frozen(data)
-        negatives = [random_negatives(judged, setting.n_random, seed)]
+        """Comparisons with hard and random negatives; an error if there are none."""
+        judgements, initial = data.judgements, self._initial_map(data)
+        negatives = [random_negatives(judgements, setting.n_random, seed)]
         if setting.n_hard:
-            excluded = judged.start, judged.document
-            hard = self._nearest(frozen, data.queries, data.documents, setting.n_hard, excluded)
+            excluded = judgements.start, judgements.document
+            hard = self._nearest(initial, data.queries, data.documents, setting.n_hard, excluded)
             negatives.append(to_numpy(hard))
-        triplets = graded_triplets(judged, np.concatenate(negatives, axis=1))
+        triplets = graded_triplets(judgements, np.concatenate(negatives, axis=1))
         if len(triplets) == 0:
             raise ValueError(
-                "there is nothing to compare: no query has a relevant document and another of a "
-                "lower grade or unjudged; raise n_hard or n_random, or give more documents."
+                "there is nothing to compare: no query has a relevant document and another with a "
+                "lower grade or none; raise n_hard or n_random, or give more documents."
             )
         T, inverse = data.spread
-        size, frozen_size = (self._mean_size(data, triplets, map_) for map_ in (T, frozen))
-        prior = inverse @ self._matrix(float64(frozen)) @ inverse * (size / frozen_size)
+        size, initial_size = (self._mean_size(data, triplets, map_) for map_ in (T, initial))
+        prior = inverse @ self._matrix(float64(initial)) @ inverse * (size / initial_size)
         return Comparisons(triplets, T / size**0.5, inverse * size**0.5, prior)
 
     def _mean_size(self, data, triplets, map_):
         query, better, worse = triplets[:: -(-len(triplets) // SAMPLED_COMPARISONS)].T
         rows = data.queries[query], data.documents[better], data.documents[worse]
-        size = self._size(*(X @ like(map_, X) for X in rows))
+        size = self._comparison_size(*(X @ like(map_, X) for X in rows))
         if not size > 0:
             raise ValueError(
-                "every query coincides with its documents, or these with each other; there is "
-                "nothing to compare."
+                "queries coincide with their documents, or the documents with each other, so there "
+                "is nothing to compare; check how they were embedded."
             )
         return size
 
     def _mapped_operator(self, data, comparisons):
-        """The operator of the queries and documents that are compared, mapped by T."""
+        """The operator of the compared queries and documents, mapped by T."""
         triplets = comparisons.triplets.copy()
-        seen = np.zeros(len(data.documents), bool)
-        seen[triplets[:, 1:]] = True
-        used = np.flatnonzero(seen)
-        triplets[:, 1:] = (np.cumsum(seen) - 1)[triplets[:, 1:]]
+        used = np.zeros(len(data.documents), bool)
+        used[triplets[:, 1:]] = True
+        triplets[:, 1:] = (np.cumsum(used) - 1)[triplets[:, 1:]]
         T = like(comparisons.T, data.documents)
-        return self._operator(data.queries @ T, data.documents[used] @ T, triplets)
+        documents = data.documents[np.flatnonzero(used)] @ T
+        return self._operator(data.queries @ T, documents, triplets)
 
     def _program(self, operator, comparisons, setting):
         program = self._program_type(
@@ -367,7 +379,7 @@ class JudgedEstimator(CertifiedEstimator):
             prior=comparisons.prior / setting.margin,
             weights=comparisons.weights,
         )
-        # the way there and back, from both sides, rounds by as much as T is stretched
+        # mapping by T and back, on both sides, amplifies rounding by its condition number squared
         stretch = LEAST_SPREAD ** (2 * SPREAD_POWER)
         rounding = 8 * operator.n_features * np.finfo(np.float64).eps * stretch
         program.rounding = max(program.rounding, rounding)
@@ -376,8 +388,8 @@ class JudgedEstimator(CertifiedEstimator):
     # ---- the choice
 
     def _choose(self, data, seed):
-        """The setting whose gain on held-out queries is surest; the embedding as it is
-        where no gain is above its standard error.
+        """The setting with the largest sure gain on held-out queries; C = 0 if no gain
+        exceeds its standard error.
         """
         n = len(data.queries)
         if n < FEWEST_QUERIES:
@@ -386,68 +398,63 @@ class JudgedEstimator(CertifiedEstimator):
                 f"out; there are {n}. Judge more, or give C as a number."
             )
         held_out = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_HELD_OUT])
-        values = self._judge(self._frozen(data), data, held_out)
-        frozen = Candidate.of(Setting(0.0, self._margins[0], 0, 0), values, values)
-        self.candidates_ = [frozen]
-        with all_or_nothing():
-            for n_hard, n_random, margins in self._mixes():
-                mix = Setting(0.0, margins[0], n_hard, n_random)
-                self.candidates_ += self._paths(data, mix, margins, seed, held_out, frozen)
-        best = max(self.candidates_, key=lambda candidate: candidate.sure_gain)
-        if best is frozen:
-            most = max(self.candidates_, key=lambda candidate: candidate.gain)
-            warnings.warn(
-                "no setting ranked held-out queries better than the embedding does by more than "
-                f"one standard error (best: {100 * most.gain:+.2f} +- "
-                f"{100 * most.standard_error:.2f} points of nDCG@10); the embedding is left as "
-                "it is.",
-                stacklevel=4,
-            )
-        return best.setting
-
-    def _mixes(self):
-        """(n_hard, n_random, margins) to try: negatives as asked for; and as many at
-        random, for where near ones may be relevant but unjudged.
-        """
+        values = self._ndcg_of(self._initial_map(data), data, held_out)
+        unchanged = Candidate.from_values(Setting(0.0, self._margins[0], 0, 0), values, values)
+        self.candidates_ = [unchanged]
+        # near documents may be relevant but unjudged: then random negatives alone do better
         mixes = [(self.n_hard, self.n_random, self._margins)]
         if self.n_hard and self.n_random:
             mixes.append((0, self.n_hard + self.n_random, self._margins[:1]))
-        return mixes
+        with all_or_nothing():
+            for n_hard, n_random, margins in mixes:
+                mix = Setting(0.0, margins[0], n_hard, n_random)
+                self.candidates_ += self._paths(data, mix, margins, seed, held_out, unchanged)
+        best = max(self.candidates_, key=lambda candidate: candidate.sure_gain)
+        if best is unchanged:
+            most = max(self.candidates_, key=lambda candidate: candidate.gain)
+            warn_user(
+                "no setting ranked held-out queries better than the embedding does by more than "
+                f"one standard error (best: {100 * most.gain:+.2f} +- "
+                f"{100 * most.standard_error:.2f} points of nDCG@10); the embedding is left as "
+                "it is."
+            )
+        return best.setting
 
-    def _paths(self, data, mix, margins, seed, held_out, frozen):
-        """Candidates of one mix of negatives: for each margin a path from the frozen
-        embedding on, until it is past its best.
+    def _paths(self, data, mix, margins, seed, held_out, unchanged):
+        """Candidates of one mix of negatives: for each margin a path that starts near the
+        unchanged embedding and ends once past its best.
         """
         comparisons = self._comparisons(data, mix, seed)
         folds = []
         for train, test in KFold(N_FOLDS, shuffle=True, random_state=seed).split(data.queries):
-            kept = comparisons.of(np.isin(np.arange(len(data.queries)), train))
+            kept = comparisons.select(np.isin(np.arange(len(data.queries)), train))
             folds.append((self._mapped_operator(data, kept), kept, np.intersect1d(test, held_out)))
+        solver = DualQuasiNewton(tol=max(CHOICE_TOL, self.tol), max_iter=self.max_iter)
         candidates = []
         for margin in margins:
-            path, starts = [], [None] * N_FOLDS
-            for C in CS:
+            path: list[Candidate] = []
+            starts = [None] * N_FOLDS
+            for C in C_GRID:
                 setting = replace(mix, C=C, margin=margin)
                 values = np.empty(len(held_out))
                 for i, (operator, kept, test) in enumerate(folds):
                     program = self._program(operator, kept, setting)
-                    solver = DualQuasiNewton(tol=max(CHOICE_TOL, self.tol), max_iter=self.max_iter)
                     result = solver.solve(program, start=starts[i])
-                    starts[i] = result.dual_point * 10**0.5
-                    place = np.searchsorted(held_out, test)
+                    starts[i] = result.dual_point * C_RATIO  # their upper bounds grow with C
                     map_ = self._map(data, kept.T, float64(result.primal_point))
-                    values[place] = self._judge(like(map_, data.documents), data, test)
-                path.append(Candidate.of(setting, values, frozen.values))
+                    ndcg_of_test = self._ndcg_of(like(map_, data.documents), data, test)
+                    values[np.searchsorted(held_out, test)] = ndcg_of_test
+                path.append(Candidate.from_values(setting, values, unchanged.values))
                 if _past_its_best(path):
                     break
             candidates += path
         return candidates
 
 
-def _past_its_best(path):
-    """Whether the last few candidates of a path gain less than one before them, and less
-    surely (near the embedding gains are small but sure); a path on which nothing has been
-    gained yet goes on until the loss is plain.
+def _past_its_best(path: Sequence[Candidate]) -> bool:
+    """Whether the last few candidates gain less than an earlier one, and less surely (close
+    to the embedding gains are small but sure). A path without any gain so far goes on until
+    it clearly loses.
     """
     gains = [candidate.gain for candidate in path]
     sure = [candidate.sure_gain for candidate in path]
@@ -457,7 +464,8 @@ def _past_its_best(path):
     return max(sure) > 0 or all(c.gain + c.standard_error < 0 for c in recent)
 
 
-def check_rows(X, name):
+def check_rows(X: Any, name: str) -> Any:
+    """Validate rows of floats: a tensor or a NumPy array."""
     refuse_masked(X, name)
     if is_torch(X):
         return check_tensor(X, 1)

@@ -1,35 +1,29 @@
 """From relevance judgements to graded triplets (query, better document, worse document).
 
-A judgement says how relevant a document is to a query: a grade, zero or less for
-judged and not relevant. Most documents are unjudged, which is not the same as
-irrelevant: of those nearest to a query some would have been judged relevant. So
-negatives come from two places, the nearest unjudged documents of a query (hard) and
-unjudged documents drawn at random, and what was judged is used wherever it is there.
+A judgement grades a document for a query; a grade of zero or less means not relevant.
+Most documents are unjudged, which does not make them irrelevant: some of those nearest to
+a query would have been judged relevant. Negatives therefore come from two sources, the
+nearest unjudged documents of a query (hard) and random unjudged ones, besides all
+documents judged less relevant.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..core.arrays import to_numpy
+from ..core.warn import warn_user
+
+__all__ = ["Judgements", "check_relevance", "graded_triplets", "random_negatives"]
 
 
 @dataclass(frozen=True)
 class Judgements:
-    """Grades by query: those of query i are the entries ``start[i]:start[i + 1]``, by
-    document.
-
-    Attributes
-    ----------
-    start : integer array (n_queries + 1,)
-    document : integer array (n_judged,)
-        Ascending within a query, none twice.
-    grade : array (n_judged,), float64
-        Positive for relevant documents.
-    n_documents : int
+    """Grades by query: entries ``start[i]:start[i + 1]`` are those of query i, with
+    distinct documents in ascending order and grades in float64, positive if relevant.
     """
 
     start: np.ndarray
@@ -56,8 +50,8 @@ class Judgements:
         """Relevant documents of each query."""
         return np.bincount(self.query[self.grade > 0], minlength=self.n_queries)
 
-    def grades_of(self, ranking) -> np.ndarray:
-        """Grades of a ranking (n_queries, k) of documents; 0 for unjudged ones and for -1."""
+    def grades_of(self, ranking: Any) -> np.ndarray:
+        """Grades of a ranking (n_queries, k); 0 for unjudged documents and for -1."""
         ranking = to_numpy(ranking)
         key = self.query * self.n_documents + self.document
         wanted = np.arange(self.n_queries)[:, None] * self.n_documents + ranking
@@ -65,37 +59,21 @@ class Judgements:
         found = (ranking >= 0) & (np.append(key, -1)[place] == wanted)
         return np.where(found, np.append(self.grade, 0.0)[place], 0.0)
 
-    def of(self, queries) -> "Judgements":
-        """The judgements of some queries, which are numbered anew in the order given."""
-        queries = np.asarray(queries)
+    def select(self, queries: np.ndarray) -> "Judgements":
+        """The judgements of some queries, renumbered in this order."""
         counts = self.counts[queries]
         start = np.concatenate([[0], np.cumsum(counts)])
         entry = np.arange(start[-1]) + np.repeat(self.start[queries] - start[:-1], counts)
         return Judgements(start, self.document[entry], self.grade[entry], self.n_documents)
 
 
-def check_relevance(relevance, n_queries, n_documents) -> Judgements:
+def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgements:
     """Validate judgements and sort them by query and document.
 
-    Parameters
-    ----------
-    relevance : integer array-like (r, 2) or (r, 3), or sparse matrix (n_queries, n_documents)
-        Rows [query, document] or [query, document, grade]; without grades every row is
-        relevant. A sparse matrix holds the grades; a stored zero is judged and not
-        relevant. Where a pair is judged more than once, the highest grade counts; grades
-        that differ are warned about.
-    n_queries, n_documents : int
-
-    Returns
-    -------
-    Judgements
-
-    Examples
-    --------
-    >>> from conemetric.ranking.judgements import check_relevance
-    >>> judgements = check_relevance([[0, 4], [1, 0], [0, 2]], n_queries=2, n_documents=5)
-    >>> judgements.document, judgements.n_relevant
-    (array([2, 4, 0]), array([2, 1]))
+    ``relevance`` holds integer rows [query, document] or [query, document, grade] (all
+    relevant without grades), or is a sparse matrix of grades (n_queries, n_documents), in
+    which a stored zero means judged not relevant. If a pair is graded more than once, the
+    highest grade counts, with a warning if the grades differ.
     """
     if sparse.issparse(relevance):
         query, document, grade = _from_sparse(relevance, n_queries, n_documents)
@@ -118,15 +96,14 @@ def check_relevance(relevance, n_queries, n_documents) -> Judgements:
 
 
 def _warn_of_conflicts(query, document, grade, first):
-    """Warn of pairs with more than one grade; entries sorted, ``first`` marks each pair's first."""
+    """Warn about pairs with several grades; sorted, ``first`` marks each pair's first."""
     conflicts = np.flatnonzero(~first & (grade != np.roll(grade, 1)))
     if len(conflicts):
         i = conflicts[0]
         pairs = len(np.unique(np.cumsum(first)[conflicts]))
-        warnings.warn(
+        warn_user(
             f"relevance grades document {document[i]} for query {query[i]} both {grade[i - 1]:g} and "
-            f"{grade[i]:g} (such pairs: {pairs}); the highest grade counts.",
-            stacklevel=3,
+            f"{grade[i]:g} (such pairs: {pairs}); the highest grade counts."
         )
 
 
@@ -137,7 +114,7 @@ def _from_sparse(relevance, n_queries, n_documents):
             f"the {n_queries} queries and one column for each of the {n_documents} documents."
         )
     entries = sparse.coo_array(relevance)
-    query, document = (np.asarray(part, np.int64) for part in entries.coords)
+    query, document = (np.asarray(numbers, np.int64) for numbers in entries.coords)
     return query, document, np.asarray(entries.data, np.float64)
 
 
@@ -149,7 +126,10 @@ def _from_rows(relevance, n_queries, n_documents):
             "[query, document] or [query, document, grade], or a sparse matrix."
         )
     if not np.array_equal(rows[:, :2], np.round(rows[:, :2])):
-        raise ValueError("relevance holds fractions where row numbers of queries and documents go.")
+        raise ValueError(
+            "relevance holds fractions in its first two columns; give the row numbers of queries "
+            "and documents."
+        )
     query, document = rows[:, :2].T.astype(np.int64)
     for name, numbers, n in (("queries", query, n_queries), ("documents", document, n_documents)):
         outside = (numbers < 0) | (numbers >= n)
@@ -164,18 +144,18 @@ def _from_rows(relevance, n_queries, n_documents):
     return query, document, grade
 
 
-def random_negatives(judgements: Judgements, n, seed) -> np.ndarray:
-    """``n`` different unjudged documents of every query, at random; -1 where there are too few.
+def random_negatives(judgements: Judgements, n: int, seed: int) -> np.ndarray:
+    """``n`` distinct random unjudged documents of every query; -1 where there are too few.
 
-    One is drawn from each of ``n`` equal stretches of the unjudged documents, so that
-    none comes twice. What a query gets depends on the seed and on its number alone.
+    One is drawn from each of ``n`` equal stretches of the unjudged documents. The draw for
+    a query depends only on the seed and the query's number.
     """
     unjudged = (judgements.n_documents - judgements.counts)[:, None]
     first, last = ((np.arange(n) + end) * unjudged // max(n, 1) for end in (0, 1))
     drawn = np.random.default_rng(seed).random((judgements.n_queries, n))
     place = first + (drawn * (last - first)).astype(np.int64)
-    # before the p-th unjudged document stand those judged ones, the i-th of their query,
-    # for which document - i <= p
+    # the p-th unjudged document comes after the judged ones with document - i <= p, where i
+    # counts the judged documents of the query
     earlier = np.arange(len(judgements.document)) - judgements.start[judgements.query]
     size = judgements.n_documents + 1
     key = judgements.query * size + judgements.document - earlier
@@ -184,20 +164,12 @@ def random_negatives(judgements: Judgements, n, seed) -> np.ndarray:
     return np.where(last > first, place + passed, -1)
 
 
-def graded_triplets(judgements: Judgements, negatives) -> np.ndarray:
-    """All (query, better, worse): a relevant document before the query's negatives, and
-    before those of its judged documents that have a lower grade.
+def graded_triplets(judgements: Judgements, negatives: Any) -> np.ndarray:
+    """Triplets [query, better, worse] (m, 3): each relevant document against the query's
+    negatives, and against its documents with a lower grade.
 
-    Parameters
-    ----------
-    judgements : Judgements
-    negatives : integer array (n_queries, k)
-        Unjudged documents; -1 where there is none. At most k documents of lower grade
-        are taken for a relevant document, evenly over the grades.
-
-    Returns
-    -------
-    integer array (m, 3)
+    ``negatives`` (n_queries, k) holds unjudged documents, -1 for none. At most k documents
+    with a lower grade are compared with a relevant one, spread evenly over the grades.
 
     Examples
     --------

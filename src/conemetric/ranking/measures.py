@@ -1,10 +1,12 @@
-"""How good a ranking of documents is, by relevance judgements: the measures of trec_eval.
+"""Quality of rankings by relevance judgements: the measures of trec_eval.
 
-Each measure takes a ranking, document numbers by query and nearest first (`rank`), and
-returns one value per query: NaN for queries without a relevant document, which the
-field leaves out of its means. Unjudged documents count as not relevant. Compare two
-systems on the same queries by `statistics.paired_difference`.
+Each measure takes a ranking (document numbers, nearest first, as from `rank`) and returns
+one value per query: NaN for queries without a relevant document, which means
+conventionally leave out. Unjudged documents count as not relevant. Compare two systems on
+the same queries by `conemetric.evaluation.statistics.paired_difference`.
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +14,12 @@ from ..core.arrays import as_array, namespace, to_numpy
 from .judgements import Judgements, check_relevance
 from .top_k import nearest_documents
 
+__all__ = ["average_precision", "hit_rate", "ndcg", "rank", "recall", "reciprocal_rank"]
+
 GAINS = {"exponential": lambda grade: 2.0**grade - 1, "linear": lambda grade: grade}
 
 
-def rank(queries, documents, k=100, similarity="cosine") -> np.ndarray:
+def rank(queries: Any, documents: Any, k: int = 100, similarity: str = "cosine") -> np.ndarray:
     """The ``k`` nearest documents of every query, in blocks of bounded memory.
 
     Parameters
@@ -28,7 +32,7 @@ def rank(queries, documents, k=100, similarity="cosine") -> np.ndarray:
     Returns
     -------
     integer array (n_queries, min(k, n_documents))
-        Nearest first, ties to the lower number, on the host.
+        Nearest first, on the host; equal documents in the order of their numbers.
 
     Examples
     --------
@@ -37,30 +41,31 @@ def rank(queries, documents, k=100, similarity="cosine") -> np.ndarray:
     >>> rank(np.array([[1.0, 0.1]]), np.array([[0.0, 2.0], [3.0, 0.0]]))
     array([[1, 0]])
     """
-    namespace(queries, documents)  # refuses a mixture
+    namespace(queries, documents)  # refuses mixed libraries
     queries, documents = (as_array(X) for X in (queries, documents))
     if queries.ndim != 2 or documents.ndim != 2 or queries.shape[1] != documents.shape[1]:
         raise ValueError(
             f"queries have shape {tuple(queries.shape)} and documents {tuple(documents.shape)}; "
-            "give rows of as many numbers for both."
+            "give both as rows with the same number of features."
         )
     if k < 1 or len(documents) == 0:
         raise ValueError(f"k={k} of {len(documents)} documents; both must be at least 1.")
     return to_numpy(nearest_documents(queries, documents, k, similarity))
 
 
-def ndcg(ranking, relevance, k=10, gain="exponential") -> np.ndarray:
+def ndcg(ranking: Any, relevance: Any, k: int = 10, gain: str = "exponential") -> np.ndarray:
     """Normalised discounted cumulative gain of the first ``k``, one value per query.
 
     Parameters
     ----------
     ranking : integer array (n_queries, depth)
-        Document numbers, nearest first; -1 where there is none.
-    relevance : integer array-like (r, 2) or (r, 3), sparse matrix, or Judgements
-        Rows [query, document, grade]; see `conemetric.ranking.judgements.check_relevance`.
+        Document numbers, nearest first; -1 for none.
+    relevance : integer array-like (r, 2) or (r, 3), or sparse matrix
+        Rows [query, document] or [query, document, grade]; or a sparse matrix of grades
+        (n_queries, n_documents).
     k : int, default=10
     gain : {"exponential", "linear"}, default="exponential"
-        2^grade - 1, or the grade itself, which is trec_eval's ``ndcg_cut``.
+        2^grade - 1, or the grade itself as in trec_eval's ``ndcg_cut``.
 
     Examples
     --------
@@ -77,13 +82,13 @@ def ndcg(ranking, relevance, k=10, gain="exponential") -> np.ndarray:
     place = np.arange(len(order)) - judgements.start[judgements.query]
     first = place < k
     best[judgements.query[first], place[first]] = np.maximum(judgements.grade[order][first], 0)
-    return _of_judged(reached, judgements, _discounted(GAINS[gain](best)))
+    return _per_query(reached, judgements, _discounted(GAINS[gain](best)))
 
 
-def reciprocal_rank(ranking, relevance, k=10) -> np.ndarray:
-    """1 / rank of the first relevant document, 0 where none is among the first ``k``.
+def reciprocal_rank(ranking: Any, relevance: Any, k: int = 10) -> np.ndarray:
+    """1 / rank of the first relevant document, 0 if none is among the first ``k``.
 
-    Arguments as for `ndcg`.
+    Takes the same arguments as `ndcg`.
 
     Examples
     --------
@@ -94,14 +99,14 @@ def reciprocal_rank(ranking, relevance, k=10) -> np.ndarray:
     judgements, grades = _grades(ranking, relevance, k)
     relevant = grades > 0
     first = relevant.any(axis=1) / (1.0 + relevant.argmax(axis=1))
-    return _of_judged(first, judgements)
+    return _per_query(first, judgements)
 
 
-def average_precision(ranking, relevance, k=None) -> np.ndarray:
-    """Mean over the relevant documents of the precision at their rank, 0 for those that
-    are not among the first ``k`` (default: the whole ranking).
+def average_precision(ranking: Any, relevance: Any, k: int | None = None) -> np.ndarray:
+    """Mean over the relevant documents of the precision at their rank, 0 for those not among
+    the first ``k`` (default: the whole ranking).
 
-    Arguments as for `ndcg`.
+    Takes the same arguments as `ndcg`.
 
     Examples
     --------
@@ -112,13 +117,13 @@ def average_precision(ranking, relevance, k=None) -> np.ndarray:
     judgements, grades = _grades(ranking, relevance, k)
     relevant = grades > 0
     precision = np.cumsum(relevant, axis=1) / np.arange(1, relevant.shape[1] + 1)
-    return _of_judged((precision * relevant).sum(axis=1), judgements, judgements.n_relevant)
+    return _per_query((precision * relevant).sum(axis=1), judgements, judgements.n_relevant)
 
 
-def recall(ranking, relevance, k=100) -> np.ndarray:
-    """Share of the relevant documents that are among the first ``k``.
+def recall(ranking: Any, relevance: Any, k: int = 100) -> np.ndarray:
+    """Fraction of the relevant documents among the first ``k``.
 
-    Arguments as for `ndcg`.
+    Takes the same arguments as `ndcg`.
 
     Examples
     --------
@@ -127,13 +132,13 @@ def recall(ranking, relevance, k=100) -> np.ndarray:
     array([0.5])
     """
     judgements, grades = _grades(ranking, relevance, k)
-    return _of_judged((grades > 0).sum(axis=1), judgements, judgements.n_relevant)
+    return _per_query((grades > 0).sum(axis=1), judgements, judgements.n_relevant)
 
 
-def hit_rate(ranking, relevance, k=10) -> np.ndarray:
-    """1 where a relevant document is among the first ``k``, else 0.
+def hit_rate(ranking: Any, relevance: Any, k: int = 10) -> np.ndarray:
+    """1 if a relevant document is among the first ``k``, else 0.
 
-    Arguments as for `ndcg`.
+    Takes the same arguments as `ndcg`.
 
     Examples
     --------
@@ -142,11 +147,11 @@ def hit_rate(ranking, relevance, k=10) -> np.ndarray:
     array([1., 0.])
     """
     judgements, grades = _grades(ranking, relevance, k)
-    return _of_judged((grades > 0).any(axis=1), judgements)
+    return _per_query((grades > 0).any(axis=1), judgements)
 
 
 def _grades(ranking, relevance, k):
-    """Judgements, and the grades of the first ``k`` of each ranking, none below 0."""
+    """The judgements, and the grades of the first ``k`` of each ranking, clipped at 0."""
     ranking = np.asarray(to_numpy(ranking))
     if ranking.ndim != 2 or ranking.dtype.kind not in "iu":
         raise ValueError(
@@ -160,7 +165,8 @@ def _grades(ranking, relevance, k):
         judgements = check_relevance(relevance, len(ranking), _n_documents(ranking, relevance))
     if judgements.n_queries != len(ranking):
         raise ValueError(
-            f"ranking has {len(ranking)} rows for judgements of {judgements.n_queries} queries."
+            f"ranking has {len(ranking)} rows for judgements of {judgements.n_queries} queries; "
+            "give one row for each."
         )
     return judgements, np.maximum(judgements.grades_of(ranking[:, :k]), 0)
 
@@ -169,15 +175,15 @@ def _n_documents(ranking, relevance):
     if hasattr(relevance, "tocoo"):
         return relevance.shape[1]
     rows = np.asarray(to_numpy(relevance))
-    named = rows[:, 1].max() if rows.ndim == 2 and rows.shape[1] > 1 and len(rows) else 0
-    return int(max(ranking.max(initial=0), named)) + 1
+    largest = rows[:, 1].max() if rows.ndim == 2 and rows.shape[1] > 1 and len(rows) else 0
+    return int(max(ranking.max(initial=0), largest)) + 1
 
 
 def _discounted(gains):
     return (gains / np.log2(np.arange(2, gains.shape[1] + 2))).sum(axis=1)
 
 
-def _of_judged(values, judgements, total=1.0):
-    """``values / total``, NaN where a query has no relevant document."""
-    judged = judgements.n_relevant > 0
-    return np.where(judged, values / np.where(judged, total, 1.0), np.nan)
+def _per_query(values, judgements, total=1.0):
+    """``values / total``, NaN for queries without a relevant document."""
+    answered = judgements.n_relevant > 0
+    return np.where(answered, values / np.where(answered, total, 1.0), np.nan)

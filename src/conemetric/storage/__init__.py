@@ -1,6 +1,4 @@
-"""Learned metrics on their own, without the estimator that learned them, and the files
-that hold them.
-"""
+"""Learned metrics without their estimators, and the files that hold them."""
 
 from .atomic import atomic_path
 from .blending import blend

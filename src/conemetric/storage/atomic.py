@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+__all__ = ["atomic_path"]
+
 
 @contextmanager
-def atomic_path(path) -> Iterator[Path]:
-    """A temporary file beside ``path`` that takes its name when the block ends well,
-    and vanishes when it does not.
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary file beside ``path``: renamed to it when the block succeeds, deleted when
+    it fails.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     temporary.touch(exist_ok=False)  # with the permissions of any new file
     try:
         yield temporary
-        with temporary.open("r+b") as file:  # Windows syncs only what is open for writing
+        with temporary.open("r+b") as file:  # Windows syncs only files open for writing
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Several learned metrics in one: the weighted mean of their matrices."""
+"""Blends of metrics: the weighted mean of their matrices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,12 +9,14 @@ from sklearn.utils import check_array
 from ..core import spectral
 from .learned import LearnedMetric
 
+__all__ = ["blend"]
 
-def blend(metrics: Sequence[Any], weights=None, *, X=None) -> LearnedMetric:
+
+def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> LearnedMetric:
     """Blend fitted metrics into one: M = sum_k w_k M_k / s_k.
 
-    The mean of the matrices of different methods is often better than any of them, as
-    their mistakes differ; `AutoMetric` learns such a blend, and its weights.
+    The mean of the matrices of different methods is often better than any of them, because
+    they make different errors; `AutoMetric` learns such a blend and its weights.
 
     Parameters
     ----------
@@ -22,18 +24,17 @@ def blend(metrics: Sequence[Any], weights=None, *, X=None) -> LearnedMetric:
         All of the same features. A pipeline's scaler and PCA belong to its metric, so
         metrics with different preprocessing can be blended. Fitted
         `NeighborhoodComponentsAnalysis` and `LinearDiscriminantAnalysis` of
-        scikit-learn are taken too.
+        scikit-learn are accepted too.
     weights : array-like (n_metrics,), default=None
-        Nonnegative; only their ratios matter. None gives each the same.
+        Nonnegative; only their ratios matter. None weighs all the same.
     X : array-like (n, n_features), default=None
-        Rows that give the metrics a common scale: s_k is the mean squared distance of
-        two of them by metric k. None takes the mean eigenvalue of M_k for s_k, the same
-        up to a factor where the columns of X are standardised.
+        Rows that put the metrics on a common scale: s_k is their mean squared distance by
+        metric k. With None, s_k is the mean eigenvalue of M_k, which is the same up to a
+        factor if the columns of X are standardised.
 
     Returns
     -------
     LearnedMetric
-        Saved, exported and used like any other.
 
     Examples
     --------
@@ -52,38 +53,37 @@ def blend(metrics: Sequence[Any], weights=None, *, X=None) -> LearnedMetric:
         raise ValueError("metrics is empty; give at least one fitted metric.")
     weights = _check_weights(weights, learned)
     names = _common_features(learned)
-    covariance = np.eye(learned[0].n_features_in_)
+    n_features = learned[0].n_features_in_
+    covariance = np.eye(n_features) / n_features
     if X is not None:
         X = check_array(X, dtype=np.float64, ensure_min_samples=2, input_name="X")
-        if X.shape[1] != len(covariance):
+        if X.shape[1] != n_features:
             raise ValueError(
-                f"X has {X.shape[1]} features, the metrics have {len(covariance)}; give rows of "
+                f"X has {X.shape[1]} features, the metrics have {n_features}; give rows of "
                 "the features they were learned from."
             )
         covariance = 2 * np.cov(X, rowvar=False, bias=True).reshape(covariance.shape)
-    else:
-        covariance /= len(covariance)
-    parts = []
+    scaled = []
     for metric, weight in zip(learned, weights, strict=True):
         components = np.asarray(metric.components, np.float64)
         scale = float(((components @ covariance) * components).sum())
         if weight > 0 and not scale > 0:
             raise ValueError(
                 f"the metric of {metric.method} is zero"
-                f"{'' if X is None else ' between all rows of X'}, so it has no scale to be "
-                "blended by; leave it out."
+                f"{'' if X is None else ' between all rows of X'}, so it has no scale to blend by; "
+                "leave it out."
             )
         if weight > 0:
-            parts.append((weight / scale) ** 0.5 * components)
-    L = spectral.canonical_factor(np.concatenate(parts).T)
+            scaled.append((weight / scale) ** 0.5 * components)
+    L = spectral.canonical_factor(np.concatenate(scaled).T)
     methods = [metric.method for metric in learned]
     return LearnedMetric(
         np.ascontiguousarray(L.T),
         np.zeros(L.shape[1]),
         method=f"blend of {', '.join(dict.fromkeys(methods))}",
         parameters={
-            f"{place}: {method}": float(weight)
-            for place, (method, weight) in enumerate(zip(methods, weights, strict=True), 1)
+            f"{number}: {method}": float(weight)
+            for number, (method, weight) in enumerate(zip(methods, weights, strict=True), 1)
         },
         feature_names=names,
         fill=learned[0].fill,
@@ -99,13 +99,13 @@ def _check_weights(weights, learned):
         )
     if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() == 0:
         raise ValueError(
-            f"weights={weights.tolist()} must be nonnegative numbers, one at least positive."
+            f"weights={weights.tolist()} must be nonnegative, and at least one positive."
         )
     return weights / weights.sum()
 
 
 def _common_features(learned):
-    """The names of the features, where any metric knows them."""
+    """The names of the features, or None if no metric has them."""
     sizes = {metric.n_features_in_ for metric in learned}
     if len(sizes) > 1:
         raise ValueError(
@@ -117,10 +117,13 @@ def _common_features(learned):
         for metric in learned
     ):
         raise ValueError(
-            "the metrics treat words or missing values differently; blend metrics of the same "
-            "preprocessing."
+            "the metrics treat categories or missing values differently; blend metrics with the "
+            "same preprocessing."
         )
     named = [metric.feature_names for metric in learned if metric.feature_names is not None]
     if any(list(names) != list(named[0]) for names in named):
-        raise ValueError("the metrics name their features differently, or in another order.")
+        raise ValueError(
+            "the metrics name their features differently, or in another order; fit them on the "
+            "same columns."
+        )
     return list(named[0]) if named else None

@@ -1,18 +1,21 @@
-"""A learned metric in one file: safetensors with a checked JSON header; nothing in it
-is ever executed.
+"""A learned metric in one file: safetensors with a checked JSON header. Loading a file
+never executes anything in it.
 
-The file holds one affine map, x -> components x + offset, with scaler and PCA folded
-in, what stands for missing values, and the words that columns of words were expanded to,
-so that whoever loads it needs neither the estimator nor the preprocessing. The header
-says where it came from: method, parameters, certificate, feature names. A
-checksum over header and arrays turns every flipped bit into an error, and files appear
-under their name only once complete.
+The file holds one affine map, x -> components x + offset, with scaler and PCA folded in,
+the values that replace missing ones, and the categories of columns of text: loading it
+needs neither the estimator nor the preprocessing. The header records the method, its
+parameters, the certificate and the feature names. A checksum over header and arrays turns
+every flipped bit into an error, and a file appears under its name only once complete.
 """
 
 import hashlib
 import json
 import math
+import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -21,33 +24,34 @@ from safetensors.numpy import save as to_safetensors
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
 from .atomic import atomic_path
-from .learned import LearnedMetric, certificate_values, columns_of, expanded
+from .learned import LearnedMetric, certificate_values, source_columns
+
+__all__ = ["MetricFileError", "load_metric", "save_metric"]
 
 FORMAT = 2
-MAX_BYTES = 4 << 30  # of a file; 20,000 x 20,000 in float64 fits
-MAX_HEADER = 32 << 20
+MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
+MAX_HEADER = 32 << 20  # characters
+MAX_METHOD = 200  # characters
 BLOCK = 1 << 20  # numbers read at a time for the checksum
-MOST = 1e150  # size of a number whose square is one
-ROUNDING = 1e-6  # by which a relative gap of a feasible point may be negative
-KEYS = {
-    "format",
-    "method",
-    "parameters",
-    "certificate",
-    "feature_names",
-    "preprocessing",
-    "categories",
-    "shape",
-    "notes",
-}
+LARGEST = 1e150  # its square is still finite
+ROUNDING = 1e-6  # a feasible point's relative gap is at least minus this
+SAME = 1e-9  # relative difference of gaps up to rounding
+ATTRIBUTES = ("method", "parameters", "feature_names", "preprocessing", "categories", "notes")
+BOUNDS = ("primal", "dual", "gap", "relative_gap", "violation")
 
 
 class MetricFileError(ValueError):
-    """The file is not a metric this version can load; the message says what is wrong with it."""
+    """The file is not a metric that this version can load."""
 
 
-def save_metric(path, estimator, *, feature_names=None, notes=None):
-    """Write a learned metric to one safetensors file, whole or not at all.
+def save_metric(
+    path: str | os.PathLike[str],
+    estimator: Any,
+    *,
+    feature_names: Sequence[str] | None = None,
+    notes: dict[str, Any] | None = None,
+) -> None:
+    """Write a learned metric to one safetensors file, atomically.
 
     Parameters
     ----------
@@ -55,7 +59,7 @@ def save_metric(path, estimator, *, feature_names=None, notes=None):
     estimator : fitted estimator, Pipeline that ends in one, or LearnedMetric
     feature_names : sequence of str, default=None
     notes : dict, default=None
-        Anything else worth keeping, as JSON values.
+        Further JSON values to keep.
 
     Examples
     --------
@@ -80,13 +84,11 @@ def save_metric(path, estimator, *, feature_names=None, notes=None):
     header = json.dumps(
         {
             "format": FORMAT,
-            "method": metric.method,
-            "parameters": metric.parameters or {},
-            "certificate": certificate_values(metric.certificate),
-            "feature_names": metric.feature_names,
-            "preprocessing": list(metric.preprocessing),
-            "categories": metric.categories,
             "shape": list(metric.components.shape),
+            "certificate": certificate_values(metric.certificate),
+            **{name: getattr(metric, name) for name in ATTRIBUTES},
+            "parameters": metric.parameters or {},
+            "preprocessing": list(metric.preprocessing),
             "notes": metric.notes or {},
         },
         allow_nan=False,
@@ -98,8 +100,8 @@ def save_metric(path, estimator, *, feature_names=None, notes=None):
         temporary.write_bytes(to_safetensors(arrays, metadata))
 
 
-def load_metric(path):
-    """Read a metric written by `save_metric`, checking everything before it is used.
+def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
+    """Read a metric written by `save_metric`, after checking the whole file.
 
     Parameters
     ----------
@@ -112,46 +114,37 @@ def load_metric(path):
     Raises
     ------
     MetricFileError
-        When the file is not one, is damaged, or was written by a later format.
+        If the file is not a metric file, is damaged, or has a newer format.
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"There is no metric file at '{path}'.")
-    if path.stat().st_size > MAX_BYTES:
-        raise MetricFileError(
-            f"'{path}' has {path.stat().st_size:,} bytes; a metric file has at most {MAX_BYTES:,}."
-        )
+        raise FileNotFoundError(f"There is no metric file at '{path}'; check the path.")
+    size = path.stat().st_size
+    _require(
+        size <= MAX_BYTES, path, f"has {size:,} bytes; a metric file has at most {MAX_BYTES:,}"
+    )
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            header = _parse(_header_text(metadata, path), path)
+            text = metadata.get("conemetric", "")
+            _require(text, path, "is a safetensors file, but not one that conemetric wrote")
+            header = _parse(text, path)
             found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            _check(header, {name: tuple(part.get_shape()) for name, part in found.items()}, path)
-            if {part.get_dtype() for part in found.values()} != {"F64"}:
-                raise MetricFileError(f"'{path}' does not hold float64 arrays.")
-            if metadata.get("sha256") != _digest(metadata["conemetric"], found):
-                raise MetricFileError(
-                    f"'{path}' was changed after it was written: its checksum does not match."
-                )
+            _check(header, {name: tuple(array.get_shape()) for name, array in found.items()}, path)
+            dtypes = {array.get_dtype() for array in found.values()}
+            _require(dtypes == {"F64"}, path, "does not hold float64 arrays")
+            _require(
+                metadata.get("sha256") == _digest(text, found),
+                path,
+                "was changed after it was written: its checksum does not match",
+            )
             arrays = {name: file.get_tensor(name) for name in found}
     except SafetensorError as error:
         raise MetricFileError(f"'{path}' is not a metric file, or is damaged: {error}.") from error
     _check_values(arrays, path)
-    certificate = header["certificate"]
+    certificate = _certificate(header["certificate"], path)
     return LearnedMetric(
-        **arrays,
-        certificate=None if certificate is None else _certificate(certificate, path),
-        **{
-            name: header[name]
-            for name in (
-                "method",
-                "parameters",
-                "feature_names",
-                "preprocessing",
-                "categories",
-                "notes",
-            )
-        },
+        **arrays, certificate=certificate, **{name: header[name] for name in ATTRIBUTES}
     )
 
 
@@ -159,8 +152,8 @@ def load_metric(path):
 
 
 def _digest(header, arrays):
-    """Checksum of header and arrays, or of slices of a file; these are read in blocks, so
-    that a damaged file is refused before it fills memory.
+    """Checksum of the header and of arrays or slices of a file, read in blocks so that a
+    damaged file is refused before it fills memory.
     """
     digest = hashlib.sha256(header.encode())
     for name in sorted(arrays):
@@ -173,33 +166,33 @@ def _digest(header, arrays):
     return digest.hexdigest()
 
 
-def _header_text(metadata, path):
-    text = metadata.get("conemetric")
-    if text is None:
-        raise MetricFileError(f"'{path}' is a safetensors file, but not one that conemetric wrote.")
-    if len(text) > MAX_HEADER:
-        raise MetricFileError(
-            f"'{path}' has a header of {len(text):,} characters; at most {MAX_HEADER:,} are read."
-        )
-    return text
+def _require(condition, path, fault):
+    if not condition:
+        raise MetricFileError(f"'{path}' {fault}.")
 
 
 def _parse(text, path):
+    size = len(text)
+    _require(
+        size <= MAX_HEADER,
+        path,
+        f"has a header of {size:,} characters; at most {MAX_HEADER:,} are read",
+    )
+
     def refuse(constant):
         raise ValueError(f"{constant} is not a number")
 
     try:
         return json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:  # integers of thousands of digits, too
+    except (ValueError, RecursionError) as error:  # also for integers of thousands of digits
         raise MetricFileError(f"'{path}' has a header that is not JSON: {error}.") from error
 
 
 def _check(header, shapes, path):
-    """Refuse a header that is not of this format, or that does not fit the arrays."""
+    """Refuse a header of another format, or one that does not match the arrays."""
 
     def require(condition, fault):
-        if not condition:
-            raise MetricFileError(f"'{path}' has a header that does not fit: {fault}.")
+        _require(condition, path, f"has a header that does not fit: {fault}")
 
     require(isinstance(header, dict), "it is not an object")
     version = header.get("format")
@@ -208,86 +201,99 @@ def _check(header, shapes, path):
         version <= FORMAT,
         f"format {version} is newer than the {FORMAT} this version reads; upgrade conemetric",
     )
-    if version == 1:  # before words and missing values were kept
+    if version == 1:  # had neither categories nor fill values
         header.setdefault("categories", None)
-    require(set(header) == KEYS, f"the keys are {sorted(map(str, header))[:12]}")
+    keys = {"format", "shape", "certificate", *ATTRIBUTES}
+    require(set(header) == keys, f"the keys are {sorted(map(str, header))[:12]}")
     shape = header["shape"]
-    good = (
-        isinstance(shape, list) and len(shape) == 2 and all(isinstance(size, int) for size in shape)
+    require(
+        isinstance(shape, list)
+        and [type(size) for size in shape] == [int, int]
+        and 1 <= shape[0] <= shape[1],
+        f"shape is {str(shape)[:80]}",
     )
-    require(good and 1 <= shape[0] <= shape[1], f"shape is {str(shape)[:80]}")
     expected = {"components": tuple(shape), "offset": (shape[0],)}
     if "fill" in shapes:
         expected["fill"] = (shape[1],)
     require(shapes == expected, f"the arrays are {str(shapes)[:200]}, shape is {shape}")
-    names = header["feature_names"]
-    if names is not None:
-        require(
-            isinstance(names, list) and all(isinstance(name, str) for name in names),
-            "feature_names are not strings",
-        )
-        require(len(names) == shape[1], f"{len(names)} feature names for {shape[1]} features")
-    categories = header["categories"]
+    method, names, categories = header["method"], header["feature_names"], header["categories"]
+    require(isinstance(method, str) and 0 < len(method) < MAX_METHOD, "method is not a name")
+    require(_are_strings(header["preprocessing"]), "preprocessing is not a list of strings")
+    require(names is None or _are_strings(names), "feature_names are not strings")
+    require(
+        names is None or len(names) == shape[1],
+        f"{len(names or ())} feature names for {shape[1]} features",
+    )
     if categories is not None:
-        good = isinstance(categories, dict) and all(
-            isinstance(values, list) and all(isinstance(value, str) for value in values)
-            for values in categories.values()
-        )
-        require(good and names is not None, "categories are not lists of words of named columns")
-        columns = columns_of(names, categories)
         require(
-            set(categories) <= set(columns) and expanded(columns, categories) == names,
+            names is not None
+            and isinstance(categories, dict)
+            and all(map(_are_strings, categories.values())),
+            "categories are not lists of strings of named columns",
+        )
+        columns = source_columns(names, categories)
+        features = []
+        for column in columns:
+            expanded = [f"{column}={category}" for category in categories.get(column, ())]
+            features += expanded if column in categories else [column]
+        require(
+            set(categories) <= set(columns) and features == names,
             "categories differ from feature_names",
         )
-    steps = header["preprocessing"]
-    require(
-        isinstance(steps, list) and all(isinstance(step, str) for step in steps),
-        "preprocessing is not a list of strings",
-    )
-    require(
-        isinstance(header["method"], str) and 0 < len(header["method"]) < 200,
-        "method is not a name",
-    )
     for name in ("parameters", "notes"):
         require(isinstance(header[name], dict), f"{name} is not an object")
-    require(
-        header["certificate"] is None or isinstance(header["certificate"], dict),
-        "certificate is not an object",
-    )
+    certificate = header["certificate"]
+    require(certificate is None or isinstance(certificate, dict), "certificate is not an object")
+
+
+def _are_strings(values):
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def _check_values(arrays, path):
     for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise MetricFileError(f"'{path}': {name} contains NaN or infinity, so it is no metric.")
-        if abs(array).max(initial=0.0) > MOST:
-            raise MetricFileError(
-                f"'{path}': {name} is larger than distances can be computed with."
-            )
+        _require(
+            np.isfinite(array).all(), path, f"is not a metric: {name} contains NaN or infinity"
+        )
+        _require(
+            abs(array).max(initial=0.0) <= LARGEST,
+            path,
+            f"holds {name} larger than distances can be computed with",
+        )
 
 
 def _certificate(values, path):
-    """The certificate of a header, unless no fit can have given it."""
+    """The certificate of a header; an error if it is malformed or no fit can have given it."""
+    if values is None:
+        return None
 
-    def refuse(fault):
-        raise MetricFileError(f"'{path}' has a certificate that cannot be true: {fault}.")
+    def require(condition, fault):
+        _require(condition, path, f"has a certificate that cannot be {fault}")
 
-    try:
-        primal, dual, gap, relative_gap, violation = (
-            float(values[name]) for name in ("primal", "dual", "gap", "relative_gap", "violation")
-        )
-        status = Status(values["status"])
-        if len(values) != 6:
-            raise KeyError("6 fields expected")
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise MetricFileError(
-            f"'{path}' has a certificate that cannot be read: {error}."
-        ) from error
-    certificate = Certificate.from_bounds(Bounds(primal, dual, violation), status)
-    if not (violation >= 0 and math.isclose(gap, certificate.gap, rel_tol=1e-9)):
-        refuse(f"primal {primal}, dual {dual}, gap {gap}, violation {violation}")
-    if not math.isclose(relative_gap, certificate.relative_gap, rel_tol=1e-9):
-        refuse(f"the relative gap is {certificate.relative_gap}, not {relative_gap}")
-    if violation == 0 and relative_gap < -ROUNDING:
-        refuse(f"the objective {primal} is below the bound {dual}")
+    require(set(values) == {*BOUNDS, "status"}, f"read: its fields are {sorted(values)[:12]}")
+    status = values["status"]
+    require(status in list(Status), f"read: status is {str(status)[:80]}")
+    for name in BOUNDS:
+        require(_is_number(values[name]), f"read: {name} is {str(values[name])[:80]}")
+    primal, dual, gap, relative_gap, violation = (float(values[name]) for name in BOUNDS)
+    certificate = Certificate.from_bounds(Bounds(primal, dual, violation), Status(status))
+    require(
+        violation >= 0 and math.isclose(gap, certificate.gap, rel_tol=SAME),
+        f"true: primal {primal}, dual {dual}, gap {gap}, violation {violation}",
+    )
+    require(
+        math.isclose(relative_gap, certificate.relative_gap, rel_tol=SAME),
+        f"true: the relative gap is {certificate.relative_gap}, not {relative_gap}",
+    )
+    require(
+        violation != 0 or relative_gap >= -ROUNDING,
+        f"true: the objective {primal} is below the bound {dual}",
+    )
     return certificate
+
+
+def _is_number(value):
+    """Whether a JSON value is a float; infinities and NaN are written as strings."""
+    if isinstance(value, str):
+        return value in ("inf", "-inf", "nan")
+    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max

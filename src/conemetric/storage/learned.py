@@ -1,6 +1,9 @@
-"""A learned metric as one affine map, with its preprocessing."""
+"""A learned metric as one affine map, preprocessing included."""
 
 import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -14,19 +17,21 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.arrays import as_array, like, namespace, to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..ranking.adapter import QueryAdapter
-from ..solvers.base import Status
+from ..solvers.base import Certificate, Status
 
-# learned elsewhere, kept as ours are
-ELSEWHERE = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
+__all__ = ["LearnedMetric", "certificate_values"]
+
+MOST_NAMED = 5  # missing columns in a message
+SKLEARN_METRICS = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
 
 
 class LearnedMetric(MahalanobisMetric):
-    """A metric on its own, as loaded from a file: an affine map whose output is
-    compared by Euclidean distance.
+    """A learned metric without its estimator: an affine map whose output is compared by
+    Euclidean distance.
 
-    It is a fitted scikit-learn transformer: put it before a `KNeighborsClassifier` in a
-    pipeline; ``fit`` and `sklearn.base.clone` leave it as it is. Made by `load_metric`
-    or `LearnedMetric.from_estimator`.
+    `load_metric` and `LearnedMetric.from_estimator` make one. It is a fitted scikit-learn
+    transformer, to put before a `KNeighborsClassifier` in a pipeline; ``fit`` and
+    `sklearn.base.clone` do not change it.
 
     Parameters
     ----------
@@ -34,22 +39,21 @@ class LearnedMetric(MahalanobisMetric):
     offset : array (rank,)
         ``transform(X) = X @ components.T + offset``; distances do not depend on it.
     method : str
-        Class name of the estimator that learned it.
+        Class name of the estimator that learned the metric.
     parameters : dict, default=None
-        The parameters of that estimator.
+        Parameters of that estimator.
     certificate : Certificate, default=None
-        What was proven about the fit.
+        Certificate of the fit.
     feature_names : sequence of str, default=None
     preprocessing : sequence of str, default=()
-        The steps folded into the map, in words.
+        Names of the steps folded into the map.
     fill : array (n_features,), default=None
-        What stands for a missing value (NaN) of each feature; None where rows must be
-        complete.
+        Replaces missing values (NaN) of each feature; None requires complete rows.
     categories : dict of str to list of str, default=None
-        Columns of words, and the values that are features of their own, named
-        ``column=value`` in ``feature_names``: 1 where the column has that value, else 0.
+        Columns of text and their categories. Each category is a feature, named
+        ``column=category`` in ``feature_names``: 1 where the column has it, else 0.
     notes : dict, default=None
-        Anything else worth keeping, as JSON values.
+        Further JSON values to keep.
 
     Examples
     --------
@@ -64,20 +68,23 @@ class LearnedMetric(MahalanobisMetric):
     True
     """
 
+    certificate: Any  # a Certificate or None
+    certificate_: Any
+
     def __init__(
         self,
-        components,
-        offset,
+        components: np.ndarray,
+        offset: np.ndarray,
         *,
-        method="LearnedMetric",
-        parameters=None,
-        certificate=None,
-        feature_names=None,
-        preprocessing=(),
-        fill=None,
-        categories=None,
-        notes=None,
-    ):
+        method: str = "LearnedMetric",
+        parameters: dict[str, Any] | None = None,
+        certificate: Certificate | None = None,
+        feature_names: Sequence[str] | None = None,
+        preprocessing: Sequence[str] = (),
+        fill: np.ndarray | None = None,
+        categories: dict[str, list[str]] | None = None,
+        notes: dict[str, Any] | None = None,
+    ) -> None:
         self.components = self.components_ = components
         self.offset = offset
         self.method = method
@@ -91,19 +98,27 @@ class LearnedMetric(MahalanobisMetric):
         self.n_features_in_ = components.shape[1]
 
     @classmethod
-    def from_estimator(cls, estimator, *, feature_names=None, categories=None, notes=None):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        feature_names: Iterable[str] | None = None,
+        categories: dict[str, list[str]] | None = None,
+        notes: dict[str, Any] | None = None,
+    ) -> "LearnedMetric":
         """Fold a fitted estimator, or a pipeline of `StandardScaler`, `PCA` and an
         estimator, into one affine map; a `SimpleImputer` may come first.
 
         Parameters
         ----------
         estimator : fitted estimator of this library, or Pipeline that ends in one
-            scikit-learn's `NeighborhoodComponentsAnalysis` and
-            `LinearDiscriminantAnalysis` are taken too; they have no certificate.
+            Also scikit-learn's `NeighborhoodComponentsAnalysis` and
+            `LinearDiscriminantAnalysis`, which have no certificate. A `LearnedMetric` is
+            returned unchanged.
         feature_names : sequence of str, default=None
-            Names of the columns; taken from the estimator where it saw a data frame.
+            Names of the columns; by default those of the data frame in ``fit``, if any.
         categories : dict of str to list of str, default=None
-            Columns of words behind features named ``column=value``.
+            Categories of the columns of text behind features ``column=category``.
         notes : dict, default=None
 
         Returns
@@ -112,20 +127,17 @@ class LearnedMetric(MahalanobisMetric):
         """
         if isinstance(estimator, cls):
             return estimator
-        steps = (
-            [step for _, step in estimator.steps]
-            if isinstance(estimator, Pipeline)
-            else [estimator]
-        )
-        steps = [step for step in steps if step not in (None, "passthrough")]
+        named_steps = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
+        steps = [step for _, step in named_steps if step not in (None, "passthrough")]
         learned = steps[-1]
-        if not isinstance(learned, (MahalanobisMetric, QueryAdapter, *ELSEWHERE)):
+        if not isinstance(learned, (MahalanobisMetric, QueryAdapter, *SKLEARN_METRICS)):
             raise TypeError(
-                f"The last step is {type(learned).__name__}, which is not a metric of conemetric."
+                f"The last step is {type(learned).__name__}, which is not a metric of conemetric; "
+                "give a fitted metric, or a pipeline that ends in one."
             )
         if feature_names is None:
             feature_names = getattr(steps[0], "feature_names_in_", None)
-        words = [_in_words(step) for step in steps[:-1]]
+        preprocessing = [_describe(step) for step in steps[:-1]]
         fill = _fill_values(steps.pop(0)) if isinstance(steps[0], SimpleImputer) else None
         components, offset = _affine(steps[0])
         for step in steps[1:]:
@@ -136,35 +148,33 @@ class LearnedMetric(MahalanobisMetric):
             offset,
             method=type(learned).__name__,
             parameters={
-                name: plain(value) for name, value in learned.get_params(deep=False).items()
+                name: json_value(value) for name, value in learned.get_params(deep=False).items()
             },
             certificate=getattr(learned, "certificate_", None),
             feature_names=None if feature_names is None else [str(name) for name in feature_names],
-            preprocessing=words,
+            preprocessing=preprocessing,
             fill=fill,
             categories=categories,
             notes=notes,
         )
 
     @property
-    def columns(self):
-        """The columns a data frame needs, in their order; None where they have no names.
+    def columns(self) -> list[str] | None:
+        """The columns needed in a data frame, in order; None if features have no names.
 
-        ``feature_names``, but for columns of words, which stand there once for each
-        value.
+        These are the ``feature_names``, with each column of text listed once.
         """
         if self.feature_names is None:
             return None
-        return columns_of(self.feature_names, self.categories)
+        return source_columns(self.feature_names, self.categories)
 
     def _validate_X(self, X, reset=False, min_samples=1):
         if hasattr(X, "columns"):
-            X = self._numbers(X)
+            X = self._from_frame(X)
         return super()._validate_X(self.fill_missing(X), reset, min_samples)
 
-    def fill_missing(self, X):
-        """The rows with missing values (NaN) filled as the metric fills them; as they are where
-        it fills none.
+    def fill_missing(self, X: Any) -> Any:
+        """Rows with missing values (NaN) replaced by ``fill``; unchanged if that is None.
 
         Examples
         --------
@@ -183,41 +193,47 @@ class LearnedMetric(MahalanobisMetric):
             )
         return namespace(X).where(X == X, X, like(self.fill, X))
 
-    def _numbers(self, frame):
-        """The numbers of a data frame, words turned to 0 and 1."""
-        wanted, found = self.columns, list(frame.columns)
-        if wanted is not None and found != wanted:
-            missing = [name for name in wanted if name not in set(found)]
-            fault = (
-                f"has no column {missing[0]!r}"
-                if missing
-                else "has other columns, or the same in another order"
-            )
-            raise ValueError(f"X {fault}; select metric.columns first.")
-        if not self.categories:
+    def _from_frame(self, frame):
+        """The features of a data frame: its columns by name, categories as 0 and 1."""
+        columns = self.columns
+        if columns is None:
             return frame.to_numpy()
+        found = Counter(frame.columns)
+        missing = [name for name in columns if name not in found]
+        if missing:
+            shown = ", ".join(map(repr, missing[:MOST_NAMED]))
+            raise ValueError(
+                f"X has no column {shown}{', ...' if len(missing) > MOST_NAMED else ''}; the metric "
+                "needs all of metric.columns."
+            )
+        repeated = [name for name in columns if found[name] > 1]
+        if repeated:
+            raise ValueError(f"X has more than one column {repeated[0]!r}; keep one of them.")
+        if not self.categories:
+            return (frame if list(frame.columns) == columns else frame[columns]).to_numpy()
         features = []
-        for column in wanted:
+        for column in columns:
+            values = np.asarray(frame[column])
             if column in self.categories:
-                words = np.array(
-                    [word if isinstance(word, str) else None for word in frame[column]],
-                    dtype=object,
-                )
-                features += [words == value for value in self.categories[column]]
+                text = [value if isinstance(value, str) else None for value in values]
+                values = np.array(text, dtype=object)
+                features += [values == category for category in self.categories[column]]
             else:
-                features.append(np.asarray(frame[column]))
+                features.append(values)
         return np.column_stack([np.asarray(values, np.float64) for values in features])
 
-    def fit(self, X=None, y=None):
-        """Do nothing: the metric is learned already."""
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Do nothing: the metric is already learned."""
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Map rows to the space where the learned metric is the Euclidean one.
 
         Parameters
         ----------
-        X : array-like (n, n_features), or data frame with the columns of ``columns``
+        X : array-like (n, n_features), or data frame
+            From a data frame the metric takes its ``columns`` by name, if it has names,
+            and ignores all others.
 
         Returns
         -------
@@ -230,35 +246,34 @@ class LearnedMetric(MahalanobisMetric):
 
     @property
     def maps_queries_only(self) -> bool:
-        """Whether the map is one of queries alone (`QueryAdapter`), and no distance."""
+        """Whether this is the map of a `QueryAdapter`, which defines no distance."""
         return self.method == "QueryAdapter"
 
-    def distance_or_refuse(self) -> "LearnedMetric":
-        """Itself, unless it is a map of queries alone, for what needs a distance."""
+    def distance_or_refuse(self) -> Self:
+        """Return self; an error for a map of queries only, which defines no distance."""
         if self.maps_queries_only:
             raise TypeError(
-                "This is a map of queries alone, not a distance: map the queries by transform and "
-                "search the documents' index as it is (export.to_llama_index writes it as an "
-                "adapter)."
+                "This metric maps queries only and is not a distance: map the queries by transform "
+                "and search the existing index of the documents (export.to_llama_index writes it "
+                "as an adapter)."
             )
         return self
 
-    def get_mahalanobis_matrix(self):
+    def get_mahalanobis_matrix(self) -> Any:
         self.distance_or_refuse()
         return super().get_mahalanobis_matrix()
 
-    def pair_distance(self, pairs):
+    def pair_distance(self, pairs: Any) -> Any:
         self.distance_or_refuse()
         return super().pair_distance(pairs)
 
-    def get_metric(self):
+    def get_metric(self) -> Any:
         self.distance_or_refuse()
         return super().get_metric()
 
-    def truncated(self, n_components):
-        """The best approximation of this metric by one of ``n_components`` directions.
-
-        Without the certificate, which is about all directions.
+    def truncated(self, n_components: int) -> "LearnedMetric":
+        """The best approximation of this metric by ``n_components`` directions, without the
+        certificate, which holds for all directions together.
         """
         if not 1 <= n_components <= len(self.components):
             raise ValueError(
@@ -295,77 +310,62 @@ def _affine(step):
         return A, -A @ step.mean_
     if isinstance(step, LearnedMetric):
         return step.components, step.offset
-    if isinstance(step, MahalanobisMetric):
-        step.get_mahalanobis_matrix()  # refuses a metric that is not linear in x
-        A = to_numpy(step.components_).astype(np.float64)
-        return A, np.zeros(len(A))
-    if isinstance(step, QueryAdapter):
-        A = to_numpy(step.components_).astype(np.float64)
-        return A, np.zeros(len(A))
-    if isinstance(step, ELSEWHERE):
+    if isinstance(step, SKLEARN_METRICS):
         corners = np.concatenate([np.zeros((1, step.n_features_in_)), np.eye(step.n_features_in_)])
         offset, *columns = step.transform(corners)
         return (np.array(columns) - offset).T, offset
-    raise TypeError(
-        f"{type(step).__name__} cannot be folded into a metric file; before a metric use "
-        "StandardScaler or PCA, and SimpleImputer before these, "
-        "or transform the data first and save the metric alone."
-    )
+    if isinstance(step, MahalanobisMetric):
+        step.get_mahalanobis_matrix()  # refuses a metric that is not linear in x
+    elif not isinstance(step, QueryAdapter):
+        raise TypeError(
+            f"{type(step).__name__} cannot be folded into a metric file; before a metric use "
+            "StandardScaler or PCA, and SimpleImputer before these, or transform the data first "
+            "and save the metric alone."
+        )
+    A = to_numpy(step.components_).astype(np.float64)
+    return A, np.zeros(len(A))
 
 
 def _fill_values(imputer):
-    """What an imputer puts in the place of missing values."""
+    """The values by which an imputer replaces missing ones."""
     check_is_fitted(imputer)
     fill = np.asarray(imputer.statistics_, np.float64)
     missing = imputer.missing_values
     if missing == missing or imputer.add_indicator or not np.isfinite(fill).all():
         raise TypeError(
-            f"{imputer} cannot be kept with a metric; use one that replaces NaN in columns that "
-            "are not empty, without indicators."
+            f"{imputer} cannot be kept with a metric; use one that replaces NaN, adds no "
+            "indicators, and was fitted on columns that are not empty."
         )
     return fill
 
 
-def _in_words(step):
+def _describe(step):
     name = type(step).__name__
     if isinstance(step, PCA):
         return f"{name}({step.n_components_})"
     return f"{name}({step.strategy})" if isinstance(step, SimpleImputer) else name
 
 
-def columns_of(feature_names, categories):
-    """The columns behind features, in their order."""
-    of_words = {
-        f"{column}={value}": column
+def source_columns(
+    feature_names: Iterable[str], categories: Mapping[str, Iterable[str]] | None
+) -> list[str]:
+    """The columns that features come from, in order."""
+    column_of = {
+        f"{column}={category}": column
         for column, values in (categories or {}).items()
-        for value in values
+        for category in values
     }
-    return list(dict.fromkeys(of_words.get(name, name) for name in feature_names))
+    return list(dict.fromkeys(column_of.get(name, name) for name in feature_names))
 
 
-def expanded(columns, categories):
-    """The features of columns: one for each value of a column of words."""
-    return [
-        name
-        for column in columns
-        for name in (
-            [f"{column}={value}" for value in categories[column]]
-            if column in (categories or {})
-            else [column]
-        )
-    ]
+def certificate_values(certificate: Certificate | None) -> dict[str, Any] | None:
+    """A certificate as JSON values; None for None."""
+    if certificate is None:
+        return None
+    return {name: json_value(value) for name, value in vars(certificate).items()}
 
 
-def certificate_values(certificate):
-    """A certificate as a dictionary that JSON can hold; None for none."""
-    return (
-        None
-        if certificate is None
-        else {name: plain(value) for name, value in vars(certificate).items()}
-    )
-
-
-def plain(value):
+def json_value(value: Any) -> Any:
     """``value`` as JSON can hold it; arrays and other objects become a description."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -13,7 +13,7 @@ from ...core.progress import watching
 from ...evaluation.statistics import PairedDifference, paired_difference
 from ...ranking import measures as measures
 from ...ranking.adapter import QueryAdapter
-from ...ranking.base import JudgedEstimator
+from ...ranking.base import RankingEstimator
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
@@ -102,7 +102,7 @@ class Adaptation:
 
     collection: Collection
     options: AdaptOptions
-    fitted: dict[str, JudgedEstimator]
+    fitted: dict[str, RankingEstimator]
     chosen: str
     held_out: np.ndarray
     rankings: dict[str, np.ndarray]
@@ -112,7 +112,7 @@ class Adaptation:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def estimator(self) -> JudgedEstimator:
+    def estimator(self) -> RankingEstimator:
         """The one that was chosen."""
         return self.fitted[self.chosen]
 

@@ -1,0 +1,26 @@
+"""Steps that several exports share."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..core.warn import warn_user
+from ..storage import LearnedMetric, atomic_path
+
+
+def complete_rows_map(metric: Any, system: str) -> LearnedMetric:
+    """``metric`` as one affine map; warns if it fills missing values, which ``system`` cannot."""
+    metric = LearnedMetric.from_estimator(metric)
+    if metric.fill is not None:
+        warn_user(
+            f"this metric fills missing values, and {system} does not; give it complete rows "
+            "(LearnedMetric.from_estimator(metric).fill_missing(X)), or use export.to_onnx, which "
+            "fills them."
+        )
+    return metric
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Write a JSON file, atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(values, indent=2), encoding="utf-8")
