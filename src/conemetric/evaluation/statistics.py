@@ -41,61 +41,6 @@ def mean_interval(values, confidence=0.95):
     return Interval(mean, std, mean - half, mean + half)
 
 
-class Comparison(NamedTuple):
-    """Mean of ``first - second`` over runs and the two-sided p-values of the paired tests."""
-
-    difference: float
-    wilcoxon: float
-    corrected_t: float
-
-
-def compare_runs(first, second, test_share):
-    """Compare two methods on the same random splits.
-
-    Wilcoxon's signed-rank test takes the runs as independent; random splits overlap, so
-    Nadeau and Bengio's t-test ("Inference for the generalization error", Machine
-    Learning 52, 2003) inflates the variance by 1/runs + test/train.
-
-    Parameters
-    ----------
-    first, second : array-like (n_runs,)
-        Error of each method on each split.
-    test_share : float
-        Size of the test part over that of the training part.
-
-    Returns
-    -------
-    Comparison
-        p-values are 1 where the two methods agree on every run.
-
-    Examples
-    --------
-    >>> from conemetric.evaluation.statistics import compare_runs
-    >>> result = compare_runs([0.1, 0.12, 0.11, 0.1], [0.2, 0.21, 0.19, 0.22], test_share=15 / 70)
-    >>> result.difference < 0, result.corrected_t < 0.01
-    (True, True)
-    """
-    first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    if first.ndim != 1 or first.shape != second.shape or len(first) < 2:
-        raise ValueError(
-            f"give two or more paired runs for each method; got shapes {first.shape} and "
-            f"{second.shape}."
-        )
-    if not test_share > 0:
-        raise ValueError(f"test_share={test_share} must be positive: test size over training size.")
-    difference = first - second
-    mean, variance = float(difference.mean()), float(difference.var(ddof=1))
-    if not difference.any():
-        return Comparison(0.0, 1.0, 1.0)
-    signed_rank = float(stats.wilcoxon(first, second).pvalue)
-    spread = (variance * (1 / len(difference) + test_share)) ** 0.5
-    if spread == 0:
-        return Comparison(mean, signed_rank, 0.0)
-    return Comparison(
-        mean, signed_rank, float(2 * stats.t.sf(abs(mean) / spread, len(difference) - 1))
-    )
-
-
 def mcnemar(before, after):
     """Two-sided exact McNemar test: could the items that changed between right and wrong
     have fallen either way by chance?

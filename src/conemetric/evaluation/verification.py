@@ -10,12 +10,10 @@ the probability, under k-NN estimates, that both points have the same label.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from ..constraints.in_memory import check_similar
 from ..core.arrays import to_numpy
-from ..neighbours import labelled_keys, nearest
 
 
 def best_threshold(score, similar):
@@ -151,53 +149,3 @@ def distance_score(metric, X, pairs):
     """Minus the learned distance of each pair of rows of X (Euclidean when ``metric`` is None)."""
     Z, pairs = to_numpy(X if metric is None else metric.transform(X)), to_numpy(pairs)
     return -np.linalg.norm(Z[pairs[:, 0]] - Z[pairs[:, 1]], axis=1)
-
-
-def marginalised_knn_score(metric, X_train, y_train, X, pairs, n_neighbors=100):
-    """Probability that the two points of each pair share a label, by marginalised k-NN.
-
-    P(same) = sum_c n_c(x) n_c(x') / k^2, with n_c(x) the number of the k nearest
-    training points of x that have label c.
-
-    Parameters
-    ----------
-    metric : fitted transformer or None
-    X_train, y_train : arrays
-        Labelled points the neighbours are found among.
-    X : array (n, D)
-    pairs : integer array (n_pairs, 2)
-        Rows of X.
-    n_neighbors : int, default=100
-
-    Returns
-    -------
-    array (n_pairs,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.evaluation.verification import marginalised_knn_score
-    >>> X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([0, 0, 1, 1])
-    >>> marginalised_knn_score(None, X, y, X, np.array([[0, 1], [0, 2]]), n_neighbors=2)
-    array([1., 0.])
-    """
-    if not 1 <= n_neighbors <= len(X_train):
-        raise ValueError(
-            f"n_neighbors={n_neighbors} must be from 1 to the {len(X_train)} training points."
-        )
-    keys = labelled_keys(X_train, y_train)
-    if metric is not None:
-        X_train, X = metric.transform(X_train), metric.transform(X)
-    classes, labels = np.unique(y_train, return_inverse=True)
-    neighbours = to_numpy(nearest(X, X_train, n_neighbors, keys)[0])
-    rows = np.repeat(np.arange(len(X)), n_neighbors)
-    ones = np.ones(rows.size)
-    counts = sparse.csr_array(
-        (ones, (rows, labels[neighbours].ravel())), shape=(len(X), len(classes))
-    )
-    counts.sum_duplicates()
-    pairs = np.asarray(pairs, dtype=np.int64)
-    return (
-        np.asarray(counts[pairs[:, 0]].multiply(counts[pairs[:, 1]]).sum(axis=1)).ravel()
-        / n_neighbors**2
-    )
