@@ -1,11 +1,13 @@
-"""Means with confidence intervals, and paired tests between two methods run on the same
-splits or queries.
+"""Confidence intervals of means, and paired tests between two methods on the same items
+or queries.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
+
+__all__ = ["Interval", "PairedDifference", "mcnemar", "mean_interval", "paired_difference"]
 
 RESAMPLED = 1 << 22  # numbers drawn at a time by the resampling tests
 
@@ -19,7 +21,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def mean_interval(values, confidence=0.95):
+def mean_interval(values: Any, confidence: float = 0.95) -> Interval:
     """Student's confidence interval of a mean.
 
     Examples
@@ -41,19 +43,9 @@ def mean_interval(values, confidence=0.95):
     return Interval(mean, std, mean - half, mean + half)
 
 
-def mcnemar(before, after):
-    """Two-sided exact McNemar test: could the items that changed between right and wrong
-    have fallen either way by chance?
-
-    Parameters
-    ----------
-    before, after : boolean array (n,)
-        Which of the same items each method gets wrong.
-
-    Returns
-    -------
-    float
-        The p-value; 1 where no item changed.
+def mcnemar(before: np.ndarray, after: np.ndarray) -> float:
+    """p-value of the two-sided exact McNemar test of two methods, from boolean arrays that
+    say which of the same items each gets wrong; 1 if they agree on every item.
 
     Examples
     --------
@@ -62,13 +54,13 @@ def mcnemar(before, after):
     >>> mcnemar(np.array([True] * 6 + [False] * 4), np.zeros(10, bool))
     0.03125
     """
-    mended, spoilt = int((before & ~after).sum()), int((after & ~before).sum())
-    return float(stats.binomtest(mended, mended + spoilt).pvalue) if mended + spoilt else 1.0
+    fixed, broken = int((before & ~after).sum()), int((after & ~before).sum())
+    return float(stats.binomtest(fixed, fixed + broken).pvalue) if fixed + broken else 1.0
 
 
 class PairedDifference(NamedTuple):
-    """Mean of ``after - before`` over ``n`` queries, the ends of its bootstrap interval
-    and the two-sided p-value of the randomisation test.
+    """Mean of ``after - before`` over ``n`` queries, its bootstrap interval, and the
+    two-sided p-value of the randomisation test.
     """
 
     difference: float
@@ -79,19 +71,24 @@ class PairedDifference(NamedTuple):
 
 
 def paired_difference(
-    before, after, *, confidence=0.95, n_resamples=9999, random_state=0
+    before: Any,
+    after: Any,
+    *,
+    confidence: float = 0.95,
+    n_resamples: int = 9999,
+    random_state: int = 0,
 ) -> PairedDifference:
-    """Compare two systems on the same queries, as retrieval is compared.
+    """Compare two retrieval systems on the same queries.
 
     The randomisation test flips the sign of each query's difference at random (Smucker,
     Allan & Carterette, "A comparison of statistical significance tests for information
-    retrieval evaluation", CIKM 2007); the interval is the bootstrap's, by percentiles.
+    retrieval evaluation", CIKM 2007); the interval is the percentile bootstrap's.
 
     Parameters
     ----------
     before, after : array-like (n_queries,)
         A measure of each system, one value per query; queries where either is NaN are
-        left out.
+        ignored.
     confidence : float, default=0.95
     n_resamples : int, default=9999
     random_state : int, default=0
