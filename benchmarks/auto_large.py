@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 from papers.datasets import load
 from papers.experiment import on_device
+from papers.knn_protocol import preprocessing
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import AutoMetric, BoostMetric, FrobMetric, RelativeComparisons
 from conemetric.core.compiled import stopwatch
-from conemetric.evaluation.knn import evenly_by_class, knn_predict, preprocessing
+from conemetric.evaluation.knn import evenly_by_class, knn_predict
 from conemetric.evaluation.statistics import mcnemar
 
 # label: (data set, preparation, neighbours that vote)

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 from papers.datasets import load
+from papers.knn_protocol import preprocessing
 
 from conemetric import AutoMetric
 from conemetric.core.compiled import stopwatch
-from conemetric.evaluation.knn import evenly_by_class, knn_error, preprocessing
+from conemetric.evaluation.knn import evenly_by_class, knn_error
 
 EMBEDDINGS = ("debian_minilm384", "intent_banking77_minilm384")
 KEEL = (

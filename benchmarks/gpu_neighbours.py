@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from conemetric import FrobMetric
-from conemetric.neighbours import Labelled, Question
+from conemetric.neighbours import LabelledRows, SearchQuery
 from conemetric.neighbours import gpu as device
 from conemetric.neighbours.rounding import tie_rule
 
@@ -47,9 +47,9 @@ def timed(where, function, *args):
     return time.perf_counter() - began, result
 
 
-def question(X, y, n_impostors=10):
-    points = Labelled(X, y)
-    return Question(points, points, 3, n_impostors, np.arange(len(y)))
+def search_query(X, y, n_impostors=10):
+    points = LabelledRows(X, y)
+    return SearchQuery(points, points, 3, n_impostors, np.arange(len(y)))
 
 
 def wrong_lists(X, y, found, n_queries=1000):
@@ -74,9 +74,9 @@ def wrong_lists(X, y, found, n_queries=1000):
 def fit(n, D, where):
     X, y = classes(n, D, where)
     FrobMetric(max_iter=2, tol=0.5).fit(X[:5000], y[:5000])
-    device.search(question(X[:5000], y[:5000]))
-    searching, found = timed(where, device.search, question(X, y))
-    state = device.DeviceSearch(question(X, y))
+    device.search(search_query(X[:5000], y[:5000]))
+    searching, found = timed(where, device.search, search_query(X, y))
+    state = device.DeviceSearch(search_query(X, y))
     state._factors()
     wrong, lists = wrong_lists(X, y, found)
     print(
@@ -100,7 +100,7 @@ def fit(n, D, where):
 def parts(n, D, where):
     """Seconds of the parts of a search, those of one block of queries times the blocks."""
     X, y = classes(n, D, where)
-    state = device.DeviceSearch(question(X, y))
+    state = device.DeviceSearch(search_query(X, y))
     times = {}
     times["preparing"], (left, right) = timed(where, state._factors)
     rows = slice(0, min(n, max(1, device.BLOCK // len(right))))
@@ -122,7 +122,7 @@ def parts(n, D, where):
 def growth(sizes, D, where):
     times = []
     for n in sizes:
-        asked = question(*classes(n, D, where))
+        asked = search_query(*classes(n, D, where))
         times.append(min(timed(where, device.search, asked)[0] for _ in range(2)))
         print(f"n = {n:8d}, D = {D}: {times[-1]:.3f} s", flush=True)
     if len(sizes) > 1:
@@ -134,7 +134,7 @@ def exactness(where, n, D):
         for name, shift in (("plain", 0.0), ("offset", 1e3)):
             X, y = classes(n, D, where, dtype=dtype)
             X = X + shift
-            found = device.search(question(X, y))
+            found = device.search(search_query(X, y))
             wrong, lists = wrong_lists(X, y, found, 300)
             print(f"{dtype}, {name}: {wrong} of {lists} lists wrong, {found.n_again} again")
 

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 from papers.datasets import load
+from papers.knn_protocol import preprocessing
 
 from conemetric import FrobMetric
-from conemetric.evaluation.knn import knn_error, preprocessing
+from conemetric.evaluation.knn import knn_error
 
 CHOICES = (3, 5, 10, 20, "auto")
 STANDARDISE = {"standardise": True}

@@ -24,10 +24,11 @@ import numpy as np
 from joblib import Parallel, delayed
 from papers.datasets import load
 from papers.experiment import ScaleFreeC
+from papers.knn_protocol import Split, evaluate, official_split
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric import BoostMetric, frobmetric_path
-from conemetric.evaluation.knn import Split, evaluate, knn_error, official_split
+from conemetric.evaluation.knn import knn_error
 
 GRID = ScaleFreeC(100, 300, 1e3, 3e3, 1e4, 3e4)
 PUBLISHED = 2.36

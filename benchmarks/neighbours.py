@@ -31,7 +31,7 @@ from papers import datasets
 from conemetric import FrobMetric
 from conemetric.core.compiled import n_threads
 from conemetric.evaluation.knn import knn_error
-from conemetric.neighbours import Labelled, Question, exact, neighbours_by_label
+from conemetric.neighbours import LabelledRows, SearchQuery, exact, neighbours_by_label
 from conemetric.neighbours import cells as approximate
 
 FETCHED = 64, 512  # neighbours of any label that the graph is asked for, in turn
@@ -44,11 +44,11 @@ def timed(function, *args, **keywords):
     return time.perf_counter() - began, time.process_time() - busy, result
 
 
-def question(X, y, rows=None, n_targets=3, n_impostors=10):
-    points = Labelled(X, y)
+def search_query(X, y, rows=None, n_targets=3, n_impostors=10):
+    points = LabelledRows(X, y)
     if rows is None:
-        return Question(points, points, n_targets, n_impostors, np.arange(len(y)))
-    return Question(Labelled(X[rows], y[rows]), points, n_targets, n_impostors, rows)
+        return SearchQuery(points, points, n_targets, n_impostors, np.arange(len(y)))
+    return SearchQuery(LabelledRows(X[rows], y[rows]), points, n_targets, n_impostors, rows)
 
 
 def share(found, true):
@@ -94,7 +94,7 @@ def by_graphs(X, y):
         impostors[rows] = first(numbers, (numbers >= 0) & (y[numbers] != y[rows, None]), 10)
         rows = rows[impostors[rows, -1] < 0]
     if len(rows):
-        impostors[rows] = exact.search(question(X, y, rows, n_targets=0)).other
+        impostors[rows] = exact.search(search_query(X, y, rows, n_targets=0)).other
     return targets, impostors, len(rows)
 
 
@@ -142,12 +142,12 @@ def searches(X, y):
     import faiss
 
     faiss.omp_set_num_threads(n_threads())
-    small = question(X[:3000], y[:3000])
+    small = search_query(X[:3000], y[:3000])
     exact.search(small)  # compile the kernels
     approximate.search(small, np.random.RandomState(0))
     few = len(y) <= 200_000
     sample = np.random.default_rng(1).permutation(len(y))[:5000]
-    true = exact.search(question(X, y, sample))
+    true = exact.search(search_query(X, y, sample))
 
     def show(name, wall, busy, found, more=""):
         targets = share(found[0][sample], true.same)
@@ -161,11 +161,11 @@ def searches(X, y):
     if few:
         wall, busy, _ = timed(flat, X)
         print(f"FAISS flat, 13 of any label: {wall:.2f} s ({busy:.2f} of processors)", flush=True)
-        wall, busy, found = timed(exact.search, question(X, y))
+        wall, busy, found = timed(exact.search, search_query(X, y))
         show("exact", wall, busy, found, f", {found.n_again} lists again")
     for seed in range(2 if few else 1):
         random_state = np.random.RandomState(seed)
-        wall, busy, (found, recall) = timed(approximate.search, question(X, y), random_state)
+        wall, busy, (found, recall) = timed(approximate.search, search_query(X, y), random_state)
         show("approximate", wall, busy, found, f", by its own sample {recall:.4f}")
     wall, busy, (*found, n_left) = timed(by_graphs, X, y)
     show("FAISS HNSW", wall, busy, found, f", {n_left} rows searched exactly")

@@ -23,9 +23,10 @@ from pathlib import Path
 
 import numpy as np
 from papers.datasets import is_available, load
+from papers.knn_protocol import preprocessing, random_splits
 from peer_worker import METHODS
 
-from conemetric.evaluation.knn import knn_error, preprocessing, random_splits
+from conemetric.evaluation.knn import knn_error
 
 WORKER = Path(__file__).with_name("peer_worker.py")
 # method or its first word: (interpreter wanted, one pip install after the other)

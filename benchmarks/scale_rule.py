@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 from papers.datasets import is_available, load
+from papers.knn_protocol import Split, preprocessing, random_splits
 
 from conemetric import FrobMetric
 from conemetric.constraints.in_memory import triplets_from_labels
-from conemetric.evaluation.knn import Split, knn_error, preprocessing, random_splits
+from conemetric.evaluation.knn import knn_error
 
 KAPPAS = [10, 100, 300, 1e3, 3e3, 1e4, 3e4, 1e5]
 STANDARDISE = {"standardise": True}

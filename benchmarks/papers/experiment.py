@@ -14,11 +14,12 @@ from sklearn.model_selection import StratifiedKFold
 from conemetric.constraints.in_memory import triplets_from_neighbours
 from conemetric.core.compiled import stopwatch
 from conemetric.estimators.frobmetric import mean_impostor_distance
-from conemetric.evaluation.knn import Grid, knn_error
+from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import neighbours_by_label
 from conemetric.operators import from_triplets
 
 from . import datasets
+from .knn_protocol import Grid
 
 GPU_FROM = 1 << 20  # numbers; below, starting a kernel takes longer than its work
 

@@ -11,14 +11,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_curve
 
-from conemetric.evaluation.verification import (
-    best_threshold,
-    distance_score,
-    marginalised_knn_score,
-)
+from conemetric.core.arrays import to_numpy
+from conemetric.evaluation.verification import best_threshold, distance_score
+from conemetric.neighbours import labelled_keys, nearest
 
 from .baselines import WHITENING
 from .datasets import load
@@ -77,6 +76,44 @@ class FaceVerification(Experiment):
         false_positive, true_positive, _ = roc_curve(same[test], score[test])
         curve = [GRID.tolist(), np.interp(GRID, false_positive, true_positive).tolist()]
         return {"value": float(accuracy), "seconds": seconds, "curve": curve}
+
+
+def marginalised_knn_score(metric, X_train, y_train, X, pairs, n_neighbors=100):
+    """Probability that the two points of each pair share a label, by marginalised k-NN.
+
+    P(same) = sum_c n_c(x) n_c(x') / k^2, with n_c(x) the number of the k nearest
+    training points of x that have label c (Guillaumin, Verbeek & Schmid, "Is that you?
+    Metric learning approaches for face identification", ICCV 2009). ``pairs`` are rows
+    of X, and ``metric`` may be None for the Euclidean distance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from benchmarks.papers.faces import marginalised_knn_score
+    >>> X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([0, 0, 1, 1])
+    >>> marginalised_knn_score(None, X, y, X, np.array([[0, 1], [0, 2]]), n_neighbors=2)
+    array([1., 0.])
+    """
+    if not 1 <= n_neighbors <= len(X_train):
+        raise ValueError(
+            f"n_neighbors={n_neighbors} must be from 1 to the {len(X_train)} training points."
+        )
+    keys = labelled_keys(X_train, y_train)
+    if metric is not None:
+        X_train, X = metric.transform(X_train), metric.transform(X)
+    classes, labels = np.unique(y_train, return_inverse=True)
+    neighbours = to_numpy(nearest(X, X_train, n_neighbors, keys)[0])
+    rows = np.repeat(np.arange(len(X)), n_neighbors)
+    ones = np.ones(rows.size)
+    counts = sparse.csr_array(
+        (ones, (rows, labels[neighbours].ravel())), shape=(len(X), len(classes))
+    )
+    counts.sum_duplicates()
+    pairs = np.asarray(pairs, dtype=np.int64)
+    return (
+        np.asarray(counts[pairs[:, 0]].multiply(counts[pairs[:, 1]]).sum(axis=1)).ravel()
+        / n_neighbors**2
+    )
 
 
 COLUMNS = tuple(f"lfw_view2_62x47:{kind}-{size}" for kind in FEATURES for size in (100, 200))

@@ -6,15 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from conemetric.evaluation.knn import (
-    Grid,
-    Split,
-    evaluate,
-    official_split,
-    preprocessing,
-    random_splits,
-)
-
 from .baselines import WHITENING
 from .datasets import load
 from .experiment import (
@@ -26,6 +17,7 @@ from .experiment import (
     ours,
     published_table,
 )
+from .knn_protocol import Grid, Split, evaluate, official_split, preprocessing, random_splits
 
 
 @dataclass(frozen=True)
@@ -42,7 +34,7 @@ class KnnTable(Experiment):
     stratified : bool
         Whether random splits divide every class in these shares.
     rows : mapping of column to the number of rows used, the first ones
-    prepare : mapping of column to arguments of `evaluation.knn.preprocessing`
+    prepare : mapping of column to arguments of `knn_protocol.preprocessing`
     grids : mapping of (column, method) to a grid that replaces the method's own
     stages : tuple of int
         Iterations, of each pass, after which a boosted metric is validated; empty: all

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conemetric.evaluation.knn import preprocessing, random_splits
 from conemetric.evaluation.retrieval import precision_at_k
 
 from .datasets import load
 from .experiment import BOOSTING, Competitor, Experiment, Published, ours, timed
+from .knn_protocol import preprocessing, random_splits
 from .knn_tables import KnnTable
 
 

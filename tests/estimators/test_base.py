@@ -27,7 +27,6 @@ from conemetric import (
 )
 from conemetric.core.arrays import to_numpy
 from conemetric.core.progress import all_or_nothing, watching
-from conemetric.evaluation.knn import evaluate, random_splits
 
 SUPERVISED = [
     FrobMetric(),
@@ -208,5 +207,3 @@ def test_ctrl_c_ends_a_series_of_fits(iris):
             metric = BoostMetric(n_passes=3, **parameters).fit(X, y)
         assert metric.certificate_.status == "interrupted"
         assert metric.n_passes_ == 1
-    with interrupt_at(2), pytest.raises(KeyboardInterrupt):
-        evaluate(FrobMetric(tol=1e-9), X, y, next(random_splits(len(X))))

@@ -3,12 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conemetric.evaluation.verification import (
-    best_threshold,
-    cross_validate,
-    distance_score,
-    marginalised_knn_score,
-)
+from conemetric.evaluation.verification import best_threshold, cross_validate, distance_score
 
 PAIRS = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=1, max_size=30)
 
@@ -38,7 +33,7 @@ def test_threshold_comes_from_the_other_folds():
 
 
 def test_threshold_of_a_learner_comes_from_a_fold_it_has_not_seen():
-    # whoever scores the training pairs by their labels would get a useless threshold from them
+    # scored by their labels, the training pairs would give a useless threshold
     same, fold = np.array([1, 1, 0, 0] * 3, dtype=bool), np.repeat([0, 1, 2], 4)
     honest = np.tile([12.0, 11, 10, 9], 3)
     seen = []
@@ -76,17 +71,6 @@ def test_distance_score():
     assert distance_score(None, X, np.array([[0, 1], [1, 1]])).tolist() == [-5.0, 0.0]
 
 
-def test_marginalised_knn_is_the_double_sum():
-    rng = np.random.default_rng(1)
-    X_train, y_train = rng.normal(size=(40, 3)), rng.integers(3, 8, 40)
-    X, pairs, k = rng.normal(size=(15, 3)), rng.integers(0, 15, (12, 2)), 7
-    near = [np.argsort(((X_train - x) ** 2).sum(1))[:k] for x in X]
-    expected = [np.mean(y_train[near[a]][:, None] == y_train[near[b]]) for a, b in pairs]
-    np.testing.assert_allclose(
-        marginalised_knn_score(None, X_train, y_train, X, pairs, k), expected
-    )
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -101,10 +85,6 @@ def test_marginalised_knn_is_the_double_sum():
         (
             lambda: cross_validate(lambda train: np.zeros(3), [True, False], [0, 1]),
             "score_pairs returned shape",
-        ),
-        (
-            lambda: marginalised_knn_score(None, np.eye(3), [0, 1, 2], np.eye(3), [[0, 1]], 4),
-            "n_neighbors=4",
         ),
     ],
 )

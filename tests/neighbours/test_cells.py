@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from conemetric.core.arrays import to_numpy
-from conemetric.neighbours import Labelled, Question, exact, neighbours_by_label, search
+from conemetric.neighbours import LabelledRows, SearchQuery, exact, neighbours_by_label, search
 from conemetric.neighbours import cells as approximate
 
 from . import oracle
@@ -19,9 +19,9 @@ def exact_queries(monkeypatch):
     monkeypatch.setattr(exact, "TILE", 20)
     asked, ask = [], exact.search
 
-    def counted(question):
-        asked.append(len(question.queries.y))
-        return ask(question)
+    def counted(query):
+        asked.append(len(query.queries.y))
+        return ask(query)
 
     monkeypatch.setattr(exact, "search", counted)
     return asked
@@ -36,8 +36,8 @@ def curved(n, apart=0.0, n_classes=5):
 
 
 def among_themselves(X, y, n_same=3, n_other=5):
-    points = Labelled(X, y)
-    return Question(points, points, n_same, n_other, np.arange(len(y)))
+    points = LabelledRows(X, y)
+    return SearchQuery(points, points, n_same, n_other, np.arange(len(y)))
 
 
 def recall(found, true):
@@ -48,12 +48,12 @@ def recall(found, true):
 @pytest.mark.parametrize("alone", [True, False])
 def test_nearly_all_neighbours_are_found(exact_queries, apart, alone):
     X, y = curved(3000, apart)
-    question = among_themselves(X, y)
+    query = among_themselves(X, y)
     if not alone:
-        question = question._replace(queries=Labelled(X[:900], y[:900]), own=np.arange(900))
-    found, measured = approximate.search(question, np.random.RandomState(0))
+        query = query._replace(queries=LabelledRows(X[:900], y[:900]), own=np.arange(900))
+    found, measured = approximate.search(query, np.random.RandomState(0))
     assert exact_queries == [100]  # the sample, and nothing else
-    true = exact.search(question)
+    true = exact.search(query)
     shares = recall(found.same, true.same), recall(found.other, true.other)
     assert min(shares) > 0.97
     assert abs(measured - (3 * shares[0] + 5 * shares[1]) / 8) < 0.02
@@ -75,8 +75,8 @@ def test_queries_that_found_too_few_are_searched_again(exact_queries, monkeypatc
     X, y = curved(1500)
     y[::100] = 9  # fifteen points of a class that is everywhere
     monkeypatch.setattr(approximate.Cells, "enough", lambda *args: [1, 1])
-    question = among_themselves(X, y)
-    found, _ = approximate.search(question, np.random.RandomState(0))
+    query = among_themselves(X, y)
+    found, _ = approximate.search(query, np.random.RandomState(0))
     assert found.n_again > 0
     assert found.same.min() >= 0
     assert found.other.min() >= 0
@@ -89,9 +89,9 @@ def test_queries_that_found_too_few_are_searched_again(exact_queries, monkeypatc
 
 @pytest.mark.parametrize("kind", oracle.KINDS)
 def test_degenerate_points_have_the_neighbours_that_exist(exact_queries, kind, dtype):
-    question = among_themselves(*oracle.labelled(kind, 0, dtype, n=400))
-    found, measured = approximate.search(question, np.random.RandomState(0))
-    true = exact.search(question)
+    query = among_themselves(*oracle.labelled(kind, 0, dtype, n=400))
+    found, measured = approximate.search(query, np.random.RandomState(0))
+    true = exact.search(query)
     assert_array_equal(found.same >= 0, true.same >= 0)
     assert_array_equal(found.other >= 0, true.other >= 0)
     assert measured > 0.9
@@ -99,11 +99,11 @@ def test_degenerate_points_have_the_neighbours_that_exist(exact_queries, kind, d
 
 def test_where_it_costs_no_more_the_answer_is_exact(exact_queries):
     rng = np.random.default_rng(0)
-    question = among_themselves(rng.normal(size=(300, 60)), rng.integers(0, 3, 300))
-    found, measured = approximate.search(question, np.random.RandomState(0))
+    query = among_themselves(rng.normal(size=(300, 60)), rng.integers(0, 3, 300))
+    found, measured = approximate.search(query, np.random.RandomState(0))
     assert exact_queries == [100, 300]
     assert measured == 1.0
-    assert_array_equal(found.other, exact.search(question).other)
+    assert_array_equal(found.other, exact.search(query).other)
 
 
 def test_auto_is_exact_while_that_is_quick(asarray, monkeypatch, exact_queries):

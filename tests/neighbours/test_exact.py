@@ -7,19 +7,19 @@ from scipy.sparse import csr_array
 
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
-from conemetric.neighbours import Labelled, Question, exact, sparse
+from conemetric.neighbours import LabelledRows, SearchQuery, exact, sparse
 from conemetric.neighbours import cpu as host
 
 from . import oracle
 
 
-def on_host(question, monkeypatch):
+def on_host(query, monkeypatch):
     monkeypatch.setattr(exact, "TILE", 32)  # several tiles
     monkeypatch.setattr(host, "BLOCK", 2000)
-    return exact.search(question)
+    return exact.search(query)
 
 
-def on_device(question, monkeypatch):
+def on_device(query, monkeypatch):
     """The code for devices, on the GPU where there is one and else on the CPU."""
     torch = pytest.importorskip("torch")
     from conemetric.neighbours import gpu as device
@@ -29,19 +29,19 @@ def on_device(question, monkeypatch):
     monkeypatch.setattr(device, "CHUNK", 4)
     monkeypatch.setattr(device, "SPARE", 3)
     place = "cuda" if torch.cuda.is_available() else "cpu"
-    moved = [Labelled(torch.as_tensor(X, device=place), y) for X, y in question[:2]]
-    if question.references is question.queries:
+    moved = [LabelledRows(torch.as_tensor(X, device=place), y) for X, y in query[:2]]
+    if query.references is query.queries:
         moved[1] = moved[0]
-    return device.search(Question(*moved, *question[2:]))
+    return device.search(SearchQuery(*moved, *query[2:]))
 
 
-def among_sparse(question, monkeypatch):
+def among_sparse(query, monkeypatch):
     monkeypatch.setattr(sparse, "BLOCK", 2000)
     monkeypatch.setattr(sparse, "SPARE", 2)
-    rows = [Labelled(SparseRows(csr_array(X)), y) for X, y in question[:2]]
-    if question.references is question.queries:
+    rows = [LabelledRows(SparseRows(csr_array(X)), y) for X, y in query[:2]]
+    if query.references is query.queries:
         rows[1] = rows[0]
-    return sparse.search(Question(*rows, *question[2:]))
+    return sparse.search(SearchQuery(*rows, *query[2:]))
 
 
 SEARCHES = [on_host, on_device, among_sparse]
@@ -52,8 +52,8 @@ SEARCHES = [on_host, on_device, among_sparse]
 @pytest.mark.parametrize("seed", range(20))
 def test_points_among_themselves(search, kind, seed, dtype, monkeypatch):
     X, y = oracle.labelled(kind, seed, dtype, n=70)
-    points, own = Labelled(X, y), np.arange(len(X))
-    found = search(Question(points, points, 3, 5, own), monkeypatch)
+    points, own = LabelledRows(X, y), np.arange(len(X))
+    found = search(SearchQuery(points, points, 3, 5, own), monkeypatch)
     for same, numbers, distances in (
         (True, found.same, found.same_distances),
         (False, found.other, found.other_distances),
@@ -70,9 +70,9 @@ def test_points_among_themselves(search, kind, seed, dtype, monkeypatch):
 @pytest.mark.parametrize("kind", ["plain", "grid", "offset", "classes of two"])
 def test_queries_against_references(search, kind, dtype, monkeypatch):
     X, y = oracle.labelled(kind, 0, dtype)
-    queries, references = Labelled(X[:40], y[:40]), Labelled(X[20:], y[20:])
+    queries, references = LabelledRows(X[:40], y[:40]), LabelledRows(X[20:], y[20:])
     own = np.where(np.arange(40) >= 20, np.arange(40) - 20, -1)
-    found = search(Question(queries, references, 4, 2, own), monkeypatch)
+    found = search(SearchQuery(queries, references, 4, 2, own), monkeypatch)
     for same, numbers in ((True, found.same), (False, found.other)):
         expected = oracle.neighbours(*queries, *references, to_numpy(numbers).shape[1], same, own)
         assert_array_equal(to_numpy(numbers), expected)
@@ -81,10 +81,10 @@ def test_queries_against_references(search, kind, dtype, monkeypatch):
 @pytest.mark.parametrize("search", SEARCHES)
 def test_either_kind_alone(search, monkeypatch):
     X, y = oracle.labelled("plain", 0, np.float64)
-    points, own = Labelled(X, y), np.arange(len(X))
-    both = search(Question(points, points, 3, 2, own), monkeypatch)
-    targets = search(Question(points, points, 3, 0, own), monkeypatch)
-    impostors = search(Question(points, points, 0, 2, own), monkeypatch)
+    points, own = LabelledRows(X, y), np.arange(len(X))
+    both = search(SearchQuery(points, points, 3, 2, own), monkeypatch)
+    targets = search(SearchQuery(points, points, 3, 0, own), monkeypatch)
+    impostors = search(SearchQuery(points, points, 0, 2, own), monkeypatch)
     assert_array_equal(to_numpy(targets.same), to_numpy(both.same))
     assert_array_equal(to_numpy(impostors.other), to_numpy(both.other))
     assert targets.other.shape == impostors.same.shape == (90, 0)

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 
 from conemetric.core.arrays import to_numpy
-from conemetric.neighbours import given_neighbours, neighbours_by_label
+from conemetric.neighbours import neighbours_by_label, precomputed_neighbours
 
 from . import oracle
 
@@ -17,7 +17,7 @@ from . import oracle
 def test_a_graph_of_all_distances_is_an_exact_search(asarray, kind, n_impostors):
     X, y = oracle.labelled("plain", 0, np.float64)
     graph = getattr(sparse, kind)(kneighbors_graph(X, len(X) - 1, mode="distance"))
-    found = given_neighbours(graph, asarray(X), y, 3, n_impostors)
+    found = precomputed_neighbours(graph, asarray(X), y, 3, n_impostors)
     true = neighbours_by_label(asarray(X), y, 3, n_impostors)
     assert_array_equal(to_numpy(found.targets), to_numpy(true.targets))
     assert_array_equal(to_numpy(found.impostors), to_numpy(true.impostors))
@@ -38,10 +38,12 @@ def test_rows_without_a_label_have_and_are_no_neighbours(asarray, n_impostors):
         assert (near[y < 0] == -1).all()
         assert_array_equal(near[rows], np.where(expected >= 0, rows[expected], -1))
     graph = kneighbors_graph(X, len(X) - 1, mode="distance")
-    by_graph = given_neighbours(graph, asarray(X), y, 3, n_impostors)
+    by_graph = precomputed_neighbours(graph, asarray(X), y, 3, n_impostors)
     assert_array_equal(to_numpy(by_graph.targets), to_numpy(found.targets))
     assert_array_equal(to_numpy(by_graph.impostors), to_numpy(found.impostors))
-    for before, kept in zip(given, given_neighbours(given, asarray(X), y, 3, 3)[:2], strict=True):
+    for before, kept in zip(
+        given, precomputed_neighbours(given, asarray(X), y, 3, 3)[:2], strict=True
+    ):
         before, kept = to_numpy(before), to_numpy(kept)
         labelled = (y[:, None] >= 0) & (y[before] >= 0)
         assert_array_equal(kept, np.where(labelled, before, -1))
@@ -51,7 +53,7 @@ def test_rows_without_a_label_have_and_are_no_neighbours(asarray, n_impostors):
 def test_what_a_graph_lacks_is_missing():
     X, y = oracle.labelled("plain", 0, np.float64)
     graph = KNeighborsTransformer(n_neighbors=8).fit_transform(X)  # with each point itself
-    found = given_neighbours(graph, X, y, 3, 3)
+    found = precomputed_neighbours(graph, X, y, 3, 3)
     true = neighbours_by_label(X, y, 3, 3)
     assert 0 < (found.targets >= 0).mean() < 1
     for part, whole in ((found.targets, true.targets), (found.impostors, true.impostors)):
@@ -62,8 +64,8 @@ def test_what_a_graph_lacks_is_missing():
 
 def test_a_graph_of_too_few_neighbours_warns():
     X, y = oracle.labelled("plain", 0, np.float64)
-    with pytest.warns(UserWarning, match="make it of more neighbours"):
-        given_neighbours(kneighbors_graph(X, 3, mode="distance"), X, y, 3, 3)
+    with pytest.warns(UserWarning, match="build it with more neighbours"):
+        precomputed_neighbours(kneighbors_graph(X, 3, mode="distance"), X, y, 3, 3)
 
 
 def test_index_arrays_are_taken_as_they_are(asarray):
@@ -71,7 +73,7 @@ def test_index_arrays_are_taken_as_they_are(asarray):
     true = neighbours_by_label(X, y, 2, 6)
     impostors = true.impostors.copy()
     impostors[5] = -1
-    found = given_neighbours((true.targets, asarray(impostors)), asarray(X), y, 9, 9)
+    found = precomputed_neighbours((true.targets, asarray(impostors)), asarray(X), y, 9, 9)
     assert_array_equal(to_numpy(found.targets), true.targets)
     assert_array_equal(to_numpy(found.impostors), impostors)
 
@@ -90,7 +92,7 @@ def faulty():
         "give two index arrays": (targets,),
         r"targets has shape \(10, 3\)": (targets[:10], impostors),
         "impostors has dtype float64": (targets, impostors.astype(float)),
-        r"targets\[7, 1\] = 90 is no row": (with_entry(targets, 90), impostors),
+        r"targets\[7, 1\] = 90 is neither a row": (with_entry(targets, 90), impostors),
         r"targets\[7, 1\] = 7 is the point itself": (with_entry(targets, 7), impostors),
         f"= {other} has another label": (with_entry(targets, other), impostors),
         f"= {alike} has the same label": (targets, with_entry(impostors, alike)),
@@ -104,4 +106,4 @@ def faulty():
 def test_faults_are_named(message):
     X, y = oracle.labelled("plain", 0, np.float64)
     with pytest.raises(ValueError, match=message):
-        given_neighbours(faulty()[message], X, y, 3, 3)
+        precomputed_neighbours(faulty()[message], X, y, 3, 3)

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy.spatial.distance import cdist
 
 from conemetric.core.arrays import is_torch, to_numpy
-from conemetric.neighbours import Labelled, Question, answer, neighbours_by_label
+from conemetric.neighbours import LabelledRows, SearchQuery, exact_search, neighbours_by_label
 
 from . import oracle
 
@@ -70,8 +70,8 @@ def test_small_classes_are_padded(asarray):
 
 def test_the_answer_is_where_the_points_are(asarray):
     X, y = oracle.labelled("plain", 0, np.float32)
-    here, there = Labelled(asarray(X[:30]), y[:30]), Labelled(asarray(X[30:]), y[30:])
-    found = answer(Question(here, there, 2, 2, np.full(30, -1)))
+    here, there = LabelledRows(asarray(X[:30]), y[:30]), LabelledRows(asarray(X[30:]), y[30:])
+    found = exact_search(SearchQuery(here, there, 2, 2, np.full(30, -1)))
     for part in found[:4]:
         assert is_torch(part) == is_torch(here.X)
         assert part.device == here.X.device

@@ -14,7 +14,13 @@ from conemetric.estimators.maximum_variance_unfolding import neighbour_edges
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.manifold import neighbourhood_quality
 from conemetric.evaluation.retrieval import precision_at_k
-from conemetric.neighbours import given_neighbours, nearest, neighbours_by_label, row_keys, search
+from conemetric.neighbours import (
+    nearest,
+    neighbours_by_label,
+    precomputed_neighbours,
+    row_keys,
+    search,
+)
 from conemetric.ranking.top_k import nearest_documents
 
 KINDS = ["one-hot", "binary", "rounded", "duplicated", "other labels", "continuous"]
@@ -192,8 +198,8 @@ def test_given_graphs(kind, order):
     X, y = points(kind, 0)
     rows = permutation(order, y, 0)
     graph = csr_array(np.round(1 + np.linalg.norm(X[:, None] - X, axis=2), 6))
-    found = given_neighbours(graph, X, y, 3, 3)
-    again = given_neighbours(graph[rows][:, rows], X[rows], y[rows], 3, 3)
+    found = precomputed_neighbours(graph, X, y, 3, 3)
+    again = precomputed_neighbours(graph[rows][:, rows], X[rows], y[rows], 3, 3)
     same_rows(X, found.targets, again.targets, rows)
     same_rows(X, found.impostors, again.impostors, rows)
 

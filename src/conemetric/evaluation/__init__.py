@@ -1,3 +1,3 @@
-"""How a metric is judged: k-NN error, pair verification, retrieval, and the statistics
-that compare methods.
+"""Measures of a metric: k-NN error, pair verification, retrieval, isometry, neighbourhoods
+kept, and statistics that compare methods.
 """

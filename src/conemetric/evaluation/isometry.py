@@ -1,11 +1,12 @@
-"""How well a linear embedding keeps distances: its isometry constant and its distortions.
+"""How well a linear embedding preserves distances: isometry constant and distortions.
 
 The distortion of a pair is ||E x_a - E x_b||^2 / ||x_a - x_b||^2 for the embedding E,
-``components_`` of NuMax, of scikit-learn's PCA, or of its Gaussian random projection;
-the isometry constant is the largest distance of a distortion from 1.
+``components_`` of NuMax or of scikit-learn's PCA and GaussianRandomProjection; the
+isometry constant is the largest deviation of a distortion from 1.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
@@ -14,26 +15,28 @@ from ..constraints.in_memory import check_pairs
 from ..core.arrays import is_torch, like, to_numpy
 from ..operators.secants import AllSecants, ListedSecants
 
+__all__ = ["IsometryConstant", "distortions", "isometry_constant"]
+
 SMALL_DELTA = 1e-9  # with bounds this tight a scan returns the extreme secants of every row
+BLOCK = 1 << 24  # coordinates of secants held at a time
 
 
 @dataclass(frozen=True)
 class IsometryConstant:
-    """The smallest and largest distortion over all pairs, and the larger of their
-    distances from 1.
-    """
+    """The smallest and the largest distortion over all pairs."""
 
     smallest: float
     largest: float
 
     @property
-    def worst(self):
+    def worst(self) -> float:
+        """The larger of their deviations from 1."""
         return max(1 - self.smallest, self.largest - 1)
 
 
-def isometry_constant(embedding, X):
-    """Isometry constant over every pair of rows of X that has a secant, by an
-    exhaustive scan in float64.
+def isometry_constant(embedding: Any, X: Any) -> IsometryConstant:
+    """Isometry constant over all pairs of distinct rows of X, by an exhaustive scan in
+    float64.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ def isometry_constant(embedding, X):
     """
     secants = _secants(embedding, X)
     L = like(embedding.components_, secants.X, secants.xp.float64).T
-    # a scan returns the shortest secants below 1 and the longest above: bring all of
+    # a scan returns the shortest secants below 1 and the longest above 1: scale all of
     # them below, then the longest above
     below = 0.5 / max(float(secants.xp.linalg.svdvals(L)[0]), np.finfo(float).tiny)
     values = _offenders(embedding, X, secants, below * L)
@@ -67,13 +70,15 @@ def isometry_constant(embedding, X):
 
 
 def _offenders(embedding, X, secants, L):
-    """Distortions of the pairs that a scan at L L' finds, whatever their size."""
+    """Distortions of the pairs that a scan at L L' finds."""
     keys = secants.scan(L, SMALL_DELTA, dtype=secants.xp.float64).keys
     return distortions(embedding, X, np.stack([to_numpy(end) for end in secants.ends(keys)], 1))
 
 
-def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
-    """Distortions of the pairs given, or of a random sample of all pairs; for quantiles
+def distortions(
+    embedding: Any, X: Any, pairs: Any = None, *, n_pairs: int = 100_000, random_state: int = 0
+) -> np.ndarray:
+    """Distortions of the given pairs, or of a random sample of all pairs, for quantiles
     and histograms.
 
     Parameters
@@ -82,13 +87,13 @@ def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
     X : array or tensor (n, D)
     pairs : integer array (m, 2), default=None
     n_pairs : int, default=100_000
-        Size of the sample when no pairs are given (all of them when there are no more).
+        Size of the sample if no pairs are given (at most all pairs).
     random_state : int
 
     Returns
     -------
     array
-        One value per pair, pairs that coincide left out.
+        One value per pair of distinct points.
 
     Examples
     --------
@@ -105,7 +110,7 @@ def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
         n_pairs if pairs is None else len(pairs), np.random.default_rng(random_state)
     )
     L = like(embedding.components_, secants.X, secants.xp.float64).T
-    block = max(1, (1 << 24) // secants.n_features)
+    block = max(1, BLOCK // secants.n_features)
     parts = [
         secants.operator(keys[start : start + block], secants.xp.float64).forward_factor(L)
         for start in range(0, len(keys), block)
@@ -114,7 +119,7 @@ def distortions(embedding, X, pairs=None, *, n_pairs=100_000, random_state=0):
 
 
 def _secants(embedding, X, pairs=None):
-    """Secants of X, or of the pairs given, with errors that say why there are none."""
+    """Secants of X, or of the given pairs."""
     if not is_torch(X):
         X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
     if X.shape[1] != embedding.components_.shape[1]:
@@ -125,7 +130,7 @@ def _secants(embedding, X, pairs=None):
     secants = AllSecants(X) if pairs is None else ListedSecants(X, check_pairs(pairs, len(X)))
     if secants.empty:
         raise ValueError(
-            "The points of every pair coincide, so there is no distance to keep; give rows of X "
-            "that differ."
+            "The points of every pair coincide, so there is no distance to preserve; give rows of "
+            "X that differ."
         )
     return secants

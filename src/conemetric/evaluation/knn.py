@@ -1,36 +1,34 @@
-"""The papers' k-NN protocol: split, learn on the training part, choose parameters on
-validation, report the test error.
+"""k-NN classification in the space of a metric.
 
-Everything fitted (preprocessing, metric, neighbours) sees the training part only; the
-metric is not refitted on training and validation together, as in the papers.
+Labels with equally many votes are decided by the nearest point among them, as in the
+papers (on letter this is 0.7 points better than scikit-learn's rule, the lowest label,
+and agrees with the Euclidean error they print). Points at the same distance are ordered
+by a hash of their values before any metric is applied, so that neither the order of rows
+nor the names of classes matter.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.decomposition import PCA
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_consistent_length
 
 from ..core.arrays import to_numpy
-from ..core.compiled import stopwatch
-from ..core.progress import all_or_nothing
 from ..neighbours import labelled_keys, nearest
 
+__all__ = ["evenly_by_class", "knn_error", "knn_predict", "majority", "nearest_labels"]
 
-def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
-    """Share of test points that the k nearest training points misclassify by majority,
-    in the space of ``metric``.
 
-    Classes with equally many votes are decided by the nearest point among them, as in
-    the papers (on letter this is 0.7 points better than scikit-learn's rule, the lowest
-    label, and agrees with the Euclidean error they print). Of points at the same distance
-    a hash of their values in X_train decides: neither the order of rows nor the names of
-    classes matter.
+def knn_error(
+    metric: Any,
+    X_train: Any,
+    y_train: Any,
+    X_test: Any,
+    y_test: Any,
+    n_neighbors: int | Sequence[int] = 3,
+) -> Any:
+    """Share of test points that the majority of their k nearest training points
+    misclassifies, in the space of ``metric``.
 
     Parameters
     ----------
@@ -42,6 +40,8 @@ def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
     Returns
     -------
     float between 0 and 1, or a list of them for a sequence of ``n_neighbors``
+        Tied votes go to the nearest point among them; points at the same distance are
+        ordered by a hash of their values in X_train.
 
     Examples
     --------
@@ -62,9 +62,11 @@ def knn_error(metric, X_train, y_train, X_test, y_test, n_neighbors=3):
     return errors if np.ndim(n_neighbors) else errors[0]
 
 
-def knn_predict(X_train, y_train, X_test, n_neighbors=3, keys=None):
-    """Label of each test row by the majority of its nearest training rows, by the rule
-    of `knn_error`; ``keys`` as of `nearest_labels`.
+def knn_predict(
+    X_train: Any, y_train: Any, X_test: Any, n_neighbors: int = 3, keys: np.ndarray | None = None
+) -> np.ndarray:
+    """Majority label of the nearest training rows of each test row, with ties decided as
+    by `knn_error`; ``keys`` as in `nearest_labels`.
 
     Examples
     --------
@@ -77,70 +79,29 @@ def knn_predict(X_train, y_train, X_test, n_neighbors=3, keys=None):
     return majority(nearest_labels(X_train, y_train, X_test, n_neighbors, keys)[1])
 
 
-def nearest_labels(X_train, y_train, X_test, n_neighbors, keys=None):
-    """(distances, labels) of the nearest training rows of each test row, the nearest first;
-    all of them where there are fewer.
+def nearest_labels(
+    X_train: Any, y_train: Any, X_test: Any, n_neighbors: int, keys: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(distances, labels) of the ``n_neighbors`` nearest training rows of each test row,
+    nearest first; of all training rows if there are fewer.
 
-    ``keys`` decide ties: those of the training rows by `labelled_keys`, before any metric
-    was applied (default: as they are given here).
+    ``keys`` order rows at the same distance: `labelled_keys` of the training rows before
+    any metric was applied (default: of X_train).
     """
     keys = labelled_keys(X_train, y_train) if keys is None else keys
     numbers, distances = nearest(X_test, X_train, min(n_neighbors, len(X_train)), keys)
     return to_numpy(distances), to_numpy(y_train)[to_numpy(numbers)]
 
 
-def majority(labels):
-    """Most frequent label of each row; among equals the one that comes first."""
+def majority(labels: np.ndarray) -> np.ndarray:
+    """Most frequent label of each row; of equally frequent ones the first."""
     votes = sum((labels == labels[:, [j]]).astype(np.int32) for j in range(labels.shape[1]))
     return labels[np.arange(len(labels)), np.argmax(votes, axis=1)]
 
 
-# ---- splits
-
-
-@dataclass(frozen=True)
-class Split:
-    """Row numbers of the training, validation and test parts (validation may be empty)."""
-
-    train: np.ndarray
-    validation: np.ndarray
-    test: np.ndarray
-
-
-def random_splits(
-    n, fractions=(0.7, 0.15, 0.15), n_runs=10, seed=0, labels=None
-) -> Iterator[Split]:
-    """Yield ``n_runs`` random splits of n rows; run r is the same whatever ``n_runs`` is.
-
-    With ``labels``, every class is divided in these shares, as nearly as whole rows
-    allow.
-
-    Examples
-    --------
-    >>> from conemetric.evaluation.knn import random_splits
-    >>> [len(part) for split in random_splits(100, n_runs=1) for part in (split.train, split.validation, split.test)]
-    [70, 15, 15]
-    """
-    if len(fractions) != 3 or min(fractions) < 0 or not np.isclose(sum(fractions), 1):
-        raise ValueError(
-            f"fractions={fractions} must be three shares (train, validation, test) that add up to "
-            "1."
-        )
-    labels = None if labels is None else np.asarray(labels)
-    if labels is not None and labels.shape != (n,):
-        raise ValueError(f"labels has shape {labels.shape} for {n} rows; give one label for each.")
-    # cumulative sums in floating point may fall a hair short of the integer meant
-    first, second = (int(cut) for cut in np.cumsum(fractions)[:2] * n + 1e-9)
-    for run in range(n_runs):
-        order = np.random.default_rng([seed, run]).permutation(n)
-        if labels is not None:
-            order = evenly_by_class(order, labels)
-        yield Split(order[:first], order[first:second], order[second:])
-
-
-def evenly_by_class(rows, labels):
-    """The rows in an order that spreads every class evenly; within a class they keep
-    theirs.
+def evenly_by_class(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The rows reordered so that every class is spread evenly; within a class their order
+    is kept.
 
     Examples
     --------
@@ -154,173 +115,3 @@ def evenly_by_class(rows, labels):
         members = np.flatnonzero(labels[rows] == label)
         place[members] = (np.arange(len(members)) + 0.5) / len(members)
     return rows[np.argsort(place, kind="stable")]
-
-
-def official_split(n, n_train, n_validation=0, seed=0) -> Split:
-    """The official split, with ``n_validation`` rows drawn from its training part.
-
-    Examples
-    --------
-    >>> from conemetric.evaluation.knn import official_split
-    >>> split = official_split(10, 8, n_validation=2)
-    >>> len(split.train), len(split.validation), split.test
-    (6, 2, array([8, 9]))
-    """
-    if not 0 < n_train < n or not 0 <= n_validation < n_train:
-        raise ValueError(f"n_train={n_train} and n_validation={n_validation} do not fit {n} rows.")
-    order = np.random.default_rng(seed).permutation(n_train)
-    return Split(order[n_validation:], order[:n_validation], np.arange(n_train, n))
-
-
-def preprocessing(*, standardise=False, n_components=None):
-    """An unfitted transformer: standardise, then PCA to ``n_components`` (each optional).
-
-    Examples
-    --------
-    >>> from conemetric.evaluation.knn import preprocessing
-    >>> [name for name, step in preprocessing(standardise=True, n_components=2).steps]
-    ['standardscaler', 'pca']
-    """
-    steps = [StandardScaler()] if standardise else []
-    if n_components is not None:
-        steps.append(PCA(n_components, svd_solver="full"))
-    return make_pipeline(*steps) if steps else make_pipeline("passthrough")
-
-
-# ---- the protocol
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One method on one split.
-
-    Attributes
-    ----------
-    parameters : mapping
-        Chosen on validation.
-    validation_error, test_error : float
-        The former is nan without a validation part.
-    seconds : float
-        Time of the fit with the chosen parameters.
-    metric : the fitted estimator (or, of a boosted one, the transformer of the chosen stage), or None for Euclidean
-    """
-
-    parameters: Mapping[str, Any]
-    validation_error: float
-    test_error: float
-    seconds: float
-    metric: Any
-
-
-Grid = Sequence[Mapping[str, Any]] | Callable[[np.ndarray, np.ndarray], Sequence[Mapping[str, Any]]]
-
-
-def evaluate(
-    estimator,
-    X,
-    y,
-    split,
-    *,
-    grid: Grid = ({},),
-    stages=(),
-    prepare=None,
-    n_neighbors=3,
-    place: Callable | None = None,
-) -> Outcome:
-    """Choose parameters on validation and report the test error, on one split.
-
-    Parameters
-    ----------
-    estimator : unfitted transformer with ``fit(X, y)``, or None for the Euclidean distance
-    X, y : arrays
-    split : Split
-    grid : sequence of parameter mappings, or a function of the prepared training X and y that returns one
-        The first of those with the least validation error is taken.
-    stages : collection of int, default=()
-        When given, an estimator with ``staged_metrics`` is stopped where its validation
-        error is least (the latest of equals), among these iterations of each pass and
-        the last of each; ``parameters["stage"]`` says where, counted through all
-        passes.
-    prepare : unfitted transformer, default=None
-        Preprocessing, fitted on the training part.
-    n_neighbors : int, default=3
-    place : function, default=None
-        Brings the training rows to where the metric is to be learned, on a GPU say;
-        neighbours are found on the host.
-
-    Returns
-    -------
-    Outcome
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from conemetric import FrobMetric
-    >>> from conemetric.evaluation.knn import evaluate, random_splits
-    >>> (X, y), (split,) = load_iris(return_X_y=True), random_splits(150, n_runs=1)
-    >>> outcome = evaluate(FrobMetric(tol=1e-2), X, y, split, grid=[{"C": 0.1}, {"C": 1.0}])
-    >>> outcome.test_error < 0.2, sorted(outcome.parameters)
-    (True, ['C'])
-    """
-    X, y = to_numpy(X), to_numpy(y)
-    parts = [X[rows] for rows in (split.train, split.validation, split.test)]
-    if prepare is not None:
-        prepare = clone(prepare).fit(parts[0], y[split.train])
-        parts = [prepare.transform(part) if len(part) else part for part in parts]
-    train, validation, test = parts
-    y_train, y_validation, y_test = (
-        y[rows] for rows in (split.train, split.validation, split.test)
-    )
-    choices = list(grid(train, y_train) if callable(grid) else grid)
-    if not choices:
-        raise ValueError("grid is empty; give at least one mapping of parameters ({} for none).")
-    if len(choices) > 1 and len(validation) == 0:
-        raise ValueError(
-            f"grid has {len(choices)} choices but the split has no validation part to choose on; "
-            "give one."
-        )
-    tried = []
-    for parameters in choices:
-        metric, seconds = None, 0.0
-        if estimator is not None:
-            metric = clone(estimator).set_params(**parameters)
-            began = stopwatch()
-            with all_or_nothing():
-                metric.fit(train if place is None else place(train), y_train)
-            seconds = stopwatch() - began
-        candidates = [(dict(parameters), metric)]
-        if stages and hasattr(metric, "staged_metrics"):
-            candidates = [
-                ({**parameters, "stage": number}, stage)
-                for number, stage in _stages(metric, stages)
-            ][::-1]
-        for parameters, metric in candidates:
-            error = (
-                knn_error(metric, train, y_train, validation, y_validation, n_neighbors)
-                if len(validation)
-                else np.nan
-            )
-            tried.append((error, parameters, seconds, metric))
-    error, parameters, seconds, metric = min(tried, key=lambda trial: trial[0])
-    test_error = knn_error(metric, train, y_train, test, y_test, n_neighbors)
-    return Outcome(dict(parameters), error, test_error, seconds, metric)
-
-
-def _stages(metric, wanted):
-    """(number, transformer) of the stages of a boosted metric that are the wanted
-    iterations of their pass or its last.
-    """
-    iterations = metric.history_["iteration"]
-    iterations = iterations[iterations > 0]
-    last = np.append(iterations[1:] == 1, True)
-    for number, (iteration, ends, components) in enumerate(
-        zip(iterations, last, metric.staged_metrics(), strict=True), 1
-    ):
-        if ends or iteration in wanted:
-            # the same metric, in no more rows than features
-            compact = np.linalg.qr(to_numpy(components), mode="r")
-            yield number, FunctionTransformer(_transform, kw_args={"components": compact})
-
-
-def _transform(X, components):
-    return X @ components.T

@@ -1,4 +1,4 @@
-"""How well an embedding keeps a manifold: neighbourhoods kept (Lee & Verleysen).
+"""How well an embedding preserves neighbourhoods (Lee & Verleysen).
 
 With rho_ij the rank of j among the neighbours of i in the data and r_ij that in the
 embedding (1 = nearest, n - 1 = farthest),
@@ -18,12 +18,15 @@ area).
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from ..neighbours import row_keys
+
+__all__ = ["NeighbourhoodQuality", "neighbourhood_quality"]
 
 BLOCK = 1 << 22  # distances held at a time
 
@@ -43,19 +46,19 @@ class NeighbourhoodQuality:
     B_nx: np.ndarray
 
     @property
-    def R_nx(self):
+    def R_nx(self) -> np.ndarray:
         n_others = len(self.K) + 1
         return (n_others * self.Q_nx - self.K) / (n_others - self.K)
 
     @property
-    def auc(self):
-        """Area under R_nx over log K: 1 for an embedding that keeps every
+    def auc(self) -> float:
+        """Area under R_nx over log K: 1 for an embedding that preserves every
         neighbourhood, about 0 for a random one.
         """
         return float((self.R_nx / self.K).sum() / (1 / self.K).sum())
 
 
-def neighbourhood_quality(X, embedding):
+def neighbourhood_quality(X: Any, embedding: Any) -> NeighbourhoodQuality:
     """Which neighbours of a point in X are still its neighbours in the embedding, for
     every neighbourhood size.
 
@@ -67,8 +70,8 @@ def neighbourhood_quality(X, embedding):
     Returns
     -------
     NeighbourhoodQuality
-        Of equal distances, a hash of the points says which comes first. Time
-        n^2 log n; memory does not grow with n^2.
+        Points at equal distances are ordered by a hash of their values. Time grows as
+        n^2 log n, memory as n.
 
     Examples
     --------

@@ -1,23 +1,36 @@
-"""How good the nearest neighbours are: precision and recall among the first k, and
+"""Quality of the nearest neighbours: precision and recall among the first k, and
 neighbours kept by an embedding.
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import to_numpy
 from ..neighbours import labelled_keys, nearest
 
+__all__ = ["neighbour_recall", "precision_at_k", "recall_at_k"]
 
-def _neighbours(metric, X, y, Q, k):
+
+def _neighbours(metric, X, y, queries, k):
     if not 1 <= k <= len(X):
         raise ValueError(f"k={k} must be from 1 to the {len(X)} points searched.")
     keys = labelled_keys(X, y)
     if metric is not None:
-        X, Q = metric.transform(X), metric.transform(Q)
-    return to_numpy(nearest(Q, X, k, keys)[0])
+        X, queries = metric.transform(X), metric.transform(queries)
+    return to_numpy(nearest(queries, X, k, keys)[0])
 
 
-def precision_at_k(metric, X, y, queries, y_queries, k=(5, 10, 15, 20)):
+def _hits(metric, X, y, queries, y_queries, k):
+    """Whether each of the k nearest points of a query has its label."""
+    neighbours = _neighbours(metric, X, y, queries, max(k))
+    return np.asarray(y)[neighbours] == np.asarray(y_queries)[:, None]
+
+
+def precision_at_k(
+    metric: Any, X: Any, y: Any, queries: Any, y_queries: Any, k: Sequence[int] = (5, 10, 15, 20)
+) -> np.ndarray:
     """Share of the k nearest points that have the query's label, averaged over the
     queries; an array, one per k.
 
@@ -28,7 +41,7 @@ def precision_at_k(metric, X, y, queries, y_queries, k=(5, 10, 15, 20)):
     X, y : arrays
         Points searched and their labels.
     queries, y_queries : arrays
-        Points asked about, none of them among X, and their labels.
+        Query points, none of them among X, and their labels.
     k : sequence of ints
 
     Examples
@@ -43,11 +56,11 @@ def precision_at_k(metric, X, y, queries, y_queries, k=(5, 10, 15, 20)):
     return np.array([hits[:, :size].mean() for size in k])
 
 
-def recall_at_k(metric, X, y, queries, y_queries, k=(1, 10)):
+def recall_at_k(
+    metric: Any, X: Any, y: Any, queries: Any, y_queries: Any, k: Sequence[int] = (1, 10)
+) -> np.ndarray:
     """Share of the queries with at least one point of their label among the k nearest;
-    an array, one per k.
-
-    Arguments as for `precision_at_k`.
+    an array, one per k. Arguments as for `precision_at_k`.
 
     Examples
     --------
@@ -61,12 +74,7 @@ def recall_at_k(metric, X, y, queries, y_queries, k=(1, 10)):
     return np.array([hits[:, :size].any(axis=1).mean() for size in k])
 
 
-def _hits(metric, X, y, queries, y_queries, k):
-    neighbours = _neighbours(metric, X, y, queries, max(k))
-    return np.asarray(y)[neighbours] == np.asarray(y_queries)[:, None]
-
-
-def neighbour_recall(metric, X, queries, k=10):
+def neighbour_recall(metric: Any, X: Any, queries: Any, k: int = 10) -> float:
     """Share of each query's k nearest points of X by Euclidean distance that are still
     among its k nearest after ``metric``.
 
@@ -79,8 +87,7 @@ def neighbour_recall(metric, X, queries, k=10):
     >>> neighbour_recall(PCA(3).fit(X), X[10:], X[:10], k=5)
     1.0
     """
-    alike = np.zeros(len(X))
-    before, after = (_neighbours(map_, X, alike, queries, k) for map_ in (None, metric))
-    return float(
-        np.mean([np.isin(kept, true).mean() for kept, true in zip(after, before, strict=True)])
-    )
+    one_class = np.zeros(len(X))
+    before, after = (_neighbours(each, X, one_class, queries, k) for each in (None, metric))
+    kept = [np.isin(found, true).mean() for found, true in zip(after, before, strict=True)]
+    return float(np.mean(kept))

@@ -1,11 +1,13 @@
-"""Means with confidence intervals, and paired tests between two methods run on the same
-splits or queries.
+"""Confidence intervals of means, and paired tests between two methods on the same items
+or queries.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
+
+__all__ = ["Interval", "PairedDifference", "mcnemar", "mean_interval", "paired_difference"]
 
 RESAMPLED = 1 << 22  # numbers drawn at a time by the resampling tests
 
@@ -19,7 +21,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def mean_interval(values, confidence=0.95):
+def mean_interval(values: Any, confidence: float = 0.95) -> Interval:
     """Student's confidence interval of a mean.
 
     Examples
@@ -41,74 +43,9 @@ def mean_interval(values, confidence=0.95):
     return Interval(mean, std, mean - half, mean + half)
 
 
-class Comparison(NamedTuple):
-    """Mean of ``first - second`` over runs and the two-sided p-values of the paired tests."""
-
-    difference: float
-    wilcoxon: float
-    corrected_t: float
-
-
-def compare_runs(first, second, test_share):
-    """Compare two methods on the same random splits.
-
-    Wilcoxon's signed-rank test takes the runs as independent; random splits overlap, so
-    Nadeau and Bengio's t-test ("Inference for the generalization error", Machine
-    Learning 52, 2003) inflates the variance by 1/runs + test/train.
-
-    Parameters
-    ----------
-    first, second : array-like (n_runs,)
-        Error of each method on each split.
-    test_share : float
-        Size of the test part over that of the training part.
-
-    Returns
-    -------
-    Comparison
-        p-values are 1 where the two methods agree on every run.
-
-    Examples
-    --------
-    >>> from conemetric.evaluation.statistics import compare_runs
-    >>> result = compare_runs([0.1, 0.12, 0.11, 0.1], [0.2, 0.21, 0.19, 0.22], test_share=15 / 70)
-    >>> result.difference < 0, result.corrected_t < 0.01
-    (True, True)
-    """
-    first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    if first.ndim != 1 or first.shape != second.shape or len(first) < 2:
-        raise ValueError(
-            f"give two or more paired runs for each method; got shapes {first.shape} and "
-            f"{second.shape}."
-        )
-    if not test_share > 0:
-        raise ValueError(f"test_share={test_share} must be positive: test size over training size.")
-    difference = first - second
-    mean, variance = float(difference.mean()), float(difference.var(ddof=1))
-    if not difference.any():
-        return Comparison(0.0, 1.0, 1.0)
-    signed_rank = float(stats.wilcoxon(first, second).pvalue)
-    spread = (variance * (1 / len(difference) + test_share)) ** 0.5
-    if spread == 0:
-        return Comparison(mean, signed_rank, 0.0)
-    return Comparison(
-        mean, signed_rank, float(2 * stats.t.sf(abs(mean) / spread, len(difference) - 1))
-    )
-
-
-def mcnemar(before, after):
-    """Two-sided exact McNemar test: could the items that changed between right and wrong
-    have fallen either way by chance?
-
-    Parameters
-    ----------
-    before, after : boolean array (n,)
-        Which of the same items each method gets wrong.
-
-    Returns
-    -------
-    float
-        The p-value; 1 where no item changed.
+def mcnemar(before: np.ndarray, after: np.ndarray) -> float:
+    """p-value of the two-sided exact McNemar test of two methods, from boolean arrays that
+    say which of the same items each gets wrong; 1 if they agree on every item.
 
     Examples
     --------
@@ -117,13 +54,13 @@ def mcnemar(before, after):
     >>> mcnemar(np.array([True] * 6 + [False] * 4), np.zeros(10, bool))
     0.03125
     """
-    mended, spoilt = int((before & ~after).sum()), int((after & ~before).sum())
-    return float(stats.binomtest(mended, mended + spoilt).pvalue) if mended + spoilt else 1.0
+    fixed, broken = int((before & ~after).sum()), int((after & ~before).sum())
+    return float(stats.binomtest(fixed, fixed + broken).pvalue) if fixed + broken else 1.0
 
 
 class PairedDifference(NamedTuple):
-    """Mean of ``after - before`` over ``n`` queries, the ends of its bootstrap interval
-    and the two-sided p-value of the randomisation test.
+    """Mean of ``after - before`` over ``n`` queries, its bootstrap interval, and the
+    two-sided p-value of the randomisation test.
     """
 
     difference: float
@@ -134,19 +71,24 @@ class PairedDifference(NamedTuple):
 
 
 def paired_difference(
-    before, after, *, confidence=0.95, n_resamples=9999, random_state=0
+    before: Any,
+    after: Any,
+    *,
+    confidence: float = 0.95,
+    n_resamples: int = 9999,
+    random_state: int = 0,
 ) -> PairedDifference:
-    """Compare two systems on the same queries, as retrieval is compared.
+    """Compare two retrieval systems on the same queries.
 
     The randomisation test flips the sign of each query's difference at random (Smucker,
     Allan & Carterette, "A comparison of statistical significance tests for information
-    retrieval evaluation", CIKM 2007); the interval is the bootstrap's, by percentiles.
+    retrieval evaluation", CIKM 2007); the interval is the percentile bootstrap's.
 
     Parameters
     ----------
     before, after : array-like (n_queries,)
         A measure of each system, one value per query; queries where either is NaN are
-        left out.
+        ignored.
     confidence : float, default=0.95
     n_resamples : int, default=9999
     random_state : int, default=0

@@ -1,45 +1,36 @@
-"""Are these two the same? Pair verification: a threshold set on the training pairs,
-accuracy on the others.
-
-Restricted protocol: the metric sees only pairs marked same or not. Unrestricted: it
-sees the identities, and may score a pair by marginalised k-NN (Guillaumin, Verbeek &
-Schmid, "Is that you? Metric learning approaches for face identification", ICCV 2009):
-the probability, under k-NN estimates, that both points have the same label.
+"""Pair verification: is a pair similar? The threshold is set on the training pairs,
+accuracy measured on the others.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from ..constraints.in_memory import check_similar
 from ..core.arrays import to_numpy
-from ..neighbours import labelled_keys, nearest
+
+__all__ = ["Verification", "best_threshold", "cross_validate", "distance_score"]
 
 
-def best_threshold(score, similar):
-    """The threshold t for which "same when score >= t" is right most often, and that accuracy.
-
-    Midway between neighbouring scores, so that it does not depend on rounding of the
-    pairs it was set on.
+def best_threshold(score: Any, similar: Any) -> tuple[float, float]:
+    """The threshold t for which "similar if score >= t" is right most often, and that
+    accuracy. It lies midway between scores, so that their rounding does not matter.
 
     Examples
     --------
     >>> from conemetric.evaluation.verification import best_threshold
     >>> threshold, accuracy = best_threshold([-3.0, -2.0, -1.0, 0.0], [False, False, True, True])
-    >>> float(threshold), accuracy
+    >>> threshold, accuracy
     (-1.5, 1.0)
     """
     score, similar = _check(score, similar)
     order = np.argsort(-score, kind="stable")
     score, similar = score[order], similar[order]
-    # accepting the first c pairs is right on their positives and on the negatives left out
-    correct = (
-        np.concatenate([[0], np.cumsum(similar)])
-        + np.sum(~similar)
-        - np.concatenate([[0], np.cumsum(~similar)])
-    )
+    # accepting the first c pairs is right on their positives and on the remaining negatives
+    correct = np.sum(~similar) + np.concatenate([[0], np.cumsum(np.where(similar, 1, -1))])
     # equal scores are accepted together
     allowed = np.concatenate([[True], score[1:] < score[:-1], [True]])
     cut = int(np.argmax(np.where(allowed, correct, -1)))
@@ -48,7 +39,7 @@ def best_threshold(score, similar):
     elif cut == len(score):
         threshold = -np.inf
     else:
-        threshold = (score[cut - 1] + score[cut]) / 2
+        threshold = float(score[cut - 1] + score[cut]) / 2
     return threshold, float(correct[cut] / len(score))
 
 
@@ -82,28 +73,30 @@ class Verification:
     equal_error_rate: float
 
     @property
-    def mean(self):
+    def mean(self) -> float:
         return float(self.accuracy.mean())
 
     @property
-    def standard_error(self):
+    def standard_error(self) -> float:
         return float(self.accuracy.std(ddof=1) / len(self.accuracy) ** 0.5)
 
 
-def cross_validate(score_pairs, similar, fold, *, learns=False) -> Verification:
+def cross_validate(
+    score_pairs: Callable[..., Any], similar: Any, fold: Any, *, learns: bool = False
+) -> Verification:
     """Verify every fold with a threshold set on the other folds.
 
     Parameters
     ----------
     score_pairs : callable(train) -> array (n_pairs,)
         Given a mask of the training pairs, learn from them and return a score of
-        *every* pair, larger for more alike.
+        *every* pair, larger for more similar ones.
     similar : boolean array (n_pairs,)
     fold : integer array (n_pairs,)
     learns : bool, default=False
-        Whether the scores of training pairs are better than those of unseen ones. The
-        threshold is then set on the fold after the one verified, and the training pairs
-        are those of the remaining folds.
+        Whether ``score_pairs`` learns, so that scores of training pairs are optimistic.
+        The threshold is then set on the fold after the one verified, and the training
+        pairs are those of the remaining folds.
 
     Returns
     -------
@@ -137,7 +130,7 @@ def cross_validate(score_pairs, similar, fold, *, learns=False) -> Verification:
             )
         threshold, _ = best_threshold(score[others], similar[others])
         accuracy[number] = np.mean((score[test] >= threshold) == similar[test])
-        # folds have their own scales; the margin over the threshold is what they have in common
+        # folds differ in scale; margins over the threshold are comparable
         held_out[test] = score[test] - (threshold if np.isfinite(threshold) else 0.0)
     false_positive, true_positive, _ = roc_curve(similar, held_out)
     crossing = np.argmin(np.abs(false_positive - (1 - true_positive)))
@@ -147,57 +140,7 @@ def cross_validate(score_pairs, similar, fold, *, learns=False) -> Verification:
     )
 
 
-def distance_score(metric, X, pairs):
-    """Minus the learned distance of each pair of rows of X (Euclidean when ``metric`` is None)."""
+def distance_score(metric: Any, X: Any, pairs: Any) -> np.ndarray:
+    """Minus the learned distance of each pair of rows of X (Euclidean if ``metric`` is None)."""
     Z, pairs = to_numpy(X if metric is None else metric.transform(X)), to_numpy(pairs)
     return -np.linalg.norm(Z[pairs[:, 0]] - Z[pairs[:, 1]], axis=1)
-
-
-def marginalised_knn_score(metric, X_train, y_train, X, pairs, n_neighbors=100):
-    """Probability that the two points of each pair share a label, by marginalised k-NN.
-
-    P(same) = sum_c n_c(x) n_c(x') / k^2, with n_c(x) the number of the k nearest
-    training points of x that have label c.
-
-    Parameters
-    ----------
-    metric : fitted transformer or None
-    X_train, y_train : arrays
-        Labelled points the neighbours are found among.
-    X : array (n, D)
-    pairs : integer array (n_pairs, 2)
-        Rows of X.
-    n_neighbors : int, default=100
-
-    Returns
-    -------
-    array (n_pairs,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.evaluation.verification import marginalised_knn_score
-    >>> X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([0, 0, 1, 1])
-    >>> marginalised_knn_score(None, X, y, X, np.array([[0, 1], [0, 2]]), n_neighbors=2)
-    array([1., 0.])
-    """
-    if not 1 <= n_neighbors <= len(X_train):
-        raise ValueError(
-            f"n_neighbors={n_neighbors} must be from 1 to the {len(X_train)} training points."
-        )
-    keys = labelled_keys(X_train, y_train)
-    if metric is not None:
-        X_train, X = metric.transform(X_train), metric.transform(X)
-    classes, labels = np.unique(y_train, return_inverse=True)
-    neighbours = to_numpy(nearest(X, X_train, n_neighbors, keys)[0])
-    rows = np.repeat(np.arange(len(X)), n_neighbors)
-    ones = np.ones(rows.size)
-    counts = sparse.csr_array(
-        (ones, (rows, labels[neighbours].ravel())), shape=(len(X), len(classes))
-    )
-    counts.sum_duplicates()
-    pairs = np.asarray(pairs, dtype=np.int64)
-    return (
-        np.asarray(counts[pairs[:, 0]].multiply(counts[pairs[:, 1]]).sum(axis=1)).ravel()
-        / n_neighbors**2
-    )

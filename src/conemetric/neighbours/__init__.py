@@ -1,20 +1,19 @@
-"""Who is near whom: one question, and those who answer it.
+"""Nearest neighbours, of the same label and of others.
 
-`question` states it: for each query its nearest references, of the same label and of
-others. It is answered exactly on the host (`exact`), on a device (`device`) and among
-sparse points (`sparse`), approximately on the host (`approximate`), or by the user
-(`given`).
+`query` defines a search. It runs exactly on the host (`exact`), on a device (`gpu`) and
+among sparse points (`sparse`), or approximately on the host (`cells`); `precomputed`
+takes neighbours that the user has found.
 """
 
 from .merge import merge
-from .precomputed import given_neighbours
-from .query import Labelled, Nearest, Question
-from .sampling import choose_references, n_references_for, reference_rows
+from .precomputed import precomputed_neighbours
+from .query import LabelledRows, Nearest, SearchQuery
+from .sampling import sample_classes, sample_rows, sample_size
 from .search import (
     MOST_IMPOSTORS,
     Neighbours,
-    answer,
     enough_of,
+    exact_search,
     nearer_impostors,
     nearest,
     neighbours_by_label,
@@ -23,23 +22,28 @@ from .ties import column_extent, labelled_keys, row_keys, rows_of, tie_numbers
 
 __all__ = [
     "MOST_IMPOSTORS",
-    "Labelled",
+    "LabelledRows",
     "Nearest",
     "Neighbours",
-    "Question",
-    "answer",
-    "choose_references",
+    "SearchQuery",
     "column_extent",
     "enough_of",
-    "given_neighbours",
+    "exact_search",
     "labelled_keys",
     "merge",
-    "n_references_for",
     "nearer_impostors",
     "nearest",
     "neighbours_by_label",
-    "reference_rows",
+    "precomputed_neighbours",
     "row_keys",
     "rows_of",
+    "sample_classes",
+    "sample_rows",
+    "sample_size",
     "tie_numbers",
 ]
+
+# TODO: old names, until constraints, estimators and app use the new ones
+Labelled, Question, answer = LabelledRows, SearchQuery, exact_search
+given_neighbours, n_references_for = precomputed_neighbours, sample_size
+choose_references, reference_rows = sample_classes, sample_rows

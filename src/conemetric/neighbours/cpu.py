@@ -1,7 +1,7 @@
 """Search on the host: tiles of squared distances, by matrix products in float32, are
 scanned for candidates, which are then ranked by exact distances in float64.
 
-Which tiles are visited is for others to say: all (`exact`) or some (`approximate`).
+`exact` visits all tiles, `cells` some.
 """
 
 from collections.abc import Iterator
@@ -11,26 +11,26 @@ import numpy as np
 
 from ..core.compiled import threaded
 from . import kernels
-from .query import Nearest, Question
+from .query import Nearest, SearchQuery
 from .rounding import product_gamma, tie_rule
 
-SPARE = 8  # candidates kept beyond those asked for, so that rounding seldom matters
-BLOCK = 1 << 24  # numbers held at a time beside the lists of candidates
+SPARE = 8  # extra candidates, so that rounding rarely forces a second search
+BLOCK = 1 << 24  # numbers held at a time besides the lists of candidates
 
 
 class Frame(NamedTuple):
-    """Where distances are measured from, and in which unit of length: a power of two."""
+    """Origin and unit of length of the points; the unit is a power of two."""
 
     centre: np.ndarray
     unit: float
 
     @classmethod
-    def of(cls, question: Question):
-        X, R = question.queries.X, question.references.X
+    def of(cls, query: SearchQuery) -> "Frame":
+        X, R = query.queries.X, query.references.X
         return cls(R.mean(0, dtype=np.float64), max(_power_of_two(X), _power_of_two(R)))
 
-    def centred(self, X, rows):
-        """These rows of X about the centre, in the unit, in float32."""
+    def centred(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """These rows of X relative to the centre, in the unit, in float32."""
         Z = np.empty((len(rows), X.shape[1]), np.float32)
         for part in parts(len(rows), X.shape[1]):
             Z[part] = (X[rows[part]] - self.centre) / self.unit
@@ -38,48 +38,45 @@ class Frame(NamedTuple):
 
 
 class HostSearch:
-    """Lists of candidates for every query, to which references are offered by tiles.
+    """Lists of candidates for every query, to which references are offered in tiles.
 
-    Parameters
-    ----------
-    question : Question
-    order, reference_order : integer arrays (q,), (n,)
-        In which queries and references are visited. Labels must ascend within whatever
-        makes the columns of one tile.
+    Queries and references are visited in ``order`` and ``reference_order``, in which
+    labels must ascend within the columns of a tile.
     """
 
-    def __init__(self, question: Question, order, reference_order):
-        self.question, self.order, self.reference_order = question, order, reference_order
-        queries, references = question.queries, question.references
+    def __init__(self, query: SearchQuery, order: np.ndarray, reference_order: np.ndarray):
+        self.query, self.order, self.reference_order = query, order, reference_order
+        queries, references = query.queries, query.references
         self.labels, self.reference_labels = queries.y[order], references.y[reference_order]
         place = np.full(len(reference_order) + 1, -1)
         place[reference_order] = np.arange(len(reference_order))
-        self.own = place[question.own[order]]
-        frame = Frame.of(question)
+        self.own = place[query.own[order]]
+        frame = Frame.of(query)
         self.unit = frame.unit
         self.Z = frame.centred(queries.X, order)
         self.Z_reference = (
-            self.Z if references is queries else frame.centred(references.X, reference_order)
+            self.Z if query.among_themselves else frame.centred(references.X, reference_order)
         )
         self.squares, self.reference_squares = (
             np.einsum("ij,ij->i", Z, Z, dtype=np.float64).astype(np.float32)
             for Z in (self.Z, self.Z_reference)
         )
-        counts = question.n_same, question.n_other
+        counts = query.n_same, query.n_other
         self.lists = tuple(_no_candidates(len(order), count) for count in counts)
 
     @property
-    def arrays(self):
-        """What `kernels.offer` calls ``search``."""
+    def arrays(self) -> tuple:
+        """The argument ``search`` of `kernels.offer`."""
         queries = self.Z, self.squares, self.labels
         references = self.Z_reference, self.reference_squares, self.reference_labels
         return queries, references, self.own, *self.lists
 
     # ---- from candidates to neighbours
 
-    def rank(self, all_offered) -> Nearest:
-        """Rank candidates by exact distances, and search again where neighbours may be
-        missing: with ``all_offered``, for rounding; else where there are too few.
+    def rank(self, all_offered: bool) -> Nearest:
+        """Rank candidates by exact distances, and search again for queries that may miss
+        neighbours: through rounding if all references were offered, else for lack of
+        candidates.
         """
         same, again_same = self._rank(True, all_offered)
         other, again_other = self._rank(False, all_offered)
@@ -92,13 +89,17 @@ class HostSearch:
         distances, bound = np.full(found.shape, np.inf), np.full(n, np.inf)
         again = np.zeros(0, np.int64)
         if width:
-            (X, _), (R, _) = self.question[:2]
-            numbers = self.question.names[self.reference_order]
+            (X, _), (R, _) = self.query[:2]
+            numbers, known = np.empty(len(R), np.int64), np.zeros(len(R), bool)
+            known[lists[1]] = True  # of all references, candidates alone need their number
+            numbers[known] = self.query.numbers_of(self.reference_order[known])
             data = X, self.order, R, self.reference_order, numbers, 1 / self.unit
             args = data, self._rounding(), found, distances, bound
             threaded(kernels.rank_candidates, n, width * X.size, lists, *args)
             unsure = (lists[-1] < np.inf) & ~(bound < lists[-1])
             again = np.flatnonzero(unsure if all_offered else self._short(found, same))
+            if len(again):
+                numbers[~known] = self.query.numbers_of(self.reference_order[~known])
             labels = self.labels, self.reference_labels, same
             for part in parts(len(again), len(self.Z_reference)):
                 rows = again[part]
@@ -111,15 +112,15 @@ class HostSearch:
         return answer, len(again)
 
     def _short(self, found, same):
-        """Queries that have fewer neighbours than there are, and than were asked for."""
+        """Queries with fewer neighbours than wanted although there are more."""
         counts = np.bincount(self.reference_labels, minlength=self.labels.max() + 1)
-        alike = counts[self.labels]
-        there = alike - (self.own >= 0) if same else len(self.reference_labels) - alike
+        n_same = counts[self.labels]
+        there = n_same - (self.own >= 0) if same else len(self.reference_labels) - n_same
         return (found >= 0).sum(1) < np.minimum(there, found.shape[1])
 
     def _rounding(self):
-        """How far wrong tiles may be, and which distances are ties: see `rounding`."""
-        X, R = self.question.queries.X, self.question.references.X
+        """Bounds on the error of tiles, and which distances are ties: see `rounding`."""
+        X, R = self.query.queries.X, self.query.references.X
         lengths = np.empty(len(X))
         for part in parts(len(X), X.shape[1]):
             scaled = X[self.order[part]] / self.unit
@@ -130,7 +131,7 @@ class HostSearch:
         return 2 * np.sqrt(self.squares.astype(np.float64)), gamma, per_length * lengths, slope
 
 
-def parts(n, width) -> Iterator[slice]:
+def parts(n: int, width: int) -> Iterator[slice]:
     """Ranges of n rows of ``width`` numbers, `BLOCK` numbers at a time."""
     step = max(1, BLOCK // max(1, width))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
@@ -144,6 +145,6 @@ def _power_of_two(X):
 def _no_candidates(n, count):
     """Empty lists: squared distances, references, and the last distance of each."""
     width = count + SPARE if count else 0
-    # nothing is below the limit of a list for nothing
+    # the limit of a list without room admits nothing
     limit = np.full(n, np.inf if count else -np.inf, np.float32)
     return np.full((n, width), np.inf, np.float32), np.full((n, width), -1, np.int32), limit

@@ -1,5 +1,5 @@
-"""The exact search on the host: every pair of points is visited; of points among
-themselves, once for both.
+"""Exact search on the host: every pair of points is visited; among points themselves,
+once for both.
 """
 
 from collections.abc import Iterator
@@ -11,26 +11,26 @@ from ..core.compiled import one_blas_thread, threaded
 from ..core.progress import emit
 from . import kernels
 from .cpu import HostSearch
-from .query import Nearest, Question
+from .query import Nearest, SearchQuery
 
 TILE = 1024  # rows and columns of a tile
 
 
-def search(question: Question) -> Nearest:
-    """Answer exactly.
+def search(query: SearchQuery) -> Nearest:
+    """Search exactly.
 
     Rows are sorted by label, so that those of one label are a range of columns. Tiles
     are visited on all cores at once, no two with a query in common. Memory: a tile per
-    core, the points once more in float32, and the lists of candidates.
+    core, one copy of the points in float32, and the lists of candidates.
     """
-    queries, references = question.queries, question.references
-    n, n_references, alone = len(queries.y), len(references.y), references is queries
+    queries, references, alone = query.queries, query.references, query.among_themselves
+    n, n_references = len(queries.y), len(references.y)
     order = np.argsort(queries.y, kind="stable")
-    state = HostSearch(question, order, order if alone else np.argsort(references.y, kind="stable"))
+    state = HostSearch(query, order, order if alone else np.argsort(references.y, kind="stable"))
     blocks = [(start, min(start + TILE, n)) for start in range(0, n, TILE)]
     against_all = [(block, (0, n_references)) for block in blocks]
     rounds = list(tournament(blocks)) if alone else [against_all]
-    # in one cell that nobody visits: whoever is in a row is offered to the columns
+    # all in one cell without visitors: the points of a row are offered to all columns
     visits = np.zeros(n, np.int64), np.zeros((1, -(-n // 8)), np.uint8)
     with one_blas_thread() if len(blocks) > 1 else nullcontext():
         for played, pairs in enumerate(rounds, 1):
@@ -41,8 +41,8 @@ def search(question: Question) -> Nearest:
 
 
 def _meet(start, stop, pairs, alone, arrays, visits):
-    """Offer to the queries of each block the references of its partner, and the other way
-    round where these are other points of the same.
+    """Offer the references of each block to the queries of its partner; among points
+    themselves, also the other way round.
     """
     for one, other in pairs[start:stop]:
         both = int(alone and one != other)
@@ -50,8 +50,8 @@ def _meet(start, stop, pairs, alone, arrays, visits):
 
 
 def tournament(players: list) -> Iterator[list]:
-    """Rounds of pairs in which each meets at most one other, until all have met; in the
-    first, each meets itself.
+    """Rounds of pairs in which each player meets at most one other, until all have met; in
+    the first, each meets itself.
     """
     yield [(player, player) for player in players]
     first, *circle = [*players, None] if len(players) % 2 else players

@@ -1,6 +1,6 @@
-"""The exact search on a device: candidates from products in half precision, ranked by
-exact distances in float64; queries that rounding leaves in doubt are searched again by
-products in float64.
+"""Exact search on a device: candidates from products in half precision, ranked by exact
+distances in float64; queries that rounding leaves in doubt are searched again by products
+in float64.
 """
 
 import threading
@@ -10,36 +10,36 @@ import numpy as np
 import torch
 
 from ..core.progress import emit
-from .query import Labelled, Nearest, Question
-from .rounding import product_gamma, tie_rule
+from .query import LabelledRows, Nearest, SearchQuery
+from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 
-SPARE = 22  # candidates kept beyond those asked for: half precision confuses the near
+SPARE = 22  # extra candidates: half precision confuses near ones
 BLOCK = 1 << 29  # distances held at a time
-GATHERED = 1 << 26  # coordinates held at a time where distances are measured
+GATHERED = 1 << 26  # coordinates held at a time to measure distances
 ROWS_AGAIN = 1024  # queries searched again at a time
-CHUNK = 64  # columns whose least entry stands for them in a first selection
+CHUNK = 64  # columns represented by their least entry in a first selection
 FORMATS = (torch.float16, torch.bfloat16)  # of products: more digits, or more range
 
 
-def search(question: Question) -> Nearest:
-    """Answer exactly, on the device of the points.
+def search(query: SearchQuery) -> Nearest:
+    """Search exactly, on the device of the points.
 
-    Rows are sorted by label: outside the range of columns that have the labels of a
-    block of queries, no label is looked at. Memory: `BLOCK` distances, the points twice
+    Rows are sorted by label: labels are compared only in the range of columns that has
+    the labels of a block of queries. Memory: `BLOCK` distances, two copies of the points
     in half precision, and the lists of candidates.
     """
-    state = DeviceSearch(question)
-    same, other = state.candidates()
-    same, same_distances, again = state.rank(True, question.n_same, *same)
-    other, other_distances, more = state.rank(False, question.n_other, *other)
+    state = DeviceSearch(query)
+    near_same, near_other = state.candidates()
+    same, same_distances, again = state.rank(True, query.n_same, *near_same)
+    other, other_distances, more = state.rank(False, query.n_other, *near_other)
     return Nearest(same, other, same_distances, other_distances, again + more)
 
 
 class DeviceSearch:
-    """Queries and references in the order of their labels, which the host knows too."""
+    """Queries and references in the order of their labels, which are on the host too."""
 
-    def __init__(self, question: Question):
-        queries, references = question.queries, question.references
+    def __init__(self, query: SearchQuery):
+        queries, references = query.queries, query.references
         self.X, self.R, self.device = queries.X, references.X, queries.X.device
         self.order, self.host_labels = self._by_label(queries)
         self.reference_order, self.reference_host_labels = self._by_label(references)
@@ -49,9 +49,10 @@ class DeviceSearch:
         )
         place = torch.full((len(self.R) + 1,), -1, device=self.device)
         place[self.reference_order] = torch.arange(len(self.R), device=self.device)
-        self.own = place[torch.as_tensor(question.own, device=self.device)[self.order]]
-        self.numbers = torch.as_tensor(question.names, device=self.device)[self.reference_order]
-        self.counts = question.n_same, question.n_other
+        self.own = place[torch.as_tensor(query.own, device=self.device)[self.order]]
+        numbers = query.numbers_of(np.arange(len(self.R)))
+        self.numbers = torch.as_tensor(numbers, device=self.device)[self.reference_order]
+        self.counts = query.n_same, query.n_other
         self._most_gathered = max(1, GATHERED // self.X.shape[1])
         self.centre = self.R.mean(0)
         longest = max(float(_lengths(X - self.centre).max()) for X in (self.X, self.R))
@@ -60,21 +61,21 @@ class DeviceSearch:
         per_length, self.slope = tie_rule(self.X.shape[1], eps)
         self.tie = per_length / self.unit * _lengths(self.X)[self.order]
 
-    def _by_label(self, points: Labelled):
+    def _by_label(self, points: LabelledRows):
         labels = np.asarray(points.y)
         order = np.argsort(labels, kind="stable")
         return torch.as_tensor(order, device=self.device), labels[order]
 
     def _centred(self, X):
-        """Points about the centre, in ``unit``."""
+        """Points relative to the centre, in ``unit``."""
         return (X - self.centre) / self.unit
 
     # ---- candidates
 
-    def candidates(self):
-        """(references, limit) for each of the two lists: of every query its nearest
-        references by products in half precision, -1 where there are too few, and the
-        largest of their squared distances.
+    def candidates(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """(references, limit) for each of the two lists: the nearest references of every
+        query by products in half precision, -1 if there are too few, and the largest of
+        their squared distances.
         """
         left, right = self._factors()
         lists = [
@@ -93,13 +94,14 @@ class DeviceSearch:
             ends = self.host_labels[rows.start], self.host_labels[rows.stop - 1]
             first = int(np.searchsorted(self.reference_host_labels, ends[0]))
             last = int(np.searchsorted(self.reference_host_labels, ends[1], "right"))
-            alike = tile[:, first:last]  # where alone the labels of these queries occur
+            labelled = tile[:, first:last]  # only here do the labels of these queries occur
             differ = self.labels[rows, None] != self.reference_labels[first:last]
             if self.counts[0]:
-                masked = alike if ends[0] == ends[1] else alike.masked_fill(differ, torch.inf)
-                _keep_least(masked, first, rows, *lists[0])
+                one_label = ends[0] == ends[1]
+                same = labelled if one_label else labelled.masked_fill(differ, torch.inf)
+                _keep_least(same, first, rows, *lists[0])
             if self.counts[1]:
-                alike.masked_fill_(~differ, torch.inf)
+                labelled.masked_fill_(~differ, torch.inf)
                 _keep_least(tile, 0, rows, *lists[1])
             emit("search", done=rows.stop / len(left))
         return lists
@@ -130,9 +132,11 @@ class DeviceSearch:
 
     # ---- from candidates to neighbours
 
-    def rank(self, same, count, candidates, limit):
+    def rank(
+        self, same: bool, count: int, candidates: torch.Tensor, limit: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, int]:
         """Numbers and distances of the ``count`` nearest of every query, and how many
-        queries were searched again because others than its candidates may belong there.
+        queries were searched again because more than their candidates may belong there.
         """
         n = len(self.order)
         numbers = torch.full((n, count), -1, device=self.device)
@@ -152,7 +156,7 @@ class DeviceSearch:
         half = torch.finfo(self.format)
         bound = bound * (1 + half.eps) + 4 * half.eps * half.smallest_normal
         again = (limit.isfinite() & ~(bound < limit)).nonzero()[:, 0]
-        bound = farthest**2 + product_gamma(self.X.shape[1], 2.0**-52) * (reach + farthest) ** 2
+        bound = farthest**2 + product_gamma(self.X.shape[1], DOUBLE_EPS) * (reach + farthest) ** 2
         for rows in again.split(ROWS_AGAIN) if len(again) else ():
             numbers[rows], distances[rows] = self._search_again(rows, same, bound[rows], count)
         answer = torch.empty_like(numbers), torch.empty_like(distances)
@@ -162,13 +166,13 @@ class DeviceSearch:
     def _measure(self, queries, references):
         """Distances of queries (m,) to their references (m, k), by differences in float64."""
         X, R = self.X[self.order[queries]].double(), self.R[self.reference_order[references]]
-        # the unit is a power of two: nothing but the sum of squares is rounded
+        # the unit is a power of two: only the sum of squares is rounded
         differences = torch.sub(X[:, None] / self.unit, R, alpha=1 / self.unit)
         return torch.linalg.vector_norm(differences, dim=2)
 
     def _nearest(self, rows, exact, numbers, count):
-        """The ``count`` nearest of each row, ties by number; and the distance beyond
-        which no tie of theirs can be.
+        """The ``count`` nearest of each row, ties by number, and the distance beyond which
+        they have no ties: `kernels.rank` on the device, where the candidates are.
         """
         exact, order = exact.sort(dim=1)
         numbers = numbers.gather(1, order)
@@ -191,7 +195,7 @@ class DeviceSearch:
         return numbers.gather(1, order), exact.gather(1, order), farthest
 
     def _search_again(self, rows, same, bound, count):
-        """The nearest of a few queries among all references within ``bound`` by products
+        """The nearest of a few queries, among all references within ``bound`` by products
         in float64.
         """
         pairs = self._within(rows, same, bound)
@@ -211,7 +215,7 @@ class DeviceSearch:
         return self._nearest(rows, exact, numbers, count)[:2]
 
     def _within(self, rows, same, bound):
-        """Pairs (place among ``rows``, reference) no farther than ``bound``; None where a
+        """Pairs (place among ``rows``, reference) no farther than ``bound``; None if a
         table of them would be too large and there is more than one row.
         """
         Z = self._centred(self.X[self.order[rows]].double())
@@ -246,11 +250,11 @@ _flags = threading.Lock()
 
 @contextmanager
 def _sums_in_float32():
-    """Let no product in half precision sum in half precision as well.
+    """Sum products in half precision in float32.
 
-    PyTorch takes this from flags of the whole process alone. They change only while a
-    product is launched, and by one thread at a time, or one would restore what another has
-    changed; products launched elsewhere meanwhile are the more precise for it.
+    PyTorch offers only flags of the whole process for this. They change while a product
+    is launched, and by one thread at a time, so that none restores what another has
+    changed; products launched elsewhere meanwhile become more precise.
     """
     flags = "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"
     matmul = torch.backends.cuda.matmul
@@ -271,7 +275,8 @@ def _lengths(X):
 
 def _rounded_away(Z, format):
     """Largest share of a point's length that is lost in ``format``."""
-    return float((_lengths(Z - Z.to(format)) / _lengths(Z).clamp(min=1e-300)).max())
+    lengths = _lengths(Z).clamp(min=torch.finfo(torch.float64).tiny)
+    return float((_lengths(Z - Z.to(format)) / lengths).max())
 
 
 def _in_three(squares, format):
@@ -286,7 +291,7 @@ def _in_three(squares, format):
 
 
 def _padded(*columns):
-    """Side by side, with columns of zeros up to a width that tensor cores like."""
+    """Side by side, with columns of zeros up to a multiple of 16, as tensor cores want."""
     joined = torch.cat(columns, 1)
     return torch.nn.functional.pad(joined, (0, -joined.shape[1] % 16))
 
@@ -299,7 +304,7 @@ def _keep_least(tile, first, rows, candidates, limit):
     n_chunks = tile.shape[1] // CHUNK
     if n_chunks <= 2 * count:
         values, columns = tile.topk(count, dim=1, largest=False)
-    else:  # each of the least is in one of the chunks with the least minima
+    else:  # each of the least entries is in one of the chunks with the least minima
         chunks = tile[:, : n_chunks * CHUNK].unflatten(1, (n_chunks, CHUNK))
         chosen = chunks.amin(2).topk(count, dim=1, largest=False).indices[:, :, None]
         values = chunks.gather(1, chosen.expand(-1, -1, CHUNK)).flatten(1)

@@ -2,14 +2,13 @@
 candidates, and rank candidates by exact distances.
 
 Points are three arrays: Z (n, D), their squared lengths (n,) and labels (n,), which
-ascend within whatever makes the columns of one tile. Lists of candidates are three
-arrays: squared distances ``near`` (n, c), ascending, infinite where there is none yet;
-the references ``index`` (n, c); and ``limit`` (n,), the last column of ``near``, so that
-a pass over a tile reads it in one stretch. ``search`` = (queries, references, own, same,
-other): points, points, the reference that each query is itself, and for each query two
-lists, of references with its label and of others. ``visits`` = (cell, mask): the cell of
-each point, and for each cell a bit for every query that visits it, as `numpy.packbits`
-has them.
+ascend within the columns of one tile. Lists of candidates are three arrays: squared
+distances ``near`` (n, c), ascending, infinite while empty; the references ``index``
+(n, c); and ``limit`` (n,), a contiguous copy of the last column of ``near``. ``search`` =
+(queries, references, own, same, other): points, points, the reference that is the query
+itself, and two lists for each query, of references with its label and of others.
+``visits`` = (cell, mask): the cell of each point, and for each cell a bit for every query
+that visits it, packed as by `numpy.packbits`.
 """
 
 import numpy as np
@@ -21,11 +20,9 @@ STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vector
 
 @jit
 def visit_cells(start, stop, calls, begin, size, search, visits):
-    """In turn for each of calls[start:stop], (first query, last, first cell, last, both):
-    offer to these queries the references of those of these cells that they visit, and
-    with ``both`` the visitors to the references.
-
-    Cell k holds references begin[k]:begin[k + 1].
+    """For each of calls[start:stop], (first query, last, first cell, last, both): offer to
+    these queries the references in the cells that they visit, and with ``both`` the
+    visitors to the references. Cell k holds references begin[k]:begin[k + 1].
     """
     visitors = np.empty(size + 8, np.int64)
     for t in range(start, stop):
@@ -44,8 +41,8 @@ def visit_cells(start, stop, calls, begin, size, search, visits):
 
 @jit_inner
 def _append_set(bits, byte, first, last, numbers, count):
-    """Append to the first ``count`` numbers those from ``first`` to before ``last`` whose
-    bit is set in this byte, and count them.
+    """Append to the first ``count`` numbers those of first:last whose bit is set in this
+    byte, and return the new count.
     """
     for i in range(max(first, 8 * byte), min(last, 8 * byte + 8)):
         if bits[byte] & (128 >> (i & 7)):
@@ -56,9 +53,9 @@ def _append_set(bits, byte, first, last, numbers, count):
 
 @jit
 def offer(rows, first, last, size, both, search, visits):
-    """Offer references first:last to queries ``rows``, in tiles of ``size``; with ``both``,
-    where points are searched among themselves, also each of these to each of those, but
-    for those that visit its cell in their turn.
+    """Offer references first:last to queries ``rows``, in tiles of ``size``. With ``both``,
+    among points themselves, also offer the queries to the references, except to those
+    that visit the query's cell in their turn.
     """
     (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = search[:2]
     own, same, other = search[2:]
@@ -75,20 +72,26 @@ def offer(rows, first, last, size, both, search, visits):
         for r in range(len(rows)):
             i, row, width = rows[r], tile[r], end - begin
             a, b = _count_below(tile_labels, labels[i]), _count_below(tile_labels, labels[i] + 1)
-            none = a - a  # for a literal 0 Numba would compile the scans once more
-            _scan_row(row, none, a, squares[i], begin, tile_squares, own[i], i, other)
+            zero = _zero_like(a)
+            _scan_row(row, zero, a, squares[i], begin, tile_squares, own[i], i, other)
             _scan_row(row, a, b, squares[i], begin, tile_squares, own[i], i, same)
             _scan_row(row, b, width, squares[i], begin, tile_squares, own[i], i, other)
             if both:
                 seen = mask[cell[i]]
-                _scan_across(row, none, a, begin, i, seen, other)
+                _scan_across(row, zero, a, begin, i, seen, other)
                 _scan_across(row, a, b, begin, i, seen, same)
                 _scan_across(row, b, width, begin, i, seen, other)
 
 
 @jit_inner
+def _zero_like(number):
+    """0 of the type of a variable: for a literal Numba would compile callees once more."""
+    return number - number
+
+
+@jit_inner
 def _count_below(ascending, value):
-    """How many of these are less: np.searchsorted, which takes a second to compile."""
+    """How many are less than ``value``: np.searchsorted takes a second to compile."""
     low, high = 0, len(ascending)
     while low < high:
         middle = (low + high) // 2
@@ -107,7 +110,7 @@ def _scan_row(row, begin, end, square, first, squares, own, i, lists):
     near, index, limit = lists
     two, bound = row.dtype.type(2), limit[i]
     for start in range(begin, end, STRIDE):
-        # slices, because indices that are sums are tested for being negative each time
+        # slices, because an index that is a sum is tested for being negative each time
         part, part_squares, hits = row[start : min(start + STRIDE, end)], squares[start:], 0
         for c in range(len(part)):
             part[c] = (square + part_squares[c]) - two * part[c]
@@ -139,8 +142,8 @@ def _scan_across(row, begin, end, first, i, seen, lists):
 
 @jit
 def choose_cells(distances, first, count, mask):
-    """Set the bits of the ``count`` least, finite distances of each row in ``mask``, whose
-    rows are cells; row r is that of query ``first + r``.
+    """Set the bits of the ``count`` least finite distances of each row in ``mask``, whose
+    rows are cells; row r belongs to query ``first + r``.
     """
     near, index = np.empty(count, np.float32), np.empty(count, np.int64)
     for r in range(distances.shape[0]):
@@ -156,7 +159,7 @@ def choose_cells(distances, first, count, mask):
 
 @jit_inner
 def _insert(d, j, near, index):
-    """Put (d, j) into its place; the last entry falls off."""
+    """Insert (d, j) in order; the last entry is dropped."""
     slot = len(near) - 1
     while slot > 0 and near[slot - 1] > d:
         near[slot], index[slot] = near[slot - 1], index[slot - 1]
@@ -169,16 +172,15 @@ def _insert(d, j, near, index):
 
 @jit
 def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
-    """The nearest references of points start:stop among their candidates: numbers to
-    ``out``, distances to ``distance``.
+    """Write the nearest references of points start:stop among their candidates: numbers
+    to ``out``, distances to ``distance``.
 
     ``data`` = (X, row, R, reference_row, number, scale): point i is X[row[i]], reference j
-    is R[reference_row[j]] and called number[j]; distances are multiplied by ``scale``.
-    ``rule`` = (reach, gamma, tie, slope): the scan is wrong by at most
-    gamma (reach[i] + d)^2 about the squared distance d^2, and two distances d from i
-    differ by their rounding only if by at most tie[i] + slope d.
-    ``bound[i]``: the scan gives no more than this to any reference that could belong
-    to ``out[i]``; infinite where there are too few candidates.
+    is R[reference_row[j]] with number[j]; distances are multiplied by ``scale``.
+    ``rule`` = (reach, gamma, tie, slope): the scan errs by at most gamma (reach[i] + d)^2
+    in the squared distance d^2, and rounding moves a distance d from i by at most
+    tie[i] + slope d. ``bound[i]`` is the largest value of the scan for a reference that
+    could belong to ``out[i]``; infinite if there are too few candidates.
     """
     near, index, _ = lists
     width = near.shape[1]
@@ -212,7 +214,7 @@ def rank_within_bound(
 @jit_inner_sums
 def _measure(i, j, data):
     """Distance from point i to reference j in float64, and the number of j. The scale is
-    a power of two: nothing overflows, and nothing but the sum is rounded.
+    a power of two: nothing overflows, and only the sum is rounded.
     """
     X, row, R, reference_row, number, scale = data
     x, y = X[row[i]], R[reference_row[j]]
@@ -226,14 +228,14 @@ def _measure(i, j, data):
 @jit_inner
 def rank(i, exact, found, count, rule, out, distance):
     """Write the nearest of the first ``count`` of ``found``, numbers held in float64, and
-    return what the scan gives at most to any of them or their ties.
+    return the largest value of the scan for any of them or their ties.
 
-    The nearest of all has for its ties those farther by no more than rounding; ties go
-    in the order of their numbers. The nearest of the rest has its own ties, and so on.
+    Ties of the nearest are those farther by no more than rounding; they are sorted by
+    number. The nearest of the rest has its own ties, and so on.
     """
     reach, gamma, tie, slope = rule
     k, bound = out.shape[1], np.inf
-    first = count - count  # for a literal 0 Numba would compile the sort once more
+    first = _zero_like(count)
     for slot in range(k):
         out[i, slot] = -1
         distance[i, slot] = np.inf
@@ -256,7 +258,7 @@ def rank(i, exact, found, count, rule, out, distance):
 
 @jit_inner
 def _sort(keys, others, first, last):
-    """Sort keys[first:last], and ``others`` with them: a heap sort, because Numba's own
+    """Sort keys[first:last], and ``others`` with them: a heap sort, because Numba's sort
     takes seconds to compile.
     """
     n = last - first

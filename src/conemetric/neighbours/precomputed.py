@@ -1,6 +1,7 @@
-"""Neighbours that the user has found: by a vector database, UMAP, a graph of scikit-learn."""
+"""Neighbours found by the user: with a vector database, UMAP, a graph of scikit-learn."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -9,39 +10,27 @@ from ..core.arrays import like, namespace, to_numpy
 from .search import MOST_IMPOSTORS, Neighbours, enough_impostors
 from .ties import row_keys
 
-MANY = 0.5  # share of the points with too few neighbours in a graph that is worth a warning
+MANY = 0.5  # share of points with too few neighbours in a graph above which we warn
 
 
-def given_neighbours(neighbors, X, y, n_targets, n_impostors) -> Neighbours:
-    """Validate neighbours given by the user.
+def precomputed_neighbours(
+    neighbors: Any, X: Any, y: np.ndarray, n_targets: int, n_impostors: int | str
+) -> Neighbours:
+    """Check neighbours given by the user for the rows of X with labels y (-1: none).
 
-    Parameters
-    ----------
-    neighbors : (targets, impostors), or sparse matrix (n, n)
-        Integer arrays (n, k): row numbers of points with the same label and with
-        another, -1 where there is none. Or a graph: row i holds the distances of point i
-        to its nearest points of any label, of which ``n_targets`` and ``n_impostors``
-        are taken.
-    X : array (n, D)
-    y : integer array (n,)
-        Labels, as `constraints.check_labels` encodes them; -1 where a point has none and
-        is neither given neighbours nor anyone's.
-    n_targets, n_impostors : int
-        As of `neighbours_by_label`; of use to a graph only.
-
-    Returns
-    -------
-    Neighbours
-        Of unknown recall: None.
+    ``neighbors`` is (targets, impostors), integer arrays (n, k) with row numbers of points
+    of the same label and of another, -1 for none. Or it is a sparse graph (n, n): row i
+    holds the distances of point i to its nearest points of any label, of which the first
+    ``n_targets`` and ``n_impostors`` are taken, as by `neighbours_by_label`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.neighbors import kneighbors_graph
-    >>> from conemetric.neighbours import given_neighbours
+    >>> from conemetric.neighbours import precomputed_neighbours
     >>> X, y = np.array([[0.0], [1.0], [3.0], [3.5]]), np.array([0, 0, 1, 1])
     >>> graph = kneighbors_graph(X, 3, mode="distance")
-    >>> given_neighbours(graph, X, y, n_targets=1, n_impostors=1).impostors.ravel()
+    >>> precomputed_neighbours(graph, X, y, n_targets=1, n_impostors=1).impostors.ravel()
     array([2, 2, 1, 1])
     """
     if sparse.issparse(neighbors):
@@ -78,13 +67,13 @@ def _checked(numbers, name, y, same):
     if numbers.dtype.kind not in "iu":
         raise ValueError(
             f"neighbors: {name} has dtype {numbers.dtype}; give row numbers of X as integers, -1 "
-            "where there is none."
+            "for none."
         )
     numbers = numbers.astype(np.int64)
     inside = np.clip(numbers, 0, n - 1)
     unlabelled = (y[:, None] < 0) | (y[inside] < 0)
     faults = {
-        f"is no row of X (0 to {n - 1}), nor -1": (numbers < -1) | (numbers >= n),
+        f"is neither a row of X (0 to {n - 1}) nor -1": (numbers < -1) | (numbers >= n),
         "is the point itself": numbers == np.arange(n)[:, None],
         f"has {'another' if same else 'the same'} label": (numbers >= 0)
         & ((y[inside] == y[:, None]) != same)
@@ -95,7 +84,7 @@ def _checked(numbers, name, y, same):
             row, column = np.argwhere(wrong)[0]
             raise ValueError(
                 f"neighbors: {name}[{row}, {column}] = {numbers[row, column]} {fault}; "
-                f"{int(wrong.sum())} of {numbers.size} such."
+                f"{int(wrong.sum())} of {numbers.size} entries are wrong in this way."
             )
     return np.where(unlabelled, -1, numbers)
 
@@ -110,20 +99,20 @@ def _from_graph(graph, keys, y, n_targets, n_impostors):
     row, column = np.repeat(np.arange(n), np.diff(graph.indptr)), graph.indices.astype(np.int64)
     distance = graph.data.astype(np.float64)
     if not (distance >= 0).all():
-        raise ValueError("neighbors is a graph with negative or undefined distances; give none.")
+        raise ValueError("neighbors is a graph with negative or NaN distances; remove them.")
     order = np.lexsort((keys[column], distance, row))
     order = order[(row != column)[order] & (y[row] >= 0)[order] & (y[column] >= 0)[order]]
     row, column, distance = row[order], column[order], distance[order]
-    alike = y[row] == y[column]
-    targets, target_distances = _first(row[alike], column[alike], distance[alike], n, n_targets)
-    impostors, distances = _first(row[~alike], column[~alike], distance[~alike], n, most)
+    same = y[row] == y[column]
+    targets, target_distances = _first(row[same], column[same], distance[same], n, n_targets)
+    impostors, distances = _first(row[~same], column[~same], distance[~same], n, most)
     if n_impostors == "auto":
         impostors = impostors[:, : enough_impostors(target_distances, distances)]
     short = float(((targets[:, -1] < 0) | (impostors[:, -1] < 0))[y >= 0].mean())
     if short > MANY:
         warnings.warn(
             f"{short:.0%} of the points have fewer than {n_targets} neighbours of their label or "
-            f"{impostors.shape[1]} of another in the graph; make it of more neighbours.",
+            f"{impostors.shape[1]} of another in the graph; build it with more neighbours.",
             stacklevel=2,
         )
     return targets, impostors

@@ -1,65 +1,53 @@
-"""The one question of this room, and the shape of its answer."""
+"""A search for neighbours, and the form of its result.
+
+References are the rows searched among, queries those whose neighbours are wanted.
+"""
 
 from typing import Any, NamedTuple
 
-import numpy as np
 
-
-class Labelled(NamedTuple):
-    """Points and their labels, integers from 0.
-
-    Attributes
-    ----------
-    X : array (n, D), float32 or float64
-    y : integer array (n,)
-        On the host.
-    """
+class LabelledRows(NamedTuple):
+    """Rows X (n, D), float32 or float64, and labels y (n,), integers from 0 on the host."""
 
     X: Any
     y: Any
 
 
-class Question(NamedTuple):
-    """For each query, which references are nearest: those with its label, and those
-    with another?
+class SearchQuery(NamedTuple):
+    """Find the nearest references of every query: ``n_same`` with its label and
+    ``n_other`` with another.
 
-    Attributes
-    ----------
-    queries, references : Labelled
-        The same object where points are searched among themselves.
-    n_same, n_other : int
-        How many of each to find.
-    own : integer array (q,)
-        For each query the reference that is itself, to be passed over; -1 for none.
-    numbers : integer array (n,), default=None
-        What the references are called in the answer, different and below 2^53: of ties
-        the lower comes first (see `ties`). None: their row numbers.
+    ``references`` is the object ``queries`` if points are searched among themselves.
+    ``own`` (q,) names for each query the reference that is the query itself, to be
+    skipped, or -1. ``numbers`` identify the references in the result, distinct integers
+    below 2^53; of ties the lower number comes first (see `ties`). They are an array, a
+    function of row numbers, or None for the row numbers themselves.
     """
 
-    queries: Labelled
-    references: Labelled
+    queries: LabelledRows
+    references: LabelledRows
     n_same: int
     n_other: int
     own: Any
     numbers: Any = None
 
     @property
-    def names(self) -> Any:
-        """The numbers, also where there are none."""
-        return np.arange(len(self.references.y)) if self.numbers is None else self.numbers
+    def among_themselves(self) -> bool:
+        return self.references is self.queries
+
+    def numbers_of(self, rows: Any) -> Any:
+        """The numbers of these rows of the references, on the host."""
+        if self.numbers is None:
+            return rows
+        return self.numbers(rows) if callable(self.numbers) else self.numbers[rows]
 
 
 class Nearest(NamedTuple):
-    """Numbers of the references found and their distances, nearest first; -1 and
-    infinity where there are too few.
+    """Numbers of the references found (q, k) and their distances in float64, nearest
+    first; -1 and infinity if there are too few.
 
-    Attributes
-    ----------
-    same, other : integer arrays (q, n_same), (q, n_other)
-    same_distances, other_distances : float64 arrays of these shapes
-    n_again : int
-        Lists that were searched a second time, because rounding (or, of an approximate
-        search, too small a part of the references) left them in doubt.
+    ``n_again`` counts lists that were searched a second time because rounding (or, in an
+    approximate search, too small a part of the references) left them in doubt.
     """
 
     same: Any

@@ -1,43 +1,36 @@
-"""A random sample of rows to search neighbours among, where all rows would be too many."""
+"""A random sample of rows to search neighbours among, for data with too many rows to
+search them all.
+"""
+
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-ALL_UP_TO = 200_000  # rows of a dask collection that are searched among all; above, a sample
-N_REFERENCES = 20_000  # rows of the sample
+ALL_UP_TO = 200_000  # rows of a Dask collection up to which all are searched
+N_REFERENCES = 20_000  # rows of the sample of a larger collection
 
 
-def n_references_for(n_references, n_rows, partitioned):
-    """How many references to search among, or None for all rows.
-
-    "auto" takes all rows of an array in memory and of a dask collection of up to
-    `ALL_UP_TO` rows, else `N_REFERENCES`.
+def sample_size(n_references: int | str | None, n_rows: int, partitioned: bool) -> int | None:
+    """How many rows to search among, None for all. "auto" takes all rows in memory and of
+    a Dask collection of up to `ALL_UP_TO` rows, else `N_REFERENCES`.
     """
     if n_references == "auto":
         return N_REFERENCES if partitioned and n_rows > ALL_UP_TO else None
-    return None if n_references is None or n_references >= n_rows else int(n_references)
+    return None if n_references is None or int(n_references) >= n_rows else int(n_references)
 
 
-def choose_references(class_sizes, n_references, n_targets, random_state):
-    """Which rows of each class are references: of every class its share, but no fewer than
-    its points need for their targets.
-
-    Parameters
-    ----------
-    class_sizes : integer array (n_classes,)
-    n_references, n_targets : int
-    random_state : int, RandomState or None
-
-    Returns
-    -------
-    list of integer arrays
-        For each class, ascending numbers among the rows of that class, in their order: so
-        the choice does not depend on how rows are partitioned.
+def sample_classes(
+    class_sizes: Any, n_references: int, n_targets: int, random_state: Any
+) -> list[np.ndarray]:
+    """Sample every class in proportion, but take at least the rows that its points need
+    for their targets: ascending numbers among the rows of each class, so that the choice
+    does not depend on partitions.
 
     Examples
     --------
-    >>> from conemetric.neighbours.sampling import choose_references
-    >>> [len(chosen) for chosen in choose_references([1000, 100, 2], 110, 3, random_state=0)]
+    >>> from conemetric.neighbours.sampling import sample_classes
+    >>> [len(chosen) for chosen in sample_classes([1000, 100, 2], 110, 3, random_state=0)]
     [100, 10, 2]
     """
     rng = check_random_state(random_state)
@@ -50,14 +43,14 @@ def choose_references(class_sizes, n_references, n_targets, random_state):
     ]
 
 
-def reference_rows(y, n_references, n_targets, random_state):
-    """Row numbers of the references among points with labels y, integers from 0 (-1: none);
-    ascending.
+def sample_rows(y: np.ndarray, n_references: int, n_targets: int, random_state: Any) -> np.ndarray:
+    """`sample_classes` of points with labels y, integers from 0 (-1: none), as ascending
+    row numbers.
     """
     labelled = np.flatnonzero(y >= 0)
     sizes = np.bincount(y[labelled])
     by_class = np.split(labelled[np.argsort(y[labelled], kind="stable")], np.cumsum(sizes)[:-1])
-    chosen = choose_references(sizes, n_references, n_targets, random_state)
+    chosen = sample_classes(sizes, n_references, n_targets, random_state)
     return np.sort(
         np.concatenate([rows[pick] for rows, pick in zip(by_class, chosen, strict=True)])
     )

@@ -1,4 +1,4 @@
-"""The exact search among sparse points: products of sparse rows, a block of queries at a
+"""Exact search among sparse points: products of sparse rows, a block of queries at a
 time, and candidates ranked by their differences.
 """
 
@@ -7,25 +7,26 @@ from scipy import sparse
 
 from ..core.arrays import float64
 from ..core.sparse_rows import SparseRows
-from .query import Nearest, Question
-from .rounding import product_gamma, tie_rule
+from .merge import rank_lists
+from .query import Nearest, SearchQuery
+from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 
-SPARE = 8  # candidates kept beyond those asked for, so that rounding seldom matters
+SPARE = 8  # extra candidates, so that rounding rarely forces a second search
 BLOCK = 1 << 24  # distances held at a time
 
 
-def search(question: Question) -> Nearest:
-    """Answer exactly. Memory: `BLOCK` distances, and the references once more."""
-    state = SparseSearch(question)
-    n, counts = len(question.queries.y), (question.n_same, question.n_other)
+def search(query: SearchQuery) -> Nearest:
+    """Search exactly. Memory: `BLOCK` distances, and one copy of the points."""
+    state = SparseSearch(query)
+    n, counts = len(query.queries.y), (query.n_same, query.n_other)
     numbers = [np.full((n, count), -1) for count in counts]
     distances = [np.full((n, count), np.inf) for count in counts]
-    n_again, step = 0, max(1, BLOCK // len(question.references.y))
+    n_again, step = 0, max(1, BLOCK // len(query.references.y))
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         tile = state.tile(rows)
-        alike = question.queries.y[rows, None] == question.references.y
-        for hidden, found, lengths in zip((~alike, alike), numbers, distances, strict=True):
+        same = query.queries.y[rows, None] == query.references.y
+        for hidden, found, lengths in zip((~same, same), numbers, distances, strict=True):
             if found.shape[1]:
                 part = np.where(hidden, np.inf, tile)
                 found[rows], lengths[rows], again = state.nearest(rows, part, found.shape[1])
@@ -34,26 +35,25 @@ def search(question: Question) -> Nearest:
 
 
 class SparseSearch:
-    """Queries and references, their squared lengths, and what rounding may do to both."""
+    """Queries and references, their squared lengths, and bounds on rounding."""
 
-    def __init__(self, question: Question):
-        queries, references = question.queries.X, question.references.X
-        alone = question.references is question.queries
-        parts = [queries] if alone else [queries, references]
+    def __init__(self, query: SearchQuery):
+        queries, references = query.queries.X, query.references.X
+        parts = [queries] if query.among_themselves else [queries, references]
         # one matrix, so that differences of a query and a reference can be formed
         self.points = SparseRows(
             sparse.vstack([float64(part).matrix for part in parts], format="csr")
         )
         self.centred = self.points.centred()
-        self.own, self.first_reference = question.own, 0 if alone else len(queries)
-        self.numbers = question.names
+        self.own, self.first_reference = query.own, 0 if len(parts) == 1 else len(queries)
+        self.numbers = query.numbers_of(np.arange(len(references)))
         self.squares = _squared_lengths(self.centred)
-        self.gamma = product_gamma(queries.shape[1], 2.0**-52)
+        self.gamma = product_gamma(queries.shape[1], DOUBLE_EPS)
         eps = max(float(np.finfo(part.dtype).eps) for part in parts)
         per_length, self.slope = tie_rule(queries.shape[1], eps)
         self.tie = per_length * _squared_lengths(self.points) ** 0.5
 
-    def tile(self, rows):
+    def tile(self, rows: np.ndarray) -> np.ndarray:
         """Squared distances from queries to every reference, infinite to themselves."""
         X, references = self.centred.matrix, slice(self.first_reference, None)
         tile = (X[rows] @ X[references].T).toarray()
@@ -64,55 +64,32 @@ class SparseSearch:
         tile[mine, self.own[rows[mine]]] = np.inf
         return tile
 
-    def nearest(self, rows, tile, count):
+    def nearest(
+        self, rows: np.ndarray, tile: np.ndarray, count: int
+    ) -> tuple[np.ndarray, np.ndarray, int]:
         """Numbers and distances of the ``count`` nearest, and how many rows were ranked
         again because more than their candidates may belong there.
         """
         width = min(count + SPARE, tile.shape[1])
         candidates = np.argpartition(tile, width - 1, axis=1)[:, :width]
         values = np.take_along_axis(tile, candidates, 1)
-        exact = self._measure(rows, candidates, values < np.inf)
-        numbers, distances, farthest = self._rank(rows, exact, self.numbers[candidates], count)
+        numbers, distances, bound = self._rank(rows, candidates, values < np.inf, count)
         limit = values.max(1)
-        bound = farthest**2 + self.gamma * (2 * self.squares[rows] ** 0.5 + farthest) ** 2
         again = np.flatnonzero((width < tile.shape[1]) & (limit < np.inf) & ~(bound < limit))
         for r in again:
             near = np.flatnonzero(tile[r] <= bound[r])[None]
-            exact = self._measure(rows[[r]], near, np.ones(near.shape, bool))
-            numbers[r], distances[r] = (
-                part[0] for part in self._rank(rows[[r]], exact, self.numbers[near], count)[:2]
-            )
+            found = self._rank(rows[[r]], near, np.ones(near.shape, bool), count)
+            numbers[r], distances[r] = found[0][0], found[1][0]
         return numbers, distances, len(again)
 
-    def _measure(self, rows, references, there):
-        """Distances by differences; infinite where there is none."""
+    def _rank(self, rows, references, there, count):
+        """Rank references of each row, where ``there``, by differences."""
         exact = np.full(references.shape, np.inf)
         queries = np.broadcast_to(rows[:, None], references.shape)[there]
         pairs = queries, self.first_reference + references[there]
         exact[there] = self.points.squared_distances(*pairs) ** 0.5
-        return exact
-
-    def _rank(self, rows, exact, numbers, count):
-        """The ``count`` nearest of each row, ties by number; and the distance beyond
-        which no tie of theirs can be.
-        """
-        missing = max(0, count - exact.shape[1])
-        exact = np.pad(exact, ((0, 0), (0, missing)), constant_values=np.inf)
-        numbers = np.pad(numbers, ((0, 0), (0, missing)), constant_values=-1)
-        order = np.lexsort((numbers, exact))
-        exact, numbers = (np.take_along_axis(part, order, 1) for part in (exact, numbers))
-        tie = self.tie[rows, None]
-        group, here = np.full(exact.shape, count), np.arange(len(exact))
-        for turn in range(count):
-            first = np.minimum((group < count).sum(1), exact.shape[1] - 1)
-            leader = exact[here, first][:, None]
-            group[(exact <= leader + tie + self.slope * leader) & (group == count)] = turn
-        numbers = np.where(exact < np.inf, numbers, -1)
-        kth = exact[:, count - 1]
-        order = np.lexsort((numbers, group))[:, :count]
-        return *(np.take_along_axis(part, order, 1) for part in (numbers, exact)), (
-            kth + tie[:, 0] + self.slope * kth
-        )
+        rule = 2 * self.squares[rows] ** 0.5, self.gamma, self.tie[rows], self.slope
+        return rank_lists(exact, self.numbers[references], count, rule)
 
 
 def _squared_lengths(points):

@@ -1,15 +1,18 @@
 """Which of several neighbours at the same distance comes first.
 
-Row numbers must not decide: in a file sorted by class all ties would go to one class.
-Every row has a key instead, a hash of its values, and the lower key comes first: a draw
-that the order of rows and the names of classes cannot change.
+Not the lower row number: in a file sorted by class all ties would go to one class.
+Instead every row has a key, a hash of its values, and the lower key comes first. The
+order of rows and the names of classes do not affect it.
 
-What is hashed is the place of each value between the least and the largest of its
-column, on a grid that is coarse against rounding. So a change of units or origin draws
-nothing anew, nor does the same scaling computed in another order of rows. On the grid
-rows are whole numbers, whose products with whole numbers are exact in float64, in any
-library and any order of summation.
+The hash is of the position of each value between the minimum and the maximum of its
+column, on a grid that is coarse compared with rounding. So keys do not change with units
+or origin, or if the same scaling is computed in another order of rows. On the grid rows
+are whole numbers, whose products with whole numbers are exact in float64, in any library
+and any order of summation.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -20,22 +23,15 @@ from ..core.sparse_rows import SparseRows
 EXACT = 53  # binary digits of the whole numbers that float64 holds
 CELLS = {"float32": 11, "float64": 20}  # binary digits of the grid: rounding rarely shows
 HASHES = 3  # sums by which rows are told apart
+SHIFT = 0.1, 0.9  # range of the random shift of the grid: whole numbers lie inside its cells
 SMALLEST = 1e-280  # extent below which a column counts as constant
 BLOCK = 1 << 16  # numbers held at a time: they stay in the cache
 
 
-def row_keys(X, extent=None) -> np.ndarray:
-    """A hash of each row: of the same values the same, in every library.
-
-    Parameters
-    ----------
-    X : array (n, D), NumPy or PyTorch, SparseRows or sparse matrix
-    extent : (least, most), default=None
-        Of each column, arrays (D,): see `column_extent`. Default: those of X.
-
-    Returns
-    -------
-    array (n,), uint64, on the host
+def row_keys(X: Any, extent: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+    """A 64-bit hash of each row of an array, tensor or sparse matrix, on the host: equal
+    rows have equal keys in every library. ``extent``: `column_extent` of all rows if X is
+    a part of them.
 
     Examples
     --------
@@ -47,12 +43,12 @@ def row_keys(X, extent=None) -> np.ndarray:
     """
     X = _matrix(X)
     least, most = column_extent(X) if extent is None else extent
-    if not issparse(X) and not np.isfinite(most - least).all():
-        return row_keys(namespace(X).nan_to_num(X, posinf=0.0, neginf=0.0))
+    if not _is_bounded(X, (least, most)):  # a quarter of each value has the same key
+        return row_keys(namespace(X).nan_to_num(X, posinf=0.0, neginf=0.0) / 4)
     n, D = X.shape
     digits = CELLS["float32" if str(X.dtype).endswith("float32") else "float64"]
     rng = np.random.default_rng(0)
-    shift = rng.uniform(0.1, 0.9, D)  # so that whole numbers lie inside their cells
+    shift = rng.uniform(*SHIFT, D)
     factors = rng.integers(1, 2 ** (EXACT - 1 - digits - D.bit_length()), (D, HASHES)).astype(float)
     scale = np.where(most - least > SMALLEST, 2.0**digits, 0.0) / np.maximum(most - least, SMALLEST)
     if issparse(X):
@@ -74,8 +70,8 @@ def row_keys(X, extent=None) -> np.ndarray:
     return keys
 
 
-def column_extent(X) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest value of each column, in float64 on the host."""
+def column_extent(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Minimum and maximum of each column, in float64 on the host."""
     X = _matrix(X)
     if issparse(X):
         least, most = (part.toarray().ravel() for part in (X.min(axis=0), X.max(axis=0)))
@@ -85,15 +81,21 @@ def column_extent(X) -> tuple[np.ndarray, np.ndarray]:
     return least.astype(np.float64), most.astype(np.float64)
 
 
+def _is_bounded(X, extent):
+    """Whether the range of every column is a number; sparse points were checked before."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return issparse(X) or bool(np.isfinite(extent[1] - extent[0]).all())
+
+
 def _matrix(X):
-    """X as one of three kinds: NumPy array, PyTorch tensor, SciPy csr_array."""
+    """X as a NumPy array, PyTorch tensor or SciPy csr_array."""
     X = X.matrix if isinstance(X, SparseRows) else X
     return csr_array(X) if issparse(X) else as_array(X)
 
 
-def labelled_keys(X, y) -> np.ndarray:
-    """Keys of rows that also tell equal rows of different classes apart: by the rows of
-    their class, and not by its name.
+def labelled_keys(X: Any, y: Any) -> np.ndarray:
+    """Keys that also distinguish equal rows of different classes: by the rows of the
+    class, not by its name.
     """
     keys = row_keys(X)
     code = np.unique(to_numpy(y), return_inverse=True)[1]
@@ -102,9 +104,8 @@ def labelled_keys(X, y) -> np.ndarray:
     return _mixed(keys + _mixed(classes)[code])
 
 
-def tie_numbers(keys, rows, n_rows) -> np.ndarray:
-    """Numbers for the rows of a search, in the order of their keys, from which
-    `rows_of` finds the rows again.
+def tie_numbers(keys: np.ndarray, rows: np.ndarray, n_rows: int) -> np.ndarray:
+    """Numbers for rows in the order of their keys; `rows_of` recovers the rows.
 
     Examples
     --------
@@ -117,13 +118,29 @@ def tie_numbers(keys, rows, n_rows) -> np.ndarray:
     return (keys % np.uint64(2**EXACT // n_rows)).astype(np.int64) * n_rows + rows
 
 
-def rows_of(numbers, n_rows):
+def numbers_on_demand(X: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """`tie_numbers` of the rows of X as a function, which hashes only the rows it is
+    called with.
+    """
+    X = _matrix(X)
+    n, extent = X.shape[0], column_extent(X)
+    if not _is_bounded(X, extent):
+        return tie_numbers(row_keys(X), np.arange(n), n).__getitem__
+    index = namespace(X).int64
+
+    def numbers(rows):
+        return tie_numbers(row_keys(X[like(rows, X, index)], extent), rows, n)
+
+    return numbers
+
+
+def rows_of(numbers: Any, n_rows: int) -> Any:
     """The rows of these numbers, in their library; -1 stays."""
     return namespace(numbers).where(numbers >= 0, numbers % n_rows, -1)
 
 
 def _mixed(hashes):
-    """Every digit depends on all digits (the finaliser of SplitMix64)."""
+    """Make every digit depend on all digits (the finaliser of SplitMix64)."""
     hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return hashes ^ (hashes >> np.uint64(31))
