@@ -34,7 +34,7 @@ SHARE = 0.5  # a subproblem is solved when its gap is this part of the program's
 MAX_FAILED = 20  # subproblems in a row left unsolved before giving up
 
 
-class State(NamedTuple):
+class Subproblem(NamedTuple):
     """Between two subproblems: multipliers, a factor of the centre, sigma, how many
     subproblems there were and how many were left unsolved last.
     """
@@ -55,10 +55,10 @@ class ProximalPoint(Solver):
 
     def steps(self, problem, start):
         space = problem.operator.space
-        resumed = space.resume(problem.operator, *State._fields)
-        state = State(*problem.start()) if resumed is None else State(**resumed)
+        resumed = space.resume(problem.operator, *Subproblem._fields)
+        state = Subproblem(*problem.start()) if resumed is None else Subproblem(**resumed)
         while state.failed < MAX_FAILED:
-            state = State(**space.settle(**state._asdict()))
+            state = Subproblem(**space.settle(**state._asdict()))
             u, center, sigma, subproblems, failed = state
             inner = DualQuasiNewton(settle_every=None)
             for steps, point in enumerate(inner.steps(problem.proximal(center, sigma), u)):
@@ -78,7 +78,7 @@ class ProximalPoint(Solver):
             else:
                 failed += 1
                 sigma /= GROWTH
-            state = State(u, center, sigma, subproblems, failed)
+            state = Subproblem(u, center, sigma, subproblems, failed)
 
     def _solved(self, bounds, point):
         """Whether the gap of the subproblem at ``point`` is small against that of the program."""
