@@ -1,5 +1,7 @@
 """Maximum variance unfolding as an estimator: what it unfolds, its extensions, and its errors."""
 
+import warnings
+
 import numpy as np
 import pytest
 from oracles import unfolding_optimum
@@ -13,6 +15,7 @@ from conemetric.estimators.maximum_variance_unfolding import (
     neighbour_edges,
     variance_bound,
 )
+from conemetric.problems.unfolding import UnfoldingOnFace
 
 
 @parametrize_with_checks([MaximumVarianceUnfolding(n_neighbors=3, tol=0.05)])
@@ -94,6 +97,21 @@ def test_the_claim_is_two_sided(kind, constraint):
     assert certificate.status == "converged"
     assert certificate.primal == pytest.approx(optimum, rel=1e-3 + 2e-5)
     assert certificate.dual <= optimum + 2e-5 * abs(optimum)
+    assert len(model.multipliers_) == len(model.edges_)
+
+
+@pytest.mark.parametrize("sigma", ["auto", np.inf])
+@pytest.mark.parametrize("kind", ["rigid", "outlier", "complete"])
+def test_a_face_that_proves_nothing_costs_only_time(kind, sigma, monkeypatch):
+    """Then the program over all kernels is solved, without a warning about the first solve."""
+    X, k = graph(kind)
+    expected = MaximumVarianceUnfolding(k, constraint="equal", sigma=sigma).fit(X)
+    monkeypatch.setattr(UnfoldingOnFace, "lifted", lambda self, L, u: self.original.b * 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MaximumVarianceUnfolding(k, constraint="equal", sigma=sigma).fit(X)
+    assert model.certificate_.status == "converged"
+    assert model.objective_ == pytest.approx(expected.objective_, rel=2e-3)
     assert len(model.multipliers_) == len(model.edges_)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -116,6 +117,29 @@ def test_path_has_rising_ranks_and_matches_single_fits(X):
 def test_units_and_position_do_not_matter(X):
     P = NuMax(0.3).fit(X).get_mahalanobis_matrix()
     assert_allclose(NuMax(0.3).fit(1e-4 * X + 7).get_mahalanobis_matrix(), P, atol=1e-3)
+
+
+@pytest.mark.parametrize("value", [0.1, 1e8 + 0.1, -1e-8])
+@pytest.mark.parametrize("shape", [(3, 1), (7, 3), (3, 8), (60, 2)])
+def test_rows_that_all_coincide_are_refused(shape, value, asarray, dtype):
+    X = asarray(np.full(shape, value, dtype))
+    with pytest.raises(ValueError, match=r"no two distinct points.*rows that differ"):
+        NuMax(0.5).fit(X)
+    with pytest.raises(ValueError, match=r"no two distinct points.*rows that differ"):
+        NuMax(0.5).fit(csr_array(to_numpy(X)))
+    with pytest.raises(ValueError, match=r"no two distinct points.*rows that differ"):
+        NuMax(0.5).fit(X, pairs=[[0, 1], [1, 2]])
+
+
+@pytest.mark.filterwarnings("ignore:.*coincide")
+@pytest.mark.parametrize("value", [0.1, 1e8 + 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_one_row_that_differs_is_found_among_many_that_coincide(seed, value):
+    X = np.full((1500, 2), value)
+    X[seed] += 1.0
+    model = NuMax(0.5, random_state=seed).fit(X)
+    assert model.certificate_.status == "converged"
+    assert model.objective_ == pytest.approx(0.5, rel=1e-2)
 
 
 def test_near_duplicates_are_reported(X):

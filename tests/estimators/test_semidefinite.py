@@ -78,6 +78,39 @@ def test_infeasible_programs_are_reported(sigma):
         assert result.n_iter < 2000
 
 
+ROTATION = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+RAYS = {  # name: (matrices, b, equality); some multiplier proves each infeasible
+    "zero below": ([np.zeros((3, 3))], [-1.0], False),
+    "zero equals": ([np.zeros((3, 3))], [1.0], True),
+    "zero among others": ([np.zeros((3, 3)), np.eye(3)], [-1.0, 1.0], [False, True]),
+    "psd below": ([ROTATION @ np.diag([1.0, 0.1, 0.0]) @ ROTATION.T], [-1.0], False),
+    "psd equals": ([ROTATION @ np.diag([1.0, 0.1, 0.0]) @ ROTATION.T], [-1.0], True),
+    "tiny": ([1e-9 * np.eye(3)], [-1.0], False),
+    "sum of two": ([np.diag([1.0, 0, -1.0]), np.diag([0, 1.0, 2.0])], [-2.0, 1.0], False),
+}
+
+
+@pytest.mark.parametrize("sigma", [0.06, 1e3])
+@pytest.mark.parametrize("C", [np.eye(3), np.zeros((3, 3)), -np.eye(3)], ids=["+", "0", "-"])
+@pytest.mark.parametrize("ray", RAYS)
+def test_a_ray_of_multipliers_ends_the_solve(ray, C, sigma, asarray):
+    A, b, equality = RAYS[ray]
+    arrays = asarray(C), asarray(np.stack(A)), asarray(np.array(b))
+    with pytest.warns(ConvergenceWarning, match="infeasible.*drop or loosen constraints"):
+        result = solve_frobenius_sdp(*arrays, sigma, equality=equality)
+    assert result.certificate.status == "infeasible"
+    assert result.n_iter < 200
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("sigma", [0.1, 100.0])
+def test_bounds_a_psd_matrix_can_meet_are_not_called_infeasible(scale, sigma):
+    A = [np.zeros((3, 3)), np.eye(3), np.diag([-1.0, 0, 0])]
+    b = scale * np.array([0.0, 1.0, -1.0])  # met by a single matrix: 1 in the first entry
+    result = solve_frobenius_sdp(np.eye(3), A, b, sigma, max_iter=200, tol=1e-4)
+    assert result.certificate.status != "infeasible"
+
+
 def test_feasible_programs_with_inactive_start_are_not_called_infeasible():
     result = solve_frobenius_sdp(np.eye(3), [-np.eye(3)], [-1.0], sigma=5.0, tol=1e-8)
     assert result.certificate.status == "converged"

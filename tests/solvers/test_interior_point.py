@@ -13,7 +13,7 @@ from conemetric.operators import MatrixOperator
 from conemetric.operators.edges import EdgeOperator, ReducedEdges
 from conemetric.problems.sdp import SemidefiniteProgram
 from conemetric.problems.unfolding import UnfoldingProgram
-from conemetric.solvers.interior_point import InteriorPoint, State, System
+from conemetric.solvers.interior_point import InteriorPoint, PathPoint, System
 
 
 def instance(redundant, seed):
@@ -107,7 +107,7 @@ def ring(asarray, n, sigma, equality):
 @pytest.mark.parametrize("equality", [False, True])
 @pytest.mark.parametrize("sigma", [5.0, np.inf])
 def test_a_direction_solves_the_linearised_path(asarray, sigma, equality):
-    state = State.begin(ring(asarray, 8, sigma, equality)).advanced()
+    state = PathPoint.begin(ring(asarray, 8, sigma, equality)).advanced()
     target = 0.1 * float(state.barrier)
     dX, dZ, du, ds = (to_numpy(part) for part in System.of(state).direction(target))
     X, Z, u, s = (to_numpy(part) for part in (state.X, state.Z, state.u, state.s))

@@ -26,6 +26,7 @@ from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.rigidity import rigid_face
 from ..problems.unfolding import UnfoldingOnFace, UnfoldingProgram
+from ..solvers.base import SHORT_OF_TOL
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
 from .base import CertifiedEstimator, check_extent, check_tensor, refuse_dask
@@ -192,22 +193,29 @@ class MaximumVarianceUnfolding(
         if basis is not None:
             basis = like(basis, reference)
             operator = ReducedEdges(operator, basis)
-        problem = UnfoldingProgram(operator, lengths**2, self.sigma_, self.constraint == "equal")
+        whole = UnfoldingProgram(operator, lengths**2, self.sigma_, self.constraint == "equal")
+        result = None
         if face is not None:
-            problem = UnfoldingOnFace(problem, face)
-            basis = problem.basis
-        few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
-        solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
+            on_face = UnfoldingOnFace(whole, face)
+            retried = operator.n_constraints <= INTERIOR_UP_TO["equal"]
+            result = self._solve(on_face, on_face.basis, retried=retried)
+            result = replace(result, dual_point=on_face.multipliers)
+        # in graphs more rigid than their cliques the face proves nothing: see `rigidity`
+        if result is None or (retried and result.status in SHORT_OF_TOL):
+            result = self._solve(whole, basis)
+        return self._store(X, result)
+
+    def _solve(self, problem, basis, **options):
+        """Solve; the result keeps a factor of the kernel of all points."""
 
         def keep(L):
             factor = L if basis is None else basis @ L
             factor = spectral.canonical_factor(factor - factor.mean(0))
             return factor, factor if basis is None else basis.T @ factor
 
-        result = self._run(solver, problem, keep=keep)
-        if isinstance(problem, UnfoldingOnFace):
-            result = replace(result, dual_point=problem.multipliers)
-        return self._store(X, result)
+        few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
+        solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
+        return self._run(solver, problem, keep=keep, **options)
 
     def _validate(self, X):
         refuse_dask(self, X)

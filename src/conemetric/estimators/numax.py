@@ -6,6 +6,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -159,6 +160,12 @@ class NuMax(MahalanobisMetric):
         """
         X, classes = self._validate(X, y, pairs is None, target)
         self._check_n_components()
+        nothing_to_keep = ValueError(
+            "X has no two distinct points among the pairs to keep, so there is no distance to "
+            "preserve; give at least two rows that differ."
+        )
+        if _rows_coincide(X):
+            raise nothing_to_keep
         span = in_span(X if X.shape[0] <= X.shape[1] else self._dense(X), at_most=1.0)
         span = replace(span, points=like(span.points, X))
         if pairs is None:
@@ -177,11 +184,7 @@ class NuMax(MahalanobisMetric):
             )
             secants = ListedSecants(span.points, pairs, similar)
         if secants.empty:
-            raise ValueError(
-                "X has no two distinct points among the pairs to keep, so there is no distance "
-                "to preserve; "
-                "give at least two rows that differ."
-            )
+            raise nothing_to_keep
         return span, secants
 
     def _validate(self, X, y, required, target):
@@ -300,6 +303,13 @@ class NuMax(MahalanobisMetric):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.class_aware
         return tags
+
+
+def _rows_coincide(X):
+    """Whether all rows are equal, bit for bit: rounding a mean would set them apart."""
+    if sparse.issparse(X):
+        return (X.max(0) != X.min(0)).nnz == 0
+    return not bool((X[:1] != X).any())
 
 
 def _rank(solution):

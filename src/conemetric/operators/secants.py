@@ -117,6 +117,7 @@ class Secants(ABC):
     n_pairs: int
 
     def __init__(self, X):
+        X = X - X[:1]  # exact where rows coincide; a mean is rounded
         self.X, self.xp = X - X.mean(0), namespace(X)
         self.n_points, self.n_features = X.shape
         self.square = float(float64((self.X * self.X).sum(1)).max())
@@ -209,7 +210,15 @@ class AllSecants(Secants):
             second = second + (second >= first)
         keys = np.unique(np.minimum(first, second) * n + np.maximum(first, second))
         keys = like(keys, self.X, xp.int64)
-        return keys[self._have_secant(*self.ends(keys))]
+        keys = keys[self._have_secant(*self.ends(keys))]
+        return keys if len(keys) else self._from_outermost(size)
+
+    def _from_outermost(self, size):
+        """Up to ``size`` secants from the point farthest from the mean, which has some."""
+        xp = self.xp
+        far, others = (self.X * self.X).sum(1).argmax(), arange(self.n_points, self.X)
+        keys = xp.minimum(far, others) * self.n_points + xp.maximum(far, others)
+        return keys[self._have_secant(*self.ends(keys))][:size]
 
     def ends(self, keys):
         return keys // self.n_points, keys % self.n_points

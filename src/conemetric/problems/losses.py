@@ -177,7 +177,11 @@ class Exponential(Loss):
     steep = True
 
     def value(self, margins):
-        return namespace(margins).exp(-margins)
+        # infinity where exp would overflow: a long step may pass through such margins
+        xp = namespace(margins)
+        largest = math.floor(math.log(xp.finfo(margins.dtype).max))
+        finite = xp.exp(xp.clip(-margins, None, largest))
+        return xp.where(-margins > largest, xp.inf, finite)
 
     def multiplier(self, margins):
         return self.value(margins)

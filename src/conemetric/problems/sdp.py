@@ -68,14 +68,18 @@ class SemidefiniteProgram(SpectralProgram):
         """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for
         every feasible X, so Tr X >= -b'u / e.
 
-        Reported once that bound is `OUT_OF_REACH` times the natural size of X; e
-        follows from A*(u) = -C - K(u).
+        Reported once that bound is `OUT_OF_REACH` times the natural size of X. e follows
+        from A*(u) = -C - K(u), or is the rounding of an A*(u) that is psd.
         """
-        forced = point.gain
-        slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
-        size = max(self._size_of_X, self.sigma * point.part.trace)
-        if not forced > OUT_OF_REACH * slack * size:
+        forced, eps = point.gain, self.operator.eps
+        if not forced > eps * float(abs(self.b * point.u).sum()):
             return None
+        slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
+        reach = OUT_OF_REACH * max(self._size_of_X, self.sigma * point.part.trace)
+        if not forced > slack * reach:
+            slack = eps * len(point.combined) * float(abs(point.combined).max())
+            if (slack and forced <= slack * reach) or not _is_psd(-point.combined, slack):
+                return None
         need = f"a trace of at least {forced / slack:.1e}" if slack > 0 else "an infinite trace"
         return f"the constraints are infeasible: an X that met them would need {need}"
 
@@ -90,6 +94,14 @@ class SemidefiniteProgram(SpectralProgram):
         return (
             self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else float("inf")
         )
+
+
+def _is_psd(A, slack):
+    """Whether A + ``slack`` I is positive semidefinite."""
+    xp = namespace(A)
+    slack = slack + xp.finfo(A.dtype).tiny  # Cholesky's method takes no zero
+    identity = xp.eye(len(A), dtype=A.dtype, device=A.device)
+    return spectral.definite_part(A + slack * identity) is not None
 
 
 def _residual(margins, b, equality):

@@ -41,6 +41,7 @@ class Status(StrEnum):
     UNBOUNDED = "unbounded"  # the program is proven to have no minimum
 
 
+SHORT_OF_TOL = Status.STALLED, Status.MAX_ITER
 # where going on is no remedy
 REMEDIES = {
     Status.INFEASIBLE: "drop or loosen constraints",
@@ -185,6 +186,7 @@ class Solver(ABC):
         keep: Callable | None = None,
         name: str | None = None,
         measure: Callable | None = None,
+        retried: bool = False,
     ) -> SolveResult:
         """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
 
@@ -205,6 +207,9 @@ class Solver(ABC):
         measure : callable, default=None
             From each iterate's primal point to a dict of further scalars, which join the
             record that callbacks see and the history.
+        retried : bool, default=False
+            Whether the caller solves again by other means should this solve miss ``tol``,
+            so that no warning is due.
 
         Warns
         -----
@@ -246,39 +251,41 @@ class Solver(ABC):
         if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
             reason = problem.unbounded(point)
             status = Status.UNBOUNDED if reason else status
-        certificate = self._judge(
-            Certificate.from_bounds(bounds, status), best, reason, name or type(self).__name__
-        )
+        certificate = self._judge(Certificate.from_bounds(bounds, status))
+        if not (retried and certificate.status in SHORT_OF_TOL):
+            self._warn(certificate, best.n_iter, reason, name or type(self).__name__)
         return SolveResult(
             point, best.dual_point, certificate, best.n_iter, best.history(), kept, best.state
         )
 
-    def _judge(self, certificate, best, reason, name):
-        """Settle the status by the float64 certificate alone, and warn unless it meets ``tol``."""
+    def _judge(self, certificate: Certificate) -> Certificate:
+        """The certificate with its status decided by gap and violation in float64 alone."""
         status = certificate.status
-        if status in (Status.CONVERGED, Status.STALLED, Status.MAX_ITER):
-            kept = Status.STALLED if status is Status.CONVERGED else status
-            status = Status.CONVERGED if certificate.meets(self.tol) else kept
-            certificate = replace(certificate, status=status)
-        if status is not Status.CONVERGED and not (
-            status is Status.STOPPED and certificate.meets(self.tol)
-        ):
-            violation = (
-                f" and constraints missed by {certificate.violation:.2e}"
-                if certificate.violation
-                else ""
-            )
-            cause = (
-                reason
-                or f"relative gap {certificate.relative_gap:.2e}{violation}, tol={self.tol:g}"
-            )
-            remedy = REMEDIES.get(status, self.remedy)
-            warn_user(
-                f"{name} ended as '{status}' after {best.n_iter} iterations: {cause}. "
-                f"The best certified point is returned; to go on, {remedy}.",
-                ConvergenceWarning,
-            )
-        return certificate
+        if status not in (Status.CONVERGED, *SHORT_OF_TOL):
+            return certificate
+        short = Status.STALLED if status is Status.CONVERGED else status
+        return replace(
+            certificate, status=Status.CONVERGED if certificate.meets(self.tol) else short
+        )
+
+    def _warn(self, certificate: Certificate, n_iter: int, reason: str, name: str) -> None:
+        """Warn unless the certificate meets ``tol``."""
+        status = certificate.status
+        if status is Status.CONVERGED or (status is Status.STOPPED and certificate.meets(self.tol)):
+            return
+        violation = (
+            f" and constraints missed by {certificate.violation:.2e}"
+            if certificate.violation
+            else ""
+        )
+        cause = (
+            reason or f"relative gap {certificate.relative_gap:.2e}{violation}, tol={self.tol:g}"
+        )
+        warn_user(
+            f"{name} ended as '{status}' after {n_iter} iterations: {cause}. The best certified "
+            f"point is returned; to go on, {REMEDIES.get(status, self.remedy)}.",
+            ConvergenceWarning,
+        )
 
 
 def _has(problem, name):

@@ -22,6 +22,7 @@ Stops when |P - D| / max(|P|, |D|) <= tol and the violation is <= tol, at the fa
 the problem makes of X (`factor_of`), which may repair it.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -60,23 +61,26 @@ class InteriorPoint(Solver):
     )
 
     def steps(self, problem, start):
-        state = State.begin(problem)
+        state, proven, last = PathPoint.begin(problem), -math.inf, -math.inf
         while state is not None:
             point = problem.evaluate(problem.project(state.u))
             iterate = state.iterate(point)
             if abs(relative_gap(iterate.primal, iterate.dual)) <= NEARLY * self.tol:
                 iterate = state.iterate(point, problem.repaired(iterate.primal_point))
                 if iterate.violation <= self.tol:  # good enough, if the bound can be proven
-                    iterate = replace(iterate, dual=problem.proven(iterate.primal_point, point))
+                    last, proven = proven, problem.proven(iterate.primal_point, point)
+                    iterate = replace(iterate, dual=proven)
             reason = problem.refutation(point)
             if reason:
                 raise Infeasible(reason, iterate)
             yield iterate
+            if -math.inf < proven <= last:
+                return  # larger multipliers only lose digits
             state = state.advanced()
 
 
 @dataclass(frozen=True)
-class State:
+class PathPoint:
     """Interior points X, Z, u and s; u is free and s zero where a constraint is an equality."""
 
     problem: Any
@@ -156,7 +160,7 @@ class State:
 class System:
     """The linear system of a Newton step from one state."""
 
-    state: State
+    state: PathPoint
     G: Any  # G^-1 X G^-T = G'ZG = diag(middle)
     G_inverse: Any
     middle: Any

@@ -37,7 +37,7 @@ MAX_FAILED = 20  # subproblems in a row left unsolved before giving up
 ROUNDING = 4
 
 
-class State(NamedTuple):
+class Subproblem(NamedTuple):
     """Between two subproblems: multipliers, a factor of the centre, sigma, how many
     subproblems there were and how many were left unsolved last.
     """
@@ -58,11 +58,11 @@ class ProximalPoint(Solver):
 
     def steps(self, problem, start):
         space = problem.operator.space
-        resumed = space.resume(problem.operator, *State._fields)
-        state = State(*problem.start()) if resumed is None else State(**resumed)
+        resumed = space.resume(problem.operator, *Subproblem._fields)
+        state = Subproblem(*problem.start()) if resumed is None else Subproblem(**resumed)
         gap = float("inf")
         while state.failed < MAX_FAILED:
-            state = State(**space.settle(**state._asdict()))
+            state = Subproblem(**space.settle(**state._asdict()))
             u, center, sigma, subproblems, failed = state
             inner = DualQuasiNewton(settle_every=None)
             for steps, point in enumerate(inner.steps(problem.proximal(center, sigma), u)):
@@ -82,7 +82,7 @@ class ProximalPoint(Solver):
             else:
                 failed += 1
                 sigma /= GROWTH
-            state = State(u, center, sigma, subproblems, failed)
+            state = Subproblem(u, center, sigma, subproblems, failed)
             last, gap = gap, abs(relative_gap(bounds.primal, bounds.dual))
             if SHARE * last < gap <= ROUNDING * problem.operator.eps:
                 return
