@@ -327,7 +327,7 @@ def test_too_many_components_and_wrong_width_are_named(iris, asarray):
     metric = FrobMetric().fit(asarray(iris[0]), iris[1])
     with pytest.raises(ValueError, match="expecting 4 features"):
         metric.transform(asarray(iris[0][:, :3]))
-    with pytest.raises(ValueError, match="two points for each pair"):
+    with pytest.raises(ValueError, match="two points per pair"):
         metric.pair_distance(asarray(iris[0]))
 
 

@@ -32,7 +32,7 @@ def test_the_zero_metric_is_named_with_a_remedy(estimator, asarray, dtype):
         metric = clone(estimator).fit(X, ALTERNATING)
     assert metric.certificate_.status == "converged"
     assert float(abs(metric.transform(X)).max()) == 0
-    with pytest.warns(UselessMetricWarning, match="n_impostors.* or stay with the plain distance"):
+    with pytest.warns(UselessMetricWarning, match="n_impostors.* or keep the Euclidean distance"):
         metric.fit(X, ALTERNATING)
 
 
