@@ -1,7 +1,8 @@
-"""What DML-eig and LMNN-eig share as estimators (Ying & Li 2012)."""
+"""Base of the estimators DMLEig and LMNNEig (Ying & Li 2012)."""
 
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,7 @@ from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetr
 
 
 class EigenvalueMetric(SupervisedMetric):
-    """What DMLEig and LMNNEig share: whitening by the similar pairs, the solver, and the way
-    back.
-    """
+    """Whitens X by the similar pairs, solves there, and maps the metric back."""
 
     _parameter_constraints: dict = {
         "ridge": [Interval(Real, 0, None, closed="neither")],
@@ -48,14 +47,11 @@ class EigenvalueMetric(SupervisedMetric):
         return found
 
     def _warn_of_labels(self):
-        """What labels say is learned, but not without a word: no setting was found that does
-        no harm where classes overlap.
-        """
+        # no setting was found that does no harm where classes overlap
         warn_user(
-            f"{type(self).__name__} is meant for {self._meant_for} that are given; from labels it "
-            "is often worse than the plain distance where classes overlap. Prefer AutoMetric or "
-            "FrobMetric there, or compare it with the plain distance on rows held out.",
-            UserWarning,
+            f"{type(self).__name__} is meant for given {self._meant_for}; from labels it is often "
+            "worse than the Euclidean distance where classes overlap. Prefer AutoMetric or "
+            "FrobMetric there, or compare it with the Euclidean distance on held-out rows."
         )
 
     def _solve(self, problem, X, whitened):
@@ -63,17 +59,17 @@ class EigenvalueMetric(SupervisedMetric):
         return self._run(solver, problem, keep=self._keep(X, whitened))
 
     def _whiten(self, X, similar_pairs, weights):
-        """The points where the scatter of the similar pairs is the identity; keeps it
-        where it is no larger than X.
+        """Coordinates in which the scatter of the similar pairs is the identity; stores that
+        scatter unless it is larger than X.
         """
         wide = X.shape[1] > X.shape[0]
-        given = (X, similar_pairs, self.ridge, weights)
-        self.similar_scatter_ = None if wide else similar_scatter(*given)
-        return whiten(*given)
+        arguments = (X, similar_pairs, self.ridge, weights)
+        self.similar_scatter_ = None if wide else similar_scatter(*arguments)
+        return whiten(*arguments)
 
     def _whiten_blocks(self, found, similar_of):
-        """Coordinates in which the scatter of the similar pairs, which ``similar_of`` finds
-        in each block with their weights, is the identity; of the points, some.
+        """As `_whiten`, of a sample of the points; ``similar_of`` finds the similar pairs of a
+        block and their weights.
         """
         rows, space = found.rows, found.space
         pairs = space.passing(similar_of, found.index, found.similar, found.weights)
@@ -87,23 +83,24 @@ class EigenvalueMetric(SupervisedMetric):
         return Coordinates((rows.sample - rows.mean) @ T, (Matrix(T),))
 
     def _operator(self, found, function, whitened):
-        """The operator over whitened points, in float64: kept where it is solved in that."""
+        """The operator over whitened points, in float64; kept if it is solved in float64."""
         T, mean = whitened.maps[0].matrix, found.rows.mean
         keep = found.rows.dtype == np.float64
         return found.operator(function, dtype=np.float64, keep=keep, T=T, mean=mean)
 
 
-# ---- what is done to each block
+# ---- functions of one block
 
 
 def _scatter(points, weighed_pairs, similar):
-    """Scatter of the similar pairs of a block, in float64, and how much they weigh."""
+    """Scatter of the similar pairs of a block, in float64, and their total weight."""
     pairs, weights = weighed_pairs
     if not len(pairs):
         return np.zeros((points.shape[1], points.shape[1])), 0
     return scatter(float64(points), pairs, weights), amount(pairs, weights)
 
 
-def whitened_points(points, T, mean):
+def whitened_points(points: Any, T: Any, mean: Any) -> Any:
+    """Points in the coordinates of `EigenvalueMetric._whiten_blocks`."""
     points = float64(points)
     return (points - like(mean, points)) @ like(T, points)

@@ -1,6 +1,5 @@
 """Maximum variance unfolding: keep the distances to the neighbours, pull everything else apart."""
 
-import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 
@@ -21,6 +20,7 @@ from ..core.sklearn_private import (
     fit_context,
     fix_connected_components,
 )
+from ..core.warn import warn_user
 from ..neighbours import nearest
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
@@ -334,11 +334,10 @@ def neighbour_edges(X, n_neighbors):
     graph = sparse.csr_array((np.ones(neighbour.size), (rows, neighbour.ravel())), (n, n))
     n_pieces, piece = connected_components(graph, directed=False)
     if n_pieces > 1:
-        warnings.warn(
+        warn_user(
             f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest "
             "edges between them. "
             "Raise n_neighbors to connect them by more.",
-            stacklevel=3,
         )
         graph = fix_connected_components(
             centred, graph.tolil(), n_pieces, piece, mode="connectivity"
