@@ -330,7 +330,7 @@ class BoostMetric(SupervisedMetric):
         train, validation = self._split(Z, given, held_out)
         operator = from_triplets(Z, train.tuples).astype(given.X.dtype)
         problem = self._program(operator, train.weights)
-        if validation is None:
+        if validation is None or self.n_iter_no_change is None:
             result = self._run(self._solver(), problem, keep=keep)
             return problem, result, result.state.n_stages
         watch = EarlyStopping(self.n_iter_no_change, self._progress())

@@ -237,13 +237,13 @@ class RelativeComparisons(SupervisedMetric):
                 )
             return None, K, K
         if isinstance(self.basis, str):
-            pca = PCA(svd_solver="full").fit(X)
-            rounding = X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]
-            A = pca.components_[pca.singular_values_ > rounding].T
-            if not A.shape[1]:
+            if (X[0] == X).all():
                 raise ValueError(
                     "all rows of X coincide, so basis='pca' has no direction; give rows that differ."
                 )
+            pca = PCA(svd_solver="full").fit(X)
+            rounding = X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]
+            A = pca.components_[pca.singular_values_ > rounding].T
             return A, X @ A, None
         A = check_array(to_numpy(self.basis), dtype=np.float64, input_name="basis")
         if A.shape[0] != X.shape[1]:
@@ -268,8 +268,12 @@ class RelativeComparisons(SupervisedMetric):
         """
         if self.C != "scale":
             return self.C
-        if self.basis is not None:
-            operator = from_triplets(spectral.factor(gram) if callable(self.basis) else X, triplets)
+        if callable(self.basis):
+            # points in the feature space, the same for equal rows in spite of rounding
+            _, first, place = np.unique(gram, axis=0, return_index=True, return_inverse=True)
+            operator = from_triplets(spectral.factor(gram)[first[place]], triplets)
+        elif self.basis is not None:
+            operator = from_triplets(X, triplets)
         amount = len(triplets) if weights is None else weights.sum()
         return scaled_C(operator, operator.n_features, weights) / amount
 
