@@ -1,6 +1,4 @@
-"""What every learned metric does with its input, whichever the estimator: errors before
-work starts, tensors, data frames.
-"""
+"""What all estimators do with their input: errors before work starts, tensors, data frames."""
 
 import inspect
 import warnings

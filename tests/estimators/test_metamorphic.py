@@ -1,5 +1,5 @@
-"""Every estimator under changes of the data that must not change its answer; what is
-compared, `metamorphic` says.
+"""Every estimator under changes of the data that must not change its answer (see
+`metamorphic`).
 """
 
 import pytest

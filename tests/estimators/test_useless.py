@@ -1,4 +1,4 @@
-"""An optimum that is no metric to work with is said to be one."""
+"""Optima that are useless as metrics come with a warning."""
 
 import warnings
 
@@ -57,7 +57,7 @@ def test_points_that_fall_on_few_places_are_counted():
     ],
     ids=str,
 )
-def test_metrics_that_are_of_use_pass(estimator):
+def test_useful_metrics_do_not_warn(estimator):
     X, y = load_iris(return_X_y=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UselessMetricWarning)

@@ -221,14 +221,7 @@ class FrobMetric(SupervisedMetric):
         return self
 
     def _prepare(
-        self,
-        X,
-        y,
-        triplets,
-        neighbors=None,
-        sample_weight=None,
-        checkpoint=None,
-        target="auto",
+        self, X, y, triplets, neighbors=None, sample_weight=None, checkpoint=None, target="auto"
     ):
         """(coordinates of the rows, operator, constraints: in blocks only their weights)"""
         if is_dask(X):
