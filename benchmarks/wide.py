@@ -59,7 +59,7 @@ PLACES = (
     "conemetric.estimators.frobmetric.in_span",
     "conemetric.estimators.boostmetric.in_span",
     "conemetric.estimators.numax.in_span",
-    "conemetric.problems.eigenvalue.centred_in_span",
+    "conemetric.operators.whitening.centred_in_span",
 )
 
 

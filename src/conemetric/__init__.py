@@ -7,7 +7,8 @@ from .estimators.automatic import AutoMetric
 from .estimators.base import UselessMetricWarning
 from .estimators.boostmetric import BoostMetric
 from .estimators.dml_eig import DMLEig
-from .estimators.frobmetric import FrobMetric, FrobMetricCV, frobmetric_path
+from .estimators.frobmetric import FrobMetric
+from .estimators.frobmetric_cv import FrobMetricCV, frobmetric_path
 from .estimators.lmnn_eig import LMNNEig
 from .estimators.matrix_factorization import MaxMarginMatrixFactorization
 from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding

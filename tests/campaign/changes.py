@@ -41,7 +41,7 @@ def copy(rng):
 
 
 def ties(rng):
-    return partial(metamorphic.among_ties, str(rng.choice([*metamorphic.LABELLED])))
+    return partial(metamorphic.among_ties, str(rng.choice(metamorphic.TIED)))
 
 
 def blocks(rng):

@@ -1,16 +1,16 @@
-"""What every learned metric does with its input, whichever the estimator: errors before
-work starts, tensors, data frames.
-"""
+"""What all estimators do with their input: errors before work starts, tensors, data frames."""
 
+import inspect
 import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
+import conemetric
 from conemetric import (
     BoostMetric,
     DMLEig,
@@ -27,6 +27,7 @@ from conemetric import (
 )
 from conemetric.core.arrays import to_numpy
 from conemetric.core.progress import all_or_nothing, watching
+from conemetric.core.warn import no_warnings
 
 SUPERVISED = [
     FrobMetric(),
@@ -207,3 +208,60 @@ def test_ctrl_c_ends_a_series_of_fits(iris):
             metric = BoostMetric(n_passes=3, **parameters).fit(X, y)
         assert metric.certificate_.status == "interrupted"
         assert metric.n_passes_ == 1
+
+
+TWICE = np.repeat(np.arange(12.0)[:, None] ** 2, 2, axis=0)  # rows in pairs
+
+
+@pytest.mark.parametrize(
+    ("metric", "y"),
+    [
+        (FrobMetric(tol=1e-12, max_iter=1), np.arange(24) % 2),
+        (LMNNEig(), np.arange(24) % 2),
+        (DMLEig(), np.arange(24) % 2),
+        (NuMax(0.4), None),
+        (NuMax(n_components=1), None),
+        (MaximumVarianceUnfolding(1), None),
+    ],
+    ids=str,
+)
+def test_warnings_name_the_line_of_the_user_and_can_be_silenced_for_a_thread(metric, y):
+    X = np.hstack([TWICE, TWICE[::-1] % 7])
+    with pytest.warns(UserWarning) as caught:
+        clone(metric).fit(X, y)
+    assert {warning.filename for warning in caught} == {__file__}
+    with warnings.catch_warnings(), no_warnings():
+        warnings.simplefilter("error")
+        clone(metric).fit(X, y)
+
+
+def documented(text):
+    """Names in the Parameters section of a docstring."""
+    if "Parameters\n" not in text:
+        return []
+    section = inspect.cleandoc(text.split("Parameters\n")[1]).split("\n\n")[0]
+    names = [line.split(" : ")[0] for line in section.splitlines()[1:] if line[:1].strip()]
+    return [name.lstrip("*") for line in names for name in line.split(", ")]
+
+
+PUBLIC = [getattr(conemetric, name) for name in conemetric.__all__]
+METHODS = [
+    method
+    for kind in PUBLIC
+    if inspect.isclass(kind) and issubclass(kind, BaseEstimator)
+    for name, method in inspect.getmembers(kind, inspect.isfunction)
+    if not name.startswith("_") and method.__module__.startswith("conemetric")
+]
+
+
+@pytest.mark.parametrize("kind", PUBLIC, ids=lambda kind: getattr(kind, "__name__", "constant"))
+def test_docstrings_list_the_parameters(kind):
+    if not (inspect.isfunction(kind) or hasattr(kind, "get_params")):
+        pytest.skip("takes no parameters from users")
+    assert sorted(documented(kind.__doc__)) == sorted(inspect.signature(kind).parameters)
+
+
+@pytest.mark.parametrize("method", dict.fromkeys(METHODS), ids=lambda method: method.__qualname__)
+def test_docstrings_of_methods_list_the_parameters(method):
+    if found := documented(method.__doc__ or ""):
+        assert sorted(found) == sorted({*inspect.signature(method).parameters} - {"self"})

@@ -37,8 +37,8 @@ def test_libraries_and_precisions_agree(estimator, asarray, dtype):
         (LMNNEig(), {"triplets": [[0, 1, 60]]}, "triplets"),
     ],
 )
-def test_labels_are_learned_from_with_a_word(estimator, given, meant_for):
-    with pytest.warns(UserWarning, match=f"is meant for {meant_for} that are given"):
+def test_learning_from_labels_warns(estimator, given, meant_for):
+    with pytest.warns(UserWarning, match=f"is meant for given {meant_for}"):
         estimator.fit(IRIS, LABELS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -108,16 +108,16 @@ def test_empty_rows_and_duplicates():
 
 
 def test_too_large_to_be_exact_names_the_remedy(monkeypatch):
-    monkeypatch.setattr(base, "MOST_SPARSE", 10)
+    monkeypatch.setattr(base, "MAX_SPARSE_ORDER", 10)
     X = sparse.random_array((20, 30), density=0.2, rng=0)
     with pytest.raises(ValueError, match=r"20 rows and 30 features.*TruncatedSVD"):
         FrobMetric().fit(X, np.arange(20) % 2)
 
 
 def test_too_large_to_make_dense_names_the_remedy(monkeypatch):
-    monkeypatch.setattr(base, "MOST_DENSE", 10)
+    monkeypatch.setattr(base, "MAX_DENSE_ENTRIES", 10)
     X = sparse.random_array((20, 5), density=0.2, rng=0)
-    with pytest.raises(ValueError, match=r"RelativeComparisons has to make.*TruncatedSVD"):
+    with pytest.raises(ValueError, match=r"RelativeComparisons must make.*TruncatedSVD"):
         RelativeComparisons().fit(X, np.arange(20) % 2)
 
 

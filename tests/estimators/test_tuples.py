@@ -209,7 +209,7 @@ def test_the_metric_is_one(metric):
             d(bad, X[0])
 
 
-def test_a_metric_of_rows_speaks_of_tuples_once_it_has_a_threshold():
+def test_a_metric_fitted_to_rows_predicts_tuples_once_it_has_a_threshold():
     metric = FrobMetric().fit(X, y)
     assert not hasattr(metric, "predict")
     pairs, sign = some_pairs()
@@ -313,7 +313,7 @@ def test_numbers_as_targets_make_certified_triplets(metric):
     assert M[0, 0] * 1 > max(M[2, 2], M[3, 3]) * 5  # what the value depends on counts most
 
 
-def test_targets_that_say_nothing_are_refused():
+def test_constant_and_missing_targets_are_refused():
     with pytest.raises(ValueError, match="one value"):
         triplets_from_values(X, np.full(len(X), 0.5))
     with pytest.raises(ValueError, match="NaN"):

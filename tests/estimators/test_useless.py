@@ -1,4 +1,4 @@
-"""An optimum that is no metric to work with is said to be one."""
+"""Optima that are useless as metrics come with a warning."""
 
 import warnings
 
@@ -32,7 +32,7 @@ def test_the_zero_metric_is_named_with_a_remedy(estimator, asarray, dtype):
         metric = clone(estimator).fit(X, ALTERNATING)
     assert metric.certificate_.status == "converged"
     assert float(abs(metric.transform(X)).max()) == 0
-    with pytest.warns(UselessMetricWarning, match="n_impostors.* or stay with the plain distance"):
+    with pytest.warns(UselessMetricWarning, match="n_impostors.* or keep the Euclidean distance"):
         metric.fit(X, ALTERNATING)
 
 
@@ -57,7 +57,7 @@ def test_points_that_fall_on_few_places_are_counted():
     ],
     ids=str,
 )
-def test_metrics_that_are_of_use_pass(estimator):
+def test_useful_metrics_do_not_warn(estimator):
     X, y = load_iris(return_X_y=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UselessMetricWarning)

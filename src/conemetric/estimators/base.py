@@ -1,9 +1,12 @@
-"""The scikit-learn surface every learned metric shares: rows of X on the way in, the
-Mahalanobis methods on the way out. What a metric is learned from is in `supervised`.
+"""The scikit-learn interface shared by all learned metrics: validation of X, and the
+Mahalanobis methods. Labels, pairs and triplets are handled in `supervised`.
 """
 
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -31,25 +34,41 @@ from ..problems.base import Problem
 from ..solvers.base import Solver, SolveResult
 from .tuples import TupleMethods, look_up
 
-# rows or features, whichever are fewer, of a sparse X: as many as a dense matrix between
-# them may have to be decomposed again and again
-MOST_SPARSE = 5000
-MOST_DENSE = 1 << 27  # numbers of a sparse X made dense
-LEAST, MOST = 1e-150, 1e150  # sizes of parameters
-WIDEST = {4: 1e15, 8: 1e60}  # extents of X by the bytes of its numbers
-SAMPLE = 1000  # rows that a metric is tried on
-MERGED = 1e-9  # part of the extent of the mapped rows below which two are in one place
-FEWEST_PLACES = 0.1  # part of the rows that differ which a metric should tell apart
+__all__ = ["CertifiedEstimator", "MahalanobisMetric", "UselessMetricWarning"]
+
+# A sparse X is solved over its rows or its features, whichever are fewer, with dense
+# eigendecompositions of that order in every iteration.
+MAX_SPARSE_ORDER = 5000
+MAX_DENSE_ENTRIES = 1 << 27  # of a sparse X made dense: 1 GiB in float64
+# Parameters between these have squares and quotients that float64 can hold.
+SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-150, 1e150
+# Largest extent of X by the bytes of its numbers: float32 holds sums of its square, float64
+# sums of its fourth power. The smallest is the inverse.
+LARGEST_EXTENT = {4: 1e15, 8: 1e60}
+# A metric is useless if it maps a sample of the rows to few places; judgement, not theory.
+USELESS_SAMPLE = 1000  # rows
+SAME_PLACE = 1e-9  # distance of mapped rows, relative to the extent of all of them
+FEW_PLACES = 0.1  # relative to the number of places in X
+
+Seed = int | np.random.RandomState | None
+
+SOLVER_PARAMETERS = {
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
 
 
 class UselessMetricWarning(UserWarning):
-    """The optimum was found, and it is no metric to work with: all points, or nearly
-    all, are in the same place.
+    """The optimum was found but is useless as a metric: it maps all points, or nearly
+    all, to the same place.
     """
 
 
-class CertifiedEstimator(BaseEstimator):
-    """What every estimator here does around a solve: show its progress, keep its proof."""
+class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
+    """Base of all estimators: reports the progress of a solve and stores its certificate."""
 
     # scikit-learn links an estimator's diagram to its page
     _doc_link_module = "conemetric"
@@ -57,8 +76,8 @@ class CertifiedEstimator(BaseEstimator):
         "https://conemetric.readthedocs.io/en/stable/generated/conemetric.{estimator_name}.html"
     )
 
-    def _progress(self):
-        """The callback that prints one line per iteration when ``verbose`` asks for it."""
+    def _progress(self) -> Callable[[dict], None] | None:
+        """A callback that prints progress; None unless ``verbose``."""
         if not self.verbose:
             return None
         name = type(self).__name__
@@ -74,9 +93,7 @@ class CertifiedEstimator(BaseEstimator):
         return report
 
     def _validate_params(self):
-        """Refuse numbers whose squares and quotients no float can hold, whatever else is
-        asked of a parameter.
-        """
+        """Also refuse numbers whose squares and quotients float64 cannot hold."""
         for name, value in self.get_params(deep=False).items():
             if not isinstance(value, Real) or value in (0, np.inf) or value != value:
                 continue
@@ -84,29 +101,28 @@ class CertifiedEstimator(BaseEstimator):
                 size = abs(float(value))
             except OverflowError:
                 size = np.inf
-            if size > MOST or (size < LEAST and name != "tol"):
+            if size > LARGEST_PARAMETER or (size < SMALLEST_PARAMETER and name != "tol"):
                 raise ValueError(
-                    f"{name} is {'more' if size > MOST else 'less'} than a fit can compute with; "
-                    f"give a number between {LEAST:g} and {MOST:g}."
+                    f"{name} is too {'large' if size > LARGEST_PARAMETER else 'small'} to compute "
+                    f"with; give a number between {SMALLEST_PARAMETER:g} and {LARGEST_PARAMETER:g}."
                 )
         super()._validate_params()
 
     def _check_n_components(self):
-        """Refuse more directions than the data have, once it is known how many that is."""
+        """Refuse more components than features."""
         if self.n_components is not None and self.n_components > self.n_features_in_:
             raise ValueError(
                 f"n_components={self.n_components} is more than the {self.n_features_in_} features "
-                "there are; lower it, or use None to keep the rank of the learned metric."
+                "of X; lower it, or use None to keep the rank of the learned metric."
             )
 
     def _run(self, solver: Solver, problem: Problem, **options) -> SolveResult:
-        """Solve in the name of this estimator, and as verbosely as it is asked to be."""
+        """Solve, with this estimator's name in warnings and its ``verbose``."""
         return solver.solve(
             problem, **{"callback": self._progress(), "name": type(self).__name__, **options}
         )
 
-    def _store_result(self, result: SolveResult):
-        """Keep the certificate and the history of ``result``."""
+    def _store_result(self, result: SolveResult) -> Self:
         self.certificate_ = result.certificate
         self.objective_ = result.certificate.primal
         self.n_iter_ = result.n_iter
@@ -117,18 +133,22 @@ class CertifiedEstimator(BaseEstimator):
 class MahalanobisMetric(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, TupleMethods, CertifiedEstimator
 ):
-    """Base of all estimators that learn d(x, x')^2 = (x - x')' M (x - x') with M =
+    """Base of the estimators that learn d(x, x')^2 = (x - x')' M (x - x'), with M =
     components_' components_.
 
-    A subclass writes ``fit``, which reads as: validate, make constraints and operator,
-    solve, `_store`. X may be anything scikit-learn takes, or a PyTorch tensor; a tensor
-    stays on its device, and so do the fitted attributes.
+    A subclass writes ``fit``: validate, make constraints and operator, solve, `_store`.
+    X is anything scikit-learn takes, or a PyTorch tensor; then the fitted attributes are
+    tensors on the same device.
     """
 
     components_: np.ndarray
     _takes_sparse = False
 
-    # ---- on the way in
+    @abstractmethod
+    def fit(self, *args: Any, **kwargs: Any) -> Self:
+        """Learn the metric."""
+
+    # ---- validation
 
     def _validate_X(self, X, reset=False, min_samples=1):
         refuse_dask(self, X)
@@ -139,10 +159,9 @@ class MahalanobisMetric(
                 check_extent(X)
                 self.n_features_in_ = X.shape[1]
             elif X.shape[1] != self.n_features_in_:
-                name, expected = type(self).__name__, self.n_features_in_
                 raise ValueError(
-                    f"X has {X.shape[1]} features, but {name} is expecting {expected} features as "
-                    "input."
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input."
                 )
             return X
         rows = X.matrix if isinstance(X, SparseRows) else X
@@ -156,21 +175,21 @@ class MahalanobisMetric(
         return {"dtype": [np.float64, np.float32], "accept_sparse": sparse}
 
     def _points(self, X, fitting):
-        """X, a sparse one as `SparseRows`; refused where it is too large to learn from."""
+        """X as points, a sparse one as `SparseRows`; refuse one too large to learn from."""
         if fitting:
             check_extent(X)
         if not issparse(X):
             return X
-        if fitting and min(X.shape) > MOST_SPARSE:
+        if fitting and min(X.shape) > MAX_SPARSE_ORDER:
             raise ValueError(
-                f"X is sparse with {X.shape[0]} rows and {X.shape[1]} features; a metric is learned "
-                f"from it exactly while one of these is at most {MOST_SPARSE}. Reduce the features "
-                f"first: make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
+                f"X is sparse with {X.shape[0]} rows and {X.shape[1]} features; rows or features "
+                f"must be at most {MAX_SPARSE_ORDER}. Reduce the features first: "
+                f"make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
             )
         return SparseRows(X)
 
     def _validate_X_and_y(self, X, y):
-        """X, and y as a vector on the host with one label for each row."""
+        """X, and y as a NumPy vector with one label per row."""
         refuse_dask(self, X)
         refuse_masked(X, "X")
         refuse_masked(y, "y")
@@ -186,63 +205,57 @@ class MahalanobisMetric(
         return X, y
 
     def _refuse_continuous(self, y, target):
-        """Refuse a quantity y where there is no metric to learn from one."""
+        """Refuse a continuous y in estimators that need classes."""
         if is_continuous(y, target):
             refuse_continuous(*np.unique(y, return_counts=True), target, type(self).__name__)
 
     def _dense(self, X):
-        """X as a dense array, where an estimator cannot do without one."""
+        """X as a dense array, for estimators that need one."""
         if not isinstance(X, SparseRows):
             return X
         n, D = X.shape
-        if n * D > MOST_DENSE:
+        if n * D > MAX_DENSE_ENTRIES:
             raise ValueError(
-                f"X is sparse with {n} rows and {D} features; {type(self).__name__} has to make "
+                f"X is sparse with {n} rows and {D} features; {type(self).__name__} must make "
                 f"it dense, which takes {n * D * X.dtype.itemsize / 1e9:.0f} GB. Reduce the "
                 f"features first: make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
             )
         return X.toarray()
 
-    # ---- on the way out
+    # ---- the learned metric
 
     @property
     def _fixed_trace(self) -> bool:
-        """Whether the program fixes a trace, so that a cut metric is scaled up to it."""
+        """Whether the program fixes the trace, so that a truncated metric is scaled up to it."""
         return False
 
-    def _keep(self, X, space: Coordinates):
-        """What to give to `Solver.solve` so that the certificate is about the metric as
-        it is stored.
-
-        Parameters
-        ----------
-        X : array
-            In whose precision and on whose device the metric is stored.
-        space : Coordinates
-            Of the program.
+    def _keep(self, X, coordinates: Coordinates) -> Callable:
+        """The function that makes `Solver.solve` certify the metric as it is stored, in
+        the precision and on the device of X: factor over the coordinates of the program
+        -> (stored factor, the same over the coordinates).
         """
 
         def keep(L):
-            # rounding lives in the coordinates of the program: the rank is settled there
+            # determine the rank in the program's coordinates, where its rounding errors arise
             L = spectral.canonical_factor(L)
             if self._fixed_trace:
                 L = L / (L * L).sum() ** 0.5
-            if not space.maps:
+            if not coordinates.maps:
                 return like(L, X), like(L, X)
-            factor = space.lift(float64(L))
-            if space.isometric:  # its columns stay orthogonal
+            factor = coordinates.lift(float64(L))
+            if coordinates.isometric:  # columns stay orthogonal
                 factor *= spectral.signs(factor)
             else:
                 factor = spectral.canonical_factor(factor, rtol=0.0)
             factor = like(factor, X)
-            return factor, space.lower(float64(factor))
+            return factor, coordinates.lower(float64(factor))
 
         return keep
 
-    def _store(self, problem: Problem, result: SolveResult, points):
-        """Set ``components_`` to the metric that ``result`` has certified, its rows by
-        falling eigenvalue; cut to ``n_components`` it is certified again. Warn where it
-        tells few of the ``points`` apart, which are in the coordinates of the program.
+    def _store(self, problem: Problem, result: SolveResult, points) -> Self:
+        """Store the certified metric, rows of ``components_`` by descending eigenvalue, and
+        its certificate; a metric truncated to ``n_components`` is certified again. Warn if
+        it separates few of the ``points``, which are in the program's coordinates.
         """
         L, point, certificate = result.kept, result.primal_point, result.certificate
         n = self.n_components
@@ -259,40 +272,40 @@ class MahalanobisMetric(
         self._warn_if_useless(points, point)
         return self._store_result(replace(result, certificate=certificate))
 
-    # what to do about a metric that tells no points apart
+    # for a metric that does not separate the points
     _remedy = "fewer targets or more impostors (n_targets, n_impostors), or other features"
 
     def _warn_if_useless(self, points, L):
-        """Say so where the optimum is no metric to work with."""
-        rows = np.unique(np.linspace(0, len(points) - 1, min(len(points), SAMPLE)).astype(int))
-        rows = points[like(rows, points, namespace(points).int64)]
+        """Warn if the optimum is useless as a metric."""
+        rows = np.linspace(0, len(points) - 1, min(len(points), USELESS_SAMPLE)).astype(int)
+        sample = points[like(rows, points, namespace(points).int64)]
         rng = np.random.default_rng(0)
         view = like(rng.standard_normal((points.shape[1], 4)), L)  # shows which rows differ
-        given, left = (n_places(to_numpy(rows @ like(F, points))) for F in (view, L))
-        if left > max(1, FEWEST_PLACES * given):
+        n_before, n_after = (_n_places(to_numpy(sample @ like(F, points))) for F in (view, L))
+        if n_after > max(1, FEW_PLACES * n_before):
             return
         fault = (
             "is zero: it calls all points the same"
-            if left == 1
-            else f"tells {left} places apart where {given} rows of X differ"
+            if n_after == 1
+            else f"tells {n_after} places apart where {n_before} rows of X differ"
         )
         warn_user(
-            f"The metric that {type(self).__name__} learned {fault}, so that neighbours by it are "
-            "arbitrary. It is the optimum of a program in which the classes overlap too much to "
-            f"be worth separating; try {self._remedy}, or stay with the plain distance.",
+            f"The metric that {type(self).__name__} learned {fault}, so nearest neighbours are "
+            "arbitrary. It is optimal, but the classes overlap too much for the program to "
+            f"separate them; try {self._remedy}, or keep the Euclidean distance.",
             UselessMetricWarning,
         )
 
     def __sklearn_is_fitted__(self):
-        # validation sets attributes before a fit that fails or is interrupted
+        # validation sets other attributes before a fit that fails or is interrupted
         return hasattr(self, "components_")
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return self.components_.shape[0]
 
-    def transform(self, X):
-        """Map X to the space where the learned metric is the Euclidean one.
+    def transform(self, X: Any) -> Any:
+        """Map X to the space where the learned metric is the Euclidean distance.
 
         Parameters
         ----------
@@ -310,7 +323,7 @@ class MahalanobisMetric(
         return X @ like(self.components_, X).T
 
     def _transform_lazily(self, X):
-        """The dask array that is transformed when it is computed."""
+        """The transformed dask array, not yet computed."""
         X = X.to_dask_array() if hasattr(X, "to_dask_array") else X
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -329,18 +342,16 @@ class MahalanobisMetric(
         )
 
     def _features(self, X):
-        """What ``components_`` is applied to: X itself, unless a subclass learns its
-        metric in other features of the points.
-        """
+        """The features that ``components_`` applies to: X, unless a subclass maps it first."""
         return X
 
-    def get_mahalanobis_matrix(self):
-        """The learned matrix M, positive semidefinite, with ``n_features_in_`` rows and columns."""
+    def get_mahalanobis_matrix(self) -> Any:
+        """Return the learned positive semidefinite matrix M (n_features, n_features)."""
         check_is_fitted(self)
         return self.components_.T @ self.components_
 
-    def pair_distance(self, pairs):
-        """Learned distance within each pair.
+    def pair_distance(self, pairs: Any) -> Any:
+        """Return the learned distance between the points of each pair.
 
         Parameters
         ----------
@@ -352,12 +363,11 @@ class MahalanobisMetric(
         """
         check_is_fitted(self)
         refuse_masked(pairs, "pairs")
-        pairs = look_up(pairs, self.preprocessor)
-        pairs = as_array(pairs)
+        pairs = as_array(look_up(pairs, self.preprocessor))
         if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
             raise ValueError(
-                f"pairs has shape {tuple(pairs.shape)}; give two points for each pair, (n_pairs, "
-                f"2, {self.n_features_in_})."
+                f"pairs has shape {tuple(pairs.shape)}; give two points per pair, (n_pairs, 2, "
+                f"{self.n_features_in_})."
             )
         points = pairs.reshape(-1, self.n_features_in_)
         if is_torch(points):
@@ -371,15 +381,13 @@ class MahalanobisMetric(
         mapped = difference @ like(self.components_, difference).T
         return (mapped * mapped).sum(1) ** 0.5
 
-    def pair_score(self, pairs):
-        """Similarity within each pair: the negative of `pair_distance`, so that larger
-        means more alike.
-        """
+    def pair_score(self, pairs: Any) -> Any:
+        """Return the negative of `pair_distance`: larger means more similar."""
         return -self.pair_distance(pairs)
 
-    def get_metric(self):
-        """A function ``metric(u, v, squared=False)`` of two points, for code that takes
-        a callable (SciPy, scikit-learn).
+    def get_metric(self) -> Callable[..., float]:
+        """Return the distance as a function ``metric(u, v, squared=False)`` of two points,
+        for SciPy, scikit-learn and other code that takes a callable.
         """
         check_is_fitted(self)
         components, features = to_numpy(self.components_).copy(), self._features
@@ -404,40 +412,23 @@ class MahalanobisMetric(
 
 
 def _row(point, name, n_features):
-    """A point, given as a vector, as one row or, of one feature, as a number; as one row."""
+    """One point as an array (1, n_features); a number will do for one feature."""
     row = np.asarray(point) if n_features > 1 else np.atleast_1d(point)
     if row.ndim != 1 and not (row.ndim == 2 and len(row) == 1):
-        raise ValueError(f"{name} has shape {row.shape}; give one point, as a vector.")
+        raise ValueError(f"{name} has shape {row.shape}; give one point as a vector.")
     return row.reshape(1, -1)
 
 
-def n_places(rows):
-    """Distinct rows; those nearer than `MERGED` times the extent of all count as one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.estimators.base import n_places
-    >>> n_places(np.array([[1.0, 2.0], [1.0, 2.0 + 1e-12], [0.0, 1.0]]))
-    2
-    """
+def _n_places(rows):
+    """Number of distinct rows, with those nearer than `SAME_PLACE` counted as one."""
     rows = rows.astype(np.float64)
     rows = rows - rows.mean(0)
     extent = abs(rows).max(initial=0.0)
-    return len(np.unique(np.round(rows / (MERGED * extent)), axis=0)) if extent > 0 else 1
+    return len(np.unique(np.round(rows / (SAME_PLACE * extent)), axis=0)) if extent > 0 else 1
 
 
-SOLVER_PARAMETERS = {
-    "n_components": [Interval(Integral, 1, None, closed="left"), None],
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-}
-
-
-def check_extent(X):
-    """Refuse rows that spread too far, or too little, or lie too far out, to compute with."""
+def check_extent(X: Any) -> None:
+    """Refuse an X whose extent, or distance from the origin, is out of range."""
     if issparse(X):
         spread = float(abs(X.data).max(initial=0.0))
     else:
@@ -446,21 +437,22 @@ def check_extent(X):
             spread = float((xp.amax(X, 0) - xp.amin(X, 0)).max())
     check_size(spread, X.dtype, "X")
     largest = spread if issparse(X) else float(abs(X).max())
-    if largest > WIDEST[X.dtype.itemsize] ** 2:
-        raise ValueError(f"X holds numbers as large as {largest:.1e}; centre and rescale it.")
+    if largest > LARGEST_EXTENT[X.dtype.itemsize] ** 2:
+        raise ValueError(f"X has entries as large as {largest:.1e}; centre and rescale it.")
 
 
-def check_size(size, dtype, name):
-    """Refuse rows whose distances, squared and squared again, leave the range of numbers."""
-    widest = WIDEST[dtype.itemsize]
-    if size > widest or 0 < size < 1 / widest:
+def check_size(size: float, dtype: Any, name: str) -> None:
+    """Refuse an extent whose powers are out of the range of ``dtype``."""
+    largest = LARGEST_EXTENT[dtype.itemsize]
+    if size > largest or 0 < size < 1 / largest:
         raise ValueError(
             f"{name} spreads over {size:.1e}, and its squared distances leave the range of "
             f"{dtype}; rescale it (StandardScaler), or give it in float64."
         )
 
 
-def check_tensor(X, min_samples):
+def check_tensor(X: Any, min_samples: int) -> Any:
+    """A tensor of points, validated as scikit-learn would validate an array."""
     import torch
 
     if X.layout != torch.strided or X.is_complex():
@@ -487,13 +479,13 @@ def check_tensor(X, min_samples):
     return X.detach()
 
 
-def refuse_dask(estimator, X, name="X"):
-    """Say what to do with a dask collection where only memory will do."""
+def refuse_dask(estimator: Any, X: Any, name: str = "X") -> None:
+    """Refuse a dask collection in an estimator that works in memory."""
     if is_dask(X):
         raise TypeError(
             f"{type(estimator).__name__} works in memory, and {name} is a {type(X).__module__} "
-            f"collection; give {name}.compute() or a sample of its rows. FrobMetric, LMNNEig, DMLEig "
-            "and BoostMetric learn from dask collections as they are."
+            f"collection; give {name}.compute() or a sample of its rows, or use FrobMetric, "
+            "LMNNEig, DMLEig or BoostMetric, which learn from dask collections."
         )
 
 

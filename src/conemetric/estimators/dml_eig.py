@@ -1,6 +1,7 @@
 """DML-eig: distance metric learning by eigenvalue optimisation from pairs (Ying & Li 2012)."""
 
 from dataclasses import replace
+from typing import Any, Self
 
 from ..core.arrays import float64, like, to_index
 from ..core.sklearn_private import fit_context
@@ -9,8 +10,11 @@ from ..operators import from_pairs
 from ..problems.base import Bounds
 from ..problems.eigenvalue import DMLEigProgram
 from ..solvers.base import Certificate
+from .base import Seed
 from .eigenvalue import EigenvalueMetric
 from .tuples import check_calibration
+
+__all__ = ["DMLEig"]
 
 _ALL_COINCIDE = (
     "all {} dissimilar pairs join coinciding points, so no metric can separate them; give "
@@ -23,78 +27,58 @@ _SOME_COINCIDE = (
 
 
 class DMLEig(EigenvalueMetric):
-    """Mahalanobis metric that keeps the closest dissimilar pair as far apart as it can,
-    the similar pairs being close in sum.
+    """Mahalanobis metric that keeps the closest dissimilar pair as far apart as possible,
+    for a fixed sum of the squared distances of the similar pairs.
 
     Solves, over positive semidefinite M, with X_S the scatter matrix of the similar
     pairs (plus a ridge), ::
 
         max min over dissimilar pairs of d' M d   subject to   <X_S, M> = 1
 
-    and returns a proof of how far from the optimum it stopped (``certificate_``).
+    and proves how far from the optimum it stopped (``certificate_``).
 
-    Meant for pairs that are given. It learns from labels too and warns: no setting was
-    found that is as good as the plain distance where classes overlap; `AutoMetric` and
-    `FrobMetric` are.
+    Meant for given pairs. It also learns from labels, with a warning: where classes overlap,
+    no setting was found that is as good as the Euclidean distance; use `AutoMetric` or
+    `FrobMetric` there.
 
     Parameters
     ----------
     ridge : float, default=1e-8
-        Added to X_S, as this part of the diagonal that as many pairs of random rows
-        would give it. Raise it when X has more features than similar pairs: X_S is then
-        singular, and the metric lives where similar pairs do not differ.
+        Added to the diagonal of X_S, relative to the diagonal that as many pairs of random
+        rows would give. Raise it when X has more features than similar pairs: X_S is then
+        singular, and M is confined to directions in which similar pairs do not differ.
     n_targets, n_impostors : int, default=3
-        From labels, each point with its targets makes similar pairs, each point with
-        its impostors dissimilar ones. Where there are many features and few rows, the
-        optimum rests on a few pairs and overfits; more impostors help (280 faces in 64
-        dimensions: a 3-NN error of 7.1 and 3.1 % with 3 and 30).
-    n_references : int, "auto" or None, default="auto"
-        Rows among which neighbours are searched: a random sample of so many, the same
-        part of every class but enough for its targets; None takes all. "auto" takes
-        all rows of X in memory and of a dask collection up to 200,000 rows, else 20,000.
-    neighbors : {"auto", "exact", "approximate"}, default="auto"
-        How they are found. "auto" searches exactly while n^2 n_features is at most 2e12
-        (half a minute on two cores), and approximately beyond; ``neighbor_recall_`` says
-        how many were found. On a device every search is exact.
+        From labels: nearest points of the same class that each point forms similar pairs
+        with, and of others for dissimilar pairs. With many features and few rows the optimum
+        rests on a few pairs and overfits; more impostors help (280 faces in 64 dimensions: a
+        3-NN error of 7.1 and 3.1 % with 3 and 30).
+    neighbors, n_references, n_components, preprocessor, tol, max_iter, random_state, verbose
+        As in `FrobMetric`.
     class_weight : "balanced", dict or None, default=None
-        Factors of the weights of the classes, from labels (see `fit` for what they do); "balanced" gives every class
-        the same weight in sum.
-    n_components : int, default=None
-        Keep only this many leading directions of the learned metric. None keeps all.
-    preprocessor : array-like (n, n_features) or callable, default=None
-        Where points come from when tuples number them; see `fit`.
-    tol : float, default=1e-3
-        Largest certified relative gap at which to stop.
-    max_iter : int, default=1000
-    random_state : int, RandomState or None
-        For references and an approximate search; the rest is deterministic.
-    verbose : int, default=0
+        From labels: factors of the weights of the classes, which `fit` explains.
 
     Attributes
     ----------
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
     objective_ : float
-        The smallest squared distance of a dissimilar pair. 0 when one such pair
-        coincides: every metric is then optimal, and the one learned is that of the
-        other pairs.
+        The smallest squared distance of a dissimilar pair. 0 if one such pair coincides:
+        every metric is then optimal, and the learned one is that of the other pairs.
     certificate_ : Certificate
-        Of a maximisation, so with both signs changed: ``primal = -objective_``,
-        ``-dual`` = proven upper bound on the optimum.
+        Of a maximisation, so both signs are changed: ``primal = -objective_``, and ``-dual``
+        is a proven upper bound on the optimum.
     n_iter_, history_
-        Iterations, and scalars per iteration.
+        Number of iterations, values per iteration.
     multipliers_ : array (m,)
         Dual solution, one multiplier per dissimilar pair, up to scale.
     pairs_, similar_ : integer array (m, 2), boolean array (m,)
     neighbor_recall_ : float or None
-        Share of the true neighbours that the search found, 1.0 when exact, measured on a
-        sample when approximate; None where nothing was searched.
+        As in `FrobMetric`.
     similar_scatter_ : array (n_features, n_features) or None
-        X_S with its ridge; None where X has more features than rows, so that nothing of
-        that size is ever formed.
+        X_S with its ridge; None if X has more features than rows.
     threshold_ : float
         When fitted to pairs of points: the distance up to which `predict` calls a pair
-        alike, the best on these pairs.
+        similar, the best on these pairs.
 
     References
     ----------
@@ -119,18 +103,18 @@ class DMLEig(EigenvalueMetric):
     def __init__(
         self,
         *,
-        ridge=1e-8,
-        n_targets=3,
-        n_impostors=3,
-        neighbors="auto",
-        n_references="auto",
-        class_weight=None,
-        n_components=None,
-        preprocessor=None,
-        tol=1e-3,
-        max_iter=1000,
-        random_state=None,
-        verbose=0,
+        ridge: float = 1e-8,
+        n_targets: int = 3,
+        n_impostors: int | str = 3,
+        neighbors: str = "auto",
+        n_references: int | str | None = "auto",
+        class_weight: dict | str | None = None,
+        n_components: int | None = None,
+        preprocessor: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        random_state: Seed = None,
+        verbose: int = 0,
     ):
         self.ridge = ridge
         self.n_targets = n_targets
@@ -152,50 +136,38 @@ class DMLEig(EigenvalueMetric):
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
-        X,
-        y=None,
+        X: Any,
+        y: Any = None,
         *,
-        pairs=None,
-        similar=None,
-        neighbors=None,
-        sample_weight=None,
-        calibration_params=None,
-        checkpoint=None,
-        target="auto",
-    ):
-        """Learn the metric from labels or from pairs.
+        pairs: Any = None,
+        similar: Any = None,
+        neighbors: Any = None,
+        sample_weight: Any = None,
+        calibration_params: dict | None = None,
+        checkpoint: str | None = None,
+        target: str = "auto",
+    ) -> Self:
+        """Learn the metric from labels or pairs.
 
         Parameters
         ----------
         X : array-like, tensor or dask collection (n, n_features) or (m, 2, n_features)
-            Rows; or pairs of points, with y +1 for those alike and -1 for the others.
-            With a ``preprocessor``, integers (m, 2) that number the points.
+            Rows; or pairs of points. With a ``preprocessor``, integers (m, 2) that refer to
+            the points.
         y : array-like (n,) or (m,), default=None
-            Class labels.
+            Class labels of rows; or +1 for similar, -1 for dissimilar pairs of points.
         pairs : integer array-like (m, 2), default=None
-            Instead of y, which is then not used: pairs of rows of X.
+            Used instead of y: pairs of rows of X.
         similar : boolean array-like (m,), default=None
             Which of the pairs are similar; the others are dissimilar.
-        neighbors : (targets, impostors) or sparse matrix (n, n), default=None
-            With labels y: neighbours found elsewhere. Integer arrays (n, k) of row
-            numbers with the same label and with another, -1 where there is none; or a
-            graph of distances to the nearest rows of any label, as
-            `sklearn.neighbors.KNeighborsTransformer` makes it.
+        neighbors, checkpoint, target
+            As in `FrobMetric.fit`; a quantity y is refused.
         sample_weight : array-like (n,) or (m,), default=None
-            What each row counts for with labels y: a pair as much as its first row, and
-            rows of weight zero are left out. With pairs, what each of them counts for.
-            Similar pairs count so often in the sum X_S. Of the dissimilar ones the
-            closest decides, however often it is given: their weights only tell those of
-            weight zero, which are left out, from the others.
+            Weights of the rows, with labels: a pair weighs as much as its first row. Or
+            weights of the pairs. They multiply the similar pairs in X_S; dissimilar pairs
+            are only left out if their weight is 0, since the closest alone decides.
         calibration_params : dict, default=None
-            How to choose ``threshold_`` when X holds pairs of points: arguments of
-            `calibrate_threshold`.
-        checkpoint : str, default=None
-            With dask collections: folder or address (``s3://...``) that the state of the
-            solve is kept in now and then; a later fit with the same parameters and data
-            goes on from there.
-        target : {"auto", "classes"}, default="auto"
-            As in `FrobMetric.fit`; a quantity is refused.
+            Arguments of `calibrate_threshold`, when X holds pairs of points.
 
         Returns
         -------

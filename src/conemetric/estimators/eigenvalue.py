@@ -1,4 +1,4 @@
-"""What DML-eig and LMNN-eig share as estimators (Ying & Li 2012)."""
+"""Base of the estimators DMLEig and LMNNEig (Ying & Li 2012)."""
 
 from numbers import Real
 
@@ -10,9 +10,7 @@ from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetr
 
 
 class EigenvalueMetric(SupervisedMetric):
-    """What DMLEig and LMNNEig share: whitening by the similar pairs, the solver, and the way
-    back.
-    """
+    """Whitens X by the similar pairs, solves there, and maps the metric back."""
 
     _parameter_constraints: dict = {
         "ridge": [Interval(Real, 0, None, closed="neither")],
@@ -35,14 +33,11 @@ class EigenvalueMetric(SupervisedMetric):
         return found
 
     def _warn_of_labels(self):
-        """What labels say is learned, but not without a word: no setting was found that does
-        no harm where classes overlap.
-        """
+        # no setting was found that does no harm where classes overlap
         warn_user(
-            f"{type(self).__name__} is meant for {self._meant_for} that are given; from labels it "
-            "is often worse than the plain distance where classes overlap. Prefer AutoMetric or "
-            "FrobMetric there, or compare it with the plain distance on rows held out.",
-            UserWarning,
+            f"{type(self).__name__} is meant for given {self._meant_for}; from labels it is often "
+            "worse than the Euclidean distance where classes overlap. Prefer AutoMetric or "
+            "FrobMetric there, or compare it with the Euclidean distance on held-out rows."
         )
 
     def _solve(self, problem, whitened):

@@ -2,13 +2,17 @@
 
 from functools import partial
 from numbers import Real
+from typing import Any, Self
 
 from ..core.arrays import like, namespace, zeros
 from ..core.sklearn_private import Interval, fit_context
 from ..operators import from_triplets
 from ..problems.eigenvalue import LMNNEigProgram
+from .base import Seed
 from .eigenvalue import EigenvalueMetric
 from .supervised import SupervisedMetric
+
+__all__ = ["LMNNEig"]
 
 
 class LMNNEig(EigenvalueMetric):
@@ -20,34 +24,39 @@ class LMNNEig(EigenvalueMetric):
 
         min (1 - gamma) sum max(0, 1 - (d_ik' M d_ik - d_ij' M d_ij)) + gamma <X_S, M>
 
-    (with weights, both sums weighted, see `fit`)
-    and returns a proof of how far from the optimum it stopped (``certificate_``).
+    and proves how far from the optimum it stopped (``certificate_``). With weights, both sums
+    are weighted (see `fit`).
 
-    Meant for triplets that are given. It learns from labels too and warns: no setting was
-    found that is as good as the plain distance where classes overlap; `AutoMetric` and
-    `FrobMetric` are.
+    Meant for given triplets. It also learns from labels, with a warning: where classes
+    overlap, no setting was found that is as good as the Euclidean distance; use `AutoMetric`
+    or `FrobMetric` there.
 
     Parameters
     ----------
     gamma : float, default=0.5
-        Weight of the pull between 0 and 1; one minus it weighs the push.
-    ridge, n_targets, n_impostors, n_references, neighbors, class_weight, n_components, \
-preprocessor, tol, max_iter, random_state, verbose
+        Weight of the pull, between 0 and 1; the push has weight 1 - gamma.
+    ridge : float, default=1e-8
         As in `DMLEig`.
+    n_targets, n_impostors : int, default=3
+        From labels: nearest points of the same class, and of others, that each point forms
+        triplets with.
+    neighbors, n_references, class_weight, n_components, preprocessor, tol, max_iter, \
+random_state, verbose
+        As in `FrobMetric`.
 
     Attributes
     ----------
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
     certificate_ : Certificate
-        Objective of the metric, proven lower bound on the optimum, gap, status.
+        Objective, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_
-        Primal objective, iterations, and scalars per iteration.
+        Primal objective, number of iterations, values per iteration.
     multipliers_ : array (m,)
         Dual solution, one multiplier per triplet, up to scale.
     triplets_ : integer array (m, 3)
     neighbor_recall_ : float or None
-        As in `DMLEig`.
+        As in `FrobMetric`.
     similar_scatter_ : array (n_features, n_features) or None
         As in `DMLEig`.
 
@@ -74,20 +83,20 @@ preprocessor, tol, max_iter, random_state, verbose
 
     def __init__(
         self,
-        gamma=0.5,
+        gamma: float = 0.5,
         *,
-        ridge=1e-8,
-        n_targets=3,
-        n_impostors=3,
-        neighbors="auto",
-        n_references="auto",
-        class_weight=None,
-        n_components=None,
-        preprocessor=None,
-        tol=1e-3,
-        max_iter=1000,
-        random_state=None,
-        verbose=0,
+        ridge: float = 1e-8,
+        n_targets: int = 3,
+        n_impostors: int | str = 3,
+        neighbors: str = "auto",
+        n_references: int | str | None = "auto",
+        class_weight: dict | str | None = None,
+        n_components: int | None = None,
+        preprocessor: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        random_state: Seed = None,
+        verbose: int = 0,
     ):
         self.gamma = gamma
         self.ridge = ridge
@@ -106,44 +115,34 @@ preprocessor, tol, max_iter, random_state, verbose
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
-        X,
-        y=None,
+        X: Any,
+        y: Any = None,
         *,
-        triplets=None,
-        neighbors=None,
-        sample_weight=None,
-        checkpoint=None,
-        target="auto",
-    ):
-        """Learn the metric from labels or from triplets.
+        triplets: Any = None,
+        neighbors: Any = None,
+        sample_weight: Any = None,
+        checkpoint: str | None = None,
+        target: str = "auto",
+    ) -> Self:
+        """Learn the metric from labels or triplets; the arguments are those of `FrobMetric.fit`.
 
         Parameters
         ----------
         X : array-like, tensor or dask collection (n, n_features), (m, 3, n_features) or (m, 4, n_features)
-            Rows; or triplets of points (a, b, c), a closer to b than to c; or
-            quadruplets (a, b, c, d), a closer to b than c to d. With a
-            ``preprocessor``, integers (m, 3) or (m, 4) that number the points.
+            Rows; or triplets or quadruplets of points.
         y : array-like (n,), default=None
-            Class labels; or numbers, near in which is to be near in the metric.
+            Class labels, or a quantity.
         triplets : integer array-like (m, 3) or (m, 4), default=None
-            Instead of y, which is then not used: row (i, j, k) says that row i of X is
-            closer to row j than to row k; row (i, j, k, l), than row k to row l.
+            Used instead of y: (i, j, k) says that row i is closer to row j than to row k.
         neighbors : (targets, impostors) or sparse matrix (n, n), default=None
-            As in `DMLEig.fit`.
+            With labels y: neighbours found elsewhere.
         sample_weight : array-like (n,) or (m,), default=None
-            What each row counts for with labels y: a triplet as much as its first row, and
-            rows of weight zero are left out. With triplets, what each of them counts
-            for: a weight of two is a triplet given twice, of zero one not given. From
-            labels the pairs of X_S weigh as their first row too; with triplets each
-            counts once, in however many triplets it is.
+            Weights of the rows, or of the triplets. From labels the pairs
+            of X_S weigh as much as their first row too; with triplets each weighs 1.
         checkpoint : str, default=None
-            With dask collections: folder or address (``s3://...``) that the state of the
-            solve is kept in now and then; a later fit with the same parameters and data
-            goes on from there.
+            With dask collections: where to save the state of the solve.
         target : {"auto", "classes", "continuous"}, default="auto"
-            What y is. "auto" takes whole numbers for classes unless they have more than 20
-            values, many of them in one row only and with gaps between them (the guide's
-            section on regression has the rule).
+            What y is.
 
         Returns
         -------

@@ -1,6 +1,5 @@
 """Maximum variance unfolding: keep the distances to the neighbours, pull everything else apart."""
 
-import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 
@@ -21,7 +20,8 @@ from ..core.sklearn_private import (
     fit_context,
     fix_connected_components,
 )
-from ..neighbours import nearest
+from ..core.warn import warn_user
+from ..neighbours import nearest, row_keys
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.rigidity import rigid_face
@@ -336,22 +336,22 @@ def neighbour_edges(X, n_neighbors):
     A graph in several pieces is joined by the shortest edges between them, with a
     warning.
     """
-    n, centred = len(X), X - X.mean(0)  # far from the origin the search would drown in rounding
+    n, order = len(X), np.argsort(row_keys(X))  # ties must not depend on the order of rows
+    centred = X[order] - X[order].mean(0)  # far from the origin the search would drown in rounding
     neighbour = nearest(centred, None, n_neighbors)[0]
     rows = np.repeat(np.arange(n), n_neighbors)
     graph = sparse.csr_array((np.ones(neighbour.size), (rows, neighbour.ravel())), (n, n))
     n_pieces, piece = connected_components(graph, directed=False)
     if n_pieces > 1:
-        warnings.warn(
+        warn_user(
             f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest "
             "edges between them. "
             "Raise n_neighbors to connect them by more.",
-            stacklevel=3,
         )
         graph = fix_connected_components(
             centred, graph.tolil(), n_pieces, piece, mode="connectivity"
         )
-    pairs = np.unique(np.sort(np.stack(graph.nonzero(), 1), axis=1), axis=0)
+    pairs = np.unique(np.sort(order[np.stack(graph.nonzero(), 1)], axis=1), axis=0)
     return pairs, np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
 
 

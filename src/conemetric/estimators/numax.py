@@ -1,6 +1,5 @@
 """NuMax: near-isometric linear embeddings of minimum rank (Hegde et al. 2015)."""
 
-import warnings
 from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
@@ -14,6 +13,7 @@ from ..constraints.in_memory import check_pairs, check_similar, encode_labels
 from ..core.arrays import like, on_device, to_numpy
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
+from ..core.warn import warn_user
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
 from ..problems.isometry import SecantIsometryProgram
@@ -253,11 +253,10 @@ class NuMax(MahalanobisMetric):
 
     def _interrupted(self, problem, result):
         """The best solution when Ctrl-C ended the search, with a warning."""
-        warnings.warn(
+        warn_user(
             f"Ctrl-C ended the search for the smallest delta; delta={problem.delta:.3g} is the "
             "smallest found.",
             ConvergenceWarning,
-            stacklevel=5,
         )
         return problem, replace(
             result, certificate=replace(result.certificate, status=Status.INTERRUPTED)
@@ -269,14 +268,13 @@ class NuMax(MahalanobisMetric):
         """
         factor = result.primal_point[:, : self.n_components]
         bounds = problem.certify(factor, result.dual_point)
-        warnings.warn(
+        warn_user(
             f"n_components={self.n_components} is below the rank {_rank((problem, result))} that "
             f"even delta={LARGEST_DELTA} "
             "needs for these points; its leading directions are returned and miss the bounds by "
             f"{bounds.violation:.2g} delta. "
             "Raise n_components.",
             ConvergenceWarning,
-            stacklevel=5,
         )
         certificate = Certificate.from_bounds(bounds, Status.STALLED)
         kept = result.kept[:, : self.n_components]
@@ -287,12 +285,11 @@ class NuMax(MahalanobisMetric):
         self.delta_ = problem.delta
         self.n_near_duplicates_ = int(result.history["near_duplicates"].max())
         if self.n_near_duplicates_:
-            warnings.warn(
+            warn_user(
                 f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most "
                 f"{DUPLICATE:g} of the largest "
                 "squared distance from the mean) and have no secant; the embedding preserves all "
                 "other pairs.",
-                stacklevel=4,
             )
         keys, self.multipliers_ = result.dual_point
         secants = problem.secants

@@ -1,5 +1,5 @@
-"""The metric that a fit starts from and is pulled back to: nothing, the plain distance,
-a matrix, or a metric learned before.
+"""The metric M0 that a fit is pulled towards: none, the Euclidean distance, a matrix, or a
+metric learned before.
 """
 
 from typing import Any
@@ -19,24 +19,17 @@ PRIOR_PARAMETERS = {
 }
 
 
+# Asymmetry and negative eigenvalues allowed, relative to the largest entry and per feature:
+# a metric learned in float32, multiplied out, stays below it.
+ROUNDING = 1e-6
+
+
 def prior_matrix(prior: Any, reference: Any, n_features: int, mean_square: float) -> Any:
     """M0 for the parameter ``prior``, in the library, dtype and on the device of
     ``reference``; None for None.
 
-    Parameters
-    ----------
-    prior : None, "identity", array-like (D, D), or fitted metric
-    reference : array
-    n_features : int
-        D.
-    mean_square : float
-        s^2, the mean squared Euclidean distance of the impostor pairs: "identity" is I /
-        s^2, so that they are one apart on average.
-
-    Raises
-    ------
-    ValueError
-        When the matrix has another shape, or is not symmetric positive semidefinite.
+    "identity" is I / ``mean_square``, the mean squared Euclidean distance of the impostor
+    pairs, so that these are one apart on average.
     """
     if prior is None:
         return None
@@ -51,14 +44,14 @@ def prior_matrix(prior: Any, reference: Any, n_features: int, mean_square: float
             f"matrix of shape ({n_features}, {n_features})."
         )
     M, xp = float64(M), namespace(M)
-    size, rounding = float(abs(M).max()), n_features * 1e-6  # a float32 metric passes
-    if not float(abs(M - M.T).max()) <= rounding * size:  # also for NaN
+    rounding = ROUNDING * n_features * float(abs(M).max())
+    if not float(abs(M - M.T).max()) <= rounding:  # also for NaN
         raise ValueError("prior is not symmetric and finite; give (prior + prior.T) / 2.")
     M = (M + M.T) / 2
     least = float(xp.linalg.eigvalsh(M)[0])
-    if least < -rounding * size:
+    if least < -rounding:
         raise ValueError(
-            f"prior has the eigenvalue {least:.3g}, so it is no metric; give a positive "
+            f"prior has the eigenvalue {least:.3g}, so it is not a metric; give a positive "
             "semidefinite matrix."
         )
     return like(M, reference)

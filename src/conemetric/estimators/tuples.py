@@ -1,13 +1,13 @@
-"""Tuples of points, as metric-learn has them: pairs, triplets and quadruplets, with what
-a metric says of them.
+"""Tuples of points, as in metric-learn: pairs, triplets and quadruplets.
 
-A tuple is given by its points, in an array (m, 2 | 3 | 4, D), or, with a
-``preprocessor``, by their numbers or names (m, 2 | 3 | 4). Of a pair, y says +1 (alike) or -1;
-a triplet (a, b, c) says that a is closer to b than to c, a quadruplet (a, b, c, d) that
-a is closer to b than c to d.
+A tuple is given by its points, in an array (m, 2 | 3 | 4, D), or, with a ``preprocessor``,
+by their row numbers or names (m, 2 | 3 | 4). A pair has y = +1 (similar) or -1 (dissimilar);
+a triplet (a, b, c) says that a is closer to b than to c, a quadruplet (a, b, c, d) that a is
+closer to b than c to d.
 """
 
-from typing import Any
+from abc import ABCMeta, abstractmethod
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,12 +18,14 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
 from ..neighbours import labelled_keys, nearest
 
+__all__ = ["TupleMethods"]
+
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 
 
 def n_in_tuple(X: Any, preprocessor: Any = None) -> int | None:
-    """How many points each tuple of X has; None where X holds single points."""
+    """Number of points in each tuple of X; None if X holds single points."""
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if len(shape) == 3:
         return shape[1]
@@ -31,7 +33,7 @@ def n_in_tuple(X: Any, preprocessor: Any = None) -> int | None:
 
 
 def _names_points(X, preprocessor):
-    """Whether X holds numbers of points or, for a callable, their names."""
+    """Whether X holds row numbers of points or, for a callable, their names."""
     if preprocessor is None:
         return False
     names = np.asarray(to_numpy(X))
@@ -41,34 +43,26 @@ def _names_points(X, preprocessor):
 
 
 def look_up(X: Any, preprocessor: Any) -> Any:
-    """The points that X numbers or names, where there is a preprocessor; X itself otherwise.
-
-    Parameters
-    ----------
-    X : array
-    preprocessor : array-like (n, D) or callable, or None
-        A callable maps an array of numbers or names (k,) to the points (k, D).
-    """
+    """The points whose row numbers or names are in X; X itself without a preprocessor."""
     if not _names_points(X, preprocessor):
         return X
     numbers = np.asarray(to_numpy(X))
     flat = numbers.ravel()
     if callable(preprocessor):
-        points = preprocessor(flat)
-        points = as_array(points)
+        points = as_array(preprocessor(flat))
     else:
         points = as_array(preprocessor)
         if flat.size and not 0 <= flat.min() <= flat.max() < len(points):
             raise ValueError(
-                f"X numbers points from {flat.min()} to {flat.max()}; the preprocessor has "
-                f"points 0 to {len(points) - 1}."
+                f"X has row numbers {flat.min()} to {flat.max()}; the preprocessor has "
+                f"rows 0 to {len(points) - 1}."
             )
         points = points[flat]
     return points.reshape(*numbers.shape, points.shape[1])
 
 
 def unfold(tuples: Any, preprocessor: Any = None) -> tuple[Any, Any]:
-    """Distinct points (n, D), and the tuples as their row numbers (m, k).
+    """Split tuples into their distinct points (n, D) and the row numbers of these (m, k).
 
     Examples
     --------
@@ -86,56 +80,52 @@ def unfold(tuples: Any, preprocessor: Any = None) -> tuple[Any, Any]:
             points, dtype=[np.float64, np.float32], allow_nd=True, input_name="tuples"
         )
     m, k = points.shape[:2]
-    if k not in NAMES:
-        raise ValueError(
-            f"tuples has shape {tuple(points.shape)}; give 2, 3 or 4 points in each: "
-            "(n_tuples, 2 | 3 | 4, n_features)."
-        )
     rows, number = unique_rows(points.reshape(m * k, -1))
     return rows, number.reshape(m, k)
 
 
-def _speaks_of_tuples(self):
-    """A metric learned from rows says nothing of tuples until it is given a threshold."""
+def _can_judge_tuples(self):
+    """A metric fitted to rows has no `predict` until it has a threshold."""
     if hasattr(self, "components_") and self._n_in_tuple is None and "threshold_" not in vars(self):
         raise AttributeError(
-            f"This {type(self).__name__} was fitted to rows; fit it to tuples, or give it a "
-            "threshold with calibrate_threshold or set_threshold."
+            f"This {type(self).__name__} was fitted to rows; fit it to tuples, or set a threshold "
+            "with calibrate_threshold or set_threshold."
         )
     return True
 
 
-class TupleMethods(BaseEstimator):
-    """What a learned metric says of pairs, triplets and quadruplets of points."""
+class TupleMethods(BaseEstimator, metaclass=ABCMeta):
+    """Predictions and scores of a learned metric for pairs, triplets and quadruplets."""
 
     preprocessor: Any = None
-    _n_in_tuple: int | None = None  # of what it was fitted to
+    _n_in_tuple: int | None = None  # of the training tuples; None if fitted to rows
     threshold_: float
 
-    def _decide(self, tuples):
-        """Larger for what is more likely so: distances of tuples, compared."""
-        check_is_fitted(self)
-        points = self._tuple_points(tuples)
-        if points.shape[1] == 2:
-            return -self.pair_distance(points)
-        near, far = (points[:, [0, 1]], points[:, [0, 2] if points.shape[1] == 3 else [2, 3]])
-        return self.pair_distance(far) - self.pair_distance(near)
+    @abstractmethod
+    def transform(self, X: Any) -> Any:
+        """Map X to the space where the learned metric is the Euclidean distance."""
 
-    def _tuple_points(self, tuples):
-        points = look_up(tuples, self.preprocessor)
-        points = as_array(points)
+    @abstractmethod
+    def pair_distance(self, pairs: Any) -> Any:
+        """Return the learned distance between the points of each pair."""
+
+    def _decide(self, tuples):
+        check_is_fitted(self)
+        points = as_array(look_up(tuples, self.preprocessor))
         if points.ndim != 3 or points.shape[1] not in NAMES:
             raise ValueError(
                 f"tuples has shape {tuple(points.shape)}; give 2, 3 or 4 points in each: "
                 "(n_tuples, 2 | 3 | 4, n_features)"
                 + ("." if self.preprocessor is not None else ", or set preprocessor.")
             )
-        return points
+        if points.shape[1] == 2:
+            return -self.pair_distance(points)
+        near, far = (points[:, [0, 1]], points[:, [0, 2] if points.shape[1] == 3 else [2, 3]])
+        return self.pair_distance(far) - self.pair_distance(near)
 
-    @available_if(_speaks_of_tuples)
-    def decision_function(self, tuples):
-        """How surely each tuple is so: minus the distance of a pair, the distance of the
-        far points minus that of the near ones of a triplet or quadruplet.
+    @available_if(_can_judge_tuples)
+    def decision_function(self, tuples: Any) -> Any:
+        """Score each tuple: larger means more likely similar, or correctly ordered.
 
         Parameters
         ----------
@@ -144,13 +134,15 @@ class TupleMethods(BaseEstimator):
         Returns
         -------
         array (m,)
+            Minus the distance of a pair; the distance of the far points minus that of the
+            near ones of a triplet or quadruplet.
         """
         return self._decide(tuples)
 
-    @available_if(_speaks_of_tuples)
-    def predict(self, tuples):
-        """+1 where a pair is alike (its distance at most ``threshold_``), where a triplet or
-        quadruplet is so; -1 elsewhere.
+    @available_if(_can_judge_tuples)
+    def predict(self, tuples: Any) -> np.ndarray:
+        """Predict +1 for similar pairs (distance at most ``threshold_``) and for correctly
+        ordered triplets and quadruplets, else -1.
 
         Parameters
         ----------
@@ -169,15 +161,15 @@ class TupleMethods(BaseEstimator):
             )
         return np.where(-decision <= self.threshold_, 1, -1)
 
-    def score(self, X, y=None):
-        """How well the metric does on tuples or labelled rows, larger is better.
+    def score(self, X: Any, y: Any = None) -> float:
+        """Score the metric on tuples or labelled rows; larger is better.
 
         Parameters
         ----------
         X : array-like
             Pairs (m, 2, n_features) with y: area under the ROC curve. Triplets or
-            quadruplets: the part that is so. Rows (n, n_features) with labels y: the
-            part whose nearest other row has the same label.
+            quadruplets: share that is correctly ordered. Rows (n, n_features) with
+            labels y: share whose nearest other row has the same label.
         y : array-like, default=None
 
         Returns
@@ -192,7 +184,7 @@ class TupleMethods(BaseEstimator):
         if width > 2:
             return float(np.mean(decision > 0))
         if y is None:
-            raise ValueError("score of pairs needs y: +1 for those alike, -1 for the others.")
+            raise ValueError("score of pairs needs y: +1 for similar, -1 for dissimilar pairs.")
         return float(roc_auc_score(_signs(y, len(decision)), decision))
 
     def _leave_one_out(self, X, y):
@@ -204,8 +196,12 @@ class TupleMethods(BaseEstimator):
         found = to_numpy(nearest(Z, None, 1, labelled_keys(X, y))[0][:, 0])
         return float(np.mean(y[found] == y))
 
-    def set_threshold(self, threshold: float):
-        """Call pairs alike up to this distance.
+    def set_threshold(self, threshold: float) -> Self:
+        """Set the largest distance at which `predict` calls a pair similar.
+
+        Parameters
+        ----------
+        threshold : float
 
         Returns
         -------
@@ -216,8 +212,8 @@ class TupleMethods(BaseEstimator):
             self.threshold_ = float(threshold)
         except (TypeError, ValueError):
             raise ValueError(
-                f"threshold={threshold!r} must be a real number, the largest distance of a pair "
-                "called alike."
+                f"threshold={threshold!r} must be a real number, the largest distance of similar "
+                "pairs."
             ) from None
         return self
 
@@ -228,21 +224,20 @@ class TupleMethods(BaseEstimator):
         strategy: str = "accuracy",
         min_rate: float | None = None,
         beta: float = 1.0,
-    ):
-        """Choose the largest distance of pairs called alike by how it does on given pairs.
+    ) -> Self:
+        """Choose the threshold of `predict` that does best on labelled pairs.
 
         Parameters
         ----------
         pairs : array-like (m, 2, n_features), or (m, 2) with a preprocessor
         y : array-like (m,)
-            +1 for pairs alike, -1 for the others.
+            +1 for similar, -1 for dissimilar pairs.
         strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default="accuracy"
-            What to make largest: accuracy, the F-beta score, the rate of true positives
-            with a rate of true negatives of at least ``min_rate``, or the other way
-            round.
+            What to maximise: accuracy, the F-beta score, or the rate of true positives
+            (negatives) with a rate of true negatives (positives) of at least ``min_rate``.
         min_rate : float between 0 and 1, default=None
         beta : float, default=1.0
-            How many times recall counts as much as precision; 0 asks for precision alone.
+            Weight of recall relative to precision; 0 means precision alone.
 
         Returns
         -------
@@ -266,7 +261,7 @@ class TupleMethods(BaseEstimator):
 
 
 def _signs(y, n):
-    """y as +1 and -1, one for each of n pairs."""
+    """y, validated as +1 or -1 for each of n pairs."""
     y = np.ravel(to_numpy(y))
     if len(y) != n:
         raise ValueError(f"y has {len(y)} values for {n} pairs; give one for each.")
@@ -275,24 +270,22 @@ def _signs(y, n):
     return y.astype(np.int64)
 
 
-def check_calibration(strategy="accuracy", min_rate=None, beta=1.0):
+def check_calibration(strategy: str = "accuracy", min_rate: Any = None, beta: Any = 1.0) -> None:
     """Refuse parameters that `TupleMethods.calibrate_threshold` cannot use."""
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy={strategy!r} must be one of {', '.join(STRATEGIES)}.")
-    if strategy in ("max_tpr", "max_tnr"):
-        if isinstance(min_rate, bool) or not isinstance(min_rate, int | float):
-            raise ValueError(f"strategy={strategy!r} needs min_rate, a number; got {min_rate!r}.")
-        if not 0 <= min_rate <= 1:
-            raise ValueError(f"min_rate={min_rate} must be between 0 and 1.")
-    if strategy == "f_beta":
-        if isinstance(beta, bool) or not isinstance(beta, int | float):
-            raise ValueError(f"beta={beta!r} must be a number.")
-        if not beta >= 0:
-            raise ValueError(f"beta={beta} must not be negative.")
+    if strategy in ("max_tpr", "max_tnr") and not (_is_number(min_rate) and 0 <= min_rate <= 1):
+        raise ValueError(f"strategy={strategy!r} needs min_rate between 0 and 1; got {min_rate!r}.")
+    if strategy == "f_beta" and not (_is_number(beta) and beta >= 0):
+        raise ValueError(f"beta={beta!r} must be a number, 0 or larger.")
+
+
+def _is_number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _threshold(distance, y, strategy, min_rate, beta):
-    """The distance up to which pairs are called alike."""
+    """The largest distance at which to call a pair similar."""
     if strategy == "f_beta":
         precision, recall, thresholds = precision_recall_curve(y, -distance, pos_label=1)
         below = beta**2 * precision + recall
@@ -301,7 +294,7 @@ def _threshold(distance, y, strategy, min_rate, beta):
         )
         return float(-thresholds[score[:-1].argmax()])
     false_rate, true_rate, thresholds = roc_curve(y, -distance, drop_intermediate=False)
-    thresholds[0] = -distance.min() + 1  # the point that calls no pair alike
+    thresholds[0] = -distance.min() + 1  # the point that calls no pair similar
     if strategy == "accuracy":
         share = np.mean(y == 1)
         best = np.argmax(share * true_rate + (1 - share) * (1 - false_rate))

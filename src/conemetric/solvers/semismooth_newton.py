@@ -176,17 +176,9 @@ class _Workspace(NamedTuple):
     def beginning(cls, s, centre, w):
         m, p = len(s), len(w)
         rows, columns = np.zeros((3, m)), np.zeros((9, p))
-        return cls(
-            s,
-            centre.copy(),
-            *rows,
-            np.empty(m, dtype=bool),
-            w.copy(),
-            *columns[:7],
-            *np.empty((2, p, p)),
-            *columns[7:],
-            *np.empty((2, p), dtype=np.int64),
-        )
+        of_triplets = s, centre.copy(), *rows, np.empty(m, dtype=bool)
+        of_weights = w.copy(), *columns[:7], *np.empty((2, p, p)), *columns[7:]
+        return cls._make((*of_triplets, *of_weights, *np.empty((2, p), dtype=np.int64)))
 
 
 class _SmallRun:

@@ -1,0 +1,264 @@
+"""`FrobMetric` for several values of C: the path, and the choice by cross-validation."""
+
+from copy import copy
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
+
+from ..core.arrays import like, namespace, to_numpy
+from ..core.progress import all_or_nothing
+from ..core.sklearn_private import Interval, fit_context
+from ..core.weights import check_weights, class_factors
+from ..evaluation.knn import knn_predict
+from ..neighbours import labelled_keys
+from ..solvers.base import Status
+from .base import Seed
+from .frobmetric import FrobMetric, mean_impostor_distance
+from .tuples import n_in_tuple
+
+__all__ = ["FrobMetricCV", "frobmetric_path"]
+
+# Default grid of C s^4: about the default of `FrobMetric`, 30 per feature.
+GRID = (1, 1e5)
+
+
+class FrobMetricCV(FrobMetric):
+    """`FrobMetric` with C chosen by cross-validated k-NN accuracy along a warm-started path.
+
+    Parameters
+    ----------
+    Cs : int or array-like of floats, default=6
+        Values of C to try; an int means this many between 1 and 1e5 in the scale-free unit
+        1 / s^4 of ``C="scale"``.
+    cv : int or cross-validation splitter, default=5
+    n_neighbors : int, default=3
+        k of the k-NN classifier that scores a metric.
+    prior, loss, n_targets, n_impostors, neighbors, n_references, class_weight, n_components, \
+preprocessor, tol, max_iter, random_state, verbose
+        As in `FrobMetric`.
+
+    Attributes
+    ----------
+    C_ : float
+        The chosen C; the metric is fitted with it on all rows.
+    Cs_ : array (n_Cs,)
+        Values tried, ascending.
+    scores_ : array (n_folds, n_Cs)
+        Held-out accuracy, weighted by row and class.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from conemetric import FrobMetricCV
+    >>> X, y = load_wine(return_X_y=True)
+    >>> metric = FrobMetricCV(Cs=3, cv=3).fit(X / X.std(axis=0), y)
+    >>> metric.scores_.shape
+    (3, 3)
+    """
+
+    _instead_of_labels = ""
+    _takes_dask = False
+    _learns_from_quantities = False
+    _parameter_constraints = {
+        **{
+            name: rule
+            for name, rule in FrobMetric._parameter_constraints.items()
+            if name not in ("C", "warm_start")
+        },
+        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "cv": ["cv_object"],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        Cs: Any = 6,
+        *,
+        cv: Any = 5,
+        n_neighbors: int = 3,
+        prior: Any = None,
+        loss: str = "hinge",
+        n_targets: int = 3,
+        n_impostors: int | str = "auto",
+        neighbors: str = "auto",
+        n_references: int | str | None = "auto",
+        class_weight: dict | str | None = None,
+        n_components: int | None = None,
+        preprocessor: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ):
+        self.Cs = Cs
+        self.cv = cv
+        self.n_neighbors = n_neighbors
+        self.prior = prior
+        self.loss = loss
+        self.n_targets = n_targets
+        self.n_impostors = n_impostors
+        self.neighbors = neighbors
+        self.n_references = n_references
+        self.class_weight = class_weight
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, target: str = "auto"
+    ) -> Self:
+        """Choose C by cross-validation, then learn the metric from all rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n, n_features)
+        y : array-like (n,)
+            Class labels.
+        sample_weight : array-like (n,), default=None
+            Weights of the rows, both in training and when held out, but not as neighbours
+            that vote. Rows of weight 0 are left out.
+        target : {"auto", "classes"}, default="auto"
+            As in `FrobMetric.fit`; a quantity is refused.
+
+        Returns
+        -------
+        self
+        """
+        if n_in_tuple(X, self.preprocessor) is not None:
+            raise ValueError(
+                "FrobMetricCV chooses C by classification; for tuples use "
+                "GridSearchCV(FrobMetric(), {'C': ...})."
+            )
+        span, operator, given = self._prepare(X, y, None, None, sample_weight, target=target)
+        self.Cs_ = self._grid(operator, given.weights)
+        with all_or_nothing():
+            self.scores_ = np.array(self._cross_validate(given, y, sample_weight))
+        best = int(self.scores_.mean(axis=0).argmax())
+        self._fit_operator(span, operator, given, self.Cs_[best], None)
+        return self
+
+    def _grid(self, operator, weights):
+        if isinstance(self.Cs, Integral):
+            return np.geomspace(*GRID, self.Cs) / mean_impostor_distance(operator, weights) ** 2
+        return _ascending(self.Cs)
+
+    def _cross_validate(self, given, y, sample_weight):
+        """Held-out accuracies (n_folds, n_Cs), of the rows that have a label and a weight."""
+        y = np.ravel(to_numpy(y))
+        kept = np.arange(len(y)) if given.rows is None else to_numpy(given.rows)
+        labelled = np.flatnonzero(given.labels >= 0)
+        X = given.points
+        rows, X = kept[labelled], X[like(labelled, X, namespace(X).int64)]
+        weights = check_weights(sample_weight, len(y), "rows of X")[rows]
+        folds = self._folds(y, rows)
+        return [self._fold_scores(X, y[rows], weights, *fold) for fold in folds]
+
+    def _folds(self, y, rows):
+        """(train, test) as positions in ``rows``; splits listed by the user refer to all rows."""
+        if not isinstance(self.cv, Integral | None) and not hasattr(self.cv, "split"):
+            everything, position = np.arange(len(y)), np.full(len(y), -1)
+            position[rows] = np.arange(len(rows))
+            listed = ([position[everything[part]] for part in fold] for fold in self.cv)
+            return [[part[part >= 0] for part in fold] for fold in listed]
+        cv = check_cv(self.cv, y[rows], classifier=True)
+        if isinstance(self.cv, Integral):
+            seed = check_random_state(self.random_state).randint(2**31 - 1)
+            cv = type(cv)(cv.n_splits, shuffle=True, random_state=seed)
+        return cv.split(np.zeros(len(rows)), y[rows])
+
+    def _fold_scores(self, X, y, weights, train, test):
+        shared = FrobMetric().get_params().keys() & self.get_params().keys()
+        parameters = {name: getattr(self, name) for name in shared}
+        parameters |= {"verbose": 0, "class_weight": self._class_weight(y[train])}
+        path = frobmetric_path(
+            X[train],
+            y[train],
+            sample_weight=weights[train],
+            target="classes",
+            Cs=self.Cs_,
+            **parameters,
+        )
+        if self.class_weight is not None:
+            weights = weights * class_factors(self._class_weight(y), y, weights)
+        keys = labelled_keys(X[train], y[train])
+        scores = []
+        for metric in path:
+            near = metric.transform(X[train]), y[train], metric.transform(X[test])
+            right = knn_predict(*near, self.n_neighbors, keys) == y[test]
+            scores.append(np.average(right, weights=weights[test]))
+        return scores
+
+    def _class_weight(self, y):
+        """``class_weight``, without classes that are not in y."""
+        if not isinstance(self.class_weight, dict):
+            return self.class_weight
+        classes = set(y.tolist())
+        return {name: factor for name, factor in self.class_weight.items() if name in classes}
+
+
+def frobmetric_path(
+    X: Any,
+    y: Any = None,
+    *,
+    triplets: Any = None,
+    sample_weight: Any = None,
+    target: str = "auto",
+    Cs: Any,
+    **parameters: Any,
+) -> list[FrobMetric]:
+    """Fit `FrobMetric` for ascending C, each from the multipliers of the one before.
+
+    Parameters
+    ----------
+    X, y, triplets, sample_weight, target
+        As in `FrobMetric.fit`.
+    Cs : array-like of floats
+    **parameters
+        Other parameters of `FrobMetric`.
+
+    Returns
+    -------
+    list of FrobMetric
+        One fitted estimator per C, in ascending order; Ctrl-C ends the list with the
+        interrupted fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import frobmetric_path
+    >>> path = frobmetric_path(*load_iris(return_X_y=True), Cs=[0.01, 0.1, 1.0])
+    >>> [metric.C_ for metric in path]
+    [0.01, 0.1, 1.0]
+    """
+    first, Cs = FrobMetric(**parameters), _ascending(Cs)
+    first._validate_params()
+    span, operator, given = first._prepare(X, y, triplets, None, sample_weight, target=target)
+    path: list[FrobMetric] = []
+    start = None
+    for C in Cs.tolist():
+        metric = copy(first).set_params(C=C)
+        start = None if start is None else start * (C / path[-1].C_)
+        start = metric._fit_operator(span, operator, given, C, start)
+        path.append(metric)
+        if path[-1].certificate_.status is Status.INTERRUPTED:
+            break
+    return path
+
+
+def _ascending(Cs):
+    try:
+        values = np.sort(np.atleast_1d(np.asarray(Cs, dtype=np.float64)))
+    except OverflowError:
+        raise ValueError(
+            "Cs has a number out of the range of float64; give a smaller one."
+        ) from None
+    if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & np.isfinite(values)):
+        raise ValueError(f"Cs={Cs!r} must hold one or more positive numbers.")
+    return values
