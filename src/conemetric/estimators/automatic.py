@@ -2,26 +2,26 @@
 
     M = sum over methods k and folds f of a_k M_kf / s_kf
 
-Method k learns M_kf without the rows of fold f. Those rows then judge it (n_k counts the ones
-that their nearest neighbours classify wrongly) and give its scale s_kf: their mean squared
-distance to those neighbours, plus a fraction of that to all rows, so that neighbours that nearly
-coincide in a metric of few directions do not inflate it. The weight falls with the distance to
-the best method, in standard errors of that distance:
+Method k learns M_kf without the rows of fold f. Those rows then judge it by the vote of their
+nearest neighbours and give its scale s_kf: their mean squared distance to those neighbours, plus
+a fraction of that to all rows, so that a metric of few directions, in which neighbours nearly
+coincide, is not inflated. The weight falls with the distance to the best method, in standard
+errors of that distance:
 
     a_k = exp(-c z(k, best)),    z(k, j) = (n_k - n_j) / sqrt(n_k + n_j + 1)
 
 where n_k and n_j count the rows that only k and only j gets wrong. The best method alone would
 follow noise on small data; equal weights would let a bad method spoil the mean. The plain
 distance is one of the candidates, and the blend as a whole must earn its place too: its own
-error on rows that neither its metrics nor its weights have seen decides how much of it is kept,
+error on held-out rows decides how much of it is kept,
 
-    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) - 1 - 20 / n)))
+    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) - 1 - 30 / n)))
 
-with n held-out rows. To weigh as much as the plain distance the blend must be better by one
-standard error, by two with 20 rows and by six with 4: so few rows cannot tell, and the result is
-the plain distance. Nothing is refitted: the metrics that were judged are the ones blended. On
-small data and on large, the mean of three metrics learned from two thirds of the rows each was
-found to err no more than one learned from all rows.
+with n held-out rows. To weigh as much as the plain distance, the blend must be better by one
+standard error, by two with 30 rows and by more than eight with 4. Few rows cannot show that, so
+the result stays at the plain distance. Nothing is refitted: the metrics that were judged are the
+ones blended. On small data and on large, the mean of three metrics learned from two thirds of the
+rows each was found to err no more than one learned from all rows.
 """
 
 from collections.abc import Mapping
@@ -58,9 +58,9 @@ PLAIN, BLEND = "plain", "blend"
 FEW_ROWS = 600  # five folds up to this many rows, three beyond
 VOTES = (1, 3, 5, 7)  # the k that n_neighbors="auto" chooses from
 SHARPNESS = 1.5  # c above; 1 to 3 make no measurable difference (docs/defaults.md)
-# standard errors by which the blend must be better to weigh as much as plain, and held-out rows
-# with which one more is needed: about as many as an exact test needs to see any gain
-CAUTION, FEW_JUDGED = 1.0, 20
+# standard errors by which the blend must be better to weigh as much as plain; with the second
+# number of held-out rows one more, since fewer make a standard error unreliable
+CAUTION, FEW_JUDGED = 1.0, 30
 SPREAD = 0.05  # fraction of the mean squared distance to all rows in a metric's scale
 MOST_JUDGED = 3000  # held-out rows in all folds together
 TOL = 0.1  # of candidates with a certificate; smaller gaps did not lower the held-out error
