@@ -144,7 +144,7 @@ def test_few_rows_cannot_move_the_blend_from_the_plain_distance(n_rows, share):
     wrong = {"plain": np.ones(n_rows, bool), "blend": np.arange(n_rows) >= share * n_rows}
     weight = automatic._towards_plain({"plain": 0.0, "other": 1.0}, wrong)["other"]
     if n_rows <= 8:
-        assert weight < 0.25
+        assert weight == 0
     elif share:
         assert weight > 0.8
     else:
@@ -159,7 +159,9 @@ def test_two_rows_of_a_class_leave_the_plain_distance(n_classes, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # classes have fewer rows than targets
         metric = AutoMetric(random_state=seed).fit(points, labels)
-    assert metric.weights_["plain"] > 0.95
+    assert metric.weights_["plain"] == 1
+    matrix = metric.get_mahalanobis_matrix()
+    np.testing.assert_allclose(matrix, matrix[0, 0] * np.eye(5), atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -18,10 +18,10 @@ error on held-out rows decides how much of it is kept,
     M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) - 1 - 30 / n)))
 
 with n held-out rows. To weigh as much as the plain distance, the blend must be better by one
-standard error, by two with 30 rows and by more than eight with 4. Few rows cannot show that, so
-the result stays at the plain distance. Nothing is refitted: the metrics that were judged are the
-ones blended. On small data and on large, the mean of three metrics learned from two thirds of the
-rows each was found to err no more than one learned from all rows.
+standard error, by two with 30 rows and by more than eight with 4. Few rows cannot show that: p
+below 0.05 counts as 0, and the result is the plain distance. Nothing is refitted: the metrics
+that were judged are the ones blended. On small data and on large, the mean of three metrics
+learned from two thirds of the rows each was found to err no more than one learned from all rows.
 """
 
 from collections.abc import Mapping
@@ -61,6 +61,7 @@ SHARPNESS = 1.5  # c above; 1 to 3 make no measurable difference (docs/defaults.
 # standard errors by which the blend must be better to weigh as much as plain; with the second
 # number of held-out rows one more, since fewer make a standard error unreliable
 CAUTION, FEW_JUDGED = 1.0, 30
+LEAST_SUPPORT = 0.05  # a smaller p counts as 0: noise would otherwise decide ties of the vote
 SPREAD = 0.05  # fraction of the mean squared distance to all rows in a metric's scale
 MOST_JUDGED = 3000  # held-out rows in all folds together
 TOL = 0.1  # of candidates with a certificate; smaller gaps did not lower the held-out error
@@ -157,7 +158,7 @@ class AutoMetric(MahalanobisMetric):
     class (five times without a fifth up to 600 rows). The rows left out judge it, and the fewer
     of them it gets wrong the more it weighs in the blend. How far the blend leaves the plain
     distance depends on its own held-out error: where no metric helps, or the labels are too few
-    to tell, it stays close. Learns from labels only.
+    to tell, it stays close to it or equal to it. Learns from labels only.
 
     A class with fewer rows than folds is held out in as many folds as it has rows. A class of
     one row is learned from but never judged, and rows without a label (-1) are ignored.
@@ -565,6 +566,8 @@ class LabelledFolds:
 
     def _judge_blend(self, found, f, weights):
         """The blend learned without fold f, judged on it."""
+        if weights[PLAIN] == 1:
+            return found[PLAIN][f]
         matrix = sum(weights[name] * each[f].L @ each[f].L.T for name, each in found.items())
         return self.judge(spectral.factor(matrix), self.folds[f])
 
@@ -597,6 +600,8 @@ def _towards_plain(weights, wrong):
     needed = CAUTION + FEW_JUDGED / len(wrong[PLAIN])
     gain = _excess(wrong[PLAIN], wrong[BLEND])
     support = float(1 / (1 + np.exp(SHARPNESS * (needed - gain))))
+    if support < LEAST_SUPPORT:
+        support = 0.0
     shrunk = {name: support * weight for name, weight in weights.items()}
     return {**shrunk, PLAIN: 1 - support * (1 - weights[PLAIN])}
 
