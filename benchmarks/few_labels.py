@@ -1,12 +1,11 @@
-"""`AutoMetric` beside the plain distance with 2, 4, 8 and 16 labelled rows of each class: is it
-ever worse?
+"""Is `AutoMetric` ever worse than the plain distance with 2, 4, 8 or 16 labelled rows per class?
 
     CONEMETRIC_DATA=... python benchmarks/few_labels.py [--sets NAME ...] [--per-class N ...] [--draws 5]
 
-Embeddings (debian: the first three quarters are learned from, the rest judge; banking77: its
-official parts) and KEEL sets that `AutoMetric` may be tuned on, standardised, a quarter judging.
-Per line the mean 1-NN error over the draws, that of the plain distance, their difference, and the
-standard error of the difference over the draws.
+Embeddings (debian: train on the first three quarters, test on the rest; banking77: its official
+split) and standardised KEEL sets that `AutoMetric` may be tuned on, tested on a quarter of the
+rows. Each line gives the mean 1-NN error over the draws, that of the plain distance, their
+difference, and the standard error of the difference over the draws.
 """
 
 import argparse
@@ -27,11 +26,11 @@ KEEL = (
     *("australian", "bands", "bupa", "heart", "ionosphere", "iris", "pima"),
     *("segment", "sonar", "vowel", "wdbc", "wine"),
 )
-MOST_JUDGING = 3000
+MOST_TEST_ROWS = 3000
 
 
 def draw(name, n_per_class, seed):
-    """Rows and labels to learn from, and to judge on."""
+    """Training rows and labels, test rows and labels."""
     rng = np.random.default_rng(seed)
     if name in EMBEDDINGS:
         data = np.load(Path(os.environ["CONEMETRIC_DATA"]) / f"{name}.npz")
@@ -46,7 +45,7 @@ def draw(name, n_per_class, seed):
     few = np.concatenate(
         [rng.permutation(train[y[train] == c])[:n_per_class] for c in np.unique(y)]
     )
-    test = rng.permutation(test)[:MOST_JUDGING]
+    test = rng.permutation(test)[:MOST_TEST_ROWS]
     prepare = preprocessing(standardise=name not in EMBEDDINGS).fit(X[few])
     return prepare.transform(X[few]), y[few], prepare.transform(X[test]), y[test]
 
@@ -67,7 +66,7 @@ def main():
     parser.add_argument("--draws", type=int, default=5)
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # classes have fewer rows than targets
-    print(f"{'set':28s} rows of a class  AutoMetric  plain  difference (error)  seconds")
+    print(f"{'set':28s} rows per class   AutoMetric  plain  difference (error)  seconds")
     for name in options.sets:
         for n_per_class in options.per_class:
             found = np.array([measure(name, n_per_class, seed) for seed in range(options.draws)])

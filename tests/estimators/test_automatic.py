@@ -17,7 +17,7 @@ from conemetric import AutoMetric, FrobMetric, LearnedMetric, load_metric, save_
 from conemetric.core.arrays import to_numpy
 from conemetric.core.progress import all_or_nothing, watching
 from conemetric.estimators import automatic
-from conemetric.estimators.automatic import Evidence, Rows, default_candidates
+from conemetric.estimators.automatic import Evidence, LabelledFolds, default_candidates
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.statistics import mcnemar
 
@@ -77,7 +77,7 @@ def test_the_matrix_is_the_weighted_mean_of_matrices_at_scale_one():
     metric = AutoMetric(
         candidates={name: Fixed(A) for name, A in maps.items()}, random_state=0
     ).fit(points, labels)
-    rows = Rows(points, labels, 3, np.random.RandomState(0))
+    rows = LabelledFolds(points, labels, 3, np.random.RandomState(0))
     expected = 0
     for name, A in {"plain": np.eye(9), **maps}.items():
         for fold in rows.folds:
@@ -90,7 +90,7 @@ def test_the_matrix_is_the_weighted_mean_of_matrices_at_scale_one():
 
 def test_evidence_is_what_the_folds_count():
     metric = AutoMetric(candidates={"frob": FrobMetric()}, random_state=3).fit(X, y)
-    rows = Rows(X, y, 3, np.random.RandomState(3))
+    rows = LabelledFolds(X, y, 3, np.random.RandomState(3))
     held = np.concatenate([fold.held_out for fold in rows.folds])
     assert sorted(held) == list(range(len(y)))
     errors = [
@@ -137,13 +137,58 @@ def test_a_blend_that_is_not_better_stays_near_the_plain_distance(better, at_lea
     assert at_least <= weights["other"] <= at_most
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("n_rows", [2, 4, 6, 8, 40, 400])
+def test_few_rows_cannot_move_the_blend_from_the_plain_distance(n_rows, share):
+    """The blend is right on this share of the rows, the plain distance on none."""
+    wrong = {"plain": np.ones(n_rows, bool), "blend": np.arange(n_rows) >= share * n_rows}
+    weight = automatic._towards_plain({"plain": 0.0, "other": 1.0}, wrong)["other"]
+    if n_rows <= 8:
+        assert weight == 0
+    elif share:
+        assert weight > 0.8
+    else:
+        assert weight < 0.2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_two_rows_of_a_class_leave_the_plain_distance(n_classes, seed):
+    rng = np.random.default_rng(seed)
+    points, labels = rng.normal(size=(2 * n_classes, 5)), np.arange(2 * n_classes) % n_classes
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # classes have fewer rows than targets
+        metric = AutoMetric(random_state=seed).fit(points, labels)
+    assert metric.weights_["plain"] == 1
+    matrix = metric.get_mahalanobis_matrix()
+    np.testing.assert_allclose(matrix, matrix[0, 0] * np.eye(5), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("noise", "expected"), [(0.0, (1,)), (0.3, (3, 5, 7))])
+def test_votes_are_chosen_by_held_out_rows(noise, expected, seed):
+    """Two separate classes, of which some rows have the label of the other."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(200) % 2
+    points = rng.normal(size=(200, 2)) + 20 * labels[:, None]
+    flipped = np.where(rng.random(200) < noise, 1 - labels, labels)
+    metric = AutoMetric(candidates={"same": Fixed(np.eye(2))}, n_neighbors="auto", random_state=0)
+    metric.fit(points, flipped)
+    assert metric.evidence_.n_neighbors in expected
+    given = AutoMetric(
+        candidates={"same": Fixed(np.eye(2))},
+        n_neighbors=metric.evidence_.n_neighbors,
+        random_state=0,
+    ).fit(points, flipped)
+    assert given.evidence_ == metric.evidence_
+
+
 def test_where_nothing_helps_the_plain_distance_stays():
     rng = np.random.default_rng(0)
     points, labels = rng.normal(size=(150, 3)), np.arange(150) % 2
     bad = {"one": Fixed([[1.0, 0.0, 0.0]])}
-    assert "no better than the plain" in str(
-        AutoMetric(random_state=0).fit(points, labels).evidence_
-    )
+    evidence = AutoMetric(random_state=0).fit(points, labels).evidence_
+    assert "keep the Euclidean distance" in str(evidence)
     points[:, 1:] += 3 * labels[:, None]
     metric = AutoMetric(candidates=bad, random_state=0).fit(points, labels)
     assert metric.weights_["plain"] > 0.99
@@ -151,25 +196,30 @@ def test_where_nothing_helps_the_plain_distance_stays():
     assert error["one"] > 0.3 and error["blend"] <= error["plain"] + 0.01
 
 
+KEEP = "keep the Euclidean distance"
+
+
 @pytest.mark.parametrize(
     ("plain", "blend", "p", "sentence"),
     [
-        (0.063, 0.041, 0.003, "better than the plain distance: 4.1 % against 6.3 %, p = 0.003"),
-        (
-            0.05,
-            0.06,
-            0.01,
-            "worse than the plain distance: 6.0 % against 5.0 %, p = 0.01; use that",
-        ),
-        (
-            0.05,
-            0.04,
-            0.3,
-            "no better than the plain distance (4.0 % against 5.0 %, p = 0.3); use that",
+        (0.063, 0.041, 0.003, "better than Euclidean: 4.1 % against 6.3 %, p = 0.003"),
+        (0.063, 0.041, 1e-17, "better than Euclidean: 4.1 % against 6.3 %, p < 0.001"),
+        (0.063, 0.041, 0.0496, "better than Euclidean: 4.1 % against 6.3 %, p = 0.0496"),
+        (0.05, 0.06, 0.01, f"worse than Euclidean (6.0 % against 5.0 %, p = 0.01): {KEEP}"),
+        *(
+            (
+                0.05,
+                blend,
+                p,
+                f"no measurable gain over Euclidean ({100 * blend:.1f} % against 5.0 %, "
+                f"p = {p:g}): {KEEP}",
+            )
+            for blend in (0.04, 0.05, 0.06)
+            for p in (0.05, 0.3, 1.0)
         ),
     ],
 )
-def test_one_plain_sentence(plain, blend, p, sentence):
+def test_the_evidence_in_one_sentence(plain, blend, p, sentence):
     errors = {"plain": plain, "blend": blend}
     assert str(Evidence(errors, errors, p, 100, 3)) == sentence
 
@@ -202,7 +252,7 @@ def test_folds_hold_out_as_many_rows_of_every_class(sizes, order, seed):
         labels = labels[::-1]
     elif order == "mixed":
         labels = np.random.default_rng(seed).permutation(labels)
-    rows = Rows(np.zeros((len(labels), 1)), labels, 3, np.random.RandomState(seed))
+    rows = LabelledFolds(np.zeros((len(labels), 1)), labels, 3, np.random.RandomState(seed))
     counts = fold_counts(labels, rows.folds)
     judged = np.array(sizes) > 1
     assert (counts.max(axis=0) - counts.min(axis=0) <= 1).all()
@@ -220,7 +270,7 @@ def test_folds_hold_out_as_many_rows_of_every_class(sizes, order, seed):
 def test_names_of_classes_do_not_change_the_folds(seed):
     labels = np.random.default_rng(seed).integers(0, 4, 101)
     one, two = (
-        Rows(np.zeros((101, 1)), names[labels], 3, np.random.RandomState(seed)).folds
+        LabelledFolds(np.zeros((101, 1)), names[labels], 3, np.random.RandomState(seed)).folds
         for names in (np.arange(4), np.array([2, 0, 3, 1]))
     )
     for fold, other in zip(one, two, strict=True):
@@ -388,8 +438,10 @@ def test_a_time_budget_takes_cheap_candidates_first_and_the_rest_as_it_allows(mo
     left = 20.0 - sum(costs.values()) - 3 * 0.01 * 16
     assert 3 * 1.0 * (400 / 200) ** 2 < left < 3 * 1.0 * (800 / 200) ** 2
     assert seen["middling"] == [200, 400, 400, 400]
-    assert metric.shortened_ == {"middling": "400 of 800 rows, as many as 20 s allowed here"}
-    assert seen["dear"] == [200] and "too few for it" in metric.left_out_["dear"]
+    assert metric.shortened_ == {
+        "middling": "400 of 800 rows, as many as fit into 20 s on this machine"
+    }
+    assert seen["dear"] == [200] and "left of the time budget" in metric.left_out_["dear"]
     assert Clock.now <= 20.0
     assert set(metric.weights_) == {"plain", "middling", "cheap"}
 
@@ -408,7 +460,7 @@ def test_own_candidates_are_timed_when_their_turn_comes(monkeypatch):
     monkeypatch.setattr(automatic, "default_candidates", lambda: slow)
     metric = AutoMetric(time_budget=6.0, random_state=0).fit(points, labels)
     assert seen == {"first": [200, 400, 400, 400], "second": [200], "third": []}
-    assert all("too few for it" in metric.left_out_[name] for name in ("second", "third"))
+    assert all("left of the time budget" in metric.left_out_[name] for name in ("second", "third"))
 
 
 class Steady(Slow):
@@ -434,7 +486,7 @@ def test_what_grows_slowly_is_not_taken_to_grow_with_the_square(monkeypatch):
 
 
 def test_small_data_do_not_ask_the_clock(monkeypatch):
-    monkeypatch.setattr(Rows, "timed", None)  # would fail if it were asked
+    monkeypatch.setattr(LabelledFolds, "timed", None)  # would fail if it were asked
     whole, hurried = (
         AutoMetric(time_budget=budget, random_state=0).fit(X, y) for budget in (None, 1.5)
     )
@@ -447,10 +499,11 @@ def test_small_data_do_not_ask_the_clock(monkeypatch):
 
 
 def test_progress_names_the_candidate():
-    seen = []
-    with watching(lambda event: seen.append(event["candidate"])):
+    events = []
+    with watching(events.append):
         AutoMetric(random_state=0).fit(X, y)
-    assert set(seen) == {"relative", "frob", "prior"}
+    solves = {event["candidate"] for event in events if event["kind"] != "search"}
+    assert solves == {"relative", "frob", "prior"}
 
 
 def test_verbose_says_what_each_candidate_does(capsys):
@@ -500,9 +553,9 @@ def test_rows_beyond_the_limit_of_nca_are_not_given_to_it(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"candidates": {"plain": FrobMetric()}}, ValueError, "'plain', a name of its own"),
-        ({"candidates": {"frob": 3}}, TypeError, "does not transform"),
-        ({"candidates": {"curved": PolynomialFeatures()}}, ValueError, "no linear map"),
+        ({"candidates": {"plain": FrobMetric()}}, ValueError, "'plain', which is a reserved name"),
+        ({"candidates": {"frob": 3}}, TypeError, "no fit and transform"),
+        ({"candidates": {"curved": PolynomialFeatures()}}, ValueError, "not a linear map"),
         ({"time_budget": 0}, ValueError, "time_budget"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Directions of pooled discriminant analysis: unit variance within classes, also of few rows."""
+"""Pooled discriminant directions have unit variance within classes, even with few rows."""
 
 import numpy as np
 import pytest

@@ -1,34 +1,34 @@
-"""AutoMetric: the metrics of several methods in one, weighed by what each does on rows it
-has not seen.
+"""AutoMetric: the metrics of several methods blended into one, weighted by held-out error.
 
     M = sum over methods k and folds f of a_k M_kf / s_kf
 
-M_kf is what method k learns without the rows of fold f. Those rows then judge it (e_k, the
-share of them that their nearest neighbours get wrong) and measure it (s_kf, their mean
-squared distance to those neighbours, plus a part of that to all rows, so that a metric of
-few directions is not taken for a short one). The weight falls with the distance to the
-best method, in standard errors of that distance:
+Method k learns M_kf without the rows of fold f. Those rows then judge it by the vote of their
+nearest neighbours and give its scale s_kf: their mean squared distance to those neighbours, plus
+a fraction of that to all rows, so that a metric of few directions, in which neighbours nearly
+coincide, is not inflated. The weight falls with the distance to the best method, in standard
+errors of that distance:
 
     a_k = exp(-c z(k, best)),    z(k, j) = (n_k - n_j) / sqrt(n_k + n_j + 1)
 
-n_k and n_j are the rows that only k and only j gets wrong. Choosing the best alone would choose
-noise on small data; equal weights would let a bad method spoil the mean. The plain distance is a
-candidate like the others, and the blend as a whole must earn its place too: its own error on
-rows that neither its metrics nor its weights have seen decides how much of it is kept,
+where n_k and n_j count the rows that only k and only j gets wrong. The best method alone would
+follow noise on small data; equal weights would let a bad method spoil the mean. The plain
+distance is one of the candidates, and the blend as a whole must earn its place too: its own
+error on held-out rows decides how much of it is kept,
 
-    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) - 1)))
+    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) - 1 - 30 / n)))
 
-so where nothing helps, or too few rows can tell, it stays near the plain distance. Nothing is
-fitted a second time: the metrics that were judged are those that are blended. The mean of three
-that saw two thirds of the rows each was found to err no more than one that saw all of them, on
-small data and on large.
+with n held-out rows. To weigh as much as the plain distance, the blend must be better by one
+standard error, by two with 30 rows and by more than eight with 4. Few rows cannot show that: p
+below 0.05 counts as 0, and the result is the plain distance. Nothing is refitted: the metrics
+that were judged are the ones blended. On small data and on large, the mean of three metrics
+learned from two thirds of the rows each was found to err no more than one learned from all rows.
 """
 
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -52,31 +52,39 @@ from .discriminant import PooledDiscriminant
 from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
 
+__all__ = ["AutoMetric", "CandidateMethod", "Evidence", "default_candidates"]
+
 PLAIN, BLEND = "plain", "blend"
-FEW_ROWS = 600  # up to so many, five folds; three beyond
-SHARPNESS = 1.5  # of the weights: how fast they fall with the error
-CAUTION = 1.0  # standard errors by which the blend must be better to weigh as much as plain
-SPREAD = 0.05  # part of the mean squared distance to all rows in a metric's scale
-MOST_JUDGED = 3000  # rows that judge, of all folds together
-TOL = 1e-2  # of candidates with a certificate; smaller ones were not seen to err less
-# each of its steps is quadratic in rows and in features
-MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 1000, 200
-# a prior reaches beyond the span of few rows: each step decomposes a matrix of all features
-MOST_FEATURES_FOR_PRIOR = 500
-# what all default candidates take on one core, at most about: per row, feature and value. Where
-# that is less than a part of the time budget nothing is timed, so that it ends the same on
-# every machine
+FEW_ROWS = 600  # five folds up to this many rows, three beyond
+VOTES = (1, 3, 5, 7)  # the k that n_neighbors="auto" chooses from
+SHARPNESS = 1.5  # c above; 1 to 3 make no measurable difference (docs/defaults.md)
+# standard errors by which the blend must be better to weigh as much as plain; with the second
+# number of held-out rows one more, since fewer make a standard error unreliable
+CAUTION, FEW_JUDGED = 1.0, 30
+LEAST_SUPPORT = 0.05  # a smaller p counts as 0: noise would otherwise decide ties of the vote
+SPREAD = 0.05  # fraction of the mean squared distance to all rows in a metric's scale
+MOST_JUDGED = 3000  # held-out rows in all folds together
+TOL = 0.1  # of candidates with a certificate; smaller gaps did not lower the held-out error
+# each step of NCA is quadratic in rows and in features
+MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 800, 200
+MOST_FEATURES_FOR_PRIOR = 200  # with more it takes seconds and equals "frob" on embeddings
+# seconds that the default candidates need on one core, at most: per row, feature and value. If
+# they stay below this fraction of the time budget nothing is timed, so that the result does not
+# depend on the machine
 SECONDS_PER_ROW, SECONDS_PER_FEATURE, SECONDS_PER_VALUE, UNHURRIED = 1.2e-3, 2e-2, 1.2e-5, 0.5
-TRIAL = 200  # rows a candidate is timed on, where there is a time budget
-# powers of the rows that seconds grow with: NCA, and a search for neighbours at best
-MOST_GROWTH, LEAST_GROWTH = 2.0, 1.2
-LITTLE = 0.3  # part of the seconds left that a larger trial may take
+TRIAL = 200  # rows that a candidate is timed on when there is a time budget
+# time grows with a power of the rows between these: a neighbour search at best, and NCA
+LEAST_GROWTH, MOST_GROWTH = 1.2, 2.0
+LARGER_TRIAL = 4  # factor between the rows of one trial and of the next
+LITTLE = 0.3  # fraction of the remaining seconds that a larger trial may take
 CERTAIN = 0.05  # p-value below which the blend is called better or worse
+SMALLEST_P_SHOWN = 0.001  # print smaller p-values as "p < 0.001"
+LINEAR = 1e-3  # relative error up to which a map counts as linear: float32 stays well within
 
 
 @dataclass(frozen=True)
 class CandidateMethod:
-    """An estimator, and beyond how many rows and features it is not affordable, and why."""
+    """An estimator, how many rows and features it can be given, and why not more."""
 
     estimator: Any
     most_rows: int = 10**9
@@ -100,25 +108,28 @@ def default_candidates() -> dict[str, CandidateMethod]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What rows that were held out say about each candidate, the blend and the plain distance.
+    """Held-out error of each candidate, of their blend and of the plain Euclidean distance.
+
+    Every row is judged by metrics learned without it, and the blend of its fold is weighted by
+    the errors in the other folds. The metrics that made those errors did learn from this row, so
+    the blend's error can be slightly optimistic, as in any stacking without an outer loop.
 
     Attributes
     ----------
     error, standard_error : mapping of str to float
-        Share of wrong k-NN votes of each candidate, of "plain" and of "blend", every row
-        judged by metrics learned without it; and its standard error. The blend of a row is
-        weighed by the other folds.
+        Fraction of rows that the k-NN vote classifies wrongly, for each candidate, "plain" and
+        "blend", and its standard error.
     p_value : float
         Exact McNemar test between the blend and the plain distance.
     n_rows, n_neighbors : int
-        Rows judged, neighbours that voted.
+        Held-out rows, and neighbours that vote.
 
     Examples
     --------
     >>> from conemetric.estimators.automatic import Evidence
     >>> errors = {"plain": 0.063, "frob": 0.045, "blend": 0.041}
     >>> print(Evidence(errors, {name: 0.01 for name in errors}, 0.003, 700, 3))
-    better than the plain distance: 4.1 % against 6.3 %, p = 0.003
+    better than Euclidean: 4.1 % against 6.3 %, p = 0.003
     """
 
     error: Mapping[str, float]
@@ -127,14 +138,16 @@ class Evidence:
     n_rows: int
     n_neighbors: int
 
-    def __str__(self):
-        blend, plain = self.error[BLEND], self.error[PLAIN]
-        figures = f"{100 * blend:.1f} % against {100 * plain:.1f} %, p = {self.p_value:.2g}"
-        if self.p_value >= CERTAIN:
-            return f"no better than the plain distance ({figures}); use that"
+    def __str__(self) -> str:
+        blend, plain, p = self.error[BLEND], self.error[PLAIN], self.p_value
+        figures = f"{100 * blend:.1f} % against {100 * plain:.1f} %, " + (
+            f"p < {SMALLEST_P_SHOWN}" if p < SMALLEST_P_SHOWN else f"p = {p:.3g}"
+        )
+        if p >= CERTAIN:
+            return f"no measurable gain over Euclidean ({figures}): keep the Euclidean distance"
         if blend > plain:
-            return f"worse than the plain distance: {figures}; use that"
-        return f"better than the plain distance: {figures}"
+            return f"worse than Euclidean ({figures}): keep the Euclidean distance"
+        return f"better than Euclidean: {figures}"
 
 
 class AutoMetric(MahalanobisMetric):
@@ -142,42 +155,44 @@ class AutoMetric(MahalanobisMetric):
     gains over the plain distance.
 
     Every candidate is fitted three times, each time without another third of the rows of every
-    class (five times without a fifth up to 600 rows); those judge it, and the better it does
-    the more its matrices weigh in the blend. How far the blend leaves the plain distance
-    depends on its own error on rows held out, so where no metric helps, or few labels cannot
-    tell, it stays near. From labels only.
+    class (five times without a fifth up to 600 rows). The rows left out judge it, and the fewer
+    of them it gets wrong the more it weighs in the blend. How far the blend leaves the plain
+    distance depends on its own held-out error: where no metric helps, or the labels are too few
+    to tell, it stays close to it or equal to it. Learns from labels only.
 
     A class with fewer rows than folds is held out in as many folds as it has rows. A class of
-    one row is learned from and never judged, and rows without a label (-1) are left out.
+    one row is learned from but never judged, and rows without a label (-1) are ignored.
 
     Candidates that solve a program have certificates (``certificates_``): how close each came
     to the optimum of its own program, on its part of the rows. The blend is the optimum of no
-    program, so nothing is proven about it; what it gains is measured (``evidence_``).
+    program, so nothing is proven about it; its gain is measured (``evidence_``).
 
     Parameters
     ----------
     candidates : "auto" or dict of str to estimator, default="auto"
         "auto" takes `RelativeComparisons`, `FrobMetric` about zero and about the identity
-        ("prior", at most 500 features) to a gap of 1e-2, linear discriminant analysis with a
+        ("prior", at most 200 features) to a gap of 0.1, linear discriminant analysis with a
         shrunk covariance ("lda") and scikit-learn's `NeighborhoodComponentsAnalysis` (20
-        steps, at most 1,000 rows and 200 features). Any estimator will do that learns from labels
-        and transforms linearly. The plain distance is always among them.
+        steps, at most 800 rows and 200 features). A dict can hold any estimators that learn from
+        labels and transform linearly. The plain distance is always a candidate.
     n_components : int, default=None
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
     time_budget : float, default=None
         Seconds. Candidates are timed on 200 rows, on 800 and more where that tells more, and
-        fitted from cheap to dear, to a half, a quarter, ... of the rows or not at all where
-        the growth would overrun what is left. What happened then depends on the machine, and
-        ``shortened_`` and ``left_out_`` say it. Nothing is timed where the candidates of
-        "auto" need half of it at most on an ordinary machine (1.2 n + 20 D + 0.012 n D
+        fitted from fast to slow: to half, a quarter, ... of the rows, or not at all, where they
+        would otherwise exceed the time left. The result then depends on the machine;
+        ``shortened_`` and ``left_out_`` record it. Nothing is timed if the candidates of
+        "auto" need at most half of the budget on an ordinary machine (1.2 n + 20 D + 0.012 n D
         milliseconds for n rows of D features). None fits all of them to all rows.
-    n_neighbors : int, default=3
-        k of the k-NN vote that judges.
+    n_neighbors : int or "auto", default=3
+        k of the k-NN vote that judges. "auto" takes the one of 1, 3, 5 and 7 with which the
+        plain distance has the lowest held-out error; ``evidence_.n_neighbors`` says which.
     random_state : int, RandomState or None
-        Draws the parts of the rows, and what candidates draw.
+        Draws the folds, and seeds the candidates.
     n_jobs : int, default=None
-        Processes (threads for tensors) that fit the parts of a candidate.
+        Processes (threads for tensors) that fit the folds of a candidate. On small data they
+        help more than BLAS threads.
     verbose : int, default=0
         Print one line per candidate.
 
@@ -188,17 +203,17 @@ class AutoMetric(MahalanobisMetric):
     weights_ : dict of str to float
         Weight of each candidate in the blend; they add up to 1.
     evidence_ : Evidence
-        Cross-validated errors of candidates, blend and plain distance; ``print`` it for
-        one plain sentence.
+        Cross-validated errors of candidates, blend and plain distance; ``print`` it for a
+        one-sentence summary.
     certificates_ : dict of str to list of Certificate
-        Of the fits of those candidates that have one. That a program was solved does not
-        say that its metric helps; ``evidence_`` does.
+        One per fold, for candidates that have them. A solved program does not prove that its
+        metric helps; see ``evidence_``.
     shortened_ : dict of str to str
-        Candidates that were not fitted to all rows of their folds: to how many, and why.
+        Candidates that were fitted to part of the rows only: how many, and why.
     left_out_ : dict of str to str
         Candidates that could not be fitted, and why.
     interrupted_ : bool
-        Whether Ctrl-C ended the fit: the blend is then that of the candidates so far.
+        Whether Ctrl-C ended the fit: the blend is then of the candidates fitted so far.
 
     Examples
     --------
@@ -217,7 +232,7 @@ class AutoMetric(MahalanobisMetric):
         "candidates": [StrOptions({"auto"}), dict],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -226,14 +241,14 @@ class AutoMetric(MahalanobisMetric):
     def __init__(
         self,
         *,
-        candidates="auto",
-        n_components=None,
-        time_budget=None,
-        n_neighbors=3,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        candidates: str | dict[str, Any] = "auto",
+        n_components: int | None = None,
+        time_budget: float | None = None,
+        n_neighbors: int | str = 3,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.candidates = candidates
         self.n_components = n_components
         self.time_budget = time_budget
@@ -243,7 +258,7 @@ class AutoMetric(MahalanobisMetric):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, *, target="auto"):
+    def fit(self, X: Any, y: Any, *, target: str = "auto") -> Self:
         """Learn the blend from labels.
 
         Parameters
@@ -252,7 +267,7 @@ class AutoMetric(MahalanobisMetric):
         y : array-like (n,)
             Class labels.
         target : {"auto", "classes"}, default="auto"
-            As in `FrobMetric.fit`; a quantity is refused.
+            As in `FrobMetric.fit`; continuous targets raise an error.
 
         Returns
         -------
@@ -267,7 +282,8 @@ class AutoMetric(MahalanobisMetric):
         self._check_n_components()
         candidates = self._candidates()
         rng = check_random_state(self.random_state)
-        rows = Rows(X, check_labels(y, self.n_neighbors), self.n_neighbors, rng)
+        fewest = VOTES[0] if self.n_neighbors == "auto" else self.n_neighbors
+        rows = LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng)
         found = {PLAIN: [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]}
         if None in found[PLAIN]:
             raise ValueError(f"all {len(X)} rows of X coincide, so there is no distance to learn.")
@@ -281,13 +297,13 @@ class AutoMetric(MahalanobisMetric):
             if is_all_or_nothing():
                 raise
             self.interrupted_ = True
-        # in an order that does not depend on their speed: sums keep their last digit
+        # in an order that does not depend on their speed, so that sums round alike
         found = {name: found[name] for name in (PLAIN, *candidates) if found.get(name)}
         self.weights_, self.evidence_ = rows.weigh(found)
         matrix = sum(
-            self.weights_[name] * part.L @ part.L.T
-            for name, judged in found.items()
-            for part in judged
+            self.weights_[name] * metric.L @ metric.L.T
+            for name, metrics in found.items()
+            for metric in metrics
         )
         L = like(spectral.factor(matrix)[:, : self.n_components], X, X.dtype)
         self.components_ = transposed(L)
@@ -298,17 +314,17 @@ class AutoMetric(MahalanobisMetric):
             return default_candidates()
         for name, estimator in self.candidates.items():
             if name in (PLAIN, BLEND):
-                raise ValueError(f"candidates has {name!r}, a name of its own here; use another.")
+                raise ValueError(f"candidates has {name!r}, which is a reserved name; use another.")
             if not hasattr(estimator, "fit") or not hasattr(estimator, "transform"):
                 raise TypeError(
-                    f"candidates has {name!r}: {estimator!r}, which does not transform; give an "
-                    "unfitted estimator."
+                    f"candidates has {name!r}: {estimator!r}, which has no fit and transform; give "
+                    "an unfitted estimator."
                 )
         return {name: CandidateMethod(estimator) for name, estimator in self.candidates.items()}
 
     def _affordable(self, candidates, rows):
-        """Yield name and candidate; with a time budget from cheap to dear, each with the
-        rows that what is left allows.
+        """Yield name and candidate; with a time budget from fast to slow, each with as many
+        rows as the time left allows.
         """
         too_wide = [name for name in candidates if rows.n_features > candidates[name].most_features]
         for name in too_wide:
@@ -318,22 +334,24 @@ class AutoMetric(MahalanobisMetric):
             yield from candidates.items()
             return
         end = stopwatch() + self.time_budget
-        known = self.candidates == "auto"  # and listed from cheap to dear: timed one by one
+        known = self.candidates == "auto"  # listed from fast to slow, so timed one by one
         trials = {} if known else {name: rows.timed(candidates[name], TRIAL) for name in candidates}
         for name in sorted(candidates, key=lambda name: trials.get(name, 0.0)):
             candidate = candidates[name]
             most = self._rows_within(end, candidate, rows, trials.get(name))
             if most is None:
                 left = max(end - stopwatch(), 0.0)
-                self._leave_out(name, f"{left:.1f} s of the time budget are left, too few for it")
+                self._leave_out(
+                    name, f"it needs more than the {left:.1f} s left of the time budget"
+                )
             elif most < rows.wanted(candidate):
-                limit = f"as many as {self.time_budget:g} s allowed here"
+                limit = f"as many as fit into {self.time_budget:g} s on this machine"
                 yield name, replace(candidate, most_rows=most, limit=limit)
             else:
                 yield name, candidate
 
     def _is_unhurried(self, rows):
-        """Whether the default candidates stay far within the time budget on any ordinary
+        """Whether the default candidates stay well within the time budget on any ordinary
         machine.
         """
         n, D = rows.X.shape
@@ -342,10 +360,10 @@ class AutoMetric(MahalanobisMetric):
 
     def _rows_within(self, end, candidate, rows, seconds):
         """How many rows of each fold a candidate that takes ``seconds`` for `TRIAL` of them
-        (None: not known yet) can be fitted to before ``end``; None if fewer than those.
+        (None: not timed yet) can be fitted to before ``end``; None if fewer than `TRIAL`.
 
-        All, a half, a quarter, ...: a clock that runs a little differently next time seldom
-        changes that.
+        All, half, a quarter, ...: small differences between two runs' timings seldom change
+        that.
         """
         n, growth, n_folds = TRIAL, MOST_GROWTH, len(rows.folds)
         most = wanted = rows.wanted(candidate)
@@ -361,13 +379,14 @@ class AutoMetric(MahalanobisMetric):
                 return None
             seconds = rows.timed(candidate, TRIAL)
         expected = LEAST_GROWTH
-        while needed(wanted) > left() and 4 * n < wanted:
-            if seconds * 4**expected > LITTLE * left():
+        while needed(wanted) > left() and LARGER_TRIAL * n < wanted:
+            if seconds * LARGER_TRIAL**expected > LITTLE * left():
                 break
-            # many methods grow more slowly than the square: a larger trial tells
-            again = rows.timed(candidate, 4 * n)
-            growth = np.clip(np.log(again / seconds) / np.log(4), LEAST_GROWTH, MOST_GROWTH)
-            n, seconds, expected = 4 * n, again, growth
+            # many methods grow more slowly than the square: a larger trial shows it
+            again = rows.timed(candidate, LARGER_TRIAL * n)
+            power = np.log(again / seconds) / np.log(LARGER_TRIAL)
+            growth = expected = np.clip(power, LEAST_GROWTH, MOST_GROWTH)
+            n, seconds = LARGER_TRIAL * n, again
         while needed(most) > left():
             most //= 2
             if most < TRIAL:
@@ -375,31 +394,32 @@ class AutoMetric(MahalanobisMetric):
         return most
 
     def _fit_candidate(self, name, candidate, rows):
-        """The judged metrics of a candidate, one for each fold; None where it is left out."""
+        """The judged metrics of a candidate, one per fold; None if it is left out."""
         began = stopwatch()
         n_rows = rows.wanted(candidate)
-        parts = [fold.train[:n_rows] for fold in rows.folds]
         threads = {"prefer": "threads"} if is_torch(rows.X) else {}
         try:
             fits = Parallel(n_jobs=self.n_jobs, **threads)(
-                delayed(fit_linear_map)(candidate.estimator, *rows.part(part, candidate), rows.seed)
-                for part in parts
+                delayed(fit_linear_map)(
+                    candidate.estimator, *rows.training(fold, n_rows, candidate), rows.seed
+                )
+                for fold in rows.folds
             )
         except (ValueError, np.linalg.LinAlgError) as error:
             if self.candidates != "auto":
                 raise
             return self._leave_out(name, str(error))
-        judged = [rows.judge(L, fold) for (L, _), fold in zip(fits, rows.folds, strict=True)]
-        if any(part is None for part in judged):
+        metrics = [rows.judge(L, fold) for (L, _), fold in zip(fits, rows.folds, strict=True)]
+        if None in metrics:
             return self._leave_out(name, "its metric is zero")
         self.certificates_[name] = [certificate for _, certificate in fits if certificate]
         if n_rows < rows.n_train:
             self.shortened_[name] = f"{n_rows:,} of {rows.n_train:,} rows, {candidate.limit}"
         if self.verbose:
-            rate = np.concatenate([part.wrong for part in judged]).mean()
+            rate = np.concatenate([metric.wrong for metric in metrics]).mean()
             seconds = stopwatch() - began
             print(f"[AutoMetric] {name}: {rate:.1%} wrong on held-out rows, {seconds:.1f} s")
-        return judged
+        return metrics
 
     def _leave_out(self, name, reason):
         self.left_out_[name] = reason
@@ -408,7 +428,7 @@ class AutoMetric(MahalanobisMetric):
 
 
 class Fold(NamedTuple):
-    """Rows to learn from, any first part of which has the classes in proportion, and rows
+    """Rows to learn from, any leading part of which has the classes in proportion, and rows
     that judge.
     """
 
@@ -416,13 +436,13 @@ class Fold(NamedTuple):
     held_out: np.ndarray
 
 
-def stratified_folds(drawn, labels, n_folds):
-    """Folds of the drawn rows: the rows of each class in turn go to the folds in turn, so the
-    folds differ by one row at most in size and in every class.
+def stratified_folds(drawn: np.ndarray, labels: np.ndarray, n_folds: int) -> list[Fold]:
+    """Folds of the drawn rows, dealt out class by class: two folds differ by at most one row in
+    size and in every class.
 
-    The row of a class of one has nobody of its class to be near and would count as wrong in any
-    metric: it is learned from in every fold and never judged. Classes come in the order in which
-    they are drawn, so their names do not matter.
+    The only row of a class has no similar row to be near and would count as wrong in any metric:
+    it is learned from in every fold and never judged. Classes come in the order in which they
+    are drawn, so their names do not matter.
     """
     _, first, of_class, size = np.unique(
         labels[drawn], return_index=True, return_inverse=True, return_counts=True
@@ -448,74 +468,92 @@ class JudgedMetric(NamedTuple):
     wrong: np.ndarray
 
 
-class Rows:
-    """The labelled rows, their folds, and how a metric learned without one is judged on it."""
+class LabelledFolds:
+    """Labelled rows divided into folds, each of which judges the metrics learned without it."""
 
-    def __init__(self, X, labels, n_neighbors, rng):
-        self.X, self.labels, self.n_neighbors = X, labels, n_neighbors
-        # only differences count, and a constant feature is to be one without rounding:
-        # scikit-learn's LDA divides by its standard deviation
+    def __init__(
+        self,
+        X: Any,
+        labels: np.ndarray,
+        n_neighbors: int | str,
+        rng: np.random.RandomState,
+    ) -> None:
+        self.X, self.labels = X, labels
+        # only differences matter, and a constant feature must be exactly constant: a rounded
+        # one has a tiny standard deviation that LDA would divide by
         self.host = to_numpy(X) - to_numpy(X)[:1]
         self.n_features = X.shape[1]
         drawn = rng.permutation(np.flatnonzero(labels >= 0))
         self.seed = int(rng.randint(2**31 - 1))
         self.folds = stratified_folds(drawn, labels, 5 if len(drawn) <= FEW_ROWS else 3)
         self.n_train = max(len(fold.train) for fold in self.folds)
+        self.n_neighbors = self._best_vote() if n_neighbors == "auto" else int(n_neighbors)
 
-    def wanted(self, candidate):
-        """How many rows of each fold it is to learn from."""
+    def wanted(self, candidate: CandidateMethod) -> int:
+        """How many rows of each fold the candidate should learn from."""
         return min(self.n_train, candidate.most_rows)
 
-    def part(self, rows, candidate):
-        """Rows and labels to fit on: tensors for our own methods, else host arrays."""
+    def training(self, fold: Fold, n_rows: int, candidate: CandidateMethod) -> tuple[Any, Any]:
+        """The first rows to learn from, and their labels: tensors stay tensors for our own
+        methods, others get host arrays.
+        """
         own = isinstance(candidate.estimator, MahalanobisMetric)
+        rows = fold.train[:n_rows]
         return (self.X if own else self.host)[rows], self.labels[rows]
 
-    def timed(self, candidate, n_rows):
-        """Seconds of a fit to so many rows."""
+    def timed(self, candidate: CandidateMethod, n_rows: int) -> float:
+        """Seconds that a fit to this many rows takes."""
         began = stopwatch()
-        with suppress(ValueError, np.linalg.LinAlgError):  # said when all rows are fitted
-            X, y = self.part(self.folds[0].train[:n_rows], candidate)
+        with suppress(ValueError, np.linalg.LinAlgError):  # reported once all rows are fitted
+            X, y = self.training(self.folds[0], n_rows, candidate)
             fit_linear_map(candidate.estimator, X, y, self.seed)
-        return max(stopwatch() - began, 1e-6)  # a clock may not have moved
+        return max(stopwatch() - began, 1e-6)  # the clock may not have moved
 
-    def judge(self, L, fold):
+    def judge(self, L: np.ndarray, fold: Fold) -> JudgedMetric | None:
         """The metric L L' at scale one, and what it gets wrong; None for the zero metric."""
         Z = self.host @ L
         train, held_out = Z[fold.train], Z[fold.held_out]
-        distances, labels = nearest_labels(
-            train, self.labels[fold.train], held_out, self.n_neighbors, self.keys(fold)
-        )
+        distances, labels = self._nearest(Z, fold, self.n_neighbors)
         centre = train.mean(axis=0)
         spread = sum(
-            float(np.mean(((part - centre) ** 2).sum(axis=1))) for part in (train, held_out)
+            float(np.mean(((rows - centre) ** 2).sum(axis=1))) for rows in (train, held_out)
         )
         scale = float(np.mean(distances**2)) + SPREAD * spread
         if not scale > 0:
             return None
         return JudgedMetric(L / scale**0.5, majority(labels) != self.labels[fold.held_out])
 
-    def keys(self, fold):
-        """What decides ties among the training rows: the same for every metric."""
-        return labelled_keys(self.host[fold.train], self.labels[fold.train])
+    def _nearest(self, Z, fold, n_neighbors):
+        """Distances and labels of the training rows nearest to each held-out row of Z. Ties
+        are broken by the rows before any metric, so alike for every metric.
+        """
+        keys = labelled_keys(self.host[fold.train], self.labels[fold.train])
+        return nearest_labels(
+            Z[fold.train], self.labels[fold.train], Z[fold.held_out], n_neighbors, keys
+        )
 
-    def weigh(self, found):
+    def _best_vote(self):
+        """The k of `VOTES` with the fewest held-out errors of the plain distance."""
+        wrong = np.zeros(len(VOTES))
+        for fold in self.folds:
+            _, labels = self._nearest(self.host, fold, max(VOTES))
+            truth = self.labels[fold.held_out]
+            wrong += [np.sum(majority(labels[:, :k]) != truth) for k in VOTES]
+        return VOTES[int(np.argmin(wrong))]
+
+    def weigh(self, found: Mapping[str, list[JudgedMetric]]) -> tuple[dict[str, float], Evidence]:
         """Weights of the candidates, and the evidence for them and for their blend."""
         folds = range(len(self.folds))
         others = [[g for g in folds if g != f] for f in folds]
-        # every fold is judged by what the others say, of the candidates and then of the blend
+        # the blend of each fold is weighted by the errors in the others, and so is its support
         by_others = [_weights(_wrong(found, others[f])) for f in folds]
         blends = [self._judge_blend(found, f, by_others[f]) for f in folds]
-        judged = {**found, BLEND: blends}
-        wrong = _wrong(judged, folds)
+        metrics = {**found, BLEND: blends}
+        wrong = _wrong(metrics, folds)
         weights = _towards_plain(_weights(_wrong(found, folds)), wrong)
+        supported = [_towards_plain(by_others[f], _wrong(metrics, others[f])) for f in folds]
         wrong[BLEND] = np.concatenate(
-            [
-                self._judge_blend(
-                    found, f, _towards_plain(by_others[f], _wrong(judged, others[f]))
-                ).wrong
-                for f in folds
-            ]
+            [self._judge_blend(found, f, supported[f]).wrong for f in folds]
         )
         evidence = Evidence(
             {name: float(values.mean()) for name, values in wrong.items()},
@@ -527,28 +565,30 @@ class Rows:
         return weights, evidence
 
     def _judge_blend(self, found, f, weights):
-        """The blend without fold f, judged there."""
-        matrix = sum(weights[name] * judged[f].L @ judged[f].L.T for name, judged in found.items())
+        """The blend learned without fold f, judged on it."""
+        if weights[PLAIN] == 1:
+            return found[PLAIN][f]
+        matrix = sum(weights[name] * each[f].L @ each[f].L.T for name, each in found.items())
         return self.judge(spectral.factor(matrix), self.folds[f])
 
 
 def _wrong(found, folds):
     """What each candidate gets wrong in these folds."""
     return {
-        name: np.concatenate([judged[f].wrong for f in folds]) for name, judged in found.items()
+        name: np.concatenate([metrics[f].wrong for f in folds]) for name, metrics in found.items()
     }
 
 
 def _excess(wrong, other):
     """By how many standard errors the first errs more than the other: only rows on which they
-    disagree count, and one is added to these, so that two or three rows prove little.
+    disagree count, plus one, so that two or three rows prove little.
     """
     more, less = np.sum(wrong & ~other), np.sum(other & ~wrong)
     return float((more - less) / (more + less + 1) ** 0.5)
 
 
 def _weights(wrong):
-    """exp(-SHARPNESS (excess over the best)) of each candidate; they add up to 1."""
+    """exp(-SHARPNESS (excess over the best)) of each candidate, scaled to add up to 1."""
     best = min(wrong.values(), key=np.mean)
     weights = {name: np.exp(-SHARPNESS * _excess(each, best)) for name, each in wrong.items()}
     total = sum(weights.values())
@@ -556,29 +596,33 @@ def _weights(wrong):
 
 
 def _towards_plain(weights, wrong):
-    """The weights, drawn to the plain distance as far as the blend is not better than that: half
-    way where it is better by `CAUTION` standard errors.
-    """
-    support = 1 / (1 + np.exp(SHARPNESS * (_excess(wrong[BLEND], wrong[PLAIN]) + CAUTION)))
-    drawn = {name: float(support * weight) for name, weight in weights.items()}
-    return {**drawn, PLAIN: drawn[PLAIN] + float(1 - support)}
+    """The weights, shrunk towards the plain distance as far as the blend's gain is in doubt."""
+    needed = CAUTION + FEW_JUDGED / len(wrong[PLAIN])
+    gain = _excess(wrong[PLAIN], wrong[BLEND])
+    support = float(1 / (1 + np.exp(SHARPNESS * (needed - gain))))
+    if support < LEAST_SUPPORT:
+        support = 0.0
+    shrunk = {name: support * weight for name, weight in weights.items()}
+    return {**shrunk, PLAIN: 1 - support * (1 - weights[PLAIN])}
 
 
-def fit_linear_map(estimator, X, y, seed):
-    """(L, certificate) of a clone of the estimator fitted to the rows: transform(x) = L'x +
-    a constant.
+def fit_linear_map(estimator: Any, X: Any, y: Any, seed: int) -> tuple[np.ndarray, Any]:
+    """(L, certificate or None) of a clone of the estimator fitted to the rows: transform(x) =
+    L'x + a constant.
     """
     estimator = clone(estimator)
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=seed)
     with no_warnings(), all_or_nothing():
-        # what a candidate is worth is measured, however its solve ended
+        # held-out rows measure what a candidate is worth, however its solve ended
         known = {"target": "classes"} if has_fit_parameter(estimator, "target") else {}
         estimator.fit(X, y, **known)
     sample = to_numpy(X[:10])
     corners = np.concatenate([np.zeros((1, X.shape[1])), np.eye(X.shape[1]), sample])
     mapped = to_numpy(estimator.transform(corners.astype(sample.dtype))).astype(np.float64)
     L, found = mapped[1 : 1 + X.shape[1]] - mapped[0], mapped[1 + X.shape[1] :] - mapped[0]
-    if not abs(found - sample @ L).max() <= 1e-3 * abs(found).max():
-        raise ValueError(f"{type(estimator).__name__} is no linear map, so it cannot be blended.")
+    if not abs(found - sample @ L).max() <= LINEAR * abs(found).max():
+        raise ValueError(
+            f"{type(estimator).__name__} is not a linear map, so it cannot be blended."
+        )
     return L, getattr(estimator, "certificate_", None)

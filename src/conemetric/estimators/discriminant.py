@@ -1,10 +1,12 @@
 """Linear discriminant analysis with one shrunk covariance for all classes.
 
-scikit-learn's shrinks the covariance of each class by itself: from two rows of a class that is
-not at all, so with few rows of many classes their sum is singular or nearly so, and it takes a
-matrix of all features per class. Here the rows, each about the mean of its class, are pooled
+scikit-learn shrinks the covariance of each class separately, which has no effect on a class of
+two rows: with few rows of many classes the sum is singular or nearly so. It also stores a matrix
+over all features per class. Here the rows, each centred on the mean of its class, are pooled
 first (Ledoit and Wolf, 2004).
 """
+
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -12,10 +14,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.covariance import ledoit_wolf
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+__all__ = ["PooledDiscriminant"]
+
 
 class PooledDiscriminant(TransformerMixin, BaseEstimator):
-    """The directions in which the means of classes differ, at most one fewer than classes, with
-    the variance within classes equal to one.
+    """The directions in which class means differ, at most one fewer than there are classes,
+    scaled to unit variance within classes.
 
     Attributes
     ----------
@@ -29,7 +33,8 @@ class PooledDiscriminant(TransformerMixin, BaseEstimator):
     (150, 2)
     """
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the directions from rows and their class labels."""
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         _, of_class, size = np.unique(y, return_inverse=True, return_counts=True)
         means = np.stack([X[of_class == c].mean(axis=0) for c in range(len(size))])
@@ -44,6 +49,7 @@ class PooledDiscriminant(TransformerMixin, BaseEstimator):
         self.components_ = directions.T / units
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> np.ndarray:
+        """The rows along the directions."""
         check_is_fitted(self)
         return validate_data(self, X, dtype=np.float64, reset=False) @ self.components_.T
