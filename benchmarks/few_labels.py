@@ -15,9 +15,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from papers.datasets import load
 
 from conemetric import AutoMetric
-from conemetric.app.datasets import load
 from conemetric.core.compiled import stopwatch
 from conemetric.evaluation.knn import evenly_by_class, knn_error, preprocessing
 
