@@ -8,7 +8,7 @@ Gallery examples run again only when they change; ``-D plot_gallery=0`` skips th
 import matplotlib
 from docutils import nodes
 from sphinx import addnodes
-from sphinx_gallery.sorting import FileNameSortKey
+from sphinx_gallery.sorting import ExplicitOrder
 
 import conemetric
 
@@ -43,7 +43,16 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_",
-    "within_subsection_order": FileNameSortKey,
+    "within_subsection_order": ExplicitOrder(  # what people do first comes first
+        [
+            "plot_digits.py",
+            "plot_pairs.py",
+            "plot_retrieval.py",
+            "plot_concentric_circles.py",
+            "plot_kernel_relative_comparisons.py",
+            "*",
+        ]
+    ),
     "backreferences_dir": "generated/examples",
     "doc_module": ("conemetric",),
     "capture_repr": (),  # show only what an example prints
