@@ -34,8 +34,8 @@ X = np.hstack(
 
 # %%
 # 9,000 triplets (three targets and three impostors for each of the 1,000 points),
-# exponential loss, stage-wise. With so small a v the number of iterations is what
-# regularises, so that not reaching the optimum is meant.
+# exponential loss, stage-wise. With so small a v the number of iterations is the
+# regulariser, so stopping short of the optimum is intended.
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -47,7 +47,7 @@ print(
     f"{len(metric.triplets_)} triplets; eigenvalues over their sum:",
     np.round(eigenvalues / eigenvalues.sum(), 3),
 )
-print(f"share of the two leading ones: {eigenvalues[:2].sum() / eigenvalues.sum():.1%}")
+print(f"share of the two largest: {eigenvalues[:2].sum() / eigenvalues.sum():.1%}")
 
 # %%
 

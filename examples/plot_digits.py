@@ -2,7 +2,7 @@
 A better distance for handwritten digits
 ========================================
 
-Learn a metric from labels, see what it does to held-out rows, and read its certificate.
+Learn a metric from labels, measure its effect on held-out rows, and read its certificate.
 """
 
 from sklearn.datasets import load_digits
@@ -23,7 +23,7 @@ X_train, X_test, y_train, y_test = train_test_split(
 metric = FrobMetric().fit(X_train, y_train)
 
 # %%
-# Fewer held-out digits are taken for another one.
+# Fewer held-out digits are misclassified.
 
 
 def error(train, test):
@@ -36,7 +36,7 @@ print(
 )
 
 # %%
-# The two principal axes of either space.
+# The two principal axes of each space.
 MetricComparisonDisplay.from_estimator(metric, X_test, y_test)
 
 # %%
@@ -44,7 +44,7 @@ MetricComparisonDisplay.from_estimator(metric, X_test, y_test)
 SpectrumDisplay.from_estimator(metric)
 
 # %%
-# The objective of the metric and the proven bound close in on the optimum, whatever it
-# is; their distance is the certificate.
+# The objective of the metric and the proven bound enclose the optimum; the gap between
+# them is the certificate.
 ConvergenceDisplay.from_estimator(metric)
 print(f"within {metric.certificate_.relative_gap:.1e} of the optimum")

@@ -2,9 +2,9 @@
 Disk or square, from a handful of measurements
 ==============================================
 
-Shifted disks and shifted squares, with noise on every pixel, are told apart from M
-linear measurements by the nearest clean image after measurement. NuMax is given secants
-*between* the classes only.
+Shifted disks and shifted squares, with noise on every pixel, are classified from M linear
+measurements by the nearest clean image after measurement. NuMax uses only secants
+*between* the classes.
 """
 
 import matplotlib.pyplot as plt

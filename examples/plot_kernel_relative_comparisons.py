@@ -20,7 +20,7 @@ from conemetric import RelativeComparisons
 
 
 def circles(n_points, rng):
-    """Points of four noisy circles and their numbers."""
+    """Points on four noisy circles, and the circle of each."""
     y = rng.integers(0, 4, n_points)
     angle, radius = (
         rng.uniform(0, 2 * np.pi, n_points),
@@ -34,7 +34,7 @@ X, y = circles(120, rng)
 X_test, y_test = circles(1000, rng)
 
 # %%
-# Learn both metrics, and see how 3-NN does in each.
+# Learn both metrics and compare their 3-NN errors.
 
 metrics = {
     "feature weights": RelativeComparisons().fit(X, y),

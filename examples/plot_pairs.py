@@ -2,8 +2,8 @@
 Same or different: learning from pairs
 ======================================
 
-Pairs of rows, marked same or not, are all that `DMLEig` needs. Half of them teach, the
-other half judge.
+Pairs of rows, marked same or not, are all that `DMLEig` needs. It learns from half of them
+and is evaluated on the other half.
 """
 
 import numpy as np
@@ -23,6 +23,6 @@ metric = DMLEig().fit(X, pairs=pairs[::2], similar=same[::2])
 VerificationDisplay.from_estimator(metric, X, pairs[1::2], same[1::2])
 
 # %%
-# The certificate bounds the smallest distance any metric could give the closest
-# different pair.
+# The objective is the distance of the closest pair marked different. The certificate
+# bounds how much larger any metric could make it.
 print(f"within {metric.certificate_.relative_gap:.1e} of the optimum")

@@ -2,11 +2,11 @@
 From an encoder to a better index
 =================================
 
-Somebody types what they look for, and should find the right page. An encoder makes
-vectors of queries and pages; from queries whose page is known, `QueryAdapter` learns a
-map of the queries, and the index stays as it is. Here the pages are scikit-learn's
-reference, a query is the first sentence about a class or function, and the encoder
-counts words (any other, such as a sentence transformer, takes its place).
+A search should find the right page for a query. An encoder maps queries and pages to
+vectors; from queries whose page is known, `QueryAdapter` learns a map of the queries, and
+the index stays as it is. Here the pages are scikit-learn's reference, a query is the first
+sentence about a class or function, and the encoder counts words (replace it by any other,
+such as a sentence transformer).
 """
 
 import matplotlib.pyplot as plt
@@ -60,12 +60,12 @@ for kind in (QueryAdapter, RelevanceMetric):
     )
 
 # %%
-# Which queries won, and which lost?
+# How many queries gained, and how many lost?
 
 figure, axis = plt.subplots(figsize=(8, 3.5), layout="constrained")
 for name, values in after.items():
     axis.plot(np.sort(values - before), label=name)
 axis.axhline(0, color="grey", linewidth=0.5)
-axis.set(xlabel="held-out queries, sorted", ylabel="nDCG@10 after less before")
+axis.set(xlabel="held-out queries, sorted", ylabel="change of nDCG@10")
 axis.legend()
 plt.show()

@@ -3,9 +3,9 @@ Unfolding a Swiss roll
 ======================
 
 Maximum variance unfolding against Isomap, locally linear embedding and principal
-components: the embeddings, how many neighbours each keeps (Q_nx), and whether it tears
-or crushes (B_nx). The roll is scaled to unit variance, so that sigma = 1e5, the value of
-Shen et al. (2014), is about ten times the variance that can be reached.
+components: the embeddings, the share of neighbours each keeps (Q_nx), and whether it tears
+the roll or flattens it (B_nx). The roll is scaled to unit variance, so sigma = 1e5, the
+value of Shen et al. (2014), is about ten times the attainable variance.
 """
 
 import matplotlib.pyplot as plt

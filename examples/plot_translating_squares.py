@@ -4,8 +4,8 @@ Rank against distortion on translating squares
 
 Images of a white square in every position on a black background form a two-dimensional
 manifold. NuMax finds linear maps of few rows that keep the distances between 1,000
-random pairs of them to within a factor 1 -+ delta. PCA needs several times as many rows
-for the same worst-case distortion, since it cares for the average only.
+random pairs of them within a factor 1 ± delta. PCA needs several times as many rows for the
+same worst-case distortion, because it minimises only the average.
 """
 
 import matplotlib.pyplot as plt

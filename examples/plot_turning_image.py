@@ -1,10 +1,10 @@
 """
-Unfolding an image that turns
-=============================
+Unfolding a rotating image
+==========================
 
-A photograph turns once around. Its 120 views are points in a space of 1,024 pixels, and
-differ in one number only, the angle; maximum variance unfolding, told nothing of it,
-lays them out on a circle.
+A photograph rotates once. Its 120 views are points in a space of 1,024 pixels and differ
+only in the angle; maximum variance unfolding, which does not know the angle, arranges them
+on a circle.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ from conemetric import MaximumVarianceUnfolding
 
 photograph = load_sample_image("china.jpg")[60:380, 140:460].mean(axis=2)
 small = zoom(photograph, 0.2)
-inside = np.hypot(*np.mgrid[-1:1:64j, -1:1:64j]) < 1  # corners would not turn
+inside = np.hypot(*np.mgrid[-1:1:64j, -1:1:64j]) < 1  # leave out the corners
 
 
 def view(angle):
@@ -29,7 +29,7 @@ images = np.array([view(angle) for angle in np.arange(0, 360, 3)])
 X = images.reshape(len(images), -1)
 
 # %%
-# Each view is held at its distance from the four most alike; all others move apart.
+# Each view keeps its distance to the four most similar ones; all others move apart.
 
 model = MaximumVarianceUnfolding(n_neighbors=4, constraint="equal", tol=1e-2).fit(X)
 share = model.eigenvalues_ / model.eigenvalues_.sum()

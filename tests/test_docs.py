@@ -1,4 +1,4 @@
-"""The pages name what there is."""
+"""The pages name what exists, and their examples print what they show."""
 
 import re
 from pathlib import Path
@@ -17,19 +17,27 @@ def test_the_api_page_lists_every_public_name(name):
     assert f"   {name}\n" in (DOCS / "api.rst").read_text()
 
 
-def test_the_code_of_the_front_page_prints_what_stands_below_it(capsys):
-    code, output = re.findall(
-        r"```(?:python|text)\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL
-    )
-    exec(code, {})
-    assert capsys.readouterr().out == output
-
-
-def test_the_example_of_regression_prints_what_stands_below_it(capsys):
-    section = (DOCS / "guide.md").read_text().split("## Regression")[1]
-    code, output = re.findall(r"```(?:python|text)\n(.*?)```", section, re.DOTALL)[:2]
-    exec(code, {})
-    assert capsys.readouterr().out == output
+@pytest.mark.parametrize(
+    "page, section",
+    [
+        ("index.md", ""),
+        ("tutorial.md", ""),
+        ("install.md", "## Check it"),
+        ("guide.md", "## Regression"),
+    ],
+)
+def test_examples_print_what_the_page_shows(page, section, capsys, tmp_path, monkeypatch):
+    """Every block of code that is followed by its output, up to the next section if one is named."""
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / page).read_text()
+    if section:
+        text = section + re.split(r"^## ", text.partition(section)[2], flags=re.M)[0]
+    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    names: dict = {}
+    for code, output in blocks:
+        exec(code, names)
+        assert capsys.readouterr().out == output
 
 
 def test_the_example_of_the_page_on_retrieval_runs(capsys):

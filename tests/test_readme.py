@@ -95,7 +95,10 @@ def test_the_readme_holds_two_commands():
 def test_the_test_command_collects_without_optional_libraries(tmp_path):
     extras = readme_commands()["python -m pytest"]
     hidden, output = run_without_the_rest(
-        ["-m", "pytest", "--collect-only", "-p", "no:cacheprovider"], extras, tmp_path, ROOT
+        ["-m", "pytest", "--collect-only", "-p", "xdist", "-p", "no:cacheprovider"],
+        extras,
+        tmp_path,
+        ROOT,
     )
     assert "test_readme.py" in output
     assert find_spec("torch") is None or "torch" in hidden

@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from conemetric import FrobMetric
 from conemetric.evaluation.knn import knn_error
 
-# to be seen on white and on black
+# visible on white and on black
 GREY, COLOURS = "#808495", ListedColormap(["#e8853c", "#2f9e8f", "#4f83cc"])
 
 rng = np.random.default_rng(0)
@@ -27,13 +27,13 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_
 
 metric = FrobMetric(n_impostors=3, n_components=2).fit(X_train, y_train)
 panels = {
-    "as they come": (PCA(2).fit(X_train), knn_error(None, X_train, y_train, X_test, y_test)),
-    "learned": (metric, knn_error(metric, X_train, y_train, X_test, y_test)),
+    "Euclidean": (PCA(2).fit(X_train), knn_error(None, X_train, y_train, X_test, y_test)),
+    "Learned": (metric, knn_error(metric, X_train, y_train, X_test, y_test)),
 }
 figure, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
 for axis, (title, (view, error)) in zip(axes, panels.items(), strict=True):
     axis.scatter(*view.transform(X_test).T, c=y_test, s=7, cmap=COLOURS)
     axis.set(xticks=[], yticks=[], aspect="equal")
-    axis.set_title(f"Distances {title}: 3-NN error {error:.0%}", color=GREY, fontsize=11)
+    axis.set_title(f"{title} distance: 3-NN error {error:.0%}", color=GREY, fontsize=11)
     axis.set_frame_on(False)
 figure.savefig(Path(__file__).with_suffix(".png"), dpi=110, transparent=True)
