@@ -75,15 +75,15 @@ class MetricComparisonDisplay(_Display):
         axes = self._axes(ax, 2, (9.0, 4.2))
         labels = np.zeros(len(self.before)) if self.labels is None else np.asarray(self.labels)
         names = np.unique(labels)
+        colours = class_colours(len(names))
         for axis, flat, title in zip(
             axes, (self.before, self.after), ("Euclidean", "learned"), strict=True
         ):
-            for i, name in enumerate(names):
-                rows = labels == name
+            for name, colour in zip(names, colours, strict=True):
                 axis.scatter(
-                    *flat[rows].T,
+                    *flat[labels == name].T,
                     s=14,
-                    color=_colour(i, len(names)),
+                    color=colour,
                     label=str(name),
                     alpha=0.8,
                     linewidths=0,
@@ -94,9 +94,12 @@ class MetricComparisonDisplay(_Display):
         return self
 
 
-def _colour(i, n):
+def class_colours(n: int) -> list[tuple[float, ...]]:
+    """A colour for each of n classes: distinct up to ten, then along a rainbow."""
     colormaps = require("matplotlib", "cli").colormaps
-    return colormaps["tab10"](i) if n <= 10 else colormaps["turbo"](i / max(n - 1, 1))
+    if n <= colormaps["tab10"].N:
+        return [colormaps["tab10"](i) for i in range(n)]
+    return [colormaps["turbo"](i / (n - 1)) for i in range(n)]
 
 
 class SpectrumDisplay(_Display):

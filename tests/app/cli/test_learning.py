@@ -520,15 +520,17 @@ def test_help_shows_no_types_of_flags(run, command):
 CHILD = """
 import os, signal, sys
 from contextlib import contextmanager
+from conemetric import watching
 from conemetric.storage import atomic
 from conemetric.app.cli import learning, main
 
 @contextmanager
 def bar():
-    def progress(stage, record=None, done=None):
-        if sys.argv[1] == "interrupt" and record is not None and record["iteration"] == 3:
+    def watch(event):
+        if sys.argv[1] == "interrupt" and event["kind"] == "solve" and event["iteration"] == 3:
             os.kill(os.getpid(), signal.SIGINT)
-    yield progress
+    with watching(watch):
+        yield
 
 def die(descriptor):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from ...core.progress import all_or_nothing
+from ...core.progress import all_or_nothing, emit, labelled
 from ...storage import save_metric
 from ..studies import run_study
 from ..studies.methods import find, methods_for
@@ -35,22 +35,17 @@ def compare(
     """
     options = judging.options(impute=reading.impute, max_rows=max_rows)
     studies = []
-    with progress_bar() as progress:
-        progress("reading")
+    with progress_bar():
+        emit("stage", stage="reading")
         table, task, name = load_task(data, reading)
         methods = [find(choice, task.kind) for choice in method or ()] or methods_for(task.kind)
         files = {chosen.name: f"{chosen.name}.safetensors" for chosen in methods}
         out = output_folder(out, [TABLE, *files.values()], overwrite)
         for chosen in methods:
-
-            def show_stage(stage, record, done, name=chosen.name):
-                progress(f"{name}: {stage}", record, done)
-
-            with all_or_nothing():
+            with all_or_nothing(), labelled(method=chosen.name):
                 study = run_study(
                     task,
                     replace(options, method=chosen.name),
-                    progress=show_stage,
                     feature_names=table.names,
                     categories=table.categories,
                 )

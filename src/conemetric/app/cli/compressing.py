@@ -7,7 +7,7 @@ import numpy as np
 import typer
 from sklearn.decomposition import PCA
 
-from ...core.progress import watching
+from ...core.progress import emit
 from ...evaluation.retrieval import neighbour_recall
 from ...evaluation.verification import distance_score
 from ...solvers.base import Status
@@ -48,21 +48,21 @@ def compress(
     pairs of rows (NuMax).
     """
     method = find("numax", "labels" if class_aware else "none")
-    with progress_bar() as progress:
-        progress("reading")
+    with progress_bar():
+        emit("stage", stage="reading")
         table, name = load_rows(data, reading)
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
         out = output_folder(out, [METRIC, TABLE], overwrite)
         rows, test = _split(table, max_rows, np.random.default_rng(seed))
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
-        with watching(lambda event: event["kind"] == "solve" and progress("learning", event)):
-            estimator.fit(table.X[rows], table.labels[rows] if class_aware else None)
+        emit("stage", stage="learning")
+        estimator.fit(table.X[rows], table.labels[rows] if class_aware else None)
         metric = LearnedMetric.from_estimator(
             estimator, feature_names=table.names, notes={"rows": len(rows), "delta": delta}
         )
         save_metric(out / METRIC, metric)
-        progress("judging")
+        emit("stage", stage="judging")
         results = _results(metric, table.X, rows, test, seed)
     write_csv(out / TABLE, results)
     _answer(name, table, delta, metric, results, (rows, test), out)

@@ -37,8 +37,8 @@ def export(
     ] = False,
     overwrite: Overwrite = False,
 ):
-    """Write the learned map in the format of another system, which then has the learned
-    distance as its Euclidean one.
+    """Write the learned map in the format of another system, where the learned distance is
+    then the Euclidean one.
 
     [dim]conemetric export metric.safetensors --to faiss --out metric.faiss
     conemetric export metric.safetensors --to onnx --out metric.onnx

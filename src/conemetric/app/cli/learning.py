@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from ...core.progress import emit
 from ...storage import save_metric
 from ..report import write_report
 from ..studies import run_study
@@ -64,19 +65,18 @@ def learn(
         max_rows=max_rows,
         time_budget=time_budget,
     )
-    with computing(cluster), progress_bar() as progress:
-        progress("reading")
+    with computing(cluster), progress_bar():
+        emit("stage", stage="reading")
         table, task, name = load_parts(data, reading, options) if many else load_task(data, reading)
         out = output_folder(out, list(FILES.values()), overwrite)
         study = run_study(
             task,
             options,
-            progress=progress,
             feature_names=table.names,
             categories=table.categories,
             on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
         )
-        progress("writing the report")
+        emit("stage", stage="writing the report")
         study.notes.extend(table.notes)
         write_report(out / FILES["report"], study, name=name, image_shape=shape, ids=table.ids)
         write_csv(out / FILES["table"], _rows(study))

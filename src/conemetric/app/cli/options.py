@@ -9,12 +9,14 @@ import inspect
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from ..studies import Options
 from .app import Debug, Json, Seed
+
+if TYPE_CHECKING:
+    from ..studies import Options
 
 DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
 DIALECT = ("separator", "decimal", "encoding", "header")
@@ -118,8 +120,10 @@ class Judging:
     tol: Tolerance = 1e-3
     seed: Seed = 0
 
-    def options(self, **more) -> Options:
-        """These as options of a study."""
+    def options(self, **more: Any) -> "Options":
+        """Return these as options of a study."""
+        from ..studies import Options
+
         return Options(
             parameters={"tol": self.tol},
             scale=self.scale,

@@ -9,15 +9,15 @@ import typer
 from rich.markup import escape
 
 from ...core import spectral
-from ...core.progress import watching
+from ...core.progress import emit
 from ...evaluation.verification import best_threshold, cross_validate, distance_score
 from ...neighbours import nearest
 from ...storage import atomic_path, load_metric
 from .app import Seed, progress_bar, state
+from .batches import EmbeddedBatches, write_batches
 from .options import DIALECT, Overwrite, Reading, option
 from .outputs import check_free, output_folder, write_csv
 from .relations import read_pairs
-from .streams import embedded_batches, write_stream
 from .tables import check_file, read_table
 from .wording import grid, plural
 
@@ -44,32 +44,24 @@ def embed(
     ] = None,
     overwrite: Overwrite = False,
 ):
-    """Map rows to the space where the learned metric is the Euclidean one, batch by
-    batch, however many there are.
+    """Map rows to the space where the learned metric is the Euclidean one, batch by batch.
 
     Columns of a CSV or Parquet file that are not features (ids, labels) are carried
-    over. Missing values and words are treated as when the metric was learned.
+    over. Missing values and text columns are treated as when the metric was learned.
     """
     learned = load_metric(metric)
     learned = learned if dimensions is None else learned.truncated(dimensions)
     path, rank = check_file(data), len(learned.components)
     check_free([out], overwrite)
-    seen = 0
-    notes: list[str] = []
-    with progress_bar() as progress:
-
-        def count(done):
-            nonlocal seen
-            seen = done
-            progress(f"embedded {plural(done, 'row')}")
-
-        n = write_stream(out, embedded_batches(path, learned, reading, count, notes), rank)
-    if seen > n:
-        notes.append(f"Dropped: {plural(seen - n, 'row')} with missing values.")
+    batches = EmbeddedBatches(path, learned, reading)
+    with progress_bar():
+        n = write_batches(out, iter(batches), rank)
+    if batches.n_dropped:
+        batches.notes.append(f"Dropped: {plural(batches.n_dropped, 'row')} with missing values.")
     state.answer(
-        {"rows": n, "dropped": seen - n, "dimensions": rank, "out": str(out)},
+        {"rows": n, "dropped": batches.n_dropped, "dimensions": rank, "out": str(out)},
         f"{plural(n, 'row')} in {plural(rank, 'dimension')} written to {escape(str(out))}",
-        notes=notes,
+        notes=batches.notes,
     )
 
 
@@ -88,7 +80,7 @@ def neighbors(
     ] = None,
     overwrite: Overwrite = False,
 ):
-    """Nearest neighbours of every row by the learned distance."""
+    """Find the nearest neighbours of every row by the learned distance."""
     learned = load_metric(metric).distance_or_refuse()
     check_free([out] if out is not None else [], overwrite)
     queries = read_table(data, reading, learned)
@@ -96,11 +88,11 @@ def neighbors(
     findable = len(searched.X) - (against is None)
     if k > findable:
         raise ValueError(f"-k {k} is more than the {plural(findable, 'row')} there are to find.")
-    with progress_bar() as progress:
+    with progress_bar():
+        emit("stage", stage="searching")
         mapped = learned.transform(queries.X)
         references = None if against is None else learned.transform(searched.X)
-        with watching(lambda event: progress("searching", done=event.get("done"))):
-            found, distance = nearest(mapped, references, k)
+        found, distance = nearest(mapped, references, k)
     names, targets = (t.row_names for t in (queries, searched))
     frame = pl.DataFrame(
         {
@@ -257,7 +249,7 @@ def _write_roc(out, found, learned, X, indices, same):
 def inspect(
     metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
 ):
-    """What is in a metric file; every check of loading is made."""
+    """Show what is in a metric file, after all checks of loading."""
     learned = load_metric(metric)
     certificate = learned.certificate
     values = {
