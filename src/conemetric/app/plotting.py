@@ -6,6 +6,9 @@ and takes any fitted metric of the library, `LearnedMetric` included (but for
 `ConvergenceDisplay`: a loaded metric has no history).
 """
 
+from collections.abc import Mapping
+from typing import Any, Self
+
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score, roc_curve
@@ -34,7 +37,7 @@ class _Display:
         return axes
 
 
-def on_principal_axes(Z):
+def on_principal_axes(Z: np.ndarray) -> np.ndarray:
     """Rows in the plane of their two principal axes; a single axis lies flat in it."""
     with np.errstate(invalid="ignore"):  # the zero metric leaves no variance to share out
         flat = PCA(min(2, *Z.shape)).fit_transform(Z)
@@ -61,16 +64,16 @@ class MetricComparisonDisplay(_Display):
     ['Euclidean', 'learned']
     """
 
-    def __init__(self, before, after, labels=None):
+    def __init__(self, before: np.ndarray, after: np.ndarray, labels: Any = None) -> None:
         self.before, self.after, self.labels = before, after, labels
 
     @classmethod
-    def from_estimator(cls, metric, X, y=None, *, ax=None):
+    def from_estimator(cls, metric: Any, X: Any, y: Any = None, *, ax: Any = None) -> Self:
         """Project rows on the two principal axes of the Euclidean and of the learned space."""
         before, after = (on_principal_axes(to_numpy(Z)) for Z in (X, metric.transform(X)))
         return cls(before, after, labels=y).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw; ``ax`` is a pair of axes."""
         axes = self._axes(ax, 2, (9.0, 4.2))
         labels = np.zeros(len(self.before)) if self.labels is None else np.asarray(self.labels)
@@ -119,15 +122,15 @@ class SpectrumDisplay(_Display):
     True
     """
 
-    def __init__(self, eigenvalues):
+    def __init__(self, eigenvalues: Any) -> None:
         self.eigenvalues = eigenvalues
 
     @classmethod
-    def from_estimator(cls, metric, *, ax=None):
+    def from_estimator(cls, metric: Any, *, ax: Any = None) -> Self:
         """Take the eigenvalues of M from the rows of ``components_``."""
         return cls(spectral.eigenvalues_of(to_numpy(metric.components_))).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``."""
         (axis,) = self._axes(ax)
         axis.bar(np.arange(1, len(self.eigenvalues) + 1), self.eigenvalues, color=AFTER, alpha=0.7)
@@ -153,15 +156,15 @@ class ConvergenceDisplay(_Display):
     'log'
     """
 
-    def __init__(self, history):
+    def __init__(self, history: Mapping[str, Any]) -> None:
         self.history = history
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Take ``history_`` from a fitted estimator."""
         return cls(estimator.history_).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw; ``ax`` is a pair of axes."""
         bounds, gap = self._axes(ax, 2, (9.0, 3.6))
         bounds.plot(
@@ -197,17 +200,26 @@ class IsometryDisplay(_Display):
     True
     """
 
-    def __init__(self, ratios, delta=None):
+    def __init__(self, ratios: np.ndarray, delta: float | None = None) -> None:
         self.ratios, self.delta = ratios, delta
 
     @classmethod
-    def from_estimator(cls, metric, X, *, delta=None, n_pairs=20_000, random_state=0, ax=None):
+    def from_estimator(
+        cls,
+        metric: Any,
+        X: Any,
+        *,
+        delta: float | None = None,
+        n_pairs: int = 20_000,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> Self:
         """Compare squared distances of random pairs of distinct rows."""
         pairs = np.random.default_rng(random_state).integers(len(X), size=(n_pairs, 2))
         before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
         return cls(after[before > 0] / before[before > 0], delta).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``."""
         (axis,) = self._axes(ax)
         axis.hist(self.ratios, bins=60, color=AFTER, alpha=0.75)
@@ -241,11 +253,13 @@ class VerificationDisplay(_Display):
     True
     """
 
-    def __init__(self, curves):
+    def __init__(self, curves: Mapping[str, tuple]) -> None:
         self.curves = curves
 
     @classmethod
-    def from_estimator(cls, metric, X, pairs, similar, *, ax=None):
+    def from_estimator(
+        cls, metric: Any, X: Any, pairs: Any, similar: Any, *, ax: Any = None
+    ) -> Self:
         """Score pairs of rows by minus their distance."""
         similar = check_similar(similar, len(pairs))
         curves = {}
@@ -254,7 +268,7 @@ class VerificationDisplay(_Display):
             curves[name] = (*roc_curve(similar, score)[:2], float(roc_auc_score(similar, score)))
         return cls(curves).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``."""
         (axis,) = self._axes(ax, figsize=(4.6, 4.4))
         for (name, (false_positive, true_positive, area)), colour in zip(

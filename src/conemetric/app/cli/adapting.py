@@ -10,7 +10,7 @@ from rich.markup import escape
 from ...core.progress import emit
 from ...storage import LearnedMetric, save_metric
 from ..report import write_retrieval_report
-from ..studies.adapting import MEASURES, AdaptOptions
+from ..studies.adapting import MEASURES, Adaptation, AdaptOptions
 from ..studies.adapting import adapt as run_adaptation
 from .app import Seed, progress_bar, state
 from .collections import read_collection
@@ -54,7 +54,7 @@ def adapt(
     test_size: TestSize = 0.3,
     tol: Tolerance = 1e-3,
     seed: Seed = 0,
-):
+) -> None:
     """Adapt a frozen embedding to judged queries, judge it on held-out queries, and
     write the map, a report and a table.
 
@@ -110,7 +110,7 @@ def _save(found, out):
     return files
 
 
-def snippet(found, files):
+def snippet(found: Adaptation, files: dict[str, str]) -> str:
     """Code that uses what was written."""
     lines = ["from conemetric import load_metric", ""]
     if found.chosen == "both":

@@ -69,26 +69,26 @@ def _without_types(params):
 class Command(typer.core.TyperCommand):
     """A command."""
 
-    def get_params(self, ctx):
+    def get_params(self, ctx: Any) -> list:
         return _without_types(super().get_params(ctx))
 
 
 class Group(typer.core.TyperGroup):
     """The commands together: names and summaries for the help page, the rest when one runs."""
 
-    def list_commands(self, ctx):
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx, cmd_name):
+    def get_command(self, ctx: Any, cmd_name: str) -> typer.core.TyperCommand | None:
         if cmd_name in COMMANDS:
             return typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
         return None
 
-    def resolve_command(self, ctx, args):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
         return name, load_command(name), rest
 
-    def get_params(self, ctx):
+    def get_params(self, ctx: Any) -> list:
         return _without_types(super().get_params(ctx))
 
 

@@ -16,6 +16,7 @@ from ...core.extras import require
 from ..datasets import reference_pages
 from ..studies.adapting import Collection
 from .dialects import decoded
+from .options import Sources
 from .tables import ARRAYS, TABLES, check_file, column_matrix, load_arrays, read_frame
 from .wording import listed, plural
 
@@ -44,7 +45,7 @@ class Rows:
         return next(len(part) for part in (self.X, self.names, self.texts) if part is not None)
 
 
-def read_collection(data, sources) -> tuple[Collection, list]:
+def read_collection(data: str | None, sources: Sources) -> tuple[Collection, list]:
     """The collection that files make, and what to say about it.
 
     Parameters
@@ -99,7 +100,7 @@ def _collection(sides, relevance, test):
 # ---- vectors
 
 
-def read_rows(path, notes) -> Rows:
+def read_rows(path: Path, notes: list[str]) -> Rows:
     """Vectors, names and texts of a file, as far as it has them; remarks go to the notes."""
     path = check_file(path)
     kind = path.suffix.lower()
@@ -325,7 +326,7 @@ def _numbers(series, rows):
     return np.array([known.get(name, -1) for name in series.cast(pl.String).to_list()], np.int64)
 
 
-def read_judgements(path) -> pl.DataFrame:
+def read_judgements(path: Path) -> pl.DataFrame:
     """Columns query, document and grade of a file: TREC's four columns, or a table of two
     or three with or without a header.
     """

@@ -10,9 +10,9 @@ from ..studies import run_study
 from ..studies.methods import find, methods_for
 from ..studies.supervision import p_value
 from .app import progress_bar, state
+from .loading import load_task
 from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
-from .tasks import load_task
 from .wording import fit_facts, grid, in_options, interval_in_words, row, written
 
 TABLE = "table.csv"
@@ -29,7 +29,7 @@ def compare(
     out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None,
     overwrite: Overwrite = False,
     max_rows: MaxRows = 2_000,
-):
+) -> None:
     """Learn with every method that fits the supervision, on the same rows, and set the
     results side by side.
     """

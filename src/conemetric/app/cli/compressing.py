@@ -15,10 +15,10 @@ from ...storage import LearnedMetric, save_metric
 from ..studies.methods import find
 from ..studies.supervision import sample_by_class
 from .app import Seed, progress_bar, state
+from .loading import load_rows
 from .options import DIALECT, DataArgument, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
 from .tables import Table
-from .tasks import load_rows
 from .wording import grid, in_words, plural, written
 
 N_PAIRS = 20_000
@@ -43,7 +43,7 @@ def compress(
         option("N", "Learn from at most this many rows, drawn at random.", min=10),
     ] = 500,
     seed: Seed = 0,
-):
+) -> None:
     """Learn the linear map to the fewest dimensions that keeps the distances of all
     pairs of rows (NuMax).
     """

@@ -7,8 +7,11 @@ import csv
 import io
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
 import polars as pl
 
@@ -52,14 +55,14 @@ class Dialect:
     tidy: bool = True
     quotes: bool = False
 
-    def lines(self, path):
+    def lines(self, path: Path) -> TextIO:
         return path.open(encoding=self.encoding, newline="" if self.tidy else None)
 
-    def records(self, lines, strict=False):
+    def records(self, lines: Iterable[str], strict: bool = False) -> Any:
         return csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=strict)
 
 
-def sniff(path, given) -> Dialect:
+def sniff(path: Path, given: Reading) -> Dialect:
     """How the file is written; what ``given`` (`options.Reading`) says is taken for granted."""
     if given.decimal not in (None, ".", ","):
         raise ValueError(f"--decimal '{given.decimal}' is not known; use . or a comma.")
@@ -80,7 +83,7 @@ def sniff(path, given) -> Dialect:
     )
 
 
-def scan_text(path, given, notes):
+def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
     """A lazy frame of a CSV file; how it was read goes to the notes where that is unusual.
 
     A file that Polars cannot read as it is, is rewritten in memory first.
@@ -122,7 +125,7 @@ def _n_rows(frame):
         return None
 
 
-def explain(path, given, error):
+def explain(path: Path, given: Reading, error: Exception) -> NoReturn:
     """Raise, for an error of Polars, one that names the fault by line and column."""
     dialect = sniff(path, given)
     refuse_broken(path, dialect, _names(path, dialect))
@@ -138,12 +141,12 @@ def explain(path, given, error):
     raise ValueError(f"'{path}' cannot be read as CSV: {error}") from error
 
 
-def decoded(path):
+def decoded(path: Path) -> str:
     """The text of a small file."""
     return path.read_text(encoding=_encoding(path, Reading())[0])
 
 
-def refuse_broken(path, dialect, names, strict=False):
+def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool = False) -> int:
     """Name the first record that has more fields than there are columns, or a quotation mark
     where none can be; else count the records.
     """
@@ -173,7 +176,7 @@ def refuse_broken(path, dialect, names, strict=False):
     return count
 
 
-def place_of(path, given, row, column):
+def place_of(path: Path, given: Reading, row: int, column: str) -> tuple[int, str]:
     """Line number and text of a field, by number of the data row and name of the column."""
     dialect = sniff(path, given)
     column = _names(path, dialect).index(column)

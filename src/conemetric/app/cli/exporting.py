@@ -36,7 +36,7 @@ def export(
         ),
     ] = False,
     overwrite: Overwrite = False,
-):
+) -> None:
     """Write the learned map in the format of another system, where the learned distance is
     then the Euclidean one.
 

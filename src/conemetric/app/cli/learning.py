@@ -13,10 +13,10 @@ from ..studies import run_study
 from ..studies.learning import COMPILING
 from ..studies.supervision import p_value
 from .app import progress_bar, state
+from .loading import load_task
 from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
-from .parts import computing, is_pattern, load_parts
-from .tasks import load_task
+from .partitions import computing, is_pattern, load_partitions
 from .wording import fit_facts, grid, in_options, in_words, interval_in_words, plural, row, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
@@ -46,7 +46,7 @@ def learn(
         str | None,
         option("HxW", "Rows are grey images of this size; show them."),
     ] = None,
-):
+) -> None:
     """Learn a metric, compare it with the Euclidean distance on held-out rows, and
     write metric, report and table.
 
@@ -67,7 +67,9 @@ def learn(
     )
     with computing(cluster), progress_bar():
         emit("stage", stage="reading")
-        table, task, name = load_parts(data, reading, options) if many else load_task(data, reading)
+        table, task, name = (
+            load_partitions(data, reading, options) if many else load_task(data, reading)
+        )
         out = output_folder(out, list(FILES.values()), overwrite)
         study = run_study(
             task,

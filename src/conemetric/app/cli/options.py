@@ -6,6 +6,7 @@ some of the options, ``reading: Annotated[Reading, ("id_column", "drop_missing")
 """
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -22,7 +23,7 @@ DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
 DIALECT = ("separator", "decimal", "encoding", "header")
 
 
-def option(metavar, text, *names, **settings) -> Any:
+def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
     """An option: what stands for its value, what it does, and names other than its parameter's."""
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
@@ -31,7 +32,7 @@ _data = partial(option, rich_help_panel=DATA_PANEL)
 _fit = partial(option, rich_help_panel=FIT_PANEL)
 
 
-def folder_for(files) -> Any:
+def folder_for(files: str) -> Any:
     """The option that names the folder to write these files to."""
     return option(
         "FOLDER",
@@ -97,7 +98,7 @@ class Reading:
     header: Annotated[bool | None, _data("", HEADER, "--header/--no-header")] = None
     offered: tuple[str, ...] = ()  # fields that are options of this command
 
-    def remedies(self, joint=", or ", **advice):
+    def remedies(self, joint: str = ", or ", **advice: str) -> str:
         """What else a person may do: the advice whose option this command has."""
         return "".join(f"{joint}{text}" for name, text in advice.items() if name in self.offered)
 
@@ -169,7 +170,7 @@ class Cluster:
     ] = None
 
 
-def expanded(command):
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """The command as Typer takes it: the fields of its options objects are parameters of
     their own, and --json and --debug come last.
     """

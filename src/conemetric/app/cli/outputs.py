@@ -4,8 +4,10 @@ import csv
 import io
 import itertools
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ...storage import atomic_path
 from .app import state
@@ -18,7 +20,7 @@ except ImportError:  # Windows
 DEFAULT_FOLDER = "conemetric-out"
 
 
-def check_free(paths, overwrite):
+def check_free(paths: Iterable[Path], overwrite: bool) -> None:
     """Refuse to replace files, unless that is wanted."""
     taken = [path for path in paths if path.exists()]
     if taken and not overwrite:
@@ -28,7 +30,7 @@ def check_free(paths, overwrite):
         )
 
 
-def output_folder(chosen, names, overwrite):
+def output_folder(chosen: Path | None, names: Sequence[str], overwrite: bool) -> Path:
     """The folder to write files of these names to, ours until the command ends; where none
     was chosen, a new one. Made now, so that a place that cannot be written to is found out
     before the work, and removed again if nothing is written.
@@ -102,7 +104,7 @@ class _Probed(Exception):
     pass
 
 
-def write_csv(path, rows):
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write dictionaries as CSV, whole or not at all; a column missing from a row is empty."""
     text = io.StringIO(newline="")
     names = list(dict.fromkeys(name for values in rows for name in values))

@@ -5,6 +5,7 @@ every fault named before work starts.
 import difflib
 import re
 import zipfile
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from ...constraints.in_memory import encode_labels, is_continuous
+from ...storage import LearnedMetric
 from .dialects import decoded, explain, place_of, scan_text
 from .options import Reading
 from .wording import listed, plural
@@ -52,12 +54,12 @@ class Table:
     notes: tuple[str, ...] = ()
 
     @property
-    def row_names(self):
+    def row_names(self) -> np.ndarray:
         """The ids, or numbers from 0."""
         return np.arange(len(self.X)) if self.ids is None else self.ids
 
 
-def read_table(path, reading, metric=None) -> Table:
+def read_table(path: str | Path, reading: Reading, metric: LearnedMetric | None = None) -> Table:
     """Read the rows of a file.
 
     Parameters
@@ -87,7 +89,7 @@ def read_table(path, reading, metric=None) -> Table:
     return _check_ids(table, path, reading.id_column)
 
 
-def check_file(path):
+def check_file(path: str | Path) -> Path:
     """The path, if a file is there."""
     path = Path(path)
     if not path.exists():
@@ -97,7 +99,7 @@ def check_file(path):
     return path
 
 
-def scan(path, reading, notes):
+def scan(path: Path, reading: Reading, notes: list[str]) -> pl.LazyFrame:
     """A lazy frame of a CSV or Parquet file; how text was read goes to the notes where that
     is unusual.
     """
@@ -108,7 +110,7 @@ def scan(path, reading, notes):
 
 
 @contextmanager
-def readable(path, reading):
+def readable(path: Path, reading: Reading) -> Iterator[None]:
     """Errors of Polars while this file is read name the file, and the fault where it is known."""
     try:
         yield
@@ -120,13 +122,13 @@ def readable(path, reading):
         raise ValueError(f"'{path}' cannot be read as Parquet: {error}") from error
 
 
-def read_frame(path, notes):
+def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
     """The data frame of a CSV or Parquet file beside the data."""
     with readable(path, Reading()):
         return scan(path, Reading(), notes).collect()
 
 
-def is_text(path):
+def is_text(path: Path) -> bool:
     """Whether a file is CSV, by its name."""
     return path.suffix.lower() in (".csv", ".tsv")
 
@@ -171,7 +173,7 @@ def _read_array(path, reading):
     return Table(_floating(X), labels=labels)
 
 
-def load_arrays(path):
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an npy file (as X) or npz file, without unpickling anything."""
     try:
         loaded = np.load(
@@ -245,7 +247,9 @@ def _typed_empty(frame):
     return frame.with_columns(pl.col(empty).cast(pl.Float64))
 
 
-def in_order(path, X, names, metric):
+def in_order(
+    path: Path, X: np.ndarray, names: list[str] | None, metric: LearnedMetric
+) -> np.ndarray:
     """The columns in the order of the metric; refused where there are not as many."""
     if X.shape[1] != metric.n_features_in_:
         raise ValueError(
@@ -257,13 +261,13 @@ def in_order(path, X, names, metric):
     return X[:, [names.index(name) for name in metric.feature_names]]
 
 
-def set_aside(reading):
+def set_aside(reading: Reading) -> list[str]:
     """Columns that are no features, by what the options say."""
     names = (reading.label, reading.id_column, *(reading.ignore or ()))
     return [name for name in dict.fromkeys(names) if name is not None]
 
 
-def check_columns(path, schema, reading):
+def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:
     """Refuse options that name columns a file has not."""
     for name, option in (
         (reading.label, "--label"),
@@ -281,7 +285,14 @@ def check_columns(path, schema, reading):
             raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
 
 
-def choose_columns(path, frame, columns, words, reading, notes):
+def choose_columns(
+    path: str | Path,
+    frame: pl.DataFrame,
+    columns: list[str],
+    words: Sequence[str],
+    reading: Reading,
+    notes: list[str],
+) -> tuple[list[str], dict[str, list[str]]]:
     """Leave out columns without values, columns that number the rows and columns of too many
     words; the values of the other words.
     """
@@ -351,7 +362,13 @@ def _numbers_rows(column):
 WORDS = (pl.String, pl.Categorical, pl.Enum)
 
 
-def feature_columns(path, schema, only=None, leave_out=(), words=()):
+def feature_columns(
+    path: str | Path,
+    schema: pl.Schema,
+    only: Sequence[str] | None = None,
+    leave_out: Collection[str] = (),
+    words: Collection[str] = (),
+) -> list[str]:
     """Columns of a table that hold features: all numeric ones, vectors and ``words``, or
     those that ``only`` names.
     """
@@ -391,7 +408,12 @@ def feature_columns(path, schema, only=None, leave_out=(), words=()):
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
 
 
-def column_matrix(frame, columns, path, categories=None):
+def column_matrix(
+    frame: pl.DataFrame,
+    columns: list[str],
+    path: str | Path,
+    categories: dict[str, list[str]] | None = None,
+) -> tuple[np.ndarray, list[str]]:
     """The numbers of a frame as one array, and a name for each of its columns; vectors
     give one per entry, words one per value.
     """
@@ -439,7 +461,7 @@ def _vectors(series, path, dtype):
     return series.explode().cast(dtype).to_numpy().reshape(len(series), -1)
 
 
-def class_labels(series):
+def class_labels(series: pl.Series) -> np.ndarray:
     """Labels as NumPy strings or integers, None for a missing one; fractions as floats, NaN."""
     if series.dtype.is_float():
         values = series.drop_nulls().drop_nans()

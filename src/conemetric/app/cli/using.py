@@ -15,9 +15,9 @@ from ...neighbours import nearest
 from ...storage import atomic_path, load_metric
 from .app import Seed, progress_bar, state
 from .batches import EmbeddedBatches, write_batches
+from .constraint_files import read_pairs
 from .options import DIALECT, Overwrite, Reading, option
 from .outputs import check_free, output_folder, write_csv
-from .relations import read_pairs
 from .tables import check_file, read_table
 from .wording import grid, plural
 
@@ -43,7 +43,7 @@ def embed(
         int | None, option("N", "Keep only the leading directions.", min=1)
     ] = None,
     overwrite: Overwrite = False,
-):
+) -> None:
     """Map rows to the space where the learned metric is the Euclidean one, batch by batch.
 
     Columns of a CSV or Parquet file that are not features (ids, labels) are carried
@@ -79,7 +79,7 @@ def neighbors(
         option("FILE", "CSV file to write; default: print the first rows."),
     ] = None,
     overwrite: Overwrite = False,
-):
+) -> None:
     """Find the nearest neighbours of every row by the learned distance."""
     learned = load_metric(metric).distance_or_refuse()
     check_free([out] if out is not None else [], overwrite)
@@ -151,7 +151,7 @@ def verify(
     out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.png.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
-):
+) -> None:
     """Are these two the same? Threshold, accuracy and ROC of the learned distance on
     pairs, beside the Euclidean one.
 
@@ -248,7 +248,7 @@ def _write_roc(out, found, learned, X, indices, same):
 
 def inspect(
     metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
-):
+) -> None:
     """Show what is in a metric file, after all checks of loading."""
     learned = load_metric(metric)
     certificate = learned.certificate

@@ -1,24 +1,32 @@
 """What commands say: counts, names, tables for the screen, and what a fit came to."""
 
 import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
+if TYPE_CHECKING:
+    from ...solvers.base import Certificate
+    from ..studies import Study
+    from ..studies.supervision import Judgement
 
-def plural(n, noun):
+
+def plural(n: int, noun: str) -> str:
     """A number of things: 1 row, 2,000 rows, 2 queries."""
     many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{n:,} {noun if n == 1 else many}"
 
 
-def listed(names, most=8):
+def listed(names: Sequence[str], most: int = 8) -> str:
     """The first few names, in quotes."""
     shown = ", ".join(f"'{name}'" for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def grid(title, headings, rows):
+def grid(title: str, headings: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
     """A table for the screen: names in its first column, numbers in the others."""
     table = Table(title=escape(title) if title else None, title_justify="left")
     for number, heading in enumerate(headings):
@@ -28,12 +36,12 @@ def grid(title, headings, rows):
     return table
 
 
-def written(out, files):
+def written(out: Path, files: str) -> str:
     """What was written where, as a line."""
     return f"written to {escape(str(out))}: {files}"
 
 
-def row(name, judgement):
+def row(name: str, judgement: "Judgement") -> dict[str, Any]:
     """One line of the table: error with its interval."""
     low, high = judgement.interval
     return {
@@ -46,12 +54,12 @@ def row(name, judgement):
     }
 
 
-def interval_in_words(line):
+def interval_in_words(line: dict[str, Any]) -> str:
     """The interval of such a line."""
     return f"{line['low']:.2%} - {line['high']:.2%}"
 
 
-def fit_facts(study):
+def fit_facts(study: "Study") -> dict[str, Any]:
     """What the fit itself has to say, for the table and for JSON."""
     certificate = study.metric.certificate
     facts = {
@@ -81,14 +89,14 @@ REMEDIES = (
 )
 
 
-def in_options(message):
+def in_options(message: str) -> str:
     """A warning or error of an estimator with its remedy in options of the command."""
     for remedy, option in REMEDIES:
         message = re.sub(remedy, option, message)
     return message
 
 
-def in_words(certificate):
+def in_words(certificate: "Certificate") -> str:
     """One sentence a person can act on."""
     if certificate.relative_gap <= 0 or certificate.relative_gap != certificate.relative_gap:
         return f"gap {certificate.relative_gap:.1e} ({certificate.status})"

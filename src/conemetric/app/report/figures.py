@@ -52,6 +52,9 @@ MOST_FEATURES = 25  # bars
 LONGEST = 18  # characters of a name on an axis
 
 
+Drawn = Any  # axes and legend, which the decorator `_picture` turns into a Picture
+
+
 @dataclass(frozen=True)
 class Picture:
     """Panels as SVG, and a legend of colours and names."""
@@ -120,7 +123,7 @@ def _shortened(names: Sequence[str], most: int = LONGEST) -> list[str]:
 
 
 @_picture
-def comparison_picture(pair: tuple[np.ndarray, np.ndarray], groups: np.ndarray):
+def comparison_picture(pair: tuple[np.ndarray, np.ndarray], groups: np.ndarray) -> Drawn:
     """The same rows before and after, a colour per group."""
     axes = _panels(2)
     MetricComparisonDisplay(*pair, groups).plot(axes)
@@ -132,7 +135,7 @@ def comparison_picture(pair: tuple[np.ndarray, np.ndarray], groups: np.ndarray):
 
 
 @_picture
-def confusion_picture(confusion: Confusion):
+def confusion_picture(confusion: Confusion) -> Drawn:
     """Two tables of counts; the diagonal is blank, so that colour shows mistakes."""
     colours = require("matplotlib.colors", "cli")
     faint = (*colours.to_rgb(NEUTRAL), 0.08)
@@ -159,7 +162,7 @@ def confusion_picture(confusion: Confusion):
 
 
 @_picture
-def spectrum_picture(dimensions: Dimensions):
+def spectrum_picture(dimensions: Dimensions) -> Drawn:
     """Eigenvalues, and the error using only the leading directions."""
     (axis,) = _panels()
     SpectrumDisplay(dimensions.eigenvalues / (dimensions.eigenvalues.max() or 1.0)).plot(axis)
@@ -183,7 +186,9 @@ def spectrum_picture(dimensions: Dimensions):
 
 
 @_picture
-def features_picture(shares: np.ndarray, names: Sequence[str], image_shape: tuple[int, int] | None):
+def features_picture(
+    shares: np.ndarray, names: Sequence[str], image_shape: tuple[int, int] | None
+) -> Drawn:
     """A bar per column, the largest first, or an image where the columns are pixels."""
     if image_shape is not None:
         (axis,) = _panels()
@@ -200,7 +205,7 @@ def features_picture(shares: np.ndarray, names: Sequence[str], image_shape: tupl
 
 
 @_picture
-def convergence_picture(history: Mapping[str, np.ndarray]):
+def convergence_picture(history: Mapping[str, np.ndarray]) -> Drawn:
     """Primal and dual closing in on the optimum, and the relative gap between the best of each."""
     axes = _panels(2)
     finite = {name: np.where(np.isfinite(v), v, np.nan) for name, v in history.items()}
@@ -209,7 +214,7 @@ def convergence_picture(history: Mapping[str, np.ndarray]):
 
 
 @_picture
-def margins_picture(margins: tuple[np.ndarray, np.ndarray]):
+def margins_picture(margins: tuple[np.ndarray, np.ndarray]) -> Drawn:
     """How many held-out triplets are in the right order, and by how much."""
     (axis,) = _panels()
     low, high = np.quantile(np.concatenate(margins), [0.001, 0.999])
@@ -223,7 +228,7 @@ def margins_picture(margins: tuple[np.ndarray, np.ndarray]):
 
 
 @_picture
-def distances_picture(distances: tuple[np.ndarray, np.ndarray, np.ndarray]):
+def distances_picture(distances: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Drawn:
     """Distances of similar and dissimilar pairs, before and after, in units of the threshold."""
     *scaled, similar = distances
     top = float(np.quantile(np.concatenate(scaled), 0.995))
@@ -250,7 +255,7 @@ def _histogram(axis, values, span, label, colour):
 
 
 @_picture
-def differences_picture(differences: np.ndarray):
+def differences_picture(differences: np.ndarray) -> Drawn:
     """The queries whose value changed, from the largest loss to the largest gain."""
     (axis,) = _panels()
     changed = 100 * differences[differences != 0]
@@ -262,7 +267,7 @@ def differences_picture(differences: np.ndarray):
 
 
 @_picture
-def choice_picture(paths: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]):
+def choice_picture(paths: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Drawn:
     """Gain on held-out training queries along each path, with one standard error."""
     (axis,) = _panels()
     palette = (AFTER, BEFORE, FIRST, SECOND, MISTAKE, NEUTRAL)

@@ -2,6 +2,7 @@
 
 import importlib
 from dataclasses import dataclass
+from typing import Any
 
 WORK = 1e13  # scalar operations of a fit from as many rows as are taken unasked
 
@@ -27,7 +28,7 @@ class Method:
             return int((WORK / (40 * n_features)) ** 0.5)
         return int(WORK / (self.passes * (2 * n_features**2 + 100 * n_features + 1000)))
 
-    def make(self, **parameters):
+    def make(self, **parameters: Any) -> Any:
         """An unfitted estimator; parameters its class does not know are left out."""
         estimator = _class(self)()
         known = estimator.get_params(deep=False)
@@ -92,7 +93,7 @@ def _class(method):
     return getattr(importlib.import_module("conemetric"), method.class_name, None)
 
 
-def methods_for(supervision=None):
+def methods_for(supervision: str | None = None) -> list[Method]:
     """The methods that are installed and take ``supervision`` ("labels", "quantity",
     "pairs", "triplets" or "none"; None for all).
     """
@@ -103,7 +104,7 @@ def methods_for(supervision=None):
     ]
 
 
-def most_rows(name, supervision, n_features):
+def most_rows(name: str, supervision: str, n_features: int) -> int:
     """How many rows to learn from where nobody says how many.
 
     Examples
@@ -115,7 +116,7 @@ def most_rows(name, supervision, n_features):
     return find(name, supervision).most_rows(n_features)
 
 
-def find(name, supervision):
+def find(name: str, supervision: str) -> Method:
     """The method called ``name``, or a clear refusal.
 
     Examples

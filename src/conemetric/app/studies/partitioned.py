@@ -4,13 +4,16 @@ judged like any other rows; the metric is learned from all rows but those held o
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.extras import require
 from ...neighbours import n_references_for
 from .supervision import Labelled, sample_by_class
+
+if TYPE_CHECKING:
+    from .learning import Options
 
 VOTING = 20_000  # rows that vote when judging, and settle scaling and principal components
 
@@ -40,7 +43,13 @@ class Partitioned(Labelled):
     prepare: Any = None
 
     @classmethod
-    def of(cls, parts, sizes, options, target="auto"):
+    def of(
+        cls,
+        parts: Sequence[Callable],
+        sizes: Sequence[int],
+        options: "Options",
+        target: str = "auto",
+    ) -> "Partitioned":
         """Draw the sample."""
         dask = require("dask", "cluster")
         sizes = np.asarray(sizes)
@@ -56,10 +65,10 @@ class Partitioned(Labelled):
         return cls(X, y, parts=tuple(parts), sizes=sizes, sampled=sampled, target=target)
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return int(self.sizes.sum())
 
-    def split(self, options, rng):
+    def split(self, options: "Options", rng: np.random.Generator) -> "Partitioned":
         if len(self.classes) < 2:
             raise ValueError(
                 f"a sample of {len(self.y):,} rows has one class only, "
@@ -82,13 +91,13 @@ class Partitioned(Labelled):
             self, train=train, learn=train, test=test, held_out=held_out, notes=tuple(notes)
         )
 
-    def prepared(self, prepare):
+    def prepared(self, prepare: Any) -> "Partitioned":
         return replace(super().prepared(prepare), prepare=prepare)
 
-    def fit(self, estimator):
+    def fit(self, estimator: Any) -> None:
         estimator.fit(*self.collections(), target=self.target)
 
-    def collections(self):
+    def collections(self) -> tuple[Any, Any]:
         """Dask arrays of the prepared training rows and of their labels."""
         dask, da = require("dask", "cluster"), require("dask.array", "cluster")
         X, y = [], []

@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import binomtest
@@ -18,6 +18,9 @@ from ...evaluation.statistics import mcnemar, mean_interval, paired_difference
 from ...evaluation.verification import best_threshold, distance_score
 from ...neighbours import labelled_keys
 from .methods import most_rows
+
+if TYPE_CHECKING:
+    from .learning import Options
 
 MIN_ROWS = 10
 
@@ -38,26 +41,26 @@ class Judgement:
     detail: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def n(self):
+    def n(self) -> int:
         return len(self.wrong)
 
     @property
-    def rate(self):
+    def rate(self) -> float:
         """Share of wrong items."""
         return float(self.wrong.mean())
 
     @cached_property
-    def interval(self):
+    def interval(self) -> tuple[float, float]:
         """Wilson's 95 % confidence interval of the rate."""
         low, high = binomtest(int(self.wrong.sum()), self.n).proportion_ci(method="wilson")
         return float(low), float(high)
 
     @property
-    def figures(self):
+    def figures(self) -> dict[str, float]:
         """The same in other measures."""
         return {}
 
-    def p_value(self, after):
+    def p_value(self, after: "Judgement") -> float:
         """Of the change to another judgement of the same items, by McNemar's exact test."""
         return mcnemar(self.wrong, after.wrong)
 
@@ -69,26 +72,26 @@ class Deviation(Judgement):
     """
 
     @cached_property
-    def interval(self):
+    def interval(self) -> tuple[float, float]:
         """Student's 95 % confidence interval of the rate."""
         interval = mean_interval(self.wrong)
         return max(0.0, float(interval.low)), float(interval.high)
 
     @property
-    def figures(self):
+    def figures(self) -> dict[str, float]:
         return {"r2": 1 - self.rate, "rmse": self.detail["rmse"]}
 
-    def p_value(self, after):
+    def p_value(self, after: "Judgement") -> float:
         """Of the change in squared error, by a randomisation test."""
         return paired_difference(self.wrong, after.wrong).p_value
 
 
-def p_value(before, after):
+def p_value(before: "Judgement", after: "Judgement") -> float:
     """Could the change between two judgements of the same items be chance?"""
     return before.p_value(after)
 
 
-def data_id(task) -> str:
+def data_id(task: "Task") -> str:
     """Twelve hexadecimal digits that change with any number of a task's rows, or of what
     says which of them are alike.
 
@@ -109,7 +112,7 @@ def data_id(task) -> str:
     return digest.hexdigest()[:12]
 
 
-class _Task(ABC):
+class Task(ABC):
     """What all kinds have: rows ``X``, and some items, ``test``, held out."""
 
     X: Any
@@ -117,20 +120,20 @@ class _Task(ABC):
     measure: ClassVar[str] = "error"
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.X.shape[1]
 
     @property
-    def n_test(self):
+    def n_test(self) -> int:
         return len(self.test)
 
     @abstractmethod
-    def validation(self, most, rng):
+    def validation(self, most: int, rng: np.random.Generator) -> Self:
         """At most so many of the training items alone, split once more: what choices may
         be judged on.
         """
 
-    def quick_error(self, steps, options, most):
+    def quick_error(self, steps: list, options: "Options", most: int) -> float:
         """Euclidean error after ``steps``, within at most so many of the training items."""
         trial = self.validation(most, np.random.default_rng(options.seed))
         prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
@@ -138,7 +141,7 @@ class _Task(ABC):
 
 
 @dataclass(frozen=True)
-class Labelled(_Task):
+class Labelled(Task):
     """Rows with class labels, judged by k-NN on held-out rows.
 
     Attributes
@@ -171,23 +174,23 @@ class Labelled(_Task):
     drawn: ClassVar[str] = "drawn class by class"
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return len(self.X if self.raw is None else self.raw)
 
-    def original(self, rows):
+    def original(self, rows: np.ndarray) -> np.ndarray:
         """Row numbers in the data as given."""
         return rows if self.used is None else self.used[rows]
 
-    def pixels(self, rows):
+    def pixels(self, rows: np.ndarray) -> np.ndarray:
         """The rows as given."""
         return self.X[rows] if self.raw is None else self.raw[self.original(rows)]
 
     @cached_property
-    def classes(self):
+    def classes(self) -> np.ndarray:
         return np.unique(self.y)
 
     @property
-    def strata(self):
+    def strata(self) -> np.ndarray:
         """Groups of rows that every part of them has in proportion."""
         return self.y
 
@@ -205,7 +208,7 @@ class Labelled(_Task):
                 f"{self.n_rows} rows)."
             )
 
-    def split(self, options, rng):
+    def split(self, options: "Options", rng: np.random.Generator) -> Self:
         if self.n_rows < MIN_ROWS:
             raise ValueError(
                 f"the data have {self.n_rows} rows; at least {MIN_ROWS} are needed to learn and "
@@ -235,10 +238,10 @@ class Labelled(_Task):
             notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
         return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
 
-    def training_rows(self):
+    def training_rows(self) -> Any:
         return self.X[self.learn]
 
-    def prepared(self, prepare):
+    def prepared(self, prepare: Any) -> Self:
         used = np.union1d(self.train, self.test)
 
         def at(rows) -> np.ndarray:
@@ -256,10 +259,10 @@ class Labelled(_Task):
             test=at(self.test),
         )
 
-    def fit(self, estimator):
+    def fit(self, estimator: Any) -> None:
         estimator.fit(self.X[self.learn], self.y[self.learn], target=self.target)
 
-    def judge(self, estimator, options):
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
         train, test = self.X[self.train], self.X[self.test]
         keys = labelled_keys(train, self.y[self.train])
         if estimator is not None:
@@ -267,7 +270,7 @@ class Labelled(_Task):
         predicted = knn_predict(train, self.y[self.train], test, options.n_neighbors, keys)
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
-    def validation(self, most, rng):
+    def validation(self, most: int, rng: np.random.Generator) -> Self:
         rows = self.learn[sample_by_class(self.strata[self.learn], min(most, len(self.learn)), rng)]
         test = rows[sample_by_class(self.strata[rows], max(1, round(0.3 * len(rows))), rng)]
         train = np.setdiff1d(rows, test)
@@ -285,7 +288,7 @@ class Measured(Labelled):
     target: str = "continuous"
 
     @property
-    def strata(self):
+    def strata(self) -> np.ndarray:
         return np.zeros(len(self.y), int)
 
     def _check_labels(self):
@@ -298,7 +301,7 @@ class Measured(Labelled):
     def _check_training(self, train):
         """Any two rows will do."""
 
-    def judge(self, estimator, options):
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
         train, test = self.X[self.train], self.X[self.test]
         if estimator is not None:
             train, test = estimator.transform(train), estimator.transform(test)
@@ -309,7 +312,7 @@ class Measured(Labelled):
         return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})
 
 
-def sample_by_class(y, n, rng):
+def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """At most n row numbers, sorted, each class in proportion; of a class of two or
     more, at least one is left out.
 
@@ -334,7 +337,7 @@ def sample_by_class(y, n, rng):
 
 
 @dataclass(frozen=True)
-class _Constrained(_Task):
+class _Constrained(Task):
     """Rows with pairs or triplets of them; a share of those is held out."""
 
     items: ClassVar[str]
@@ -349,10 +352,10 @@ class _Constrained(_Task):
     raw: Any = None
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return len(self.X)
 
-    def split(self, options, rng):
+    def split(self, options: "Options", rng: np.random.Generator) -> Self:
         n = len(self.indices)
         if n < MIN_ROWS:
             raise ValueError(
@@ -363,22 +366,22 @@ class _Constrained(_Task):
         cut = round(options.test_size * n)
         return replace(self, test=np.sort(order[:cut]), train=np.sort(order[cut:]))
 
-    def training_rows(self):
+    def training_rows(self) -> Any:
         return self.X[np.unique(self.indices[self.train])]
 
-    def pixels(self, rows):
+    def pixels(self, rows: np.ndarray) -> np.ndarray:
         """The rows as given."""
         return (self.X if self.raw is None else self.raw)[rows]
 
-    def prepared(self, prepare):
+    def prepared(self, prepare: Any) -> Self:
         return replace(self, X=prepare.transform(self.X), raw=self.X)
 
-    def validation(self, most, rng):
+    def validation(self, most: int, rng: np.random.Generator) -> Self:
         train = rng.permutation(self.train)[:most]
         cut = max(1, round(0.3 * len(train)))
         return replace(self, test=np.sort(train[:cut]), train=np.sort(train[cut:]))
 
-    def distances(self, estimator, pairs):
+    def distances(self, estimator: Any, pairs: np.ndarray) -> np.ndarray:
         """Learned distances (Euclidean for None) within pairs of rows."""
         return -distance_score(estimator, self.X, pairs)
 
@@ -404,10 +407,10 @@ class Paired(_Constrained):
                 "give some of both kinds."
             )
 
-    def fit(self, estimator):
+    def fit(self, estimator: Any) -> None:
         estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
 
-    def judge(self, estimator, options):
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
         distance = self.distances(estimator, self.indices)
         threshold, _ = best_threshold(-distance[self.train], self.similar[self.train])
         wrong = (-distance[self.test] >= threshold) != self.similar[self.test]
@@ -425,10 +428,10 @@ class Ranked(_Constrained):
     def __post_init__(self):
         check_triplets(self.indices, len(self.X))
 
-    def fit(self, estimator):
+    def fit(self, estimator: Any) -> None:
         estimator.fit(self.X, triplets=self.indices[self.train])
 
-    def judge(self, estimator, options):
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
         held_out = self.indices[self.test]
         near, far = (self.distances(estimator, held_out[:, [0, other]]) for other in (1, 2))
         return Judgement(near >= far, {"near": near, "far": far})

@@ -1,21 +1,22 @@
 """Pairs and triplets from files, by row number or by id."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from .tables import check_file, load_arrays, read_frame
+from .tables import Table, check_file, load_arrays, read_frame
 from .wording import plural
 
 
-def read_triplets(path, table):
+def read_triplets(path: Path, table: Table) -> tuple[Table, np.ndarray]:
     """The table with what there is to say about the file, and row numbers (m, 3)."""
     table, rows, _ = _read_constraints(check_file(path), 3, table)
     return table, rows
 
 
-def read_pairs(path, table):
+def read_pairs(path: Path, table: Table) -> tuple[Table, np.ndarray, np.ndarray]:
     """The table with what there is to say about the file (id, id, same), row numbers (m, 2),
     and whether each pair is the same.
     """
