@@ -1,9 +1,9 @@
-"""Pictures of a learned metric, in scikit-learn's manner:
-``SomeDisplay.from_estimator(...)`` computes and draws.
+"""Plots of a learned metric, in scikit-learn's style: ``SomeDisplay.from_estimator(...)``
+computes and draws.
 
-Each display keeps what it drew (``ax_``, ``figure_``), can be drawn again by ``plot``
-and takes any fitted metric of the library, `LearnedMetric` included (but for
-`ConvergenceDisplay`: a loaded metric has no history).
+Each display keeps its axes and figure (``ax_``, ``figure_``), draws again by ``plot``, and takes
+any fitted metric of the library, including `LearnedMetric` (except `ConvergenceDisplay`: a
+loaded metric has no history).
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from ..core.arrays import to_numpy
 from ..core.extras import require
 from ..evaluation.verification import distance_score
 
-BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # told apart by the colour-blind
+BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # distinguishable for the colour-blind
 
 
 class _Display:
@@ -38,8 +38,8 @@ class _Display:
 
 
 def on_principal_axes(Z: np.ndarray) -> np.ndarray:
-    """Rows in the plane of their two principal axes; a single axis lies flat in it."""
-    with np.errstate(invalid="ignore"):  # the zero metric leaves no variance to share out
+    """Rows on their two principal axes; the second coordinate of a single feature is 0."""
+    with np.errstate(invalid="ignore"):  # the zero metric leaves no variance
         flat = PCA(min(2, *Z.shape)).fit_transform(Z)
     return flat if flat.shape[1] == 2 else np.column_stack([flat, np.zeros(len(flat))])
 
@@ -180,7 +180,7 @@ class ConvergenceDisplay(_Display):
 
 
 class IsometryDisplay(_Display):
-    """How well squared distances are kept: a histogram of learned over original, which
+    """How well squared distances are preserved: a histogram of learned over original, which
     is 1 for an isometry.
 
     Parameters
@@ -233,7 +233,7 @@ class IsometryDisplay(_Display):
 
 
 class VerificationDisplay(_Display):
-    """ROC curves of deciding "same or not" by distance, Euclidean and learned.
+    """ROC curves of deciding "similar or not" by distance, Euclidean and learned.
 
     Parameters
     ----------

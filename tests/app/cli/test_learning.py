@@ -291,7 +291,7 @@ def test_bad_arguments(run, csv, tmp_path, arguments, words):
         # one slip of the pen would drop the column
         (
             lambda lines: [*lines[:8], re.sub(r"^1", "l", lines[8])],
-            ("column 'f0' holds numbers but for 1 of 8", "'l4", "line 9", "--ignore f0"),
+            ("column 'f0' holds numbers except for 1 of 8", "'l4", "line 9", "--ignore f0"),
         ),
     ],
 )
@@ -453,7 +453,7 @@ def test_missing_values_and_words_are_learned_from_and_embedded_alike(run, holes
     assert result.json["features"] == 13 + 3 + 1
     notes = " ".join(result.json["notes"])
     assert "Filled 20 missing values by the median" in notes
-    assert "more than 50 different words: 'bottle'" in notes
+    assert "more than 50 different values: 'bottle'" in notes
     metric = load_metric(out / "metric.safetensors")
     assert metric.categories == {"colour": ["red", "rosé", "white"], "note": ["dry"]}
     train = pl.read_csv(holes)

@@ -85,8 +85,8 @@ class Group(typer.core.TyperGroup):
         return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, load_command(name), rest
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else load_command(name), rest
 
     def get_params(self, ctx: Any) -> list:
         return _without_types(super().get_params(ctx))

@@ -26,7 +26,7 @@ from .content import Confusion, Dimensions
 
 __all__ = ["Picture"]
 
-# with BEFORE and AFTER, told apart by the colour-blind, legible on white and on black
+# like BEFORE and AFTER distinguishable for the colour-blind, legible on white and on black
 FIRST, SECOND, MISTAKE, NEUTRAL = "#7a5fd0", "#12a594", "#d6455d", "#888888"
 INK, LINE = "#010203", "#010204"  # stand for the colours of the page, light or dark
 PAGE_COLOURS = {INK: "currentColor", LINE: "var(--line)"}
@@ -95,8 +95,8 @@ def _labels(axes: list) -> list[tuple[str, str]]:
             axis.get_legend().remove()
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             artist = handle[0] if isinstance(handle, tuple) else handle  # of bars, of error bars
-            colour = getattr(artist, "get_facecolor", getattr(artist, "get_color", None))()
-            found[label] = to_hex(colour)
+            filled = hasattr(artist, "get_facecolor")
+            found[label] = to_hex(artist.get_facecolor() if filled else artist.get_color())
     return [(colour, label) for label, colour in found.items()]
 
 

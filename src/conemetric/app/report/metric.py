@@ -13,6 +13,13 @@ from ..studies import Study
 from . import content, figures
 from .rendering import Card, write_page
 
+TABS = {
+    "map": "Map",
+    "mistakes": "Mistakes",
+    "dimensions": "Dimensions",
+    "proof": "Proof",
+    "use": "Use it",
+}
 MOST_CHANGES = 24  # held-out rows listed whose prediction changed
 IN_BLEND = 0.01  # weight from which a candidate counts as part of a blend
 
@@ -52,11 +59,7 @@ def write_report(
     <!DOCTYPE html>
     """
     n_columns = study.metric.n_features_in_
-    if image_shape is not None and image_shape[0] * image_shape[1] != n_columns:
-        height, width = image_shape
-        raise ValueError(
-            f"images of {height}x{width} do not have the {n_columns} columns of the data."
-        )
+    _check_image_shape(image_shape, n_columns)
     dimensions, confusion = content.dimensions(study), content.confusion(study)
     changed = _changed_rows(study)
     fields = {
@@ -65,13 +68,7 @@ def write_report(
         "headline": headline(study),
         "protocol": protocol(study),
         "cards": cards(study, dimensions),
-        "tabs": {
-            "map": "Map",
-            "mistakes": "Mistakes",
-            "dimensions": "Dimensions",
-            "proof": "Proof" if study.metric.certificate else "Evidence",
-            "use": "Use it",
-        },
+        "tabs": {**TABS, "proof": "Proof" if study.metric.certificate else "Evidence"},
         "pictures": pictures(study, dimensions, confusion, image_shape),
         **wording(study.task.kind),
         "classes_left_out": 0 if confusion is None else confusion.left_out,
@@ -87,6 +84,14 @@ def write_report(
         "notes": study.notes,
     }
     write_page(path, "metric.html", fields)
+
+
+def _check_image_shape(image_shape, n_columns):
+    if image_shape is not None and image_shape[0] * image_shape[1] != n_columns:
+        height, width = image_shape
+        raise ValueError(
+            f"images of {height}x{width} do not have the {n_columns} columns of the data."
+        )
 
 
 def pictures(
@@ -149,9 +154,12 @@ def _change(study, i, ids, image_shape):
     row = study.task.test[i]
     original = study.task.original(row)
     values = (study.task.y[row], *(j.detail["predicted"][i] for j in (study.before, study.after)))
-    shown = (f"{value:.4g}" if study.task.kind == "quantity" else str(value) for value in values)
+    true, before, after = (
+        f"{value:.4g}" if study.task.kind == "quantity" else str(value) for value in values
+    )
     image = "" if image_shape is None else _thumbnail(study.task.pixels(row).reshape(image_shape))
-    return Change(f"row {original}" if ids is None else str(ids[original]), *shown, image)
+    name = f"row {original}" if ids is None else str(ids[original])
+    return Change(name, true, before, after, image)
 
 
 def _thumbnail(pixels):
@@ -235,7 +243,7 @@ def candidates(study: Study) -> list[tuple[str, ...]]:
         return []
     estimator, judged = study.estimator, study.evidence
     heaviest_first = sorted(estimator.weights_, key=lambda name: -estimator.weights_[name])
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in ("blend", *heaviest_first):
         weight = f"{estimator.weights_[name]:.1%}" if name in estimator.weights_ else ""
         error = f"{100 * judged.error[name]:.2f} ± {100 * judged.standard_error[name]:.2f}"

@@ -1,4 +1,4 @@
-"""The kinds of supervision: rows with class labels or with a quantity, pairs marked same or
+"""The kinds of supervision: rows with class labels or with a quantity, pairs marked similar or
 not, and triplets; how each is split, fitted and judged.
 """
 
@@ -22,23 +22,16 @@ from .methods import most_rows
 if TYPE_CHECKING:
     from .learning import Options
 
-MIN_ROWS = 10
+MIN_ROWS = 10  # with fewer, a held-out share is a row or two
+VALIDATION_SHARE = 0.3  # of the training items, the default of Options.test_size
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Held-out items judged one by one.
+    """Held-out items judged one by one."""
 
-    Attributes
-    ----------
-    wrong : boolean array
-        One entry per held-out item.
-    detail : dict
-        What else the judgement found: predicted labels, or distances and threshold.
-    """
-
-    wrong: np.ndarray
-    detail: dict[str, Any] = field(default_factory=dict)
+    wrong: np.ndarray  # whether, or by how much, for each held-out item
+    detail: dict[str, Any] = field(default_factory=dict)  # predictions, or distances and threshold
 
     @property
     def n(self) -> int:
@@ -57,18 +50,18 @@ class Judgement:
 
     @property
     def figures(self) -> dict[str, float]:
-        """The same in other measures."""
+        """The same judgement in other measures."""
         return {}
 
     def p_value(self, after: "Judgement") -> float:
-        """Of the change to another judgement of the same items, by McNemar's exact test."""
+        """McNemar's exact test of the change to another judgement of the same items."""
         return mcnemar(self.wrong, after.wrong)
 
 
 @dataclass(frozen=True)
 class Deviation(Judgement):
-    """Held-out numbers and their predictions: ``wrong`` holds the squared errors over the
-    variance of the numbers, so that ``rate`` is the share of it left unexplained, 1 - R^2.
+    """Predictions of held-out numbers: ``wrong`` holds the squared errors over the variance of
+    the numbers, so that ``rate`` is the share of variance left unexplained, 1 - R^2.
     """
 
     @cached_property
@@ -82,18 +75,17 @@ class Deviation(Judgement):
         return {"r2": 1 - self.rate, "rmse": self.detail["rmse"]}
 
     def p_value(self, after: "Judgement") -> float:
-        """Of the change in squared error, by a randomisation test."""
+        """A randomisation test of the change in squared error."""
         return paired_difference(self.wrong, after.wrong).p_value
 
 
 def p_value(before: "Judgement", after: "Judgement") -> float:
-    """Could the change between two judgements of the same items be chance?"""
+    """The p-value of the change between two judgements of the same items."""
     return before.p_value(after)
 
 
 def data_id(task: "Task") -> str:
-    """Twelve hexadecimal digits that change with any number of a task's rows, or of what
-    says which of them are alike.
+    """Twelve hexadecimal digits that change with any number of a task's rows or supervision.
 
     Examples
     --------
@@ -104,7 +96,7 @@ def data_id(task: "Task") -> str:
     True
     """
     digest = hashlib.sha256()
-    for name in ("X", *task.says):
+    for name in ("X", *task.supervision):
         values = np.ascontiguousarray(getattr(task, name))
         values = values.astype(str) if values.dtype.kind == "O" else values
         digest.update(f"{values.dtype.str}{values.shape}".encode())
@@ -113,10 +105,11 @@ def data_id(task: "Task") -> str:
 
 
 class Task(ABC):
-    """What all kinds have: rows ``X``, and some items, ``test``, held out."""
+    """What all kinds share: rows ``X``, and some held-out items, ``test``."""
 
     X: Any
     test: np.ndarray
+    supervision: ClassVar[tuple[str, ...]]
     measure: ClassVar[str] = "error"
 
     @property
@@ -129,12 +122,10 @@ class Task(ABC):
 
     @abstractmethod
     def validation(self, most: int, rng: np.random.Generator) -> Self:
-        """At most so many of the training items alone, split once more: what choices may
-        be judged on.
-        """
+        """At most ``most`` of the training items, split again, to judge choices on."""
 
     def quick_error(self, steps: list, options: "Options", most: int) -> float:
-        """Euclidean error after ``steps``, within at most so many of the training items."""
+        """Euclidean error after ``steps`` within at most ``most`` of the training items."""
         trial = self.validation(most, np.random.default_rng(options.seed))
         prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
         return trial.prepared(prepare).judge(None, options).rate
@@ -142,35 +133,22 @@ class Task(ABC):
 
 @dataclass(frozen=True)
 class Labelled(Task):
-    """Rows with class labels, judged by k-NN on held-out rows.
-
-    Attributes
-    ----------
-    X : array (n, n_features)
-    y : array (n,)
-        Labels of any type.
-    train, learn, test : integer arrays
-        Rows that vote, the part of them the metric is learned from, and rows held out;
-        set by `split`.
-    raw : array or None
-        The rows as given, once X holds the prepared ones.
-    used : integer array or None
-        Which of them those are.
-    """
+    """Rows with class labels, judged by k-NN on held-out rows."""
 
     kind: ClassVar[str] = "labels"
     items: ClassVar[str] = "rows"
-    says: ClassVar[tuple[str, ...]] = ("y",)  # what says which rows are alike
+    supervision: ClassVar[tuple[str, ...]] = ("y",)  # fields that hold it
 
     X: Any
-    y: np.ndarray
+    y: np.ndarray  # labels of any type
+    # row numbers, set by `split`: rows that vote, those the metric is learned from, held out
     train: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     learn: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     notes: tuple[str, ...] = ()
-    raw: Any = None
-    used: np.ndarray | None = None
-    target: str = "classes"  # what y is, to the estimator
+    raw: Any = None  # all original rows, once X holds prepared ones
+    used: np.ndarray | None = None  # the numbers of the prepared rows among them
+    target: str = "classes"  # what the estimator is to take y for
     drawn: ClassVar[str] = "drawn class by class"
 
     @property
@@ -178,11 +156,11 @@ class Labelled(Task):
         return len(self.X if self.raw is None else self.raw)
 
     def original(self, rows: np.ndarray) -> np.ndarray:
-        """Row numbers in the data as given."""
+        """Row numbers in the original data."""
         return rows if self.used is None else self.used[rows]
 
     def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """The rows as given."""
+        """The original rows."""
         return self.X[rows] if self.raw is None else self.raw[self.original(rows)]
 
     @cached_property
@@ -191,14 +169,14 @@ class Labelled(Task):
 
     @property
     def strata(self) -> np.ndarray:
-        """Groups of rows that every part of them has in proportion."""
+        """Groups that every sample of the rows holds in proportion."""
         return self.y
 
     def _check_labels(self):
         if len(self.classes) < 2:
             raise ValueError(
                 f"the labels have one class only, {self.classes.tolist()[0]!r}, in {self.n_rows:,} rows; "
-                "a metric is learned between classes: give at least two."
+                "a metric needs at least two classes."
             )
 
     def _check_training(self, train):
@@ -272,14 +250,16 @@ class Labelled(Task):
 
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         rows = self.learn[sample_by_class(self.strata[self.learn], min(most, len(self.learn)), rng)]
-        test = rows[sample_by_class(self.strata[rows], max(1, round(0.3 * len(rows))), rng)]
+        test = rows[
+            sample_by_class(self.strata[rows], max(1, round(VALIDATION_SHARE * len(rows))), rng)
+        ]
         train = np.setdiff1d(rows, test)
         return replace(self, train=train, learn=train, test=test)
 
 
 @dataclass(frozen=True)
 class Measured(Labelled):
-    """Rows with a quantity, judged by the mean over their nearest training rows."""
+    """Rows with a quantity, predicted by the mean over their nearest training rows."""
 
     kind: ClassVar[str] = "quantity"
     measure: ClassVar[str] = "1 - R²"
@@ -299,7 +279,7 @@ class Measured(Labelled):
             )
 
     def _check_training(self, train):
-        """Any two rows will do."""
+        """Any two rows are enough."""
 
     def judge(self, estimator: Any, options: "Options") -> Judgement:
         train, test = self.X[self.train], self.X[self.test]
@@ -313,8 +293,8 @@ class Measured(Labelled):
 
 
 def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """At most n row numbers, sorted, each class in proportion; of a class of two or
-    more, at least one is left out.
+    """At most n row numbers, sorted, each class in proportion; at least one row of every class
+    is left out.
 
     Examples
     --------
@@ -338,11 +318,11 @@ def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
 
 @dataclass(frozen=True)
 class _Constrained(Task):
-    """Rows with pairs or triplets of them; a share of those is held out."""
+    """Rows with pairs or triplets of them, some of which are held out."""
 
     items: ClassVar[str]
     kind: ClassVar[str]
-    says: ClassVar[tuple[str, ...]]
+    supervision: ClassVar[tuple[str, ...]]
 
     X: Any
     indices: np.ndarray
@@ -370,7 +350,7 @@ class _Constrained(Task):
         return self.X[np.unique(self.indices[self.train])]
 
     def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """The rows as given."""
+        """The original rows."""
         return (self.X if self.raw is None else self.raw)[rows]
 
     def prepared(self, prepare: Any) -> Self:
@@ -378,7 +358,7 @@ class _Constrained(Task):
 
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         train = rng.permutation(self.train)[:most]
-        cut = max(1, round(0.3 * len(train)))
+        cut = max(1, round(VALIDATION_SHARE * len(train)))
         return replace(self, test=np.sort(train[:cut]), train=np.sort(train[cut:]))
 
     def distances(self, estimator: Any, pairs: np.ndarray) -> np.ndarray:
@@ -388,13 +368,13 @@ class _Constrained(Task):
 
 @dataclass(frozen=True)
 class Paired(_Constrained):
-    """Rows with pairs of them marked same or not, judged by verification: one
-    threshold, set on the training pairs.
+    """Rows with pairs of them marked similar or not, judged by verification with one threshold,
+    set on the training pairs.
     """
 
     kind = "pairs"
     items = "pairs"
-    says = ("indices", "similar")
+    supervision = ("indices", "similar")
 
     similar: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
@@ -419,11 +399,13 @@ class Paired(_Constrained):
 
 @dataclass(frozen=True)
 class Ranked(_Constrained):
-    """Rows with triplets (i, j, k), i closer to j than to k, judged by the share that is not so."""
+    """Rows with triplets (i, j, k), i closer to j than to k, judged by the share in the wrong
+    order.
+    """
 
     kind = "triplets"
     items = "triplets"
-    says = ("indices",)
+    supervision = ("indices",)
 
     def __post_init__(self):
         check_triplets(self.indices, len(self.X))
