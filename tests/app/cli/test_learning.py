@@ -493,7 +493,7 @@ def test_nothing_is_overwritten_unless_that_is_wanted(run, csv, tmp_path, monkey
     out = tmp_path / "out"
     assert run(*args, "--out", out).code == 0
     before = (out / "metric.safetensors").read_bytes()
-    refused(run(*args, "--out", out, "--seed", "1"), "is there already", "--overwrite")
+    refused(run(*args, "--out", out, "--seed", "1"), "exists already", "--overwrite")
     assert (out / "metric.safetensors").read_bytes() == before
     assert run(*args, "--out", out, "--seed", "1", "--overwrite").code == 0
     assert (out / "metric.safetensors").read_bytes() != before

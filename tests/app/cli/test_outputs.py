@@ -94,7 +94,7 @@ def test_of_two_commands_at_once_one_succeeds(csv, tmp_path):
     said = [process.communicate(timeout=300)[1] for process in both]
     assert sorted(process.returncode for process in both) == [0, 2]
     refusal = next(err for err, one in zip(said, both, strict=True) if one.returncode == 2)
-    assert "another conemetric is writing" in refusal or "is there already" in refusal
+    assert "another conemetric is writing" in refusal or "exists already" in refusal
     assert len(list((tmp_path / "two").iterdir())) == 3
 
 

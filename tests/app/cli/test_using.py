@@ -243,7 +243,7 @@ def test_files_that_are_there_stay(run, csv, pairs, metric, tmp_path, command):
     }[command]
     (tmp_path / "roc.csv").write_text("mine")
     result = run(command, *arguments)
-    assert result.code == 2 and "is there already" in result.err and "--overwrite" in result.err
+    assert result.code == 2 and "exists already" in result.err and "--overwrite" in result.err
     assert out.read_text() == (tmp_path / "roc.csv").read_text() == "mine"
     assert run(command, *arguments, "--overwrite").code == 0
     written = tmp_path / "roc.csv" if command == "verify" else out

@@ -54,15 +54,15 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
     places = {name: getattr(sources, name) for name in ("queries", "documents", "relevance")}
     if not (data or any(places.values())):
         return _bundled(sources.encode)
-    folder = data is not None and Path(data).is_dir()
-    if data is not None and not folder:
+    folder = Path(data) if data is not None and Path(data).is_dir() else None
+    if data is not None and folder is None:
         if any(places.values()):
             raise ValueError(
                 f"got '{data}' and files beside it; give one of them, or a folder in BEIR's layout."
             )
         return _from_npz(check_file(data))
     if folder:
-        places = _in_folder(Path(data), places)
+        places = _in_folder(folder, places)
     missing = [f"--{name}" for name, place in places.items() if place is None]
     if missing:
         raise ValueError(
@@ -72,7 +72,7 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
     notes: list[str] = []
     sides = {name: read_rows(places[name], notes) for name in ("queries", "documents")}
     if folder:
-        texts = {"queries": Path(data) / "queries.jsonl", "documents": Path(data) / "corpus.jsonl"}
+        texts = {"queries": folder / "queries.jsonl", "documents": folder / "corpus.jsonl"}
         sides = {name: _named_as(rows, texts[name]) for name, rows in sides.items()}
     sides = {name: _with_vectors(rows, name, sources.encode) for name, rows in sides.items()}
     judged, test = _judgements(places["relevance"], sides, notes)
@@ -102,28 +102,28 @@ def read_rows(path: Path, notes: list[str]) -> Side:
     if kind in ARRAYS:
         arrays = load_arrays(path)
         X = next((arrays[name] for name in VECTORS if name in arrays), None)
-        names = next((arrays[name] for name in ("ids", *IDS) if name in arrays), None)
-        texts = next((arrays[name] for name in ("texts", *TEXTS) if name in arrays), None)
-        return _checked(
-            Side(path, X, *(None if v is None else v.astype(str).tolist() for v in (names, texts)))
+        names, texts = (
+            next((arrays[name].astype(str).tolist() for name in known if name in arrays), None)
+            for known in (("ids", *IDS), ("texts", *TEXTS))
         )
+        return _checked(Side(path, X, names, texts))
     if kind not in (*TABLES, *LINES):
         raise ValueError(
             f"'{path}' is not a file this command reads; give one of "
             f"{', '.join((*TABLES, *LINES, *ARRAYS))}."
         )
     frame = _lines(path) if kind in LINES else read_frame(path, notes)
-    names = next((name for name in IDS if name in frame.columns), None)
-    texts = [name for name in TEXTS if name in frame.columns and frame[name].dtype == pl.String]
+    id_column = next((name for name in IDS if name in frame.columns), None)
+    columns = [name for name in TEXTS if name in frame.columns and frame[name].dtype == pl.String]
     text = None
-    if texts:
-        joined = pl.concat_str(texts, separator=" ", ignore_nulls=True)
+    if columns:
+        joined = pl.concat_str(columns, separator=" ", ignore_nulls=True)
         text = frame.select(joined.str.strip_chars()).to_series().to_list()
-    ids = None if names is None else frame[names].cast(pl.String).to_list()
-    return _checked(Side(path, _frame_vectors(frame, names, path), ids, text))
+    ids = None if id_column is None else frame[id_column].cast(pl.String).to_list()
+    return _checked(Side(path, _frame_vectors(frame, id_column, path), ids, text))
 
 
-def _lines(path):
+def _lines(path) -> pl.DataFrame:
     try:
         return pl.read_ndjson(path, infer_schema_length=1000)
     except pl.exceptions.PolarsError as error:

@@ -53,8 +53,8 @@ def compare(
             studies.append(study)
     rows = [row("euclidean", studies[0].before), *map(_row, studies)]
     write_csv(out / TABLE, rows)
-    said = [study.alarm for study in studies if study.alarm] + list(table.notes)
-    said += [in_options(note) for study in studies for note in study.notes]
+    notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
+    notes += [in_options(note) for study in studies for note in study.notes]
     values = {"data": name, "rows": studies[0].task.n_rows, "results": rows}
     state.answer(
         {**values, "table": str(out / TABLE)},
@@ -71,7 +71,7 @@ def compare(
             ),
             map(_cells, rows),
         ),
-        notes=dict.fromkeys(said),
+        notes=dict.fromkeys(notes),
         last=[written(out, f"{TABLE} and one metric per method")],
     )
 
@@ -84,7 +84,7 @@ def _row(study):
 
 
 def _cells(values):
-    """Such a row for the screen."""
+    """A row for the screen."""
     cells = [
         f"{values['method']}{' (useless)' if values.get('useless') else ''}",
         f"{values['error']:.2%}",

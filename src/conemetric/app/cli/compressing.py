@@ -21,7 +21,9 @@ from .outputs import output_folder, write_csv
 from .tables import Table
 from .wording import grid, in_words, plural, written
 
-N_PAIRS = 20_000
+N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
+MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
+N_NEIGHBOURS = 10  # of which as many as possible should be kept
 METRIC, TABLE = "metric.safetensors", "table.csv"
 ROWS = ("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
 
@@ -57,7 +59,8 @@ def compress(
         rows, test = _split(table, max_rows, np.random.default_rng(seed))
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
         emit("stage", stage="learning")
-        estimator.fit(table.X[rows], table.labels[rows] if class_aware else None)
+        labels = table.labels if class_aware else None
+        estimator.fit(table.X[rows], None if labels is None else labels[rows])
         metric = LearnedMetric.from_estimator(
             estimator, feature_names=table.names, notes={"rows": len(rows), "delta": delta}
         )
@@ -118,15 +121,13 @@ def _answer(name, table, delta, metric, results, split, out):
 
 
 def _split(table: Table, max_rows, rng):
-    """Rows to learn from, and up to 2,000 others to judge on (the same ones when there
-    are no others).
-    """
+    """Rows to learn from, and others to judge on (the same ones if there are too few others)."""
     n = len(table.X)
     y = np.zeros(n, int) if table.labels is None else table.labels
     rows = sample_by_class(y, min(max_rows, n), rng)
     others = np.setdiff1d(np.arange(n), rows)
-    test = np.sort(rng.permutation(others)[:2000])
-    return rows, test if len(test) >= 20 else rows
+    test = np.sort(rng.permutation(others)[:MOST_JUDGED])
+    return rows, test if len(test) >= FEWEST_JUDGED else rows
 
 
 def _judge(metric, X, rows, test, seed):
@@ -134,7 +135,9 @@ def _judge(metric, X, rows, test, seed):
     before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
     change = np.abs(after[before > 0] / before[before > 0] - 1)
     half = len(test) // 2
-    kept = neighbour_recall(metric, X[test[half:]], X[test[:half]], k=min(10, len(test) - half))
+    kept = neighbour_recall(
+        metric, X[test[half:]], X[test[:half]], k=min(N_NEIGHBOURS, len(test) - half)
+    )
     return {
         "worst_change": float(change.max()),
         "change_99": float(np.quantile(change, 0.99)),

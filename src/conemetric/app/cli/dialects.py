@@ -183,7 +183,7 @@ def _encoding(path, given):
     """The encoding, whether there are quotation marks, and whether lines end in a newline."""
     wanted = given.encoding
     with path.open("rb") as file:
-        start = file.read(4)
+        start = file.read(4)  # the longest byte order mark
     try:
         known = next(
             (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), ""

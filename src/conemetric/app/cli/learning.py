@@ -1,7 +1,7 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -39,7 +39,7 @@ def learn(
     overwrite: Overwrite = False,
     time_budget: Annotated[
         float,
-        option("SECONDS", "What auto may take for learning, compiling apart.", min=0.1),
+        option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1),
     ] = 20.0,
     max_rows: MaxRows = None,
     image: Annotated[
@@ -92,7 +92,7 @@ def _rows(study):
 
 
 def _keep(metric, interrupted, path):
-    """Save the metric before anything else; after Ctrl-C, that is the end."""
+    """Save the metric first of all; after Ctrl-C, stop there."""
     save_metric(path, metric)
     if interrupted:
         best = (
@@ -148,14 +148,14 @@ def _answer(study, name, out):
             for title, line, dimensions, seconds in named
         ],
     )
-    shown = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
+    shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
     shown += [f"[bold]{escape(study.verdict)}[/]", table]
     if study.before.figures:
         shown.append(f"{_in_figures(before)} before, {_in_figures(after)} after")
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
     if COMPILING in study.seconds:
-        shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not in the seconds above")
+        shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     state.answer(
         values,
         *shown,

@@ -1,4 +1,4 @@
-"""From the files that a command is given to the task they make."""
+"""From files to a task: rows with labels, pairs or triplets."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
 
 
 def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
-    """The table, the task it makes, and a name for it."""
+    """The table, its task, and a name for it."""
     if reading.drop_missing and reading.impute:
         raise ValueError("got --drop-missing and --impute; give one of them.")
     if reading.target != "auto" and (reading.pairs or reading.triplets):

@@ -81,7 +81,8 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     columns, _ = choose_columns(paths[0], first, columns, (), reading, notes)
     X, names = column_matrix(first.select(columns), columns, paths[0])
     most = max(1, PARTITION_BYTES // (X.shape[1] * X.dtype.itemsize))
-    readers, sizes = [], []
+    readers: list[Callable] = []
+    sizes: list[int] = []
     for path in paths:
         _check_schema(path, paths[0], schema, [*columns, label])
         n = pl.scan_parquet(path).select(pl.len()).collect().item()

@@ -3,12 +3,14 @@ work starts.
 """
 
 import difflib
+import itertools
 import re
 import zipfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -347,7 +349,8 @@ def feature_columns(
     """
 
     def vector(name):
-        return isinstance(schema[name], (pl.Array, pl.List)) and schema[name].inner.is_numeric()
+        kind: Any = schema[name]
+        return isinstance(kind, (pl.Array, pl.List)) and kind.inner.is_numeric()
 
     def feature(name):
         numeric = schema[name].is_numeric() or schema[name] == pl.Boolean or vector(name)
@@ -399,19 +402,17 @@ def column_matrix(
             .alias(name)
             for name, values in categories.items()
         )
-    kinds = [frame[name].dtype for name in columns]
+    kinds: list[Any] = [frame[name].dtype for name in columns]
     small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
     dtype = pl.Float32 if small else pl.Float64
-    blocks, names, plain = [], [], []
-    for name, kind in [*zip(columns, kinds, strict=True), (None, None)]:
-        if kind is not None and not kind.is_nested():
-            plain.append(name)
-            continue
-        if plain:
+    blocks, names = [], []
+    for nested, group in itertools.groupby(columns, lambda name: frame[name].dtype.is_nested()):
+        if not nested:
+            plain = list(group)
             blocks.append(frame.select(pl.col(plain).cast(dtype)).to_numpy())
             names += plain
-            plain = []
-        if name is not None:
+            continue
+        for name in group:
             blocks.append(_vectors(frame[name], path, dtype))
             if categories and name in categories:
                 names += [f"{name}={value}" for value in categories[name]]

@@ -28,10 +28,8 @@ Metric = Annotated[
 Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
 
 
-SHOWN, SHOWN_NEIGHBOURS = 20, 5  # of the neighbours, on the screen
-
-
-NO_CERTIFICATE = "none: a blend, or a metric cut later, is the optimum of no program"
+SHOWN, SHOWN_NEIGHBOURS = 20, 5  # rows, and neighbours of each, that fit on a screen
+NO_CERTIFICATE = "none: a blend, or a truncated metric, is not the optimum of a program"
 
 
 def embed(
@@ -155,7 +153,7 @@ def verify(
     """Are these two the same? Threshold, accuracy and ROC of the learned distance on
     pairs, beside the Euclidean one.
 
-    Where the metric fills missing values, the Euclidean distance is that of the filled rows.
+    If the metric fills missing values, the Euclidean distance is that of the filled rows.
     """
     learned = load_metric(metric).distance_or_refuse()
     table, indices, same = read_pairs(pairs, read_table(data, reading, learned))
@@ -189,7 +187,7 @@ def verify(
 
 
 def _check_pairs(path, same, folds):
-    """Enough pairs, of both kinds."""
+    """Refuse too few pairs, or pairs of one kind."""
     if len(same) < 2 * folds:
         raise ValueError(
             f"'{path}' has {plural(len(same), 'pair')}; {folds} folds need at least {2 * folds}: "
@@ -202,7 +200,7 @@ def _check_pairs(path, same, folds):
 
 
 def _verified(score, same, found):
-    """What verification by this score comes to."""
+    """Threshold and measures of verification by this score."""
     threshold = -float(best_threshold(score, same)[0])
     return {
         "threshold": threshold if np.isfinite(threshold) else None,
@@ -275,7 +273,7 @@ def inspect(
 
 
 def _entry(value):
-    """A value for the screen: a dictionary in lines, the beginning of a list."""
+    """A value for the screen: a dictionary as lines, a list by its beginning."""
     if isinstance(value, dict):
         return "\n".join(f"{key} = {_entry(entry)}" for key, entry in value.items())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What commands say: counts, names, tables for the screen, and what a fit came to."""
+"""Wording of answers: counts, names, tables for the screen, and the results of a fit."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def plural(n: int, noun: str) -> str:
-    """A number of things: 1 row, 2,000 rows, 2 queries."""
+    """A count with its noun: 1 row, 2,000 rows, 2 queries."""
     many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{n:,} {noun if n == 1 else many}"
 
@@ -37,12 +37,12 @@ def grid(title: str, headings: Iterable[str], rows: Iterable[Sequence[str]]) -> 
 
 
 def written(out: Path, files: str) -> str:
-    """What was written where, as a line."""
+    """A line that says which files were written where."""
     return f"written to {escape(str(out))}: {files}"
 
 
 def row(name: str, judgement: "Judgement") -> dict[str, Any]:
-    """One line of the table: error with its interval."""
+    """A row of the table: error with its interval."""
     low, high = judgement.interval
     return {
         "method": name,
@@ -55,12 +55,12 @@ def row(name: str, judgement: "Judgement") -> dict[str, Any]:
 
 
 def interval_in_words(line: dict[str, Any]) -> str:
-    """The interval of such a line."""
+    """The interval of such a row."""
     return f"{line['low']:.2%} - {line['high']:.2%}"
 
 
 def fit_facts(study: "Study") -> dict[str, Any]:
-    """What the fit itself has to say, for the table and for JSON."""
+    """Results of the fit, for the table and for JSON."""
     certificate = study.metric.certificate
     facts = {
         "rank": len(study.metric.components),
@@ -78,7 +78,7 @@ def fit_facts(study: "Study") -> dict[str, Any]:
     }
 
 
-# remedies of the library, which speaks of parameters, in options of the commands
+# remedies of the library, which names parameters, as options of the commands
 REMEDIES = (
     (r"to go on, .*\.$", "to go on, raise --tol."),
     (r",? or give C as a number", ""),  # no command has an option for it
@@ -90,14 +90,14 @@ REMEDIES = (
 
 
 def in_options(message: str) -> str:
-    """A warning or error of an estimator with its remedy in options of the command."""
+    """A warning or error of an estimator, its remedy expressed in options of the command."""
     for remedy, option in REMEDIES:
         message = re.sub(remedy, option, message)
     return message
 
 
 def in_words(certificate: "Certificate") -> str:
-    """One sentence a person can act on."""
+    """A certificate in a sentence that a person can act on."""
     if certificate.relative_gap <= 0 or certificate.relative_gap != certificate.relative_gap:
         return f"gap {certificate.relative_gap:.1e} ({certificate.status})"
     missed = (

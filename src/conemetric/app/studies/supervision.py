@@ -109,8 +109,16 @@ class Task(ABC):
 
     X: Any
     test: np.ndarray
-    supervision: ClassVar[tuple[str, ...]]
+    notes: tuple[str, ...]
+    kind: ClassVar[str]
+    items: ClassVar[str]  # what is held out, in words
+    supervision: ClassVar[tuple[str, ...]]  # fields that hold it
     measure: ClassVar[str] = "error"
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """How many rows there are."""
 
     @property
     def n_features(self) -> int:
@@ -119,6 +127,26 @@ class Task(ABC):
     @property
     def n_test(self) -> int:
         return len(self.test)
+
+    @abstractmethod
+    def split(self, options: "Options", rng: np.random.Generator) -> Self:
+        """Hold items out."""
+
+    @abstractmethod
+    def training_rows(self) -> Any:
+        """The rows to fit the preprocessing on."""
+
+    @abstractmethod
+    def prepared(self, prepare: Any) -> Self:
+        """The task with its rows transformed by a fitted preprocessing."""
+
+    @abstractmethod
+    def fit(self, estimator: Any) -> None:
+        """Fit an estimator to the training items."""
+
+    @abstractmethod
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
+        """Judge a fitted estimator (None: the Euclidean distance) on the held-out items."""
 
     @abstractmethod
     def validation(self, most: int, rng: np.random.Generator) -> Self:
@@ -137,7 +165,7 @@ class Labelled(Task):
 
     kind: ClassVar[str] = "labels"
     items: ClassVar[str] = "rows"
-    supervision: ClassVar[tuple[str, ...]] = ("y",)  # fields that hold it
+    supervision: ClassVar[tuple[str, ...]] = ("y",)
 
     X: Any
     y: np.ndarray  # labels of any type
@@ -203,6 +231,7 @@ class Labelled(Task):
             )
         most = options.max_rows
         if most is None:
+            assert options.method is not None  # set by `run_study`
             most = most_rows(options.method, self.kind, options.n_pca or self.n_features)
         learn, notes = train, [f"Learned from all {len(train):,} training rows."]
         if len(train) > most:
@@ -319,10 +348,6 @@ def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
 @dataclass(frozen=True)
 class _Constrained(Task):
     """Rows with pairs or triplets of them, some of which are held out."""
-
-    items: ClassVar[str]
-    kind: ClassVar[str]
-    supervision: ClassVar[tuple[str, ...]]
 
     X: Any
     indices: np.ndarray
