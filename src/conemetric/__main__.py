@@ -7,19 +7,23 @@ LIBRARIES = ("typer", "rich", "polars", "matplotlib", "jinja2")
 
 
 def main() -> None:
-    """Run the command line, or say what to install for it."""
+    """Run the command line; Ctrl-C while it is imported ends it quietly."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # a running command answers for itself
+        sys.exit(130)
+
+
+def _run() -> None:
     missing = [library for library in LIBRARIES if find_spec(library) is None]
     if missing:
         sys.exit(
             f"the conemetric command needs {', '.join(missing)}; install everything it needs by: "
             "python -m pip install 'conemetric[cli]'"
         )
-    try:
-        from .app.cli import main as run
+    from .app.cli import main as run
 
-        run()
-    except KeyboardInterrupt:  # while importing; a command answers for itself
-        sys.exit(130)
+    run()
 
 
 if __name__ == "__main__":

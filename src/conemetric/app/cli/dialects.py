@@ -167,14 +167,14 @@ def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool =
 def place_of(path: Path, given: Reading, row: int, column: str) -> tuple[int, str]:
     """Line number and text of a field, by data row and column name."""
     dialect = sniff(path, given)
-    column = _names(path, dialect).index(column)
+    position = _names(path, dialect).index(column)
     with dialect.lines(path) as lines:
         rows = dialect.records(lines)
         begins = 1
         records = (record for record in rows if record)
         for number, record in enumerate(records, -1 if dialect.header else 0):
             if number == row:
-                return begins, record[column].strip() if column < len(record) else ""
+                return begins, record[position].strip() if position < len(record) else ""
             begins = rows.line_num + 1
     raise AssertionError("the file has changed while it was read")
 
