@@ -118,7 +118,7 @@ METHODS = {
 
 def memory(key):
     """MiB of a line of /proc/self/status: VmRSS now, or VmHWM, the most since the last
-    call of `settle`.
+    call of `save_state`.
     """
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(key)) / 1024

@@ -1,49 +1,82 @@
 """Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a
 certificate of optimality.
+
+Names are loaded when they are first used, so that the import itself takes no time.
 """
 
-from .core.progress import watching
-from .estimators.automatic import AutoMetric
-from .estimators.base import UselessMetricWarning
-from .estimators.boostmetric import BoostMetric
-from .estimators.dml_eig import DMLEig
-from .estimators.frobmetric import FrobMetric
-from .estimators.frobmetric_cv import FrobMetricCV, frobmetric_path
-from .estimators.lmnn_eig import LMNNEig
-from .estimators.matrix_factorization import MaxMarginMatrixFactorization
-from .estimators.maximum_variance_unfolding import MaximumVarianceUnfolding
-from .estimators.numax import NuMax, numax_path
-from .estimators.relative_comparisons import RelativeComparisons
-from .estimators.semidefinite import FrobeniusSDPResult, solve_frobenius_sdp
-from .ranking.adapter import QueryAdapter
-from .ranking.metric import RelevanceMetric
-from .solvers.base import Certificate, Status
-from .storage import LearnedMetric, blend, load_metric, save_metric
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "AutoMetric",
-    "BoostMetric",
-    "Certificate",
-    "DMLEig",
-    "FrobMetric",
-    "FrobMetricCV",
-    "FrobeniusSDPResult",
-    "LMNNEig",
-    "LearnedMetric",
-    "MaxMarginMatrixFactorization",
-    "MaximumVarianceUnfolding",
-    "NuMax",
-    "QueryAdapter",
-    "RelativeComparisons",
-    "RelevanceMetric",
-    "Status",
-    "UselessMetricWarning",
-    "blend",
-    "frobmetric_path",
-    "load_metric",
-    "numax_path",
-    "save_metric",
-    "solve_frobenius_sdp",
-    "watching",
-]
+if TYPE_CHECKING:
+    from .core.progress import watching as watching
+    from .estimators.automatic import AutoMetric as AutoMetric
+    from .estimators.base import UselessMetricWarning as UselessMetricWarning
+    from .estimators.boostmetric import BoostMetric as BoostMetric
+    from .estimators.dml_eig import DMLEig as DMLEig
+    from .estimators.frobmetric import FrobMetric as FrobMetric
+    from .estimators.frobmetric_cv import FrobMetricCV as FrobMetricCV
+    from .estimators.frobmetric_cv import frobmetric_path as frobmetric_path
+    from .estimators.lmnn_eig import LMNNEig as LMNNEig
+    from .estimators.matrix_factorization import (
+        MaxMarginMatrixFactorization as MaxMarginMatrixFactorization,
+    )
+    from .estimators.maximum_variance_unfolding import (
+        MaximumVarianceUnfolding as MaximumVarianceUnfolding,
+    )
+    from .estimators.numax import NuMax as NuMax
+    from .estimators.numax import numax_path as numax_path
+    from .estimators.relative_comparisons import RelativeComparisons as RelativeComparisons
+    from .estimators.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
+    from .estimators.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
+    from .ranking.adapter import QueryAdapter as QueryAdapter
+    from .ranking.metric import RelevanceMetric as RelevanceMetric
+    from .solvers.base import Certificate as Certificate
+    from .solvers.base import Status as Status
+    from .storage import LearnedMetric as LearnedMetric
+    from .storage import blend as blend
+    from .storage import load_metric as load_metric
+    from .storage import save_metric as save_metric
+
+_HOME = {  # of each public name, the module that defines it
+    "AutoMetric": "estimators.automatic",
+    "BoostMetric": "estimators.boostmetric",
+    "Certificate": "solvers.base",
+    "DMLEig": "estimators.dml_eig",
+    "FrobMetric": "estimators.frobmetric",
+    "FrobMetricCV": "estimators.frobmetric_cv",
+    "FrobeniusSDPResult": "estimators.semidefinite",
+    "LMNNEig": "estimators.lmnn_eig",
+    "LearnedMetric": "storage",
+    "MaxMarginMatrixFactorization": "estimators.matrix_factorization",
+    "MaximumVarianceUnfolding": "estimators.maximum_variance_unfolding",
+    "NuMax": "estimators.numax",
+    "QueryAdapter": "ranking.adapter",
+    "RelativeComparisons": "estimators.relative_comparisons",
+    "RelevanceMetric": "ranking.metric",
+    "Status": "solvers.base",
+    "UselessMetricWarning": "estimators.base",
+    "blend": "storage",
+    "frobmetric_path": "estimators.frobmetric_cv",
+    "load_metric": "storage",
+    "numax_path": "estimators.numax",
+    "save_metric": "storage",
+    "solve_frobenius_sdp": "estimators.semidefinite",
+    "watching": "core.progress",
+}
+__all__ = sorted(_HOME)
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+        globals()[name] = value  # found at once the next time
+        return value
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

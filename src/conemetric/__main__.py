@@ -3,15 +3,22 @@
 import sys
 from importlib.util import find_spec
 
-LIBRARIES = ("typer", "rich", "polars", "matplotlib", "plotly")
+LIBRARIES = ("typer", "rich", "polars", "matplotlib", "jinja2")
 
 
 def main() -> None:
-    """Run the command line, or say what to install for it."""
-    lacking = [library for library in LIBRARIES if find_spec(library) is None]
-    if lacking:
+    """Run the command line; Ctrl-C while it is imported ends it quietly."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # a running command answers for itself
+        sys.exit(130)
+
+
+def _run() -> None:
+    missing = [library for library in LIBRARIES if find_spec(library) is None]
+    if missing:
         sys.exit(
-            f"the conemetric command needs {', '.join(lacking)}; get what it needs by: "
+            f"the conemetric command needs {', '.join(missing)}; install everything it needs by: "
             "python -m pip install 'conemetric[cli]'"
         )
     from .app.cli import main as run
@@ -20,7 +27,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:  # while importing; a command answers for itself
-        sys.exit(130)
+    main()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from conemetric.app.cli.loading import load_rows
 from conemetric.app.cli.options import DataArgument
-from conemetric.app.cli.tasks import load_rows
 from conemetric.app.datasets import BUNDLED, reference_pages
 
 

@@ -116,7 +116,7 @@ def test_forward_and_adjoint_are_those_of_one_operator(blocks, points, triplets)
 def test_a_program_over_blocks_has_the_same_optimum(blocks, points, triplets, loss):
     """With a C so large that units and Newton directions come into play."""
     whole = FrobeniusProgram(from_triplets(points, triplets), 1e4, loss)
-    solver = DualQuasiNewton(tol=1e-7, settle_every=None)
+    solver = DualQuasiNewton(tol=1e-7, save_every=None)
     expected, found = solver.solve(whole), solver.solve(FrobeniusProgram(blocks, 1e4, loss))
     assert found.history["evaluations"][-1] > BALANCE_FROM
     assert found.certificate.meets(1e-7)
@@ -245,14 +245,14 @@ def test_a_state_is_settled_and_read_again(space, tmp_path):
     u = np.random.default_rng(5).normal(size=sum(SIZES))
     for number in (1, 2):
         space.keep_in(str(tmp_path), "a fit")
-        space.settle(u=number * vector(space, u), number=number)
+        space.save_state(u=number * vector(space, u), number=number)
     later = BlockSpace(Threads(1))
     assert later.resume() is None
     later.keep_in(str(tmp_path), "a fit")
     resumed = later.resume()
     assert resumed["number"] == 2
     assert_array_equal(whole(resumed["u"]), 2 * u)
-    later.settle(u=resumed["u"], number=3)
+    later.save_state(u=resumed["u"], number=3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "state"]
     later.keep_in(str(tmp_path), "another fit")
     with pytest.raises(ValueError, match="holds the state of another fit"):

@@ -10,7 +10,7 @@ from conemetric.core.extras import require
 # packages of the extras, hidden as if they were not installed
 HIDE = """
 import sys
-HIDDEN = {"typer", "rich", "polars", "matplotlib", "plotly", "torch", "faiss", "dask",
+HIDDEN = {"typer", "rich", "polars", "matplotlib", "jinja2", "torch", "faiss", "dask",
           "distributed", "onnx", "onnxruntime", "skl2onnx", "pandas", "sentence_transformers"}
 
 class Without:

@@ -27,7 +27,7 @@ from conemetric import (
 )
 from conemetric.core.arrays import to_numpy
 from conemetric.core.progress import all_or_nothing, watching
-from conemetric.core.warn import no_warnings
+from conemetric.core.warn import collected_warnings
 
 SUPERVISED = [
     FrobMetric(),
@@ -230,7 +230,7 @@ def test_warnings_name_the_line_of_the_user_and_can_be_silenced_for_a_thread(met
     with pytest.warns(UserWarning) as caught:
         clone(metric).fit(X, y)
     assert {warning.filename for warning in caught} == {__file__}
-    with warnings.catch_warnings(), no_warnings():
+    with warnings.catch_warnings(), collected_warnings():
         warnings.simplefilter("error")
         clone(metric).fit(X, y)
 

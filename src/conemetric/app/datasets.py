@@ -1,5 +1,5 @@
-"""Data at hand for a first try: sets bundled with scikit-learn, and its reference as a
-judged collection.
+"""Data for a first try: sets bundled with scikit-learn, and its reference as a judged
+collection.
 """
 
 import inspect
@@ -11,13 +11,15 @@ from sklearn.utils.discovery import all_estimators, all_functions
 
 __all__ = ["BUNDLED", "JudgedTexts", "reference_pages"]
 
-# what ``conemetric learn NAME`` knows by name
+# the names that ``conemetric learn NAME`` accepts
 BUNDLED = {
     "iris": datasets.load_iris,
     "wine": datasets.load_wine,
     "wdbc": datasets.load_breast_cancer,
     "digits": datasets.load_digits,
 }
+
+SHORTEST_PAGE = 300  # characters; shorter ones are hardly more than a list of parameters
 
 
 class JudgedTexts(NamedTuple):
@@ -30,11 +32,10 @@ class JudgedTexts(NamedTuple):
 
 
 def reference_pages() -> JudgedTexts:
-    """A small judged collection that is at hand: scikit-learn's own reference.
+    """A small judged collection that needs no download: scikit-learn's own reference.
 
-    The first sentence of what is said of a class or function is a query, and the rest,
-    some 500 pages in all, are the documents; the page that the sentence was taken from is the
-    relevant one.
+    The first sentence of each docstring is a query; the rest of the docstrings, some 500
+    pages, are the documents. The page that a query was taken from is the relevant one.
 
     Returns
     -------
@@ -53,7 +54,7 @@ def reference_pages() -> JudgedTexts:
     rows = []
     for name in sorted(found, key=str.lower):
         sentence, _, page = (inspect.getdoc(found[name]) or "").partition("\n\n")
-        if len(page) > 300:  # more than a list of parameters
+        if len(page) > SHORTEST_PAGE:
             rows.append((" ".join(sentence.split()), page, name))
     queries, documents, names = (list(column) for column in zip(*rows, strict=True))
     return JudgedTexts(queries, documents, names, np.column_stack([np.arange(len(rows))] * 2))

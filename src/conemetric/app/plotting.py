@@ -1,10 +1,13 @@
-"""Pictures of a learned metric, in scikit-learn's manner:
-``SomeDisplay.from_estimator(...)`` computes and draws.
+"""Plots of a learned metric, in scikit-learn's style: ``SomeDisplay.from_estimator(...)``
+computes and draws.
 
-Each display keeps what it drew (``ax_``, ``figure_``), can be drawn again by ``plot``
-and takes any fitted metric of the library, `LearnedMetric` included (but for
-`ConvergenceDisplay`: a loaded metric has no history).
+Each display keeps its axes and figure (``ax_``, ``figure_``), draws again by ``plot``, and takes
+any fitted metric of the library, including `LearnedMetric` (except `ConvergenceDisplay`: a
+loaded metric has no history).
 """
+
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -16,7 +19,7 @@ from ..core.arrays import to_numpy
 from ..core.extras import require
 from ..evaluation.verification import distance_score
 
-BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # told apart by the colour-blind
+BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # distinguishable for the colour-blind
 
 
 class _Display:
@@ -34,9 +37,9 @@ class _Display:
         return axes
 
 
-def on_principal_axes(Z):
-    """Rows in the plane of their two principal axes; a single axis lies flat in it."""
-    with np.errstate(invalid="ignore"):  # the zero metric leaves no variance to share out
+def on_principal_axes(Z: np.ndarray) -> np.ndarray:
+    """Rows on their two principal axes; the second coordinate of a single feature is 0."""
+    with np.errstate(invalid="ignore"):  # the zero metric leaves no variance
         flat = PCA(min(2, *Z.shape)).fit_transform(Z)
     return flat if flat.shape[1] == 2 else np.column_stack([flat, np.zeros(len(flat))])
 
@@ -61,29 +64,29 @@ class MetricComparisonDisplay(_Display):
     ['Euclidean', 'learned']
     """
 
-    def __init__(self, before, after, labels=None):
+    def __init__(self, before: np.ndarray, after: np.ndarray, labels: Any = None) -> None:
         self.before, self.after, self.labels = before, after, labels
 
     @classmethod
-    def from_estimator(cls, metric, X, y=None, *, ax=None):
+    def from_estimator(cls, metric: Any, X: Any, y: Any = None, *, ax: Any = None) -> Self:
         """Project rows on the two principal axes of the Euclidean and of the learned space."""
         before, after = (on_principal_axes(to_numpy(Z)) for Z in (X, metric.transform(X)))
         return cls(before, after, labels=y).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw; ``ax`` is a pair of axes."""
         axes = self._axes(ax, 2, (9.0, 4.2))
         labels = np.zeros(len(self.before)) if self.labels is None else np.asarray(self.labels)
         names = np.unique(labels)
+        colours = class_colours(len(names))
         for axis, flat, title in zip(
             axes, (self.before, self.after), ("Euclidean", "learned"), strict=True
         ):
-            for i, name in enumerate(names):
-                rows = labels == name
+            for name, colour in zip(names, colours, strict=True):
                 axis.scatter(
-                    *flat[rows].T,
+                    *flat[labels == name].T,
                     s=14,
-                    color=_colour(i, len(names)),
+                    color=colour,
                     label=str(name),
                     alpha=0.8,
                     linewidths=0,
@@ -94,9 +97,12 @@ class MetricComparisonDisplay(_Display):
         return self
 
 
-def _colour(i, n):
+def class_colours(n: int) -> list[tuple[float, ...]]:
+    """A colour for each of n classes: distinct up to ten, then along a rainbow."""
     colormaps = require("matplotlib", "cli").colormaps
-    return colormaps["tab10"](i) if n <= 10 else colormaps["turbo"](i / max(n - 1, 1))
+    if n <= colormaps["tab10"].N:
+        return [colormaps["tab10"](i) for i in range(n)]
+    return [colormaps["turbo"](i / (n - 1)) for i in range(n)]
 
 
 class SpectrumDisplay(_Display):
@@ -116,15 +122,15 @@ class SpectrumDisplay(_Display):
     True
     """
 
-    def __init__(self, eigenvalues):
+    def __init__(self, eigenvalues: Any) -> None:
         self.eigenvalues = eigenvalues
 
     @classmethod
-    def from_estimator(cls, metric, *, ax=None):
+    def from_estimator(cls, metric: Any, *, ax: Any = None) -> Self:
         """Take the eigenvalues of M from the rows of ``components_``."""
         return cls(spectral.eigenvalues_of(to_numpy(metric.components_))).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``."""
         (axis,) = self._axes(ax)
         axis.bar(np.arange(1, len(self.eigenvalues) + 1), self.eigenvalues, color=AFTER, alpha=0.7)
@@ -150,15 +156,15 @@ class ConvergenceDisplay(_Display):
     'log'
     """
 
-    def __init__(self, history):
+    def __init__(self, history: Mapping[str, Any]) -> None:
         self.history = history
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Take ``history_`` from a fitted estimator."""
         return cls(estimator.history_).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw; ``ax`` is a pair of axes."""
         bounds, gap = self._axes(ax, 2, (9.0, 3.6))
         bounds.plot(
@@ -174,7 +180,7 @@ class ConvergenceDisplay(_Display):
 
 
 class IsometryDisplay(_Display):
-    """How well squared distances are kept: a histogram of learned over original, which
+    """How well squared distances are preserved: a histogram of learned over original, which
     is 1 for an isometry.
 
     Parameters
@@ -194,17 +200,26 @@ class IsometryDisplay(_Display):
     True
     """
 
-    def __init__(self, ratios, delta=None):
+    def __init__(self, ratios: np.ndarray, delta: float | None = None) -> None:
         self.ratios, self.delta = ratios, delta
 
     @classmethod
-    def from_estimator(cls, metric, X, *, delta=None, n_pairs=20_000, random_state=0, ax=None):
+    def from_estimator(
+        cls,
+        metric: Any,
+        X: Any,
+        *,
+        delta: float | None = None,
+        n_pairs: int = 20_000,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> Self:
         """Compare squared distances of random pairs of distinct rows."""
         pairs = np.random.default_rng(random_state).integers(len(X), size=(n_pairs, 2))
         before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
         return cls(after[before > 0] / before[before > 0], delta).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``."""
         (axis,) = self._axes(ax)
         axis.hist(self.ratios, bins=60, color=AFTER, alpha=0.75)
@@ -218,7 +233,7 @@ class IsometryDisplay(_Display):
 
 
 class VerificationDisplay(_Display):
-    """ROC curves of deciding "same or not" by distance, Euclidean and learned.
+    """ROC curves of deciding "similar or not" by distance, Euclidean and learned.
 
     Parameters
     ----------
@@ -238,11 +253,13 @@ class VerificationDisplay(_Display):
     True
     """
 
-    def __init__(self, curves):
+    def __init__(self, curves: Mapping[str, tuple]) -> None:
         self.curves = curves
 
     @classmethod
-    def from_estimator(cls, metric, X, pairs, similar, *, ax=None):
+    def from_estimator(
+        cls, metric: Any, X: Any, pairs: Any, similar: Any, *, ax: Any = None
+    ) -> Self:
         """Score pairs of rows by minus their distance."""
         similar = check_similar(similar, len(pairs))
         curves = {}
@@ -251,7 +268,7 @@ class VerificationDisplay(_Display):
             curves[name] = (*roc_curve(similar, score)[:2], float(roc_auc_score(similar, score)))
         return cls(curves).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``."""
         (axis,) = self._axes(ax, figsize=(4.6, 4.4))
         for (name, (false_positive, true_positive, area)), colour in zip(

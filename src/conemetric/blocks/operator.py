@@ -30,7 +30,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ..core.arrays import float64, like, namespace, zeros
-from ..core.vectors import Space, Total, Vector, on_host, total
+from ..core.vectors import Total, Vector, VectorSpace, on_host, total
 from ..operators.base import Operator
 from .checkpoint import REMEDY, Checkpoint
 
@@ -219,10 +219,10 @@ class BlockVector(Vector):
     __truediv__, __rtruediv__ = _mapped(operator.truediv), _mapped_right(operator.truediv)
 
 
-class BlockSpace(Space):
+class BlockSpace(VectorSpace):
     """Vectors in the blocks of an engine."""
 
-    settles = True
+    saves_state = True
 
     def __init__(self, engine: Engine):
         self.engine = engine
@@ -235,7 +235,7 @@ class BlockSpace(Space):
         """Save states to this folder from now on; the next solve resumes from what it holds."""
         self._checkpoint, self._resumes = Checkpoint(folder, label), True
 
-    def settle(self, **state):
+    def save_state(self, **state):
         if self._checkpoint is None:
             return state
         vectors = {name: each for name, each in state.items() if isinstance(each, BlockVector)}
@@ -248,7 +248,7 @@ class BlockSpace(Space):
     def resume(self, operator, *names):
         if self._checkpoint is None or not self._resumes:
             return None
-        n_blocks = len(self.gather(_size, operator.pieces))
+        n_blocks = len(self.gather(_size, operator.blocks))
         found = self._checkpoint.read(self.engine, names, n_blocks)
         if found is None:
             return None
@@ -260,7 +260,7 @@ class BlockSpace(Space):
                     f"{operator.n_features} features of X; {REMEDY}"
                 )
         vectors = {
-            name: self.map(_placed, operator.pieces, vector, name=name)
+            name: self.map(_placed, operator.blocks, vector, name=name)
             for name, vector in self._computed(columns).items()
         }
         self.compute(*vectors.values())
@@ -395,41 +395,41 @@ class BlockOperator(Operator):
     xp = np
 
     def __init__(self, pieces: BlockVector, n_constraints: int, n_features: int, dtype: Any):
-        self._pieces = pieces
+        self._blocks = pieces
         self.n_constraints, self.n_features = int(n_constraints), int(n_features)
         self.dtype = np.dtype(dtype)
 
     @property
     def space(self) -> BlockSpace:
-        return self._pieces.space
+        return self._blocks.space
 
     @property
-    def pieces(self) -> BlockVector:
-        return self._pieces
+    def blocks(self) -> BlockVector:
+        return self._blocks
 
     @property
     def reference(self) -> np.ndarray:
         return np.empty(0, self.dtype)
 
     def forward(self, M):
-        return self.space.map(_forward, self.pieces, M=M)
+        return self.space.map(_forward, self.blocks, M=M)
 
     def forward_factor(self, L):
-        return self.space.map(_forward_factor, self.pieces, L=L)
+        return self.space.map(_forward_factor, self.blocks, L=L)
 
     def adjoint(self, u):
         return self.adjoint_and(u)[0]
 
     def adjoint_and(self, u, *wanted):
-        adjoint, *results = self.space.totals(total(_adjoint, self.pieces, u), *wanted)
+        adjoint, *results = self.space.totals(total(_adjoint, self.blocks, u), *wanted)
         return adjoint.astype(self.dtype, copy=False), results
 
     def precise_adjoint(self, u: Any, adjoint: Any) -> Any:
-        return self.space.sum(_precise_adjoint, self.pieces, u).astype(self.dtype, copy=False)
+        return self.space.sum(_precise_adjoint, self.blocks, u).astype(self.dtype, copy=False)
 
     @property
     def row_sizes(self) -> BlockVector:
-        return self.space.map(_row_sizes, self.pieces)
+        return self.space.map(_row_sizes, self.blocks)
 
     def subset(self, index):
         raise NotImplementedError("An operator in blocks has no subset by row numbers.")
@@ -439,11 +439,11 @@ class BlockOperator(Operator):
             return self
         wider = np.dtype(dtype).itemsize > self.dtype.itemsize  # too large to keep
         make = self.space.recomputed if wider else self.space.map
-        pieces = make(_astype, self.pieces, dtype=dtype)
+        pieces = make(_astype, self.blocks, dtype=dtype)
         return BlockOperator(pieces, self.n_constraints, self.n_features, dtype)
 
     def empty_constraint_vector(self):
-        return self.space.map(_empty, self.pieces)
+        return self.space.map(_empty, self.blocks)
 
     def constraint_vector(self, values):
         if not isinstance(values, BlockVector):

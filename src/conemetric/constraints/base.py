@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from ..core.vectors import Space
+from ..core.vectors import VectorSpace
 from ..operators.base import Operator
 from ..operators.span import Coordinates
 
@@ -42,7 +42,7 @@ class Constraints(ABC):
 
     @property
     @abstractmethod
-    def space(self) -> Space:
+    def space(self) -> VectorSpace:
         """The space of vectors with one entry per constraint."""
 
     @property

@@ -25,17 +25,17 @@ from ..core.vectors import same
 from ..core.weights import check_range, factors_of_classes
 from ..neighbours import (
     MOST_IMPOSTORS,
-    Labelled,
-    Question,
-    answer,
-    choose_references,
+    LabelledRows,
+    SearchQuery,
     column_extent,
     enough_of,
+    exact_search,
     merge,
-    n_references_for,
     nearer_impostors,
     row_keys,
     rows_of,
+    sample_classes,
+    sample_size,
     tie_numbers,
 )
 from ..operators.span import Coordinates, Matrix
@@ -339,7 +339,7 @@ def from_labels(
     extent = extents[:, 0].min(0), extents[:, 1].max(0)
     numbering = {"first": first, "n_rows": rows.n_rows, "extent": extent}
     counts = {"n_targets": n_targets, "n_impostors": most, "numbering": numbering}
-    n_sampled = n_references_for(n_references, rows.n_rows, partitioned=True)
+    n_sampled = sample_size(n_references, rows.n_rows, partitioned=True)
     sample = None
     if n_sampled is None:
         nearest = space.across(_nearest_across, partitions, partitions, **counts)
@@ -386,7 +386,7 @@ def _labelled(rows):
 
 def _sample(rows, partitions, n_references, n_targets, random_state):
     """(X, y, row numbers) of the references, by row number."""
-    chosen = choose_references(rows.class_counts.sum(0), n_references, n_targets, random_state)
+    chosen = sample_classes(rows.class_counts.sum(0), n_references, n_targets, random_state)
     before = np.cumsum(rows.class_counts, 0) - rows.class_counts
     picks: dict[int, list] = {number: [] for number in rows.numbers.tolist()}
     for label, places in enumerate(chosen):
@@ -622,20 +622,20 @@ def _nearest_in_sample(partition, sample, n_targets, n_impostors, numbering):
     place = np.searchsorted(rows, own_rows)
     own = np.where(rows[np.minimum(place, len(rows) - 1)] == own_rows, place, -1)
     numbers = _numbers(references, rows, numbering)
-    mine, sampled = Labelled(X, y), Labelled(references, labels)
-    return answer(Question(mine, sampled, n_targets, n_impostors, own, numbers))
+    mine, sampled = LabelledRows(X, y), LabelledRows(references, labels)
+    return exact_search(SearchQuery(mine, sampled, n_targets, n_impostors, own, numbers))
 
 
 def _nearest_across(before, own, other, _, n_targets, n_impostors, numbering):
     """The nearest rows so far, and those of one more block."""
     (number, X, y, _), (other_number, Z, labels, _) = own, other
     numbers = _numbers(Z, numbering["first"][other_number] + np.arange(len(Z)), numbering)
-    mine = Labelled(X, y)
+    mine = LabelledRows(X, y)
     if number == other_number:
         theirs, own = mine, np.arange(len(X))
     else:
-        theirs, own = Labelled(Z, labels), np.full(len(X), -1)
-    found = answer(Question(mine, theirs, n_targets, n_impostors, own, numbers))
+        theirs, own = LabelledRows(Z, labels), np.full(len(X), -1)
+    found = exact_search(SearchQuery(mine, theirs, n_targets, n_impostors, own, numbers))
     return found if before is None else merge(X, before, found)
 
 

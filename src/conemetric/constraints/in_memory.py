@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy
 from ..core.sparse_rows import SparseRows
-from ..core.vectors import ARRAYS, Space
+from ..core.vectors import ARRAYS, VectorSpace
 from ..core.warn import warn_user
 from ..neighbours import nearest, neighbours_by_label, row_keys
 from ..operators.base import Operator
@@ -53,7 +53,7 @@ class ConstraintsInMemory(Constraints):
         return self.points.dtype
 
     @property
-    def space(self) -> Space:
+    def space(self) -> VectorSpace:
         return ARRAYS
 
     @property

@@ -65,10 +65,10 @@ class Vector:
     __slots__ = ()
 
 
-class Space(ABC):
+class VectorSpace(ABC):
     """How to `map` and `sum` functions over vectors, and states to resume from."""
 
-    settles = False  # whether a solver should `settle` now and then
+    saves_state = False  # whether a solver should `save_state` now and then
 
     @abstractmethod
     def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
@@ -92,7 +92,7 @@ class Space(ABC):
         """The largest value of ``function`` over the blocks, in the same form."""
         return self.totals(greatest(function, *vectors, **small))[0]
 
-    def settle(self, **state: Any) -> dict[str, Any]:
+    def save_state(self, **state: Any) -> dict[str, Any]:
         """Save a state, vectors and small values by name, and return it as read back, without
         the history of its computation; unchanged if there is nowhere to save it.
         """
@@ -106,7 +106,7 @@ class Space(ABC):
         return None
 
 
-class ArraySpace(Space):
+class ArraySpace(VectorSpace):
     """Vectors that are NumPy arrays or PyTorch tensors, whole."""
 
     def map(self, function, /, *vectors, **small):

@@ -1,7 +1,8 @@
-"""Warnings to the user, and a way to silence those of inner fits.
+"""Warnings to the user, and blocks that collect them instead.
 
-Python's own way to silence a block changes the filters of the whole process, so that one of
-two threads may leave them changed. Here a block is silent in its own thread only.
+Python's own way to record or silence warnings changes the filters of the whole process, so
+that of two threads the one that ends last may leave them changed. Here a block collects the
+warnings of its own thread (and of threads that run in a copy of its context) only.
 """
 
 import sys
@@ -14,22 +15,25 @@ from types import FrameType
 
 import sklearn
 
-_silent: ContextVar[bool] = ContextVar("silent", default=False)
+_collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 
 
 @contextmanager
-def no_warnings() -> Iterator[None]:
-    """Silence the warnings of this library within the block, in this thread."""
-    token = _silent.set(True)
+def collected_warnings() -> Iterator[list[Warning]]:
+    """Collect the library's warnings of the block instead of giving them."""
+    collected: list[Warning] = []
+    token = _collected.set(collected)
     try:
-        yield
+        yield collected
     finally:
-        _silent.reset(token)
+        _collected.reset(token)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line that called into this library (or scikit-learn's wrapper of ``fit``)."""
-    if _silent.get():
+    """Warn at the line of the caller outside this library and scikit-learn's wrapper of ``fit``."""
+    collected = _collected.get()
+    if collected is not None:
+        collected.append(category(message))
         return
     inside = (str(Path(__file__).parents[1]), str(Path(sklearn.__file__).parent))
     frame: FrameType | None = sys._getframe(1)

@@ -43,10 +43,11 @@ from ..core.arrays import is_torch, like, to_numpy, transposed
 from ..core.compiled import stopwatch
 from ..core.progress import all_or_nothing, is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
-from ..core.warn import no_warnings
+from ..core.warn import collected_warnings
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
 from ..neighbours import labelled_keys
+from ..solvers.base import Certificate
 from .base import MahalanobisMetric
 from .discriminant import PooledDiscriminant
 from .frobmetric import FrobMetric
@@ -282,12 +283,16 @@ class AutoMetric(MahalanobisMetric):
         self._check_n_components()
         candidates = self._candidates()
         rng = check_random_state(self.random_state)
-        fewest = VOTES[0] if self.n_neighbors == "auto" else self.n_neighbors
+        fewest = self.n_neighbors if isinstance(self.n_neighbors, Integral) else VOTES[0]
         rows = LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng)
-        found = {PLAIN: [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]}
+        found: dict[str, Any] = {
+            PLAIN: [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
+        }
         if None in found[PLAIN]:
             raise ValueError(f"all {len(X)} rows of X coincide, so there is no distance to learn.")
-        self.certificates_, self.shortened_, self.left_out_ = {}, {}, {}
+        self.certificates_: dict[str, list[Certificate]] = {}
+        self.shortened_: dict[str, str] = {}
+        self.left_out_: dict[str, str] = {}
         self.interrupted_ = False
         try:
             for name, candidate in self._affordable(candidates, rows):
@@ -310,7 +315,7 @@ class AutoMetric(MahalanobisMetric):
         return self
 
     def _candidates(self):
-        if self.candidates == "auto":
+        if isinstance(self.candidates, str):
             return default_candidates()
         for name, estimator in self.candidates.items():
             if name in (PLAIN, BLEND):
@@ -356,7 +361,8 @@ class AutoMetric(MahalanobisMetric):
         """
         n, D = rows.X.shape
         seconds = SECONDS_PER_ROW * n + SECONDS_PER_FEATURE * D + SECONDS_PER_VALUE * n * D
-        return self.candidates == "auto" and seconds <= UNHURRIED * self.time_budget
+        budget = self.time_budget or 0.0
+        return self.candidates == "auto" and seconds <= UNHURRIED * budget
 
     def _rows_within(self, end, candidate, rows, seconds):
         """How many rows of each fold a candidate that takes ``seconds`` for `TRIAL` of them
@@ -613,7 +619,7 @@ def fit_linear_map(estimator: Any, X: Any, y: Any, seed: int) -> tuple[np.ndarra
     estimator = clone(estimator)
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=seed)
-    with no_warnings(), all_or_nothing():
+    with collected_warnings(), all_or_nothing():
         # held-out rows measure what a candidate is worth, however its solve ended
         known = {"target": "classes"} if has_fit_parameter(estimator, "target") else {}
         estimator.fit(X, y, **known)

@@ -291,7 +291,7 @@ def scaled_C(operator: Any, n_features: int, weights: Any = None) -> float:
 def mean_impostor_distance(operator: Any, weights: Any = None) -> float:
     """s^2, the mean squared Euclidean distance over the impostor pairs of a triplet operator."""
     sum_, count = operator.space.sum(
-        _impostor_lengths, operator.pieces, 1.0 if weights is None else weights
+        _impostor_lengths, operator.blocks, 1.0 if weights is None else weights
     )
     mean_square = sum_ / count
     if not mean_square**2 > 0:

@@ -12,7 +12,7 @@ from ..core.arrays import like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
-from ..neighbours import given_neighbours, n_references_for, neighbours_by_label, reference_rows
+from ..neighbours import neighbours_by_label, precomputed_neighbours, sample_rows, sample_size
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 
@@ -125,14 +125,14 @@ class SupervisedMetric(MahalanobisMetric):
     def _neighbours(self, X, y, given=None):
         """Targets and impostors of every point, given by the user or found by a search."""
         if given is None:
-            count = n_references_for(self.n_references, len(y), partitioned=False)
+            count = sample_size(self.n_references, len(y), partitioned=False)
             references = None  # all rows
             if count is not None:
-                references = reference_rows(y, count, self.n_targets, self.random_state)
+                references = sample_rows(y, count, self.n_targets, self.random_state)
             wanted = self.n_targets, self.n_impostors, self.neighbors, self.random_state
             found = neighbours_by_label(X, y, *wanted, references)
         else:
-            found = given_neighbours(given, X, y, self.n_targets, self.n_impostors)
+            found = precomputed_neighbours(given, X, y, self.n_targets, self.n_impostors)
         self.neighbor_recall_ = found.recall
         return found.targets, found.impostors
 

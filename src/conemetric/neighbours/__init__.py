@@ -42,8 +42,3 @@ __all__ = [
     "sample_size",
     "tie_numbers",
 ]
-
-# TODO: old names, until constraints, estimators and app use the new ones
-Labelled, Question, answer = LabelledRows, SearchQuery, exact_search
-given_neighbours, n_references_for = precomputed_neighbours, sample_size
-choose_references, reference_rows = sample_classes, sample_rows

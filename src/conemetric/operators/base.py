@@ -17,7 +17,7 @@ from typing import Any
 from ..core.arrays import arange, like, namespace, zeros
 from ..core.sparse_rows import SparseRows
 from ..core.spectral import SpectralMap
-from ..core.vectors import ARRAYS, Space, Total
+from ..core.vectors import ARRAYS, Total, VectorSpace
 
 DIFFERENCES = 1 << 20  # numbers of pairs' differences held at a time
 
@@ -57,12 +57,12 @@ class Operator(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no Newton matrix.")
 
     @property
-    def space(self) -> Space:
+    def space(self) -> VectorSpace:
         """The space of vectors with one entry per constraint."""
         return ARRAYS
 
     @property
-    def pieces(self) -> Any:
+    def blocks(self) -> Any:
         """The operator of each block, which can be mapped and summed like a vector."""
         return self
 

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..core.arrays import float64, is_scalar, namespace
-from ..core.vectors import ARRAYS, Space, Total
+from ..core.vectors import ARRAYS, Total, VectorSpace
 
 
 class Loss(ABC):
@@ -64,7 +64,7 @@ class Loss(ABC):
         return -(v * weighted).sum(), (change * weighted / self.bend(v)).sum()
 
     def evaluate(
-        self, margins: Any, space: Space = ARRAYS, weights: Any = 1.0
+        self, margins: Any, space: VectorSpace = ARRAYS, weights: Any = 1.0
     ) -> tuple[float, Any, float]:
         """(sum of w l, u, u'margins) with u = w v(margins), w one number or one each."""
         pair = space.map(self._weighted, margins, weights)
@@ -76,7 +76,7 @@ class Loss(ABC):
         return (value, v) if is_scalar(weights) else (weights * value, weights * v)
 
     def along(
-        self, margins: Any, change: Any, t: float, space: Space = ARRAYS, weights: Any = 1.0
+        self, margins: Any, change: Any, t: float, space: VectorSpace = ARRAYS, weights: Any = 1.0
     ) -> tuple[float, float]:
         """First and second derivative of the sum of w l at ``margins + t change`` by t."""
         return space.sum(self.slope_and_bend, margins, change, weights, t=t)

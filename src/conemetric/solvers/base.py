@@ -25,7 +25,7 @@ from ..core.warn import warn_user
 from ..problems.base import Bounds, Problem
 
 # iterations after which multipliers in blocks are settled (`operators.space`)
-SETTLE_EVERY = 20
+SAVE_EVERY = 20
 
 
 class Status(StrEnum):

@@ -32,7 +32,7 @@ from ..blocks.checkpoint import REMEDY
 from ..core import spectral
 from ..core.arrays import like, namespace, to_numpy, zeros
 from ..problems.trace import MARGIN_LIMIT, combined_rows
-from .base import SETTLE_EVERY, Iterate, Solver
+from .base import SAVE_EVERY, Iterate, Solver
 
 SLOPE_TOL = 1e-4  # a weight is found when the slope has fallen to this part of the first
 NEAR = 100.0  # times tol is the gap from which on the bound is worth its logarithms
@@ -73,8 +73,8 @@ class ColumnGeneration(Solver):
         margins = operator.forward_factor(ensemble.factor())
         rows, z, lowest, evaluations, corrected = None, None, np.inf, 0, False
         for number in count():
-            if number and operator.space.settles and number % SETTLE_EVERY == 0:
-                operator.space.settle(**ensemble.as_arrays())
+            if number and operator.space.saves_state and number % SAVE_EVERY == 0:
+                operator.space.save_state(**ensemble.as_arrays())
                 margins, rows = operator.forward_factor(ensemble.factor()), None
             loss, u, captured = problem.evaluate(margins)
             leading, z = spectral.leading_eigenpair(operator.adjoint(u), start=z)

@@ -30,8 +30,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.arrays import is_scalar, is_torch, like, namespace
-from ..core.vectors import Space, total
-from .base import SETTLE_EVERY, Infeasible, Solver
+from ..core.vectors import VectorSpace, total
+from .base import SAVE_EVERY, Infeasible, Solver
 from .dual_rounds import Rounds, as_iterate, placed, unbound
 from .newton_direction import dot, newton_direction
 
@@ -48,12 +48,12 @@ class DualQuasiNewton(Solver):
     """Projected L-BFGS; ``memory`` is the number of curvature pairs kept, ``start`` the
     multipliers to begin from.
 
-    Multipliers in blocks are settled every ``settle_every`` iterations (None: never): the
+    Multipliers in blocks are settled every ``save_every`` iterations (None: never): the
     curvature pairs are forgotten then, so that the multipliers alone are the state.
     """
 
     memory: int = 10
-    settle_every: int | None = SETTLE_EVERY
+    save_every: int | None = SAVE_EVERY
     requires: ClassVar[tuple[str, ...]] = (
         "evaluate",
         "project",
@@ -76,8 +76,8 @@ class DualQuasiNewton(Solver):
             if reason:
                 raise Infeasible(reason, iterate)
             yield iterate
-            if number and space.settles and self.settle_every and number % self.settle_every == 0:
-                state = space.settle(u=point.u, evaluations=evaluations)
+            if number and space.saves_state and self.save_every and number % self.save_every == 0:
+                state = space.save_state(u=point.u, evaluations=evaluations)
                 point = point.moved(state["u"])
                 memory = CurvatureMemory(memory.box, self.memory)
             chosen = rounds.chosen(point, evaluations, number)
@@ -123,7 +123,7 @@ class DualQuasiNewton(Solver):
 
     def _first(self, problem, start):
         operator, names = problem.operator, ("u", "evaluations")
-        resumed = operator.space.resume(operator, *names) if self.settle_every else None
+        resumed = operator.space.resume(operator, *names) if self.save_every else None
         if resumed is not None:
             return problem.evaluate(resumed["u"]), resumed["evaluations"]
         if start is None:
@@ -174,7 +174,7 @@ class Box:
     that keeps curvature pairs near one, so that float32 never overflows.
     """
 
-    space: Space
+    space: VectorSpace
     lower: Any
     upper: Any
     unit: Any

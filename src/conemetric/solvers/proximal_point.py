@@ -62,9 +62,9 @@ class ProximalPoint(Solver):
         state = Subproblem(*problem.start()) if resumed is None else Subproblem(**resumed)
         gap = float("inf")
         while state.failed < MAX_FAILED:
-            state = Subproblem(**space.settle(**state._asdict()))
+            state = Subproblem(**space.save_state(**state._asdict()))
             u, center, sigma, subproblems, failed = state
-            inner = DualQuasiNewton(settle_every=None)
+            inner = DualQuasiNewton(save_every=None)
             for steps, point in enumerate(inner.steps(problem.proximal(center, sigma), u)):
                 if steps % CHECK == 0:
                     bounds = problem.bounds(point.primal_point, point.dual_point)

@@ -121,7 +121,7 @@ def test_pairs_that_contradict_each_other_are_reported(run, csv, filling, tmp_pa
     metric = filling / "plain.safetensors"
     args = ("--data", csv, "--metric", metric, "--id", "bottle", "--folds", "2", "--json")
     notes = " ".join(run("verify", path, *args).json["notes"])
-    assert "1 pair in 'pairs.csv' called both same and different" in notes
+    assert "1 pair in 'pairs.csv' marked both same and different" in notes
 
 
 @pytest.mark.parametrize("repeats", [2, 3])

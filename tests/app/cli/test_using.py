@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from conemetric import FrobMetric, load_metric, save_metric
-from conemetric.app.cli import streams
+from conemetric.app.cli import batches
 from conemetric.app.studies.methods import methods_for
 
 X, y = load_wine(return_X_y=True)
@@ -47,7 +47,7 @@ def read(path):
 def test_embed_streams_any_format_to_any_other(
     run, frame, fitted, metric, bare, tmp_path, monkeypatch, given, wanted
 ):
-    monkeypatch.setattr(streams, "BATCH", 13 * 50)  # four batches
+    monkeypatch.setattr(batches, "BATCH", 13 * 50)  # four batches
     source, out = tmp_path / f"rows.{given}", tmp_path / f"embedded.{wanted}"
     shuffled = frame.select("bottle", *NAMES[::-1], "kind")
     if given == "npy":
@@ -210,7 +210,7 @@ def test_warnings_are_lines_without_paths(run, tmp_path):
 def test_embed_leaves_out_rows_with_missing_values(
     run, frame, fitted, metric, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(streams, "BATCH", 13 * 50)
+    monkeypatch.setattr(batches, "BATCH", 13 * 50)
     rows = np.arange(178)
     gone = (rows % 7 == 0) | ((rows >= 50) & (rows < 100))  # one batch has nothing left
     path, out = tmp_path / "holes.csv", tmp_path / "out.parquet"
@@ -243,7 +243,7 @@ def test_files_that_are_there_stay(run, csv, pairs, metric, tmp_path, command):
     }[command]
     (tmp_path / "roc.csv").write_text("mine")
     result = run(command, *arguments)
-    assert result.code == 2 and "is there already" in result.err and "--overwrite" in result.err
+    assert result.code == 2 and "exists already" in result.err and "--overwrite" in result.err
     assert out.read_text() == (tmp_path / "roc.csv").read_text() == "mine"
     assert run(command, *arguments, "--overwrite").code == 0
     written = tmp_path / "roc.csv" if command == "verify" else out

@@ -1,22 +1,25 @@
 """What the report on an adapted embedding says."""
 
+import numpy as np
+
 
 def test_it_says_what_was_gained_and_by_whom(adaptations, pages):
     found, text = adaptations["helped"], pages["helped"].read_text(encoding="utf-8")
-    page = text.split('<script type="application/json"')[0]
     before, after = (found.values[key]["nDCG@10"] for key in ("before", found.chosen))
     assert (
-        f"Use it: mean nDCG@10 {100 * after.mean():.1f} against {100 * before.mean():.1f}" in page
+        f"Use it: mean nDCG@10 {100 * after.mean():.1f} against {100 * before.mean():.1f}" in text
     )
     won, lost = int((after > before).sum()), int((after < before).sum())
-    assert f"{won} queries won, {lost} lost" in page
+    assert f"{won} queries gained, {lost} lost" in text
     most = found.held_out[after - before == (after - before).max()]
-    assert any(f"&lt;i&gt;query&lt;/i&gt; {query} " in page for query in most)
-    assert "<i>" not in page and "<b>" not in page and "{{" not in page and "a &lt; b" in page
-    assert "queries only" in page and "queries and documents" in page
+    assert any(f"&lt;i&gt;query&lt;/i&gt; {query} " in text for query in most)
+    assert "<i>" not in text and "<b>" not in text and "{{" not in text and "a &lt; b" in text
+    best = int(np.argmax(after - before))
+    assert f"<td>{100 * before[best]:.0f} \u2192 {100 * after[best]:.0f}</td>" in text
+    assert "queries only" in text and "queries and documents" in text
 
 
 def test_it_says_when_nothing_helped(pages):
     text = pages["frozen"].read_text(encoding="utf-8")
-    assert "so it was left as it is" in text and "keep the embedding" in text
-    assert "0 queries won, 0 lost, 18 stayed." in text
+    assert "more than a standard error: keep the embedding." in text
+    assert "0 queries gained, 0 lost, 18 unchanged." in text

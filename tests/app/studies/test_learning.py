@@ -1,11 +1,15 @@
 """Splits that leak nothing, judgements that count right, and choices that say why."""
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from numba.core import event
 from sklearn.datasets import load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from conemetric import FrobMetric, watching
 from conemetric.app.studies import Options, learning, methods, run_study
 from conemetric.app.studies.methods import KNOWN, find
 from conemetric.app.studies.supervision import (
@@ -76,9 +80,11 @@ def test_a_blend_learns_from_training_rows_only():
 
 
 def test_progress_names_the_candidate():
-    seen = set()
-    run_study(Labelled(X, y), Options(), progress=lambda stage, record, done: seen.add(stage))
-    assert {"learning, frob", "learning, prior"} <= seen
+    events = []
+    with watching(events.append):
+        run_study(Labelled(X, y), Options())
+    solved = {event["candidate"] for event in events if event["kind"] == "solve"}
+    assert {"frob", "prior"} <= solved
 
 
 def test_compilation_is_shown_as_what_it_is(monkeypatch):
@@ -90,15 +96,12 @@ def test_compilation_is_shown_as_what_it_is(monkeypatch):
             estimator.fit(X, y)
 
     monkeypatch.setattr(Labelled, "fit", compile_and_fit)
-    seen = []
-    study = run_study(
-        Labelled(X, y),
-        Options(method="frob", scale="none"),
-        progress=lambda stage, record, done: seen.append(stage),
-    )
+    events = []
+    with watching(events.append):
+        study = run_study(Labelled(X, y), Options(method="frob", scale="none"))
     assert study.seconds["compiling, once"] == 30.0
-    assert "compiling, once" in seen and seen.index("learning") < seen.index("compiling, once")
-    assert seen[-1] == "judging"
+    kinds = [event.get("stage", event["kind"]) for event in events]
+    assert kinds.index("learning") < kinds.index("compile") < kinds.index("judging")
 
 
 def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
@@ -118,16 +121,13 @@ def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
 
 
 def test_progress_names_the_stage_and_shows_the_iterations():
-    seen = []
-    run_study(
-        Labelled(X, y),
-        Options(method="frob"),
-        progress=lambda stage, record, done: seen.append((stage, record, done)),
-    )
-    stages = [stage for stage, record, done in seen if record is None and done is None]
+    events = []
+    with watching(events.append):
+        run_study(Labelled(X, y), Options(method="frob"))
+    stages = [event["stage"] for event in events if event["kind"] == "stage"]
     assert stages == ["scaling", "learning", "judging"]
-    assert any(record and "relative_gap" in record for _, record, _ in seen)
-    searched = [done for stage, _, done in seen if stage == "learning: finding neighbours"]
+    assert any("relative_gap" in event for event in events if event["kind"] == "solve")
+    searched = [event["done"] for event in events if event["kind"] == "search"]
     assert searched == sorted(searched) and searched[-1] == 1.0
 
 
@@ -156,6 +156,26 @@ def test_what_an_approximate_search_found_is_said(monkeypatch):
     )
     share = f"{study.estimator.neighbor_recall_:.1%}"
     assert any(note.startswith(f"Neighbours found approximately: {share}") for note in study.notes)
+
+
+@pytest.mark.parametrize("kind", ["labels", "triplets"])
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_warnings_of_fits_become_notes_and_filters_stay(kind, n_threads):
+    """However many studies run at a time; warnings of others are still given."""
+    rng = np.random.default_rng(0)
+    triplets = np.array([rng.choice(150, 3, replace=False) for _ in range(60)])
+    task = Labelled(X, y) if kind == "labels" else Ranked(X, triplets)
+    options = Options(method="frob", scale="none", parameters={"max_iter": 1})
+    filters = list(warnings.filters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ThreadPoolExecutor(n_threads) as pool:
+            studies = list(pool.map(lambda _: run_study(task, options), range(n_threads)))
+    for study in studies:
+        assert any("max_iter" in note for note in study.notes)
+    assert warnings.filters == filters
+    with pytest.warns(UserWarning, match="max_iter"):
+        FrobMetric(max_iter=1).fit(X, y)
 
 
 def random_pairs(n=400):

@@ -3,43 +3,19 @@
 import sys
 import warnings
 
-import polars as pl
 from rich.markup import escape
 
-from . import adapting, comparing, compressing, exporting, learning, using
-from .app import Command, app, state
-from .options import expanded
+from .app import app, state
 from .wording import in_options
 
 __all__ = ["app", "main"]
 
-# someone's data or files, not a bug
-EXPECTED = (
-    ValueError,
-    TypeError,
-    OSError,
-    MemoryError,
-    ImportError,  # an extra that is not installed
-    pl.exceptions.PolarsError,
-)
-COMMANDS = (
-    learning.learn,
-    comparing.compare,
-    adapting.adapt,
-    using.embed,
-    using.neighbors,
-    using.verify,
-    compressing.compress,
-    using.inspect,
-    exporting.export,
-)
-
-for command in COMMANDS:
-    app.command(cls=Command)(expanded(command))
+# the user's data, files or installation (an extra that is missing), not a bug
+EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError)
 
 
 def _remark(message, *_):
-    """A warning as one line on stderr."""
+    """Print a warning as one line on stderr."""
     state.messages.print(
         f"[yellow]warning[/] {escape(in_options(' '.join(str(message).split())))}",
         highlight=False,
@@ -47,7 +23,14 @@ def _remark(message, *_):
     )
 
 
-def main(args=None):
+def _is_expected(error: Exception) -> bool:
+    polars = sys.modules.get("polars")  # an error of Polars only if it was imported
+    return isinstance(error, EXPECTED) or (
+        polars is not None and isinstance(error, polars.exceptions.PolarsError)
+    )
+
+
+def main(args: list[str] | None = None) -> None:
     """Run the command line; an error is one line on stderr and exit code 2 (1 for a
     bug), a traceback with ``--debug``.
     """
@@ -59,7 +42,7 @@ def main(args=None):
     except Exception as error:
         if state.debug:
             raise
-        expected = isinstance(error, EXPECTED)
+        expected = _is_expected(error)
         text = in_options(" ".join(str(error).split())) or type(error).__name__
         if not expected:
             text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"

@@ -7,9 +7,10 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from ...core.progress import emit
 from ...storage import LearnedMetric, save_metric
 from ..report import write_retrieval_report
-from ..studies.adapting import MEASURES, AdaptOptions
+from ..studies.adapting import MEASURES, Adaptation, AdaptOptions
 from ..studies.adapting import adapt as run_adaptation
 from .app import Seed, progress_bar, state
 from .collections import read_collection
@@ -53,8 +54,8 @@ def adapt(
     test_size: TestSize = 0.3,
     tol: Tolerance = 1e-3,
     seed: Seed = 0,
-):
-    """Adapt a frozen embedding to judged queries, judge it on queries held out, and
+) -> None:
+    """Adapt a frozen embedding to judged queries, judge it on held-out queries, and
     write the map, a report and a table.
 
     [dim]conemetric adapt
@@ -62,8 +63,8 @@ def adapt(
     conemetric adapt beir/scifact --encode all-MiniLM-L6-v2
     conemetric adapt collection.npz --map queries[/]
     """
-    with progress_bar() as progress:
-        progress("reading")
+    with progress_bar():
+        emit("stage", stage="reading")
         collection, notes = read_collection(data, sources)
         out = output_folder(out, [*FILES.values(), DOCUMENT_MAP], overwrite)
         options = AdaptOptions(
@@ -74,9 +75,9 @@ def adapt(
             tol=tol,
             seed=seed,
         )
-        found = run_adaptation(collection, options, progress)
+        found = run_adaptation(collection, options)
         found.notes[:0] = notes
-        progress("writing the report")
+        emit("stage", stage="writing the report")
         files = _save(found, out)
         name, code = _name(data, sources.relevance), snippet(found, files)
         write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
@@ -109,7 +110,7 @@ def _save(found, out):
     return files
 
 
-def snippet(found, files):
+def snippet(found: Adaptation, files: dict[str, str]) -> str:
     """Code that uses what was written."""
     lines = ["from conemetric import load_metric", ""]
     if found.chosen == "both":

@@ -1,5 +1,5 @@
-"""Judged collections from files: vectors as Parquet, CSV, npy, npz or JSON lines,
-judgements as TREC or tables, BEIR's folders; every fault named before work starts.
+"""Judged collections from files: vectors as Parquet, CSV, npy, npz or JSON lines, judgements as
+TREC or tables, BEIR's folders; every fault is named before work starts.
 """
 
 from collections import Counter
@@ -16,10 +16,12 @@ from ...core.extras import require
 from ..datasets import reference_pages
 from ..studies.adapting import Collection
 from .dialects import decoded
+from .options import Sources
 from .tables import ARRAYS, TABLES, check_file, column_matrix, load_arrays, read_frame
 from .wording import listed, plural
 
 LINES = (".jsonl", ".ndjson")
+DIRECTIONS = 64  # of word counts, for the bundled pages: seconds to learn from
 IDS = ("_id", "id", "docid", "doc_id", "document_id", "corpus-id", "qid", "query_id", "query-id")
 TEXTS = ("title", "text", "query", "contents")
 VECTORS = ("X", "vectors", "vector", "embeddings", "embedding", "emb")
@@ -32,8 +34,8 @@ QUERIES, DOCUMENTS, JUDGED = (
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Vectors of one side, with the names and texts of their rows where the file has them."""
+class Side:
+    """Queries or documents of a file: vectors, names and texts, as far as it has them."""
 
     path: Path
     X: np.ndarray | None = None
@@ -44,29 +46,23 @@ class Rows:
         return next(len(part) for part in (self.X, self.names, self.texts) if part is not None)
 
 
-def read_collection(data, sources) -> tuple[Collection, list]:
-    """The collection that files make, and what to say about it.
-
-    Parameters
-    ----------
-    data : path or None
-        A folder in BEIR's layout, or an npz file of queries, documents and relevance;
-        without any of these, scikit-learn's reference pages.
-    sources : Sources
-        Files instead; with a folder, vectors instead of those in it.
+def read_collection(data: str | None, sources: Sources) -> tuple[Collection, list]:
+    """The collection, and notes about it: from a folder in BEIR's layout, an npz file of queries,
+    documents and relevance, or the files of ``sources`` (with a folder: instead of those in it);
+    without any, scikit-learn's reference pages.
     """
     places = {name: getattr(sources, name) for name in ("queries", "documents", "relevance")}
     if not (data or any(places.values())):
         return _bundled(sources.encode)
-    folder = data is not None and Path(data).is_dir()
-    if data is not None and not folder:
+    folder = Path(data) if data is not None and Path(data).is_dir() else None
+    if data is not None and folder is None:
         if any(places.values()):
             raise ValueError(
                 f"got '{data}' and files beside it; give one of them, or a folder in BEIR's layout."
             )
         return _from_npz(check_file(data))
     if folder:
-        places = _in_folder(Path(data), places)
+        places = _in_folder(folder, places)
     missing = [f"--{name}" for name, place in places.items() if place is None]
     if missing:
         raise ValueError(
@@ -76,7 +72,7 @@ def read_collection(data, sources) -> tuple[Collection, list]:
     notes: list[str] = []
     sides = {name: read_rows(places[name], notes) for name in ("queries", "documents")}
     if folder:
-        texts = {"queries": Path(data) / "queries.jsonl", "documents": Path(data) / "corpus.jsonl"}
+        texts = {"queries": folder / "queries.jsonl", "documents": folder / "corpus.jsonl"}
         sides = {name: _named_as(rows, texts[name]) for name, rows in sides.items()}
     sides = {name: _with_vectors(rows, name, sources.encode) for name, rows in sides.items()}
     judged, test = _judgements(places["relevance"], sides, notes)
@@ -88,7 +84,7 @@ def _collection(sides, relevance, test):
     if queries.X.shape[1] != documents.X.shape[1]:
         raise ValueError(
             f"'{queries.path}' holds vectors of {queries.X.shape[1]} numbers and "
-            f"'{documents.path}' of {documents.X.shape[1]}; embed both by the same encoder."
+            f"'{documents.path}' of {documents.X.shape[1]}; embed both with the same encoder."
         )
     names = queries.names, documents.names
     return Collection(
@@ -99,35 +95,35 @@ def _collection(sides, relevance, test):
 # ---- vectors
 
 
-def read_rows(path, notes) -> Rows:
-    """Vectors, names and texts of a file, as far as it has them; remarks go to the notes."""
+def read_rows(path: Path, notes: list[str]) -> Side:
+    """Read vectors, names and texts of a file."""
     path = check_file(path)
     kind = path.suffix.lower()
     if kind in ARRAYS:
         arrays = load_arrays(path)
         X = next((arrays[name] for name in VECTORS if name in arrays), None)
-        names = next((arrays[name] for name in ("ids", *IDS) if name in arrays), None)
-        texts = next((arrays[name] for name in ("texts", *TEXTS) if name in arrays), None)
-        return _checked(
-            Rows(path, X, *(None if v is None else v.astype(str).tolist() for v in (names, texts)))
+        names, texts = (
+            next((arrays[name].astype(str).tolist() for name in known if name in arrays), None)
+            for known in (("ids", *IDS), ("texts", *TEXTS))
         )
+        return _checked(Side(path, X, names, texts))
     if kind not in (*TABLES, *LINES):
         raise ValueError(
             f"'{path}' is not a file this command reads; give one of "
             f"{', '.join((*TABLES, *LINES, *ARRAYS))}."
         )
     frame = _lines(path) if kind in LINES else read_frame(path, notes)
-    names = next((name for name in IDS if name in frame.columns), None)
-    texts = [name for name in TEXTS if name in frame.columns and frame[name].dtype == pl.String]
+    id_column = next((name for name in IDS if name in frame.columns), None)
+    columns = [name for name in TEXTS if name in frame.columns and frame[name].dtype == pl.String]
     text = None
-    if texts:
-        joined = pl.concat_str(texts, separator=" ", ignore_nulls=True)
+    if columns:
+        joined = pl.concat_str(columns, separator=" ", ignore_nulls=True)
         text = frame.select(joined.str.strip_chars()).to_series().to_list()
-    ids = None if names is None else frame[names].cast(pl.String).to_list()
-    return _checked(Rows(path, _frame_vectors(frame, names, path), ids, text))
+    ids = None if id_column is None else frame[id_column].cast(pl.String).to_list()
+    return _checked(Side(path, _frame_vectors(frame, id_column, path), ids, text))
 
 
-def _lines(path):
+def _lines(path) -> pl.DataFrame:
     try:
         return pl.read_ndjson(path, infer_schema_length=1000)
     except pl.exceptions.PolarsError as error:
@@ -135,7 +131,7 @@ def _lines(path):
 
 
 def _frame_vectors(frame, ids, path):
-    """The one column of vectors, or all numeric columns; None where there is neither."""
+    """The one column of vectors, or all numeric columns; None if there is neither."""
 
     def numeric(kind):
         return isinstance(kind, (pl.List, pl.Array)) and kind.inner.is_numeric()
@@ -156,7 +152,7 @@ def _frame_vectors(frame, ids, path):
 
 
 def _checked(rows):
-    """Rows whose parts fit together and hold numbers."""
+    """Refuse vectors, names and texts that do not fit together, and vectors that are not finite."""
     lengths = {len(part) for part in (rows.X, rows.names, rows.texts) if part is not None}
     if not lengths or lengths == {0}:
         raise ValueError(f"'{rows.path}' has no rows with vectors or texts.")
@@ -198,17 +194,17 @@ def _with_vectors(rows, name, encode):
 
 
 def _bundled(encode):
-    """scikit-learn's reference pages, by word counts unless there is a model to encode them."""
+    """scikit-learn's reference pages, as word counts unless a model encodes them."""
     pages = reference_pages()
     place = Path("reference-pages")
     sides = {
-        "queries": Rows(place, names=pages.names, texts=pages.queries),
-        "documents": Rows(place, names=pages.names, texts=pages.documents),
+        "queries": Side(place, names=pages.names, texts=pages.queries),
+        "documents": Side(place, names=pages.names, texts=pages.documents),
     }
     if encode is None:
         encoder = make_pipeline(
             TfidfVectorizer(sublinear_tf=True, stop_words="english"),
-            TruncatedSVD(64, random_state=0),
+            TruncatedSVD(DIRECTIONS, random_state=0),
         ).fit(pages.documents)
         sides = {
             name: replace(rows, X=encoder.transform(rows.texts)) for name, rows in sides.items()
@@ -218,7 +214,7 @@ def _bundled(encode):
     note = (
         "Without a collection, scikit-learn's reference: the first sentence of a page is a query, "
         "the rest of it the document to be found"
-        + (", as 64 latent directions of word counts." if encode is None else ".")
+        + (f", as {DIRECTIONS} latent directions of word counts." if encode is None else ".")
     )
     return _collection(sides, np.column_stack([pages.relevance, grades]), None), [note]
 
@@ -227,7 +223,7 @@ def _bundled(encode):
 
 
 def _in_folder(folder, given):
-    """Where a folder in BEIR's layout keeps its parts; files that were given come first."""
+    """The files of a folder in BEIR's layout; those given as options come first."""
     found = {}
     for name, stem in (("queries", "queries"), ("documents", "corpus")):
         kinds = (*ARRAYS, ".parquet", *LINES)
@@ -245,7 +241,7 @@ def _in_folder(folder, given):
 
 
 def _named_as(rows, lines):
-    """Names and texts from the JSON lines, for vectors that lie beside them row by row."""
+    """Names and texts from JSON lines, for vectors in the same order."""
     if rows.names is not None or not lines.exists() or lines == rows.path:
         return rows
     named = read_rows(lines, [])
@@ -268,7 +264,7 @@ def _from_npz(path):
             f"'{path}' is neither a folder in BEIR's layout nor an npz file with the arrays "
             f"{QUERIES[0]}, {DOCUMENTS[0]} and {JUDGED[0]}."
         )
-    queries, documents = (_checked(Rows(path, X)) for X in parts[:2])
+    queries, documents = (_checked(Side(path, X)) for X in parts[:2])
     sides = {"queries": queries, "documents": documents}
     test = arrays["split"].astype(str) == "test" if "split" in arrays else None
     return _collection(sides, np.asarray(parts[2]), test), []
@@ -278,7 +274,7 @@ def _from_npz(path):
 
 
 def _judgements(place, sides, notes):
-    """Judgements by row number, and which queries are for judging only."""
+    """Judgements by row number, and which queries are held out."""
     place = Path(place)
     if place.is_dir():
         files = {path.stem: path for path in sorted(place.iterdir()) if path.is_file()}
@@ -310,14 +306,14 @@ def _by_number(path, sides, notes):
     if unknown.any():
         notes.append(
             f"Ignored: {int(unknown.sum()):,} of {plural(len(unknown), 'judgement')} in "
-            f"'{path.name}', of a query or document that is not there."
+            f"'{path.name}', whose query or document is missing."
         )
     grades = frame.to_series(2).to_numpy()
     return np.column_stack([*columns, grades])[~unknown]
 
 
 def _numbers(series, rows):
-    """Row numbers of names; -1 where there is none."""
+    """Row numbers of names; -1 for unknown ones."""
     if rows.names is None:
         numbers = series.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
         return np.where((numbers >= 0) & (numbers < len(rows)), numbers, -1)
@@ -325,9 +321,9 @@ def _numbers(series, rows):
     return np.array([known.get(name, -1) for name in series.cast(pl.String).to_list()], np.int64)
 
 
-def read_judgements(path) -> pl.DataFrame:
-    """Columns query, document and grade of a file: TREC's four columns, or a table of two
-    or three with or without a header.
+def read_judgements(path: Path) -> pl.DataFrame:
+    """Columns query, document and grade of a file: TREC's four columns, or a table of two or
+    three, with or without a header.
     """
     path = check_file(path)
     kind = path.suffix.lower()
@@ -342,7 +338,7 @@ def read_judgements(path) -> pl.DataFrame:
     if frame.width < 2 or len(frame) == 0:
         raise ValueError(
             f"'{path}' has {plural(len(frame), 'row')} of {plural(frame.width, 'column')}; give "
-            "query, document and, where there are any, grades."
+            "query, document and, optionally, grade."
         )
     grade = (
         pl.lit(1, dtype=pl.Int64) if frame.width == 2 else pl.nth(2).cast(pl.Int64, strict=False)

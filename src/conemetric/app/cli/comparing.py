@@ -4,15 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from ...core.progress import all_or_nothing
+from ...core.progress import all_or_nothing, emit, labelled
 from ...storage import save_metric
 from ..studies import run_study
 from ..studies.methods import find, methods_for
 from ..studies.supervision import p_value
 from .app import progress_bar, state
+from .loading import load_task
 from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
-from .tasks import load_task
 from .wording import fit_facts, grid, in_options, interval_in_words, row, written
 
 TABLE = "table.csv"
@@ -29,28 +29,23 @@ def compare(
     out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None,
     overwrite: Overwrite = False,
     max_rows: MaxRows = 2_000,
-):
+) -> None:
     """Learn with every method that fits the supervision, on the same rows, and set the
     results side by side.
     """
     options = judging.options(impute=reading.impute, max_rows=max_rows)
     studies = []
-    with progress_bar() as progress:
-        progress("reading")
+    with progress_bar():
+        emit("stage", stage="reading")
         table, task, name = load_task(data, reading)
         methods = [find(choice, task.kind) for choice in method or ()] or methods_for(task.kind)
         files = {chosen.name: f"{chosen.name}.safetensors" for chosen in methods}
         out = output_folder(out, [TABLE, *files.values()], overwrite)
         for chosen in methods:
-
-            def show_stage(stage, record, done, name=chosen.name):
-                progress(f"{name}: {stage}", record, done)
-
-            with all_or_nothing():
+            with all_or_nothing(), labelled(method=chosen.name):
                 study = run_study(
                     task,
                     replace(options, method=chosen.name),
-                    progress=show_stage,
                     feature_names=table.names,
                     categories=table.categories,
                 )
@@ -58,8 +53,8 @@ def compare(
             studies.append(study)
     rows = [row("euclidean", studies[0].before), *map(_row, studies)]
     write_csv(out / TABLE, rows)
-    said = [study.alarm for study in studies if study.alarm] + list(table.notes)
-    said += [in_options(note) for study in studies for note in study.notes]
+    notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
+    notes += [in_options(note) for study in studies for note in study.notes]
     values = {"data": name, "rows": studies[0].task.n_rows, "results": rows}
     state.answer(
         {**values, "table": str(out / TABLE)},
@@ -76,7 +71,7 @@ def compare(
             ),
             map(_cells, rows),
         ),
-        notes=dict.fromkeys(said),
+        notes=dict.fromkeys(notes),
         last=[written(out, f"{TABLE} and one metric per method")],
     )
 
@@ -89,7 +84,7 @@ def _row(study):
 
 
 def _cells(values):
-    """Such a row for the screen."""
+    """A row for the screen."""
     cells = [
         f"{values['method']}{' (useless)' if values.get('useless') else ''}",
         f"{values['error']:.2%}",

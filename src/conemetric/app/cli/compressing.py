@@ -7,7 +7,7 @@ import numpy as np
 import typer
 from sklearn.decomposition import PCA
 
-from ...core.progress import watching
+from ...core.progress import emit
 from ...evaluation.retrieval import neighbour_recall
 from ...evaluation.verification import distance_score
 from ...solvers.base import Status
@@ -15,13 +15,15 @@ from ...storage import LearnedMetric, save_metric
 from ..studies.methods import find
 from ..studies.supervision import sample_by_class
 from .app import Seed, progress_bar, state
+from .loading import load_rows
 from .options import DIALECT, DataArgument, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
 from .tables import Table
-from .tasks import load_rows
 from .wording import grid, in_words, plural, written
 
-N_PAIRS = 20_000
+N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
+MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
+N_NEIGHBOURS = 10  # of which as many as possible should be kept
 METRIC, TABLE = "metric.safetensors", "table.csv"
 ROWS = ("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
 
@@ -43,26 +45,27 @@ def compress(
         option("N", "Learn from at most this many rows, drawn at random.", min=10),
     ] = 500,
     seed: Seed = 0,
-):
+) -> None:
     """Learn the linear map to the fewest dimensions that keeps the distances of all
     pairs of rows (NuMax).
     """
     method = find("numax", "labels" if class_aware else "none")
-    with progress_bar() as progress:
-        progress("reading")
+    with progress_bar():
+        emit("stage", stage="reading")
         table, name = load_rows(data, reading)
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
         out = output_folder(out, [METRIC, TABLE], overwrite)
         rows, test = _split(table, max_rows, np.random.default_rng(seed))
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
-        with watching(lambda event: event["kind"] == "solve" and progress("learning", event)):
-            estimator.fit(table.X[rows], table.labels[rows] if class_aware else None)
+        emit("stage", stage="learning")
+        labels = table.labels if class_aware else None
+        estimator.fit(table.X[rows], None if labels is None else labels[rows])
         metric = LearnedMetric.from_estimator(
             estimator, feature_names=table.names, notes={"rows": len(rows), "delta": delta}
         )
         save_metric(out / METRIC, metric)
-        progress("judging")
+        emit("stage", stage="judging")
         results = _results(metric, table.X, rows, test, seed)
     write_csv(out / TABLE, results)
     _answer(name, table, delta, metric, results, (rows, test), out)
@@ -118,15 +121,13 @@ def _answer(name, table, delta, metric, results, split, out):
 
 
 def _split(table: Table, max_rows, rng):
-    """Rows to learn from, and up to 2,000 others to judge on (the same ones when there
-    are no others).
-    """
+    """Rows to learn from, and others to judge on (the same ones if there are too few others)."""
     n = len(table.X)
     y = np.zeros(n, int) if table.labels is None else table.labels
     rows = sample_by_class(y, min(max_rows, n), rng)
     others = np.setdiff1d(np.arange(n), rows)
-    test = np.sort(rng.permutation(others)[:2000])
-    return rows, test if len(test) >= 20 else rows
+    test = np.sort(rng.permutation(others)[:MOST_JUDGED])
+    return rows, test if len(test) >= FEWEST_JUDGED else rows
 
 
 def _judge(metric, X, rows, test, seed):
@@ -134,7 +135,9 @@ def _judge(metric, X, rows, test, seed):
     before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
     change = np.abs(after[before > 0] / before[before > 0] - 1)
     half = len(test) // 2
-    kept = neighbour_recall(metric, X[test[half:]], X[test[:half]], k=min(10, len(test) - half))
+    kept = neighbour_recall(
+        metric, X[test[half:]], X[test[:half]], k=min(N_NEIGHBOURS, len(test) - half)
+    )
     return {
         "worst_change": float(change.max()),
         "change_99": float(np.quantile(change, 0.99)),

@@ -1,5 +1,5 @@
-"""How a CSV file is written: separator, decimal mark, encoding and header, detected unless
-given; faults of the file named by line, column and value.
+"""The dialect of a CSV file: separator, decimal mark, encoding and header, detected unless given.
+Faults of the file are named by line, column and value.
 """
 
 import codecs
@@ -7,8 +7,11 @@ import csv
 import io
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
 import polars as pl
 
@@ -17,10 +20,10 @@ from .wording import listed, plural
 
 MISSING = ["", "NA", "NaN", "nan", "null", "?"]
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-SAMPLE = 200  # records that separator, decimal mark and header are judged by
+SAMPLE = 200  # records to detect separator, decimal mark and header from
 BLOCK = 1 << 20  # bytes read at a time
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
-GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)  # thousands, as likely as not
+GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)  # perhaps thousands
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -31,36 +34,25 @@ UTF8 = ("utf-8", "utf-8-sig")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written.
-
-    Attributes
-    ----------
-    separator, decimal, encoding : str
-    header : bool
-        Whether the first record names the columns.
-    tidy : bool
-        Whether the fields are as Polars reads them: UTF-8, no spaces around separators,
-        lines that end as on Unix or Windows.
-    quotes : bool
-        Whether there is a quotation mark in the file.
-    """
+    """How a file is written."""
 
     separator: str = ","
     decimal: str = "."
     encoding: str = "utf-8"
-    header: bool = True
+    header: bool = True  # whether the first record names the columns
+    # whether Polars can read it: UTF-8, no spaces around separators, Unix or Windows line ends
     tidy: bool = True
-    quotes: bool = False
+    quotes: bool = False  # whether the file has quotation marks
 
-    def lines(self, path):
+    def lines(self, path: Path) -> TextIO:
         return path.open(encoding=self.encoding, newline="" if self.tidy else None)
 
-    def records(self, lines, strict=False):
+    def records(self, lines: Iterable[str], strict: bool = False) -> Any:
         return csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=strict)
 
 
-def sniff(path, given) -> Dialect:
-    """How the file is written; what ``given`` (`options.Reading`) says is taken for granted."""
+def sniff(path: Path, given: Reading) -> Dialect:
+    """Detect what ``given`` leaves open."""
     if given.decimal not in (None, ".", ","):
         raise ValueError(f"--decimal '{given.decimal}' is not known; use . or a comma.")
     encoding, quotes, newlines = _encoding(path, given)
@@ -80,10 +72,9 @@ def sniff(path, given) -> Dialect:
     )
 
 
-def scan_text(path, given, notes):
-    """A lazy frame of a CSV file; how it was read goes to the notes where that is unusual.
-
-    A file that Polars cannot read as it is, is rewritten in memory first.
+def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
+    """A lazy frame of a CSV file; notes say how an unusual one was read. What Polars cannot read
+    is rewritten in memory first.
     """
     dialect = sniff(path, given)
     names = _names(path, dialect)
@@ -103,7 +94,7 @@ def scan_text(path, given, notes):
         n = refuse_broken(path, dialect, names, strict=True) - dialect.header
         tidy = tidy and _n_rows(frame(path, dialect.separator, infer_schema=False)) == n
     source = (path, dialect.separator) if tidy else (_rewritten(path, dialect, len(names)), "\t")
-    # by all rows, once: what looks like whole numbers may be none further down
+    # from all rows: what looks like whole numbers may have fractions further down
     kinds = frame(*source, infer_schema_length=None).collect_schema().dtypes()
     read = frame(*source, schema=dict(zip(names, kinds, strict=False)))
     unusual = _in_words(path, dialect, names)
@@ -115,15 +106,15 @@ def scan_text(path, given, notes):
 
 
 def _n_rows(frame):
-    """How many rows Polars finds; None where it cannot tell."""
+    """How many rows Polars finds; None if it fails."""
     try:
         return frame.select(pl.len()).collect().item()
     except pl.exceptions.PolarsError:
         return None
 
 
-def explain(path, given, error):
-    """Raise, for an error of Polars, one that names the fault by line and column."""
+def explain(path: Path, given: Reading, error: Exception) -> NoReturn:
+    """Raise an error that names the fault behind an error of Polars by line and column."""
     dialect = sniff(path, given)
     refuse_broken(path, dialect, _names(path, dialect))
     found = re.search(r"could not parse `(.*?)` as dtype .*? at column '(.*?)'", str(error), re.S)
@@ -133,19 +124,19 @@ def explain(path, given, error):
             number = next((i for i, line in enumerate(lines, 1) if value in line), "?")
         raise ValueError(
             f"'{path}', line {number}, column '{column}': {value!r} cannot be read as a number; "
-            "write numbers in the digits 0 to 9."
+            "use the digits 0 to 9."
         ) from error
     raise ValueError(f"'{path}' cannot be read as CSV: {error}") from error
 
 
-def decoded(path):
+def decoded(path: Path) -> str:
     """The text of a small file."""
     return path.read_text(encoding=_encoding(path, Reading())[0])
 
 
-def refuse_broken(path, dialect, names, strict=False):
-    """Name the first record that has more fields than there are columns, or a quotation mark
-    where none can be; else count the records.
+def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool = False) -> int:
+    """Count the records; an error names the first with too many fields or a misplaced quotation
+    mark.
     """
     count = 0
     with dialect.lines(path) as lines:
@@ -157,42 +148,42 @@ def refuse_broken(path, dialect, names, strict=False):
                     raise ValueError(
                         f"'{path}', line {begins}: {plural(len(row), 'field')} in a table of "
                         f"{plural(len(names), 'column')} ({dialect.separator.join(row)[:60]}); "
-                        "mend the line, or quote fields that hold the separator."
+                        "correct the line, or quote fields that contain the separator."
                     )
                 begins = rows.line_num + 1
         except csv.Error as error:
             fault = (
-                "a quotation mark opens and is never closed"
+                "a quotation mark is never closed"
                 if "end of data" in str(error)
-                else "a quoted field goes on after its closing quotation mark"
+                else "text follows a closing quotation mark"
             )
             raise ValueError(
-                f"'{path}', line {begins}: {fault} ({_from_quote(path, dialect, begins)}); mend "
-                "it (within quotes, a quotation mark is written twice)."
+                f"'{path}', line {begins}: {fault} ({_from_quote(path, dialect, begins)}); correct "
+                "it (within quotes, double the quotation mark)."
             ) from error
     return count
 
 
-def place_of(path, given, row, column):
-    """Line number and text of a field, by number of the data row and name of the column."""
+def place_of(path: Path, given: Reading, row: int, column: str) -> tuple[int, str]:
+    """Line number and text of a field, by data row and column name."""
     dialect = sniff(path, given)
-    column = _names(path, dialect).index(column)
+    position = _names(path, dialect).index(column)
     with dialect.lines(path) as lines:
         rows = dialect.records(lines)
         begins = 1
         records = (record for record in rows if record)
         for number, record in enumerate(records, -1 if dialect.header else 0):
             if number == row:
-                return begins, record[column].strip() if column < len(record) else ""
+                return begins, record[position].strip() if position < len(record) else ""
             begins = rows.line_num + 1
     raise AssertionError("the file has changed while it was read")
 
 
 def _encoding(path, given):
-    """The encoding, whether there are quotation marks, and whether lines end by a newline."""
+    """The encoding, whether there are quotation marks, and whether lines end in a newline."""
     wanted = given.encoding
     with path.open("rb") as file:
-        start = file.read(4)
+        start = file.read(4)  # the longest byte order mark
     try:
         known = next(
             (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), ""
@@ -215,7 +206,7 @@ def _encoding(path, given):
                 f"'{path}' is not written in {wanted or known}: byte {error.object[error.start]:#x} "
                 f"does not fit; save it in UTF-8{given.remedies(encoding='give its --encoding')}."
             ) from None
-        # what is not UTF-8 is mostly Windows' Western encoding, of which Latin-1 is a part
+        # what is not UTF-8 is mostly Windows' Western encoding, which contains Latin-1
         return _encoding(path, replace(given, encoding="cp1252" if _is_cp1252(path) else "latin-1"))
     return wanted or known or "utf-8", quotes, newlines
 
@@ -248,7 +239,7 @@ def _untidy(path, dialect, width):
 
 
 def _named_separator(given):
-    """The separator that an option names, by itself or in words."""
+    """The separator that an option gives as a character or a word."""
     if given is None:
         return None
     words = {name: mark for mark, name in SEPARATORS.items()} | {"\\t": "\t", "space": " "}
@@ -265,7 +256,7 @@ def _sample(text, dialect):
 
 
 def _separator(text):
-    """What divides most records into the same number of fields, of which most are numbers."""
+    """The mark that divides most records into equally many fields, most of them numbers."""
 
     def score(mark):
         rows = [row for row in _sample(text, Dialect(mark)) if row]
@@ -281,9 +272,7 @@ def _separator(text):
 
 
 def _decimal(cells, separator):
-    """A comma where more numbers have one than have a point; 1,234 alone is a decimal only
-    between semicolons.
-    """
+    """A comma if more numbers have one than have a point; 1,234 counts only between semicolons."""
     numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
     commas = [cell for cell in numbers if "," in cell]
     if separator != ";":
@@ -292,10 +281,10 @@ def _decimal(cells, separator):
 
 
 def _has_header(sample):
-    """Whether the first record names the columns, rather than being data like those below.
+    """Whether the first record names the columns.
 
-    Data are numbers over numbers, unless they count the columns (0, 1, 2, ...) and no word
-    beside them comes again; of words alone, all come again.
+    It is data if it has numbers above numbers, unless those count the columns (0, 1, 2, ...) and
+    none of its words recurs below; if it has words only, it is data if all of them recur.
     """
     if len(sample) < 2:
         return True
@@ -319,7 +308,7 @@ def _has_header(sample):
 
 
 def _names(path, dialect):
-    """The columns, every name once."""
+    """The column names; an error if one occurs twice."""
     with dialect.lines(path) as lines:
         first: list[str] = next((row for row in dialect.records(lines) if row), [])
     if not dialect.header:
@@ -337,7 +326,7 @@ def _names(path, dialect):
 
 
 def _rewritten(path, dialect, width):
-    """The same records in the one way Polars reads, in memory."""
+    """The same records in the dialect that Polars reads, in memory."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter="\t", lineterminator="\n")
     with dialect.lines(path) as lines:
@@ -348,21 +337,21 @@ def _rewritten(path, dialect, width):
 
 
 def _from_quote(path, dialect, number):
-    """A line from its last quotation mark on."""
+    """A line, from its last quotation mark on."""
     with dialect.lines(path) as lines:
         line = next(line for i, line in enumerate(lines, 1) if i == number)
     return line[line.rfind('"') :].strip()[:60]
 
 
 def _in_words(path, dialect, names):
-    """What is unusual about it."""
-    said = []
+    """What is unusual about a dialect."""
+    unusual = []
     if dialect.separator != ("\t" if path.suffix.lower() == ".tsv" else ","):
-        said.append(f"{SEPARATORS.get(dialect.separator, dialect.separator)} as separator")
+        unusual.append(f"{SEPARATORS.get(dialect.separator, dialect.separator)} as separator")
     if dialect.decimal != ".":
-        said.append("decimal commas")
+        unusual.append("decimal commas")
     if dialect.encoding not in UTF8:
-        said.append(f"encoding {dialect.encoding}")
+        unusual.append(f"encoding {dialect.encoding}")
     if not dialect.header:
-        said.append(f"no header (the columns are {listed(names, 3)})")
-    return ", ".join(said)
+        unusual.append(f"no header (the columns are {listed(names, 3)})")
+    return ", ".join(unusual)

@@ -36,9 +36,9 @@ def export(
         ),
     ] = False,
     overwrite: Overwrite = False,
-):
-    """Write the learned map in the format of another system, which then has the learned
-    distance as its Euclidean one.
+) -> None:
+    """Write the learned map in the format of another system, where the learned distance is
+    then the Euclidean one.
 
     [dim]conemetric export metric.safetensors --to faiss --out metric.faiss
     conemetric export metric.safetensors --to onnx --out metric.onnx
@@ -48,15 +48,17 @@ def export(
     if to not in FORMATS:
         raise ValueError(f"--to '{to}' is not known; use one of {', '.join(FORMATS)}.")
     learned = load_metric(metric)
-    if to != "sentence-transformers":  # that one adds to what is there
+    if to != "sentence-transformers":  # which adds to an existing folder
         check_free([out], overwrite)
     _write(learned, to, out, dialect, inner_product)
     rank, n_features = learned.components.shape
     notes = []
     if learned.fill is not None and to != "onnx":
-        notes.append("missing values are not filled there: give complete rows.")
+        notes.append("missing values are not filled: give complete rows.")
     if learned.categories:
-        notes.append(f"it takes the {n_features} features that words became, not the words.")
+        notes.append(
+            f"it takes the {n_features} numeric features that text columns became, not the text."
+        )
     state.answer(
         {"to": to, "features": n_features, "dimensions": rank, "out": str(out)},
         f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}, for {to}, in "

@@ -1,21 +1,22 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
+from ...core.progress import emit
 from ...storage import save_metric
 from ..report import write_report
 from ..studies import run_study
 from ..studies.learning import COMPILING
 from ..studies.supervision import p_value
 from .app import progress_bar, state
+from .loading import load_task
 from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
-from .parts import computing, is_pattern, load_parts
-from .tasks import load_task
+from .partitions import computing, is_pattern, load_partitions
 from .wording import fit_facts, grid, in_options, in_words, interval_in_words, plural, row, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
@@ -38,14 +39,14 @@ def learn(
     overwrite: Overwrite = False,
     time_budget: Annotated[
         float,
-        option("SECONDS", "What auto may take for learning, compiling apart.", min=0.1),
+        option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1),
     ] = 20.0,
     max_rows: MaxRows = None,
     image: Annotated[
         str | None,
         option("HxW", "Rows are grey images of this size; show them."),
     ] = None,
-):
+) -> None:
     """Learn a metric, compare it with the Euclidean distance on held-out rows, and
     write metric, report and table.
 
@@ -64,19 +65,20 @@ def learn(
         max_rows=max_rows,
         time_budget=time_budget,
     )
-    with computing(cluster), progress_bar() as progress:
-        progress("reading")
-        table, task, name = load_parts(data, reading, options) if many else load_task(data, reading)
+    with computing(cluster), progress_bar():
+        emit("stage", stage="reading")
+        table, task, name = (
+            load_partitions(data, reading, options) if many else load_task(data, reading)
+        )
         out = output_folder(out, list(FILES.values()), overwrite)
         study = run_study(
             task,
             options,
-            progress=progress,
             feature_names=table.names,
             categories=table.categories,
             on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
         )
-        progress("writing the report")
+        emit("stage", stage="writing the report")
         study.notes.extend(table.notes)
         write_report(out / FILES["report"], study, name=name, image_shape=shape, ids=table.ids)
         write_csv(out / FILES["table"], _rows(study))
@@ -90,7 +92,7 @@ def _rows(study):
 
 
 def _keep(metric, interrupted, path):
-    """Save the metric before anything else; after Ctrl-C, that is the end."""
+    """Save the metric first of all; after Ctrl-C, stop there."""
     save_metric(path, metric)
     if interrupted:
         best = (
@@ -146,14 +148,14 @@ def _answer(study, name, out):
             for title, line, dimensions, seconds in named
         ],
     )
-    shown = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
+    shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
     shown += [f"[bold]{escape(study.verdict)}[/]", table]
     if study.before.figures:
         shown.append(f"{_in_figures(before)} before, {_in_figures(after)} after")
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
     if COMPILING in study.seconds:
-        shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not in the seconds above")
+        shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     state.answer(
         values,
         *shown,

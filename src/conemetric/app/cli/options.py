@@ -1,27 +1,30 @@
-"""The options of the commands, each written once; those that belong together are one object.
+"""The options of the commands, each defined once; those that belong together form an object.
 
-A command takes such an object as a parameter: ``reading: Reading``, or, where it offers only
-some of the options, ``reading: Annotated[Reading, ("id_column", "drop_missing")]``;
-`expanded` turns its fields into options of the command.
+A command takes such an object as a parameter: ``reading: Reading``, or, if it offers only some of
+the options, ``reading: Annotated[Reading, ("id_column", "drop_missing")]``; `expanded` turns its
+fields into options of the command.
 """
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from ..studies import Options
 from .app import Debug, Json, Seed
+
+if TYPE_CHECKING:
+    from ..studies import Options
 
 DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
 DIALECT = ("separator", "decimal", "encoding", "header")
 
 
-def option(metavar, text, *names, **settings) -> Any:
-    """An option: what stands for its value, what it does, and names other than its parameter's."""
+def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
+    """An option: placeholder for its value, help text, and names other than its parameter's."""
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
@@ -29,11 +32,11 @@ _data = partial(option, rich_help_panel=DATA_PANEL)
 _fit = partial(option, rich_help_panel=FIT_PANEL)
 
 
-def folder_for(files) -> Any:
+def folder_for(files: str) -> Any:
     """The option that names the folder to write these files to."""
     return option(
         "FOLDER",
-        f"Folder for {files}; default: conemetric-out, or with a number where that is taken.",
+        f"Folder for {files}; default: conemetric-out, or with a number if that is taken.",
     )
 
 
@@ -45,24 +48,22 @@ DataArgument = Annotated[
         "(quoted) names many Parquet files, learned from partition by partition.",
     ),
 ]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files that are there already.")
-]
-TestSize = Annotated[float, _fit("SHARE", "Share held out to judge on.", min=0.01, max=0.9)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
+TestSize = Annotated[float, _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)]
 Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
 MaxRows = Annotated[
     int | None,
     _fit(
         "N",
         "Learn from at most this many rows, drawn class by class; default: all, or as many as "
-        "take minutes.",
+        "can be learned from in minutes.",
         min=10,
     ),
 ]
 Text = str | None
 File = Path | None
-IMPUTE = "Fill missing values by the mean or the median of their column in the training rows."
-TRIPLETS = "Learn from triplets: a file of id, id, id; the first is nearer the second."
+IMPUTE = "Fill missing values with the mean or median of their column in the training rows."
+TRIPLETS = "Learn from triplets: a file of id, id, id; the first is nearer to the second."
 KEEP = "Column to learn from although it looks like row numbers; may be repeated."
 TARGET = "What the labels are: classes, continuous (a quantity: regression), or auto."
 HEADER = "Whether line 1 of a CSV file names the columns (else column_0, ...); default: detected."
@@ -77,7 +78,7 @@ class Reading:
     target: Annotated[str, _data("WHAT", TARGET)] = "auto"
     pairs: Annotated[File, _data("FILE", "Learn from pairs: a file of id, id, same.")] = None
     triplets: Annotated[File, _data("FILE", TRIPLETS)] = None
-    id_column: Annotated[Text, _data("COLUMN", "Column of unique names of rows.", "--id")] = None
+    id_column: Annotated[Text, _data("COLUMN", "Column of unique row names.", "--id")] = None
     ignore: Annotated[
         list[str] | None, _data("COLUMN", "Column to leave out; may be repeated.")
     ] = None
@@ -87,16 +88,18 @@ class Reading:
     ] = False
     impute: Annotated[Text, _data("HOW", IMPUTE)] = None
     one_hot: Annotated[
-        bool, _data("", "Learn from columns of words too: a feature per value.", "--one-hot")
+        bool, _data("", "Also learn from text columns: a feature per value.", "--one-hot")
     ] = False
     separator: Annotated[Text, _data("MARK", "CSV field separator; default: detected.")] = None
     decimal: Annotated[Text, _data("MARK", "CSV decimal mark, . or ,; default: detected.")] = None
-    encoding: Annotated[Text, _data("NAME", "CSV encoding, as latin-1; default: detected.")] = None
+    encoding: Annotated[
+        Text, _data("NAME", "CSV encoding, such as latin-1; default: detected.")
+    ] = None
     header: Annotated[bool | None, _data("", HEADER, "--header/--no-header")] = None
     offered: tuple[str, ...] = ()  # fields that are options of this command
 
-    def remedies(self, joint=", or ", **advice):
-        """What else a person may do: the advice whose option this command has."""
+    def remedies(self, joint: str = ", or ", **advice: str) -> str:
+        """Other remedies: the advice whose option this command offers."""
         return "".join(f"{joint}{text}" for name, text in advice.items() if name in self.offered)
 
 
@@ -118,8 +121,10 @@ class Judging:
     tol: Tolerance = 1e-3
     seed: Seed = 0
 
-    def options(self, **more) -> Options:
-        """These as options of a study."""
+    def options(self, **more: Any) -> "Options":
+        """Return these as options of a study."""
+        from ..studies import Options
+
         return Options(
             parameters={"tol": self.tol},
             scale=self.scale,
@@ -134,18 +139,18 @@ class Judging:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the parts of a judged collection are."""
+    """Where queries, documents and judgements are."""
 
     queries: Annotated[
         File, _data("FILE", "Query vectors: Parquet, CSV, npy, npz or JSON lines.")
     ] = None
-    documents: Annotated[File, _data("FILE", "Document vectors, likewise.")] = None
+    documents: Annotated[File, _data("FILE", "Document vectors, in the same formats.")] = None
     relevance: Annotated[
         File,
         _data("FILE", "Judgements: TREC's four columns, or a table of query, document and grade."),
     ] = None
     encode: Annotated[
-        Text, _data("MODEL", "Encode texts by this model of sentence-transformers.")
+        Text, _data("MODEL", "Encode texts with this sentence-transformers model.")
     ] = None
 
 
@@ -161,13 +166,15 @@ class Cluster:
     ] = None
     scheduler: Annotated[
         str | None,
-        option("ADDRESS", "Likewise on the dask cluster of this scheduler, as tcp://host:8786."),
+        option(
+            "ADDRESS", "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
+        ),
     ] = None
 
 
-def expanded(command):
-    """The command as Typer takes it: the fields of its options objects are parameters of
-    their own, and --json and --debug come last.
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as Typer takes it: the fields of its options objects become parameters, and
+    --json and --debug come last.
     """
     parameters, objects = {}, {}
     hints = get_type_hints(command, include_extras=True)

@@ -1,11 +1,14 @@
-"""Where a command writes: free places, found out before the work, and whole files."""
+"""Where a command writes: checked before the work starts; files are written whole or not at all."""
 
 import csv
 import io
 import itertools
 import os
+import tempfile
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ...storage import atomic_path
 from .app import state
@@ -18,26 +21,26 @@ except ImportError:  # Windows
 DEFAULT_FOLDER = "conemetric-out"
 
 
-def check_free(paths, overwrite):
-    """Refuse to replace files, unless that is wanted."""
+def check_free(paths: Iterable[Path], overwrite: bool) -> None:
+    """Refuse to replace files unless told to."""
     taken = [path for path in paths if path.exists()]
     if taken and not overwrite:
         raise FileExistsError(
-            f"'{taken[0]}' is there already; choose another place by --out, or replace it by "
+            f"'{taken[0]}' exists already; choose another place by --out, or replace it by "
             "--overwrite."
         )
 
 
-def output_folder(chosen, names, overwrite):
-    """The folder to write files of these names to, ours until the command ends; where none
-    was chosen, a new one. Made now, so that a place that cannot be written to is found out
-    before the work, and removed again if nothing is written.
+def output_folder(chosen: Path | None, names: Sequence[str], overwrite: bool) -> Path:
+    """The folder to write files of these names to, locked until the command ends; if none was
+    chosen, a new one. It is made now, so that a place that cannot be written to is found before
+    the work starts, and removed if nothing is written.
     """
     if chosen is not None:
-        if not _taken(chosen):
+        if not _lock_folder(chosen):
             raise FileExistsError(
                 f"another conemetric is writing to '{chosen}'; choose another place by --out, or "
-                "wait for its end."
+                "wait until it ends."
             )
         check_free([chosen / name for name in names], overwrite)
         return chosen
@@ -46,24 +49,21 @@ def output_folder(chosen, names, overwrite):
     def is_free(folder):
         return overwrite or not any((folder / name).exists() for name in names)
 
-    # asked again once it is ours: another may have written to it and ended meanwhile
+    # checked again once it is locked: another process may have written to it and ended
     return next(
         folder
         for folder in itertools.chain([Path(DEFAULT_FOLDER)], numbered)
-        if is_free(folder) and _taken(folder) and is_free(folder)
+        if is_free(folder) and _lock_folder(folder) and is_free(folder)
     )
 
 
-def _taken(folder):
-    """Make the folder and lock it until the command ends; False where another has."""
+def _lock_folder(folder):
+    """Make the folder and lock it until the command ends; False if another process has."""
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with atomic_path(folder / "probe") as probe:
-            probe.touch()
-            raise _Probed
-    except _Probed:
-        pass
+        with tempfile.TemporaryFile(dir=folder):  # can it be written to?
+            pass
     except OSError as error:
         raise OSError(
             f"cannot write to '{folder}': {error.strerror}; choose another folder by --out."
@@ -78,13 +78,13 @@ def _taken(folder):
 
 
 def _lock(folder):
-    """A handle that locks the folder until it is closed, or the process ends in any way."""
+    """A handle that locks the folder until it is closed or the process ends."""
     if fcntl is None:  # Windows removes the file with its handle
         return os.open(folder / ".lock", os.O_CREAT | os.O_EXCL | os.O_TEMPORARY)
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(handle), os.stat(folder)):  # removed, and made again
+        if not os.path.samestat(os.fstat(handle), os.stat(folder)):  # removed and made again
             raise BlockingIOError
     except OSError:
         os.close(handle)
@@ -98,11 +98,7 @@ def _remove_empty(folders):
             folder.rmdir()
 
 
-class _Probed(Exception):
-    pass
-
-
-def write_csv(path, rows):
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write dictionaries as CSV, whole or not at all; a column missing from a row is empty."""
     text = io.StringIO(newline="")
     names = list(dict.fromkeys(name for values in rows for name in values))

@@ -1,74 +1,54 @@
-"""Rows from files: CSV, Parquet, npy and npz in, with labels, ids, pairs and triplets;
-every fault named before work starts.
+"""Rows from CSV, Parquet, npy and npz files, with labels and ids; every fault is named before
+work starts.
 """
 
 import difflib
+import itertools
 import re
 import zipfile
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from ...constraints.in_memory import encode_labels, is_continuous
+from ...storage import LearnedMetric
 from .dialects import decoded, explain, place_of, scan_text
 from .options import Reading
 from .wording import listed, plural
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
-FEWEST_NUMBERED = 10  # rows below which integers that rise may do so by chance
-MOST_VALUES = 50  # of a column of words, to be features of their own
-# digits of another script, or marks between thousands: numbers to a person alone
+FEWEST_NUMBERED = 10  # rows; fewer integers may well rise by chance
+MOST_VALUES = 50  # of a text column whose values become features; more are names, not categories
+# digits of another script, or thousands separators: numbers to a person only
 ODD_NUMBER = r"^[+-]?(\d+([.,]\d*)?|\d{1,3}([,. ']\d{3})+([.,]\d+)?)$"
 ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|index|nr|no|key)$|^id[_ .-])|[a-z](Id|ID)$")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers, and what is known about rows and columns.
+    """Numbers, and what is known about rows and columns."""
 
-    Attributes
-    ----------
-    X : array (n, n_features), float32 or float64
-    names : list of str or None
-        Columns, where the file names them.
-    labels : array (n,) or None
-    ids : array (n,) or None
-        None where rows go by their number.
-    categories : dict or None
-        Columns of words, and the values that are features of their own.
-    notes : tuple of str
-        What was left out, in words.
-    """
-
-    X: np.ndarray
-    names: list[str] | None = None
+    X: np.ndarray  # float32 or float64
+    names: list[str] | None = None  # of the columns, if the file has them
     labels: np.ndarray | None = None
-    ids: np.ndarray | None = None
-    categories: dict[str, list[str]] | None = None
-    notes: tuple[str, ...] = ()
+    ids: np.ndarray | None = None  # None: rows go by their number
+    categories: dict[str, list[str]] | None = None  # text columns: values that became features
+    notes: tuple[str, ...] = ()  # what was ignored or dropped, in words
 
     @property
-    def row_names(self):
+    def row_names(self) -> np.ndarray:
         """The ids, or numbers from 0."""
         return np.arange(len(self.X)) if self.ids is None else self.ids
 
 
-def read_table(path, reading, metric=None) -> Table:
-    """Read the rows of a file.
-
-    Parameters
-    ----------
-    path : path
-    reading : Reading
-        Which columns are what, what to do about missing values, and how the file is written.
-    metric : LearnedMetric, default=None
-        Read the columns this metric needs, as it needs them; None means all numeric
-        ones.
-    """
+def read_table(path: str | Path, reading: Reading, metric: LearnedMetric | None = None) -> Table:
+    """Read the rows of a file: the columns that ``metric`` needs, or else all numeric ones."""
     path = check_file(path)
     if path.suffix.lower() in ARRAYS:
         table = _read_array(path, reading)
@@ -87,7 +67,7 @@ def read_table(path, reading, metric=None) -> Table:
     return _check_ids(table, path, reading.id_column)
 
 
-def check_file(path):
+def check_file(path: str | Path) -> Path:
     """The path, if a file is there."""
     path = Path(path)
     if not path.exists():
@@ -97,10 +77,8 @@ def check_file(path):
     return path
 
 
-def scan(path, reading, notes):
-    """A lazy frame of a CSV or Parquet file; how text was read goes to the notes where that
-    is unusual.
-    """
+def scan(path: Path, reading: Reading, notes: list[str]) -> pl.LazyFrame:
+    """A lazy frame of a CSV or Parquet file; notes say how unusual text was read."""
     with readable(path, reading):
         frame = scan_text(path, reading, notes) if is_text(path) else pl.scan_parquet(path)
         frame.collect_schema()
@@ -108,8 +86,8 @@ def scan(path, reading, notes):
 
 
 @contextmanager
-def readable(path, reading):
-    """Errors of Polars while this file is read name the file, and the fault where it is known."""
+def readable(path: Path, reading: Reading) -> Iterator[None]:
+    """Turn errors of Polars into ones that name the file and, if known, the fault."""
     try:
         yield
     except pl.exceptions.NoDataError:
@@ -120,13 +98,13 @@ def readable(path, reading):
         raise ValueError(f"'{path}' cannot be read as Parquet: {error}") from error
 
 
-def read_frame(path, notes):
+def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
     """The data frame of a CSV or Parquet file beside the data."""
     with readable(path, Reading()):
         return scan(path, Reading(), notes).collect()
 
 
-def is_text(path):
+def is_text(path: Path) -> bool:
     """Whether a file is CSV, by its name."""
     return path.suffix.lower() in (".csv", ".tsv")
 
@@ -171,7 +149,7 @@ def _read_array(path, reading):
     return Table(_floating(X), labels=labels)
 
 
-def load_arrays(path):
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an npy file (as X) or npz file, without unpickling anything."""
     try:
         loaded = np.load(
@@ -236,7 +214,7 @@ def _read_frame(path, reading, metric):
 
 
 def _typed_empty(frame):
-    """Columns of text without any value as numbers, which they are as much as words."""
+    """Turn text columns without any value into numeric ones."""
     empty = [
         name
         for name, kind in frame.schema.items()
@@ -245,8 +223,10 @@ def _typed_empty(frame):
     return frame.with_columns(pl.col(empty).cast(pl.Float64))
 
 
-def in_order(path, X, names, metric):
-    """The columns in the order of the metric; refused where there are not as many."""
+def in_order(
+    path: Path, X: np.ndarray, names: list[str] | None, metric: LearnedMetric
+) -> np.ndarray:
+    """The columns in the metric's order; an error if there are more or fewer."""
     if X.shape[1] != metric.n_features_in_:
         raise ValueError(
             f"'{path}' has {plural(X.shape[1], 'column')} of numbers; the metric was learned from "
@@ -257,14 +237,14 @@ def in_order(path, X, names, metric):
     return X[:, [names.index(name) for name in metric.feature_names]]
 
 
-def set_aside(reading):
-    """Columns that are no features, by what the options say."""
+def set_aside(reading: Reading) -> list[str]:
+    """Columns that the options exclude from the features."""
     names = (reading.label, reading.id_column, *(reading.ignore or ()))
     return [name for name in dict.fromkeys(names) if name is not None]
 
 
-def check_columns(path, schema, reading):
-    """Refuse options that name columns a file has not."""
+def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:
+    """Refuse options that name columns the file does not have."""
     for name, option in (
         (reading.label, "--label"),
         (reading.id_column, "--id"),
@@ -281,15 +261,22 @@ def check_columns(path, schema, reading):
             raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
 
 
-def choose_columns(path, frame, columns, words, reading, notes):
-    """Leave out columns without values, columns that number the rows and columns of too many
-    words; the values of the other words.
+def choose_columns(
+    path: str | Path,
+    frame: pl.DataFrame,
+    columns: list[str],
+    words: Sequence[str],
+    reading: Reading,
+    notes: list[str],
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Leave out columns without values, columns that number the rows and text columns of too many
+    values; return the other columns, and the values of their text columns.
     """
     values = {name: frame[name].cast(pl.String).drop_nulls().unique().sort() for name in words}
     kept = reading.keep or ()
     ignored = {
         "no values": [name for name in columns if frame[name].null_count() == len(frame)],
-        f"more than {MOST_VALUES} different words": [
+        f"more than {MOST_VALUES} different values": [
             name for name, found in values.items() if len(found) > MOST_VALUES
         ],
         "looks like a row number": [
@@ -313,7 +300,7 @@ def choose_columns(path, frame, columns, words, reading, notes):
 
 
 def _refuse_slips(path, reading, words):
-    """Refuse a column that would hold numbers but for a few entries, or for how they are written."""
+    """Refuse a column whose entries are numbers except for a few, or for their notation."""
     for column in words.iter_columns():
         if column.dtype != pl.String:
             continue
@@ -324,10 +311,9 @@ def _refuse_slips(path, reading, words):
             line, value = place_of(path, reading, int(slips.arg_true()[0]), column.name)
             how_many = f"{slips.sum():,} of {plural(int(given.sum()), 'value')}"
             fault = (
-                f"writes numbers as '{value}'; write them in the digits 0 to 9, without marks "
-                "between thousands"
+                f"writes numbers as '{value}'; use the digits 0 to 9 without thousands separators"
                 if odd.sum() > 0.5 * given.sum()
-                else f"holds numbers but for {how_many} (first: '{value}'); mend them"
+                else f"holds numbers except for {how_many} (first: '{value}'); correct them"
             )
             raise ValueError(
                 f"'{path}', line {line}: column '{column.name}' {fault}"
@@ -337,8 +323,8 @@ def _refuse_slips(path, reading, words):
 
 
 def _numbers_rows(column):
-    """Whether a column only counts or names the rows: integers, all different, that are
-    a run without gaps, rise from row to row, or are called an id.
+    """Whether a column only numbers the rows: distinct integers that have no gaps, rise from row
+    to row, or have the name of an id.
     """
     if not column.dtype.is_integer() or column.null_count() or len(column) < FEWEST_NUMBERED:
         return False
@@ -351,13 +337,20 @@ def _numbers_rows(column):
 WORDS = (pl.String, pl.Categorical, pl.Enum)
 
 
-def feature_columns(path, schema, only=None, leave_out=(), words=()):
-    """Columns of a table that hold features: all numeric ones, vectors and ``words``, or
-    those that ``only`` names.
+def feature_columns(
+    path: str | Path,
+    schema: pl.Schema,
+    only: Sequence[str] | None = None,
+    leave_out: Collection[str] = (),
+    words: Collection[str] = (),
+) -> list[str]:
+    """Feature columns of a table: all numeric ones, vectors and the text columns ``words``, or
+    those in ``only``.
     """
 
     def vector(name):
-        return isinstance(schema[name], (pl.Array, pl.List)) and schema[name].inner.is_numeric()
+        kind: Any = schema[name]
+        return isinstance(kind, (pl.Array, pl.List)) and kind.inner.is_numeric()
 
     def feature(name):
         numeric = schema[name].is_numeric() or schema[name] == pl.Boolean or vector(name)
@@ -391,9 +384,14 @@ def feature_columns(path, schema, only=None, leave_out=(), words=()):
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
 
 
-def column_matrix(frame, columns, path, categories=None):
-    """The numbers of a frame as one array, and a name for each of its columns; vectors
-    give one per entry, words one per value.
+def column_matrix(
+    frame: pl.DataFrame,
+    columns: list[str],
+    path: str | Path,
+    categories: dict[str, list[str]] | None = None,
+) -> tuple[np.ndarray, list[str]]:
+    """The numbers of a frame as one array, and a name for each of its columns; vectors become one
+    column per entry, text one per value.
     """
     if categories:
         frame = frame.with_columns(
@@ -404,19 +402,17 @@ def column_matrix(frame, columns, path, categories=None):
             .alias(name)
             for name, values in categories.items()
         )
-    kinds = [frame[name].dtype for name in columns]
+    kinds: list[Any] = [frame[name].dtype for name in columns]
     small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
     dtype = pl.Float32 if small else pl.Float64
-    blocks, names, plain = [], [], []
-    for name, kind in [*zip(columns, kinds, strict=True), (None, None)]:
-        if kind is not None and not kind.is_nested():
-            plain.append(name)
-            continue
-        if plain:
+    blocks, names = [], []
+    for nested, group in itertools.groupby(columns, lambda name: frame[name].dtype.is_nested()):
+        if not nested:
+            plain = list(group)
             blocks.append(frame.select(pl.col(plain).cast(dtype)).to_numpy())
             names += plain
-            plain = []
-        if name is not None:
+            continue
+        for name in group:
             blocks.append(_vectors(frame[name], path, dtype))
             if categories and name in categories:
                 names += [f"{name}={value}" for value in categories[name]]
@@ -439,8 +435,8 @@ def _vectors(series, path, dtype):
     return series.explode().cast(dtype).to_numpy().reshape(len(series), -1)
 
 
-def class_labels(series):
-    """Labels as NumPy strings or integers, None for a missing one; fractions as floats, NaN."""
+def class_labels(series: pl.Series) -> np.ndarray:
+    """Labels as NumPy strings or integers, None if missing; fractions as floats, NaN if missing."""
     if series.dtype.is_float():
         values = series.drop_nulls().drop_nans()
         if not (values == values.round()).all():
@@ -452,7 +448,7 @@ def class_labels(series):
 
 
 def _with_labels(table, path):
-    """The table with the labels of a file of their own."""
+    """The table with labels from a separate file."""
     path, n, notes = check_file(path), len(table.X), list(table.notes)
     if path.suffix.lower() == ".npy":
         labels = load_arrays(path)["X"]
@@ -475,8 +471,8 @@ def _with_labels(table, path):
 
 
 def _check_values(table, path, reading, fills):
-    """Refuse numbers too large to square; refuse missing and infinite values by column and
-    number of rows, or drop their rows. ``fills``: missing ones are filled in later.
+    """Refuse numbers too large to square; refuse missing and infinite values, or drop their rows.
+    ``fills``: missing ones are filled in later.
     """
     _refuse_huge(table, path, reading)
     bad = np.isinf(table.X) if fills else ~np.isfinite(table.X)
@@ -507,7 +503,7 @@ def _column_names(table):
 
 
 def _missing_in_words(table, path, reading, fills, bad, no_label):
-    """How many rows lack a value, and of which columns."""
+    """How many rows lack a value, and in which columns."""
     counts, named = bad.sum(axis=0), _column_names(table)
     most_first = [i for i in np.argsort(-counts, kind="stable") if counts[i]]
     listed = [f"'{named[i]}' in {plural(int(counts[i]), 'row')}" for i in most_first[:3]]
@@ -540,14 +536,14 @@ def _refuse_huge(table, path, reading):
             where = f"line {place_of(path, reading, row, name)[0]}"
         raise ValueError(
             f"'{path}', {where}: column '{name}' has {X[row, column]:g}, too large to square in "
-            f"{X.dtype}; mend it, or leave it empty where it stands for a missing value"
+            f"{X.dtype}; correct it, or leave it empty if it stands for a missing value"
             + reading.remedies(ignore=f"leave the column out by --ignore {name}")
             + "."
         )
 
 
 def _unlabelled(labels, n):
-    """Which rows have no label: an empty one, or -1 beside two or more classes."""
+    """Which rows have no label: an empty one, or -1 next to two or more classes."""
     if labels is None:
         return np.zeros(n, bool)
     if labels.dtype.kind == "f":

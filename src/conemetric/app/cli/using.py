@@ -9,15 +9,15 @@ import typer
 from rich.markup import escape
 
 from ...core import spectral
-from ...core.progress import watching
+from ...core.progress import emit
 from ...evaluation.verification import best_threshold, cross_validate, distance_score
 from ...neighbours import nearest
 from ...storage import atomic_path, load_metric
 from .app import Seed, progress_bar, state
+from .batches import EmbeddedBatches, write_batches
+from .constraint_files import read_pairs
 from .options import DIALECT, Overwrite, Reading, option
 from .outputs import check_free, output_folder, write_csv
-from .relations import read_pairs
-from .streams import embedded_batches, write_stream
 from .tables import check_file, read_table
 from .wording import grid, plural
 
@@ -28,10 +28,8 @@ Metric = Annotated[
 Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
 
 
-SHOWN, SHOWN_NEIGHBOURS = 20, 5  # of the neighbours, on the screen
-
-
-NO_CERTIFICATE = "none: a blend, or a metric cut later, is the optimum of no program"
+SHOWN, SHOWN_NEIGHBOURS = 20, 5  # rows, and neighbours of each, that fit on a screen
+NO_CERTIFICATE = "none: a blend, or a truncated metric, is not the optimum of a program"
 
 
 def embed(
@@ -43,33 +41,25 @@ def embed(
         int | None, option("N", "Keep only the leading directions.", min=1)
     ] = None,
     overwrite: Overwrite = False,
-):
-    """Map rows to the space where the learned metric is the Euclidean one, batch by
-    batch, however many there are.
+) -> None:
+    """Map rows to the space where the learned metric is the Euclidean one, batch by batch.
 
     Columns of a CSV or Parquet file that are not features (ids, labels) are carried
-    over. Missing values and words are treated as when the metric was learned.
+    over. Missing values and text columns are treated as when the metric was learned.
     """
     learned = load_metric(metric)
     learned = learned if dimensions is None else learned.truncated(dimensions)
     path, rank = check_file(data), len(learned.components)
     check_free([out], overwrite)
-    seen = 0
-    notes: list[str] = []
-    with progress_bar() as progress:
-
-        def count(done):
-            nonlocal seen
-            seen = done
-            progress(f"embedded {plural(done, 'row')}")
-
-        n = write_stream(out, embedded_batches(path, learned, reading, count, notes), rank)
-    if seen > n:
-        notes.append(f"Dropped: {plural(seen - n, 'row')} with missing values.")
+    batches = EmbeddedBatches(path, learned, reading)
+    with progress_bar():
+        n = write_batches(out, iter(batches), rank)
+    if batches.n_dropped:
+        batches.notes.append(f"Dropped: {plural(batches.n_dropped, 'row')} with missing values.")
     state.answer(
-        {"rows": n, "dropped": seen - n, "dimensions": rank, "out": str(out)},
+        {"rows": n, "dropped": batches.n_dropped, "dimensions": rank, "out": str(out)},
         f"{plural(n, 'row')} in {plural(rank, 'dimension')} written to {escape(str(out))}",
-        notes=notes,
+        notes=batches.notes,
     )
 
 
@@ -87,8 +77,8 @@ def neighbors(
         option("FILE", "CSV file to write; default: print the first rows."),
     ] = None,
     overwrite: Overwrite = False,
-):
-    """Nearest neighbours of every row by the learned distance."""
+) -> None:
+    """Find the nearest neighbours of every row by the learned distance."""
     learned = load_metric(metric).distance_or_refuse()
     check_free([out] if out is not None else [], overwrite)
     queries = read_table(data, reading, learned)
@@ -96,11 +86,11 @@ def neighbors(
     findable = len(searched.X) - (against is None)
     if k > findable:
         raise ValueError(f"-k {k} is more than the {plural(findable, 'row')} there are to find.")
-    with progress_bar() as progress:
+    with progress_bar():
+        emit("stage", stage="searching")
         mapped = learned.transform(queries.X)
         references = None if against is None else learned.transform(searched.X)
-        with watching(lambda event: progress("searching", done=event.get("done"))):
-            found, distance = nearest(mapped, references, k)
+        found, distance = nearest(mapped, references, k)
     names, targets = (t.row_names for t in (queries, searched))
     frame = pl.DataFrame(
         {
@@ -159,11 +149,11 @@ def verify(
     out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.png.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
-):
+) -> None:
     """Are these two the same? Threshold, accuracy and ROC of the learned distance on
     pairs, beside the Euclidean one.
 
-    Where the metric fills missing values, the Euclidean distance is that of the filled rows.
+    If the metric fills missing values, the Euclidean distance is that of the filled rows.
     """
     learned = load_metric(metric).distance_or_refuse()
     table, indices, same = read_pairs(pairs, read_table(data, reading, learned))
@@ -197,7 +187,7 @@ def verify(
 
 
 def _check_pairs(path, same, folds):
-    """Enough pairs, of both kinds."""
+    """Refuse too few pairs, or pairs of one kind."""
     if len(same) < 2 * folds:
         raise ValueError(
             f"'{path}' has {plural(len(same), 'pair')}; {folds} folds need at least {2 * folds}: "
@@ -210,7 +200,7 @@ def _check_pairs(path, same, folds):
 
 
 def _verified(score, same, found):
-    """What verification by this score comes to."""
+    """Threshold and measures of verification by this score."""
     threshold = -float(best_threshold(score, same)[0])
     return {
         "threshold": threshold if np.isfinite(threshold) else None,
@@ -256,8 +246,8 @@ def _write_roc(out, found, learned, X, indices, same):
 
 def inspect(
     metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
-):
-    """What is in a metric file; every check of loading is made."""
+) -> None:
+    """Show what is in a metric file, after all checks of loading."""
     learned = load_metric(metric)
     certificate = learned.certificate
     values = {
@@ -283,7 +273,7 @@ def inspect(
 
 
 def _entry(value):
-    """A value for the screen: a dictionary in lines, the beginning of a list."""
+    """A value for the screen: a dictionary as lines, a list by its beginning."""
     if isinstance(value, dict):
         return "\n".join(f"{key} = {_entry(entry)}" for key, entry in value.items())
     if isinstance(value, list):

@@ -1,24 +1,32 @@
-"""What commands say: counts, names, tables for the screen, and what a fit came to."""
+"""Wording of answers: counts, names, tables for the screen, and the results of a fit."""
 
 import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
+if TYPE_CHECKING:
+    from ...solvers.base import Certificate
+    from ..studies import Study
+    from ..studies.supervision import Judgement
 
-def plural(n, noun):
-    """A number of things: 1 row, 2,000 rows, 2 queries."""
+
+def plural(n: int, noun: str) -> str:
+    """A count with its noun: 1 row, 2,000 rows, 2 queries."""
     many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{n:,} {noun if n == 1 else many}"
 
 
-def listed(names, most=8):
+def listed(names: Sequence[str], most: int = 8) -> str:
     """The first few names, in quotes."""
     shown = ", ".join(f"'{name}'" for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def grid(title, headings, rows):
+def grid(title: str, headings: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
     """A table for the screen: names in its first column, numbers in the others."""
     table = Table(title=escape(title) if title else None, title_justify="left")
     for number, heading in enumerate(headings):
@@ -28,13 +36,13 @@ def grid(title, headings, rows):
     return table
 
 
-def written(out, files):
-    """What was written where, as a line."""
+def written(out: Path, files: str) -> str:
+    """A line that says which files were written where."""
     return f"written to {escape(str(out))}: {files}"
 
 
-def row(name, judgement):
-    """One line of the table: error with its interval."""
+def row(name: str, judgement: "Judgement") -> dict[str, Any]:
+    """A row of the table: error with its interval."""
     low, high = judgement.interval
     return {
         "method": name,
@@ -46,13 +54,13 @@ def row(name, judgement):
     }
 
 
-def interval_in_words(line):
-    """The interval of such a line."""
+def interval_in_words(line: dict[str, Any]) -> str:
+    """The interval of such a row."""
     return f"{line['low']:.2%} - {line['high']:.2%}"
 
 
-def fit_facts(study):
-    """What the fit itself has to say, for the table and for JSON."""
+def fit_facts(study: "Study") -> dict[str, Any]:
+    """Results of the fit, for the table and for JSON."""
     certificate = study.metric.certificate
     facts = {
         "rank": len(study.metric.components),
@@ -70,7 +78,7 @@ def fit_facts(study):
     }
 
 
-# remedies of the library, which speaks of parameters, in options of the commands
+# remedies of the library, which names parameters, as options of the commands
 REMEDIES = (
     (r"to go on, .*\.$", "to go on, raise --tol."),
     (r",? or give C as a number", ""),  # no command has an option for it
@@ -81,15 +89,15 @@ REMEDIES = (
 )
 
 
-def in_options(message):
-    """A warning or error of an estimator with its remedy in options of the command."""
+def in_options(message: str) -> str:
+    """A warning or error of an estimator, its remedy expressed in options of the command."""
     for remedy, option in REMEDIES:
         message = re.sub(remedy, option, message)
     return message
 
 
-def in_words(certificate):
-    """One sentence a person can act on."""
+def in_words(certificate: "Certificate") -> str:
+    """A certificate in a sentence that a person can act on."""
     if certificate.relative_gap <= 0 or certificate.relative_gap != certificate.relative_gap:
         return f"gap {certificate.relative_gap:.1e} ({certificate.status})"
     missed = (

@@ -1,7 +1,6 @@
 """The numbers a report shows, computed from a `Study`; no drawing here."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.manifold import TSNE
@@ -12,11 +11,17 @@ from ...evaluation.knn import knn_predict
 from ...evaluation.verification import distance_score
 from ...neighbours import labelled_keys
 from ..plotting import on_principal_axes
+from ..studies import Study
+from ..studies.adapting import Adaptation
 from ..studies.supervision import sample_by_class
 
-SHOWN = 400  # rows drawn in the two-dimensional views
-JUDGED = 2000  # rows the suggested dimension is judged on
-MOST_CLASSES = 30  # in a confusion table
+SHOWN = 400  # rows drawn in the two-dimensional views: more overlap
+FEWEST_MAPPED = 20  # rows below which a neighbour map says nothing
+JUDGED = 2000  # rows the suggested dimension is judged on: a standard error below 1.2 %
+MOST_CLASSES = 30  # legible in a confusion table
+MARGIN_ROWS = 1500  # whose triplets are shown; a second's work
+WIDEST = 3  # log2 of a ratio of distances; beyond 8 to 1 the size no longer matters
+JITTER = 1e-9  # of the spread, added to rows: equal ones upset the search for a bandwidth
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,11 @@ class Views:
     """Two-dimensional coordinates of the same rows, by name of the view, before and after."""
 
     rows: np.ndarray
-    coordinates: dict[str, tuple[np.ndarray, np.ndarray]]
+    coordinates: dict[str, tuple[np.ndarray, ...]]
     groups: np.ndarray  # label of each row, or one name for all
 
 
-def views(study, seed=0) -> Views:
+def views(study: Study, seed: int = 0) -> Views:
     """Principal axes and neighbour maps (t-SNE) of held-out rows, before and after."""
     task, rng = study.task, np.random.default_rng(seed)
     if task.kind in ("labels", "quantity"):
@@ -39,10 +44,10 @@ def views(study, seed=0) -> Views:
         rows = np.sort(rng.permutation(used)[:SHOWN])
         groups = np.full(len(rows), "rows")
     spaces = task.X[rows], study.estimator.transform(task.X[rows])
-    coordinates = (
-        {"Neighbour map": tuple(_neighbour_map(Z, seed) for Z in spaces)} if len(rows) >= 20 else {}
-    )
-    coordinates["Principal axes"] = tuple(on_principal_axes(Z) for Z in spaces)
+    coordinates = {}
+    if len(rows) >= FEWEST_MAPPED:
+        coordinates["neighbour_map"] = tuple(_neighbour_map(Z, seed) for Z in spaces)
+    coordinates["principal_axes"] = tuple(on_principal_axes(Z) for Z in spaces)
     return Views(rows, coordinates, groups)
 
 
@@ -54,12 +59,11 @@ def _quarters(y):
 
 def _neighbour_map(Z, seed):
     Z = np.asarray(Z, np.float64) / (np.std(Z) or 1.0)
-    # the map begins from two principal axes
+    # the map starts from two principal axes
     Z = Z if Z.shape[1] > 1 else np.column_stack([Z, np.zeros(len(Z))])
-    # equal rows upset the search for a bandwidth
-    Z = Z + 1e-9 * np.random.default_rng(seed).standard_normal(Z.shape)
-    # from principal axes, mild exaggeration and 300 iterations give as good a map of so few
-    # rows as the defaults, in a third of their time
+    Z = Z + JITTER * np.random.default_rng(seed).standard_normal(Z.shape)
+    # with this start, mild exaggeration and 300 iterations map so few rows as well as the
+    # defaults do, in a third of their time
     return TSNE(
         2,
         perplexity=min(20, len(Z) // 4),
@@ -83,7 +87,10 @@ class Confusion:
     left_out: int
 
 
-def confusion(study) -> Confusion:
+def confusion(study: Study) -> Confusion | None:
+    """The tables of a study; None without classes."""
+    if study.task.kind != "labels":
+        return None
     classes = study.task.classes
     true = np.searchsorted(classes, study.task.y[study.task.test])
     tables = []
@@ -101,10 +108,8 @@ def confusion(study) -> Confusion:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Eigenvalues of the learned metric, and the validation error with only the first
-    so many directions.
-
-    ``suggested`` is the fewest whose error is within one standard error of the best.
+    """Eigenvalues of the learned metric, and the validation error using only the leading
+    directions; ``suggested`` is the fewest within one standard error of the best.
     """
 
     eigenvalues: np.ndarray
@@ -113,7 +118,8 @@ class Dimensions:
     suggested: int
 
 
-def dimensions(study) -> Dimensions:
+def dimensions(study: Study) -> Dimensions:
+    """Judge the leading directions of the metric on a part of the training items."""
     components = study.estimator.components_
     eigenvalues = spectral.eigenvalues_of(components)
     task = study.task
@@ -152,7 +158,7 @@ class _Leading:
         return self.estimator.transform(X)[:, : self.n]
 
 
-def feature_shares(study):
+def feature_shares(study: Study) -> np.ndarray:
     """Share of each original column in the mean squared learned distance: M_jj times
     the variance of the column.
     """
@@ -169,18 +175,18 @@ def feature_shares(study):
     return weight / weight.sum() if weight.sum() > 0 else weight
 
 
-def margins(study, seed=0):
-    """log2 of (distance to the one that should be far) / (to the one that should be
-    near), held out, before and after.
-
-    None for pairs, where no third row is at hand.
+def margins(study: Study, seed: int = 0) -> tuple[np.ndarray, ...] | None:
+    """log2 of the distance to the row that should be far over that to the row that should be
+    near, of held-out triplets before and after; None for pairs, which name no third row.
     """
     task = study.task
     if task.kind == "pairs":
         return None
     if task.kind in ("labels", "quantity"):
         rng = np.random.default_rng(seed)
-        rows = task.test[sample_by_class(task.strata[task.test], min(1500, task.n_test), rng)]
+        rows = task.test[
+            sample_by_class(task.strata[task.test], min(MARGIN_ROWS, task.n_test), rng)
+        ]
         X, y = np.ascontiguousarray(task.X[rows]), task.y[rows]
         if task.kind == "labels":
             triplets = triplets_from_labels(X, np.searchsorted(task.classes, y))
@@ -199,12 +205,12 @@ def _log_ratio(metric, X, triplets):
         np.log2(np.maximum(-distance_score(metric, X, triplets[:, [0, other]]), tiny))
         for other in (1, 2)
     )
-    return np.clip(far - near, -3, 3)
+    return np.clip(far - near, -WIDEST, WIDEST)
 
 
-def distances(study):
-    """Held-out pairs: (distances before, distances after, same), each divided by its
-    threshold; None for other tasks.
+def distances(study: Study) -> tuple[np.ndarray, ...] | None:
+    """Distances of held-out pairs before and after, in units of their threshold, and which
+    pairs are similar; None for other tasks.
     """
     task = study.task
     if task.kind != "pairs":
@@ -218,8 +224,8 @@ def distances(study):
     return (*scaled, task.similar[task.test])
 
 
-def history(study: Any) -> dict[str, Any]:
-    """Iteration, primal, dual and relative gap of the solve, as far as the estimator kept them."""
+def history(study: Study | Adaptation) -> dict[str, np.ndarray]:
+    """Primal, dual and relative gap by iteration; empty if the estimator did not keep them."""
     record = getattr(study.estimator, "history_", None) or {}
     kept = {
         name: np.asarray(record[name], float)

@@ -1,28 +1,35 @@
-"""One page about an adapted embedding: what held-out queries gained, which won and lost,
-how it was chosen, how far it is proven, how to use it.
+"""The report of an adaptation: what held-out queries gained, which gained and lost most, how the
+map was chosen, how far it is proven, how to use it.
 """
 
-import html
-import json
+from os import PathLike
+from typing import Any
 
 import numpy as np
 
-from ... import __version__
-from ...core.extras import require
-from ...storage import atomic_path
-from ..studies.adapting import MEASURES, Adaptation
+from ..studies.adapting import MEASURES, Adaptation, Collection
 from ..studies.learning import SIGNIFICANT
-from . import content
-from .page import as_json, card, definitions, render
+from . import content, figures
+from .metric import proof_facts
+from .rendering import Card, write_page
 
-SHOWN = 8  # queries won or lost
+TABS = {
+    "gain": "Gain",
+    "queries": "Queries",
+    "choice": "Choice",
+    "proof": "Proof",
+    "use": "Use it",
+}
+SHOWN = 8  # queries with the largest gains, and with the largest losses
 DOCUMENTS = 3  # of each, before and after
 LONGEST = 160  # characters of a text
 MAIN = "nDCG@10"
 SIDES = {"queries": "queries only", "both": "queries and documents"}
 
 
-def write_retrieval_report(path, adaptation: Adaptation, *, name="data", snippet="") -> None:
+def write_retrieval_report(
+    path: str | PathLike, adaptation: Adaptation, *, name: str = "data", snippet: str = ""
+) -> None:
     """Write the report of an adaptation as one HTML file that needs no network.
 
     Parameters
@@ -34,69 +41,71 @@ def write_retrieval_report(path, adaptation: Adaptation, *, name="data", snippet
     snippet : str
         Code that uses the map.
     """
-    plotlyjs = require("plotly.offline", "cli").get_plotlyjs()
-    from . import figures
-
     before, after = (adaptation.values[key][MAIN] for key in ("before", adaptation.chosen))
     order = np.argsort(after - before, kind="stable")
-    titles = [query_text(adaptation, i) for i in range(len(before))]
-    drawn = {
-        "differences": figures.differences_figure((after - before)[order], titles, order),
-        "choice": figures.choice_figure(paths(adaptation)),
-    }
-    history = content.history(adaptation)
-    if history:
-        drawn["convergence"] = figures.convergence_figure(history)
     won, lost = int((after > before).sum()), int((after < before).sum())
     fields = {
-        "name": html.escape(name),
+        "name": name,
         "what": "an adapted embedding",
         "headline": headline(adaptation),
         "protocol": protocol(adaptation),
         "cards": cards(adaptation),
-        "taken": SIDES[adaptation.chosen],
+        "tabs": TABS,
+        "pictures": pictures(adaptation, (after - before)[order]),
+        "chosen": SIDES[adaptation.chosen],
+        "main_measure": MAIN,
+        "measure_headings": (
+            *("", "before"),
+            *(SIDES[key] for key in adaptation.fitted),
+            *("difference", "p"),
+        ),
         "measures": measures_table(adaptation),
-        "counts": f"{won:,} queries won, {lost:,} lost, {len(before) - won - lost:,} stayed.",
-        "won": queries_table(adaptation, [i for i in order[::-1] if after[i] > before[i]][:SHOWN]),
-        "lost": queries_table(adaptation, [i for i in order if after[i] < before[i]][:SHOWN]),
+        "counts": f"{won:,} queries gained, {lost:,} lost, {len(before) - won - lost:,} unchanged.",
+        "won": [query_row(adaptation, i) for i in order[::-1] if after[i] > before[i]][:SHOWN],
+        "lost": [query_row(adaptation, i) for i in order if after[i] < before[i]][:SHOWN],
         "facts": facts(adaptation),
-        "snippet": html.escape(snippet),
-        "advice": html.escape(advice(adaptation)),
-        "notes": "".join(f"<li>{html.escape(note)}</li>" for note in adaptation.notes)
-        or "<li>Nothing out of the ordinary.</li>",
-        "version": __version__,
-        "kinds": "" if history else "no-convergence",
-        "figures": as_json({key: json.loads(figure.to_json()) for key, figure in drawn.items()}),
-        "data": "{}",
-        "plotly": plotlyjs.replace("</script", "<\\/script"),
+        "snippet": snippet,
+        "advice": advice(adaptation),
+        "notes": adaptation.notes,
     }
-    with atomic_path(path) as temporary:
-        temporary.write_text(render(fields, "retrieval.html"), encoding="utf-8")
+    write_page(path, "retrieval.html", fields)
+
+
+def pictures(adaptation: Adaptation, differences: np.ndarray) -> dict[str, figures.Picture]:
+    """The pictures of the page by name, as far as there is something to draw."""
+    drawn = {"choice": figures.choice_picture(paths(adaptation))}
+    if differences.any():
+        drawn["differences"] = figures.differences_picture(differences)
+    history = content.history(adaptation)
+    if history:
+        drawn["convergence"] = figures.convergence_picture(history)
+    return drawn
 
 
 # ---- words
 
 
-def headline(adaptation):
-    """What came of it, in one sentence that does not overclaim."""
+def headline(adaptation: Adaptation) -> str:
+    """Whether to use the map, in a sentence that does not overclaim."""
     if adaptation.estimator.C_ == 0:
         return (
-            "No setting ranked training queries that were held out better than the embedding "
-            "does by more than a standard error, so it was left as it is."
+            "No setting ranked held-out training queries better than the embedding does by more "
+            "than a standard error: keep the embedding."
         )
     before, after = (adaptation.values[key][MAIN].mean() for key in ("before", adaptation.chosen))
     change = adaptation.difference(MAIN)
-    figures = (
+    scores = (
         f"mean {MAIN} {100 * after:.1f} against {100 * before:.1f} on {change.n:,} held-out "
         f"queries, p = {change.p_value:.2g}"
     )
     if change.p_value <= SIGNIFICANT and after > before:
-        return f"Use it: {figures}."
+        return f"Use it: {scores}."
     finding = "Worse than" if change.p_value <= SIGNIFICANT else "No measurable gain over"
-    return f"{finding} the embedding as it is ({figures}): keep the embedding."
+    return f"{finding} the original embedding ({scores}): keep the embedding."
 
 
-def protocol(adaptation):
+def protocol(adaptation: Adaptation) -> str:
+    """How the map was judged, in a sentence."""
     collection = adaptation.collection
     return (
         f"{len(collection.documents):,} documents of {collection.documents.shape[1]} dimensions; "
@@ -105,76 +114,63 @@ def protocol(adaptation):
     )
 
 
-def cards(adaptation):
+def cards(adaptation: Adaptation) -> list[Card]:
+    """The numbers of the summary."""
     estimator, change = adaptation.estimator, adaptation.difference(MAIN)
     certificate = estimator.certificate_
     before, after = (
         100 * adaptation.values[key][MAIN].mean() for key in ("before", adaptation.chosen)
     )
     interval = f"95 % interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
-    entries = [
-        (f"{MAIN} before", f"{before:.1f}", "the embedding as it is", "before"),
-        (f"{MAIN} after", f"{after:.1f}", f"{type(estimator).__name__}", "after"),
-        ("Difference", f"{100 * change.difference:+.1f}", interval, ""),
-        ("Proven gap", f"{abs(certificate.relative_gap):.1e}", f"{certificate.status}", ""),
-        (
+    rebuilt = adaptation.chosen == "both" or adaptation.options.n_components is not None
+    return [
+        Card(f"{MAIN} before", f"{before:.1f}", "the original embedding"),
+        Card(f"{MAIN} after", f"{after:.1f}", type(estimator).__name__),
+        Card("Difference", f"{100 * change.difference:+.1f}", interval),
+        Card("Proven gap", f"{abs(certificate.relative_gap):.1e}", str(certificate.status)),
+        Card(
             "Maps",
             "queries" if adaptation.chosen == "queries" else "both sides",
-            _index(adaptation),
-            "",
+            "index the mapped documents" if rebuilt else "the document index stays",
         ),
-        ("Learning time", f"{adaptation.seconds[adaptation.chosen]:.1f} s", "choice included", ""),
+        Card("Learning time", f"{adaptation.seconds[adaptation.chosen]:.1f} s", "choice included"),
     ]
-    return "".join(card(*entry) for entry in entries)
 
 
-def _index(adaptation):
-    if adaptation.chosen == "both" or adaptation.options.n_components is not None:
-        return "documents go into the index anew"
-    return "the documents' index stays"
-
-
-def measures_table(adaptation):
-    head = "".join(
-        f"<th scope='col'>{name}</th>"
-        for name in ("", "before", *(SIDES[key] for key in adaptation.fitted), "difference", "p")
-    )
-    rows = [f"<tr>{head}</tr>"]
+def measures_table(adaptation: Adaptation) -> list[tuple[str, ...]]:
+    """A row for each measure: means before and after, difference with interval, p."""
+    rows = []
     for measure in MEASURES:
-        means = [
+        means = (
             f"{100 * adaptation.values[key][measure].mean():.1f}"
             for key in ("before", *adaptation.fitted)
-        ]
-        change = adaptation.difference(measure)
-        spread = (
-            f"{100 * change.difference:+.1f} ({100 * change.low:+.1f} to {100 * change.high:+.1f})"
         )
-        cells = "".join(f"<td>{value}</td>" for value in (*means, spread, f"{change.p_value:.2g}"))
-        rows.append(f"<tr><th scope='row'>{measure}</th>{cells}</tr>")
-    return "".join(rows)
+        change = adaptation.difference(measure)
+        spread = f"({100 * change.low:+.1f} to {100 * change.high:+.1f})"
+        difference = f"{100 * change.difference:+.1f} {spread}"
+        rows.append((measure, *means, difference, f"{change.p_value:.2g}"))
+    return rows
 
 
-def facts(adaptation):
+def facts(adaptation: Adaptation) -> list[tuple[str, str]]:
+    """Setting, certificate and timings, by name."""
     estimator = adaptation.estimator
-    certificate, setting = estimator.certificate_, estimator.setting_
-    rows = [
+    setting = estimator.setting_
+    return [
         ("Estimator", type(estimator).__name__),
         ("Maps", SIDES[adaptation.chosen]),
         ("C, margin", f"{setting.C:.3g}, {setting.margin:g}"),
         ("Negatives", f"{setting.n_hard} nearest and {setting.n_random} random for each query"),
-        ("Objective of the map", f"{certificate.primal:.6g}"),
-        ("Proven bound on the optimum", f"{certificate.dual:.6g}"),
-        ("Relative gap", f"{certificate.relative_gap:.3g}"),
-        ("Status", str(certificate.status)),
+        *proof_facts("map", estimator.certificate_),
         *(
             (f"Time, {SIDES[key]}", f"{seconds:.2f} s")
             for key, seconds in adaptation.seconds.items()
         ),
     ]
-    return definitions(rows)
 
 
-def advice(adaptation):
+def advice(adaptation: Adaptation) -> str:
+    """How to put the map to use."""
     if adaptation.estimator.C_ == 0:
         return (
             "The map changes no ranking: keep the embedding, judge more queries, or judge the "
@@ -188,21 +184,36 @@ def advice(adaptation):
     if adaptation.options.n_components is not None:
         return "Build the index from the shorter documents, and search it with shorter queries."
     return (
-        "Only queries go through the map; the index of the documents stays as it is, and so does "
-        "its way of comparing."
+        "Only queries go through the map; the index of the documents and its way of comparing "
+        "stay unchanged."
     )
 
 
 # ---- queries
 
 
-def query_text(adaptation, i):
-    """What to call the i-th held-out query."""
+def query_row(adaptation: Adaptation, i: int) -> dict[str, Any]:
+    """The i-th held-out query: its text, its values, its first documents before and after."""
     collection, query = adaptation.collection, adaptation.held_out[i]
-    return _text(query, collection.query_texts) or _name(query, collection.query_names, "query")
+    before, after = (adaptation.values[key][MAIN][i] for key in ("before", adaptation.chosen))
+    judged = collection.relevance[collection.relevance[:, 0] == query]
+    relevant = set(judged[judged[:, 2] > 0, 1].tolist())
+    name = _name(query, collection.query_names, "query")
+    return {
+        "text": _text(query, collection.query_texts) or name,
+        "change": f"{100 * before:.0f} \u2192 {100 * after:.0f}",
+        "documents": {
+            label: [
+                (document in relevant, document_text(collection, document))
+                for document in adaptation.rankings[key][i, :DOCUMENTS].tolist()
+            ]
+            for label, key in (("before", "before"), ("after", adaptation.chosen))
+        },
+    }
 
 
-def document_text(collection, document):
+def document_text(collection: Collection, document: int) -> str:
+    """The name of a document, and the beginning of its text."""
     name = _name(document, collection.document_names, "document")
     text = _text(document, collection.document_texts)
     return f"{name}: {text}" if text else name
@@ -217,46 +228,8 @@ def _text(row, texts):
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\u2026"
 
 
-def queries_table(adaptation, queries):
-    if not queries:
-        return "<p>None.</p>"
-    before, after = (adaptation.values[key][MAIN] for key in ("before", adaptation.chosen))
-    head = "".join(
-        f"<th scope='col'>{name}</th>"
-        for name in ("query", MAIN, "first documents before", "first documents after")
-    )
-    rows = [f"<tr>{head}</tr>"]
-    for i in queries:
-        lists = [
-            documents_list(adaptation, i, adaptation.rankings[key][i, :DOCUMENTS])
-            for key in ("before", adaptation.chosen)
-        ]
-        values = f"{100 * before[i]:.0f} \u2192 {100 * after[i]:.0f}"
-        rows.append(
-            f"<tr><th scope='row'>{html.escape(query_text(adaptation, i))}</th><td>{values}</td>"
-            + "".join(
-                f"<td data-label='{label}'><ol>{items}</ol></td>"
-                for label, items in zip(("before", "after"), lists, strict=True)
-            )
-            + "</tr>"
-        )
-    return f"<table class='queries'>{''.join(rows)}</table>"
-
-
-def documents_list(adaptation, i, documents):
-    collection = adaptation.collection
-    judged = collection.relevance[collection.relevance[:, 0] == adaptation.held_out[i]]
-    relevant = set(judged[judged[:, 2] > 0, 1].tolist())
-    items = []
-    for document in documents.tolist():
-        text = document_text(collection, document)
-        mark = "<strong>relevant</strong> " if document in relevant else ""
-        items.append(f"<li>{mark}{html.escape(text)}</li>")
-    return "".join(items)
-
-
-def paths(adaptation):
-    """(name, C, gain, standard error) of each path tried, in points of nDCG@10."""
+def paths(adaptation: Adaptation) -> dict[str, np.ndarray]:
+    """C, gain and standard error, in points of nDCG@10, along each path tried, by its name."""
     found: dict[str, list] = {}
     for key, estimator in adaptation.fitted.items():
         for candidate in estimator.candidates_:

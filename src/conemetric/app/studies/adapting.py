@@ -3,22 +3,21 @@ has not seen.
 """
 
 import time
-import warnings
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
-from ...core.progress import watching
+from ...core.progress import emit
+from ...core.warn import collected_warnings
 from ...evaluation.statistics import PairedDifference, paired_difference
-from ...ranking import measures as measures
+from ...ranking import measures
 from ...ranking.adapter import QueryAdapter
 from ...ranking.base import RankingEstimator
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
 
-DEPTH = 100  # of the rankings judged
+DEPTH = 100  # of the rankings: the deepest of the measures
 MEASURES = {
     "nDCG@10": lambda ranking, judged: measures.ndcg(ranking, judged, 10),
     "MRR@10": lambda ranking, judged: measures.reciprocal_rank(ranking, judged, 10),
@@ -39,9 +38,9 @@ class Collection:
     relevance : integer array (r, 3)
         [query, document, grade].
     test : boolean array (n_queries,) or None
-        Queries that the collection itself sets aside for judging.
+        Queries that the collection itself holds out.
     query_names, document_names : sequences of str or None
-        None where rows go by their number.
+        None: rows go by their number.
     query_texts, document_texts : sequences of str or None
     """
 
@@ -57,17 +56,17 @@ class Collection:
 
 @dataclass(frozen=True)
 class AdaptOptions:
-    """How to adapt and to judge.
+    """How to adapt and how to judge.
 
     Attributes
     ----------
     map : {"auto", "queries", "both"}
-        What to map; "auto" tries both and takes the surer gain on held-out training
-        queries. An index by inner product allows for "queries" alone.
+        What to map; "auto" tries both and takes the more reliable gain on held-out training
+        queries. An inner-product index allows "queries" only.
     similarity : {"cosine", "inner"}
     n_components : int or None
     test_size : float
-        Share of the judged queries held out, unless the collection says which.
+        Share of the judged queries held out, unless the collection names them.
     tol : float
     seed : int
     """
@@ -82,18 +81,18 @@ class AdaptOptions:
 
 @dataclass
 class Adaptation:
-    """What came of it.
+    """The fitted maps, and how they rank held-out queries.
 
     Attributes
     ----------
     collection, options
     fitted : dict of str to estimator
-        By what they map, "queries" or "both".
+        By the side they map, "queries" or "both".
     chosen : str
     held_out : integer array
-        Queries it was judged on.
+        Queries to judge on.
     rankings : dict of str to integer array (n_held_out, depth)
-        Of "before", and of each of ``fitted``.
+        Rankings "before", and of each of ``fitted``.
     values : dict of str to dict of str to array
         Measures of each ranking, by query.
     seconds : dict of str to float
@@ -113,26 +112,24 @@ class Adaptation:
 
     @property
     def estimator(self) -> RankingEstimator:
-        """The one that was chosen."""
+        """The chosen map."""
         return self.fitted[self.chosen]
 
     def difference(self, measure: str, name: str | None = None) -> PairedDifference:
-        """Of a measure between before and after, over the held-out queries."""
+        """The difference of a measure between before and after, over the held-out queries."""
         after = self.values[name or self.chosen]
         return paired_difference(
             self.values["before"][measure], after[measure], random_state=self.options.seed
         )
 
 
-def adapt(collection: Collection, options=None, progress=None) -> Adaptation:
+def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adaptation:
     """Hold queries out, learn from the others, and judge before and after.
 
     Parameters
     ----------
     collection : Collection
     options : AdaptOptions, default=None
-    progress : callable, default=None
-        Called as ``progress(stage, record)``, with the scalars of an iteration or None.
 
     Returns
     -------
@@ -152,26 +149,21 @@ def adapt(collection: Collection, options=None, progress=None) -> Adaptation:
     True
     """
     options = options or AdaptOptions()
-    progress = progress or (lambda stage, record=None: None)
     _check(options)
     collection = _prepared(collection, options)
     train, test = _split(collection, options)
     notes: list[str] = []
     fitted, seconds = {}, {}
     for name in _maps(options):
-        stage = f"learning a map of {'queries' if name == 'queries' else 'both sides'}"
-        progress(stage, None)
+        sides = "queries" if name == "queries" else "both sides"
+        emit("stage", stage=f"learning a map of {sides}")
         began = time.perf_counter()
-        with (
-            warnings.catch_warnings(record=True) as caught,
-            watching(partial(_show, progress, stage)),
-        ):
-            warnings.simplefilter("always")
+        with collected_warnings() as collected:
             fitted[name] = _estimator(name, options).fit(*_part(collection, train))
         seconds[name] = time.perf_counter() - began
-        notes += [f"Map of {name}: {warning.message}" for warning in caught]
+        notes += [f"Map of {name}: {warning}" for warning in collected]
     chosen = max(fitted, key=lambda name: _sure_gain(fitted[name]))
-    progress("judging", None)
+    emit("stage", stage="judging")
     queries, documents, relevance = _part(collection, test)
     judged = check_relevance(relevance, len(queries), len(documents))
     rankings = {"before": measures.rank(queries, documents, DEPTH, options.similarity)}
@@ -206,7 +198,7 @@ def _maps(options):
 
 
 def _prepared(collection, options):
-    """Unit rows where the index compares by cosine: both estimators then see the same."""
+    """Unit rows if the index compares by cosine, so that both estimators see the same data."""
     if options.similarity == "inner":
         return collection
     queries, documents = (
@@ -250,14 +242,9 @@ def _split(collection, options):
 
 
 def _part(collection, queries):
-    """Queries, documents and judgements of some queries, numbered anew."""
+    """Some of the queries, the documents, and the judgements renumbered to match."""
     new = np.full(len(collection.queries), -1)
     new[queries] = np.arange(len(queries))
     kept = collection.relevance[new[collection.relevance[:, 0]] >= 0]
     relevance = np.column_stack([new[kept[:, 0]], kept[:, 1:]])
     return collection.queries[queries], collection.documents, relevance
-
-
-def _show(progress, stage, event):
-    if event["kind"] == "solve":
-        progress(stage, event)

@@ -1,6 +1,7 @@
 """Learn one metric on one data set and measure what it gained on rows it has not seen."""
 
-import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,16 +12,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ...core.compiled import seconds_compiling, stopwatch
-from ...core.progress import watching
+from ...core.progress import emit
+from ...core.warn import collected_warnings
 from ...estimators.base import UselessMetricWarning
 from ...solvers.base import Status
 from ...storage import LearnedMetric
 from .methods import find, methods_for
 from .supervision import data_id, p_value
 
-SMALL = 2000  # rows that scaling is judged on
+SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
-SIGNIFICANT = 0.05  # p at or below which a difference is no chance
+SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
 
 
@@ -31,30 +33,29 @@ class Options:
     Attributes
     ----------
     method : str or None
-        A name of `conemetric.app.studies.methods`; None takes the first there that learns from
-        what is given: "auto" (`AutoMetric`) for labels.
+        A name from `conemetric.app.studies.methods`; None takes the first that learns from
+        the given supervision: "auto" (`AutoMetric`) for labels.
     parameters : dict
-        Parameters of the estimator; what the chosen class does not know is left out.
+        Parameters of the estimator; those its class does not have are ignored.
     impute : {None, "mean", "median"}
-        What stands for missing values (NaN): the mean or median of the column in the
-        training rows; None refuses them.
+        Fill missing values (NaN) with the mean or median of the column in the training
+        rows; None refuses them.
     scale : {"auto", "standard", "none"}
-        "auto" standardises the columns where that lowers the Euclidean error on
-        training rows.
+        "auto" standardises the columns if that lowers the Euclidean error on training rows.
     n_pca : int or None
         Reduce to this many principal components first.
     n_neighbors : int
-        That vote when a metric is judged, by "auto" too.
+        Neighbours that vote when a metric is judged, also within "auto".
     test_size : float
         Share of the rows (or pairs, or triplets) held out.
     max_rows : int or None
-        Learn from at most this many rows, drawn class by class. None takes as many as a
-        fit takes minutes for (`methods.most_rows`).
+        Learn from at most this many rows, drawn class by class; None: as many as can be
+        learned from in minutes (`methods.most_rows`).
     max_test_rows : int
         Judge on at most this many held-out rows.
     seed : int
     time_budget : float or None
-        Seconds that "auto" may learn for; None for as long as it takes.
+        Seconds that "auto" may take to learn; None: no limit.
     """
 
     method: str | None = None
@@ -72,12 +73,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Study:
-    """What was learned, from what, and how well it does; a report is a picture of this.
+    """What was learned, from what, and how well it does.
 
     Attributes
     ----------
     options : Options
-        With ``method`` and ``scale`` as settled.
+        With the ``method`` that was used.
     estimator : fitted estimator
     prepare : Pipeline
         Scaler and PCA, fitted on training rows.
@@ -92,7 +93,7 @@ class Study:
     notes : list of str
         Choices made on the way, in words.
     alarm : str
-        Why the metric is of no use, where it is none.
+        Why the metric is useless; empty if it is not.
     """
 
     options: Options
@@ -107,16 +108,16 @@ class Study:
     alarm: str = ""
 
     @property
-    def outcome(self):
-        """ "better" or "worse" than the Euclidean distance on the held-out items, or "" where
-        chance may well have made the difference.
+    def outcome(self) -> str:
+        """ "better" or "worse" than the Euclidean distance on the held-out items, or "" if the
+        difference may well be chance.
         """
         if self.alarm or p_value(self.before, self.after) > SIGNIFICANT:
             return ""
         return "better" if self.after.rate < self.before.rate else "worse"
 
     @property
-    def verdict(self):
+    def verdict(self) -> str:
         """Whether to use the metric, in a sentence."""
         figures = (
             f"{self.task.measure} {self.after.rate:.2%} against {self.before.rate:.2%} on {self.after.n:,} "
@@ -128,8 +129,8 @@ class Study:
         return f"{finding} Euclidean ({figures}): keep the Euclidean distance."
 
     @property
-    def evidence(self):
-        """What held-out training rows say, where the method asked them (`AutoMetric`); else None."""
+    def evidence(self) -> Any:
+        """What the method found on held-out training rows (`AutoMetric`); else None."""
         return getattr(self.estimator, "evidence_", None)
 
 
@@ -137,31 +138,26 @@ DEFAULT_OPTIONS = Options()
 
 
 def run_study(
-    task,
-    options=DEFAULT_OPTIONS,
+    task: Any,
+    options: Options = DEFAULT_OPTIONS,
     *,
-    progress=None,
-    on_metric=None,
-    feature_names=None,
-    categories=None,
+    on_metric: Callable[[LearnedMetric, bool], None] | None = None,
+    feature_names: Sequence[str] | None = None,
+    categories: dict[str, list[str]] | None = None,
 ) -> Study:
-    """Split, scale, reduce, learn and judge.
+    """Split, scale, reduce, learn and judge; `conemetric.watching` shows the progress.
 
     Parameters
     ----------
     task : supervision.Task
         Rows with labels, pairs or triplets.
     options : Options
-    progress : callable, default=None
-        ``progress(stage, record, done)``: the stage in words, the scalars of an
-        iteration while learning (else None), and the share of a neighbour search that
-        is done (else None).
     on_metric : callable, default=None
-        ``on_metric(metric, interrupted)``: called with the `LearnedMetric` as soon as it
-        exists, before anything is judged, and whether Ctrl-C ended its fit.
+        ``on_metric(metric, interrupted)``: called as soon as the `LearnedMetric` exists, before
+        it is judged; ``interrupted`` says whether Ctrl-C ended its fit.
     feature_names : sequence of str, default=None
     categories : dict, default=None
-        Columns of words behind features named ``column=value``, for the metric file.
+        Text columns behind features named ``column=value``, for the metric file.
 
     Returns
     -------
@@ -177,7 +173,7 @@ def run_study(
     >>> study.after.rate <= 0.1, study.metric.method
     (True, 'FrobMetric')
     """
-    clock = _Clock(progress or (lambda stage, record, done: None))
+    seconds: dict[str, float] = {}
     compiled_before = seconds_compiling()
     method = find(options.method or methods_for(task.kind)[0].name, task.kind)
     options = replace(options, method=method.name)
@@ -185,11 +181,11 @@ def run_study(
     identity = data_id(task)
     task = task.split(options, np.random.default_rng(options.seed))
     notes += task.notes
-    with clock("scaling"):
+    with _stage("scaling", seconds):
         prepare = make_pipeline(*_preprocessing(task, options, notes)).fit(task.training_rows())
         task = task.prepared(prepare)
-    with clock("learning"):
-        estimator, alarm = _fit(method, task, options, clock, notes)
+    with _stage("learning", seconds):
+        estimator, alarm = _fit(method, task, options, notes)
     metric = LearnedMetric.from_estimator(
         make_pipeline(*(step for _, step in prepare.steps), estimator),
         feature_names=feature_names,
@@ -198,14 +194,12 @@ def run_study(
     )
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
-    with clock("judging"):
+    with _stage("judging", seconds):
         before, after = task.judge(None, options), task.judge(estimator, options)
     compiling = seconds_compiling() - compiled_before
     if compiling > WORTH_SAYING:
-        clock.seconds[COMPILING] = compiling
-    return Study(
-        options, estimator, prepare, metric, task, before, after, clock.seconds, notes, alarm
-    )
+        seconds[COMPILING] = compiling
+    return Study(options, estimator, prepare, metric, task, before, after, seconds, notes, alarm)
 
 
 def _preprocessing(task, options, notes):
@@ -217,7 +211,7 @@ def _preprocessing(task, options, notes):
             raise ValueError(f"impute='{options.impute}' is not known; use mean or median.")
         first = [SimpleImputer(strategy=options.impute, keep_empty_features=True)]
         notes.append(
-            f"Filled {int(np.isnan(task.X).sum()):,} missing values by the {options.impute} of "
+            f"Filled {int(np.isnan(task.X).sum()):,} missing values with the {options.impute} of "
             "their column in the training rows."
         )
     standard = options.scale == "standard"
@@ -247,27 +241,22 @@ def _preprocessing(task, options, notes):
 _SCALERS = {"as they are": [], "standardised": [StandardScaler()]}
 
 
-def _fit(method, task, options, clock, notes):
-    """The fitted estimator, and why its metric is of no use, where it is none."""
+def _fit(method, task, options, notes):
+    """The fitted estimator, and why its metric is useless, if it is."""
     estimator = method.make(
         random_state=options.seed,
         n_neighbors=options.n_neighbors,
         time_budget=options.time_budget,
         **options.parameters,
     )
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        watching(clock.watch),
-    ):
-        warnings.simplefilter("always")
+    with collected_warnings() as collected:
         task.fit(estimator)
     alarm = ""
-    for warning in caught:
-        text = str(warning.message)
-        if issubclass(warning.category, UselessMetricWarning):
-            alarm = text
-        elif issubclass(warning.category, UserWarning):
-            notes.append(text)
+    for warning in collected:
+        if isinstance(warning, UselessMetricWarning):
+            alarm = str(warning)
+        else:
+            notes.append(str(warning))
     recall = getattr(estimator, "neighbor_recall_", None)
     if recall is not None and recall < 1:
         notes.append(f"Neighbours found approximately: {recall:.1%} of those in a random sample.")
@@ -277,7 +266,7 @@ def _fit(method, task, options, clock, notes):
 
 
 def _evidence_in_words(estimator):
-    """What the training rows say about a blend."""
+    """How a blend did on its training rows."""
     yield f"Cross-validated on {estimator.evidence_.n_rows:,} training rows: {estimator.evidence_}."
     parts = sorted(estimator.weights_.items(), key=lambda part: -part[1])
     yield f"Blend: {', '.join(f'{name} {weight:.0%}' for name, weight in parts)}."
@@ -303,28 +292,10 @@ def _summary(task, options):
     }
 
 
-class _Clock:
-    """Time per stage, and the stage's name for the progress display."""
-
-    def __init__(self, progress):
-        self.progress, self.seconds, self.stage = progress, {}, ""
-
-    def __call__(self, stage):
-        self.stage = stage
-        self.progress(stage, None, None)
-        return self
-
-    def watch(self, event):
-        stage = f"{self.stage}, {event['candidate']}" if "candidate" in event else self.stage
-        if event["kind"] == "solve":
-            self.progress(stage, event, None)
-        elif event["kind"] == "search":
-            self.progress(f"{self.stage}: finding neighbours", None, event["done"])
-        elif event["kind"] == "compile":
-            self.progress(COMPILING if event["begins"] else self.stage, None, None)
-
-    def __enter__(self):
-        self.began = stopwatch()
-
-    def __exit__(self, *_):
-        self.seconds[self.stage] = stopwatch() - self.began
+@contextmanager
+def _stage(name: str, seconds: dict[str, float]) -> Iterator[None]:
+    """Announce a stage, and time it."""
+    emit("stage", stage=name)
+    began = stopwatch()
+    yield
+    seconds[name] = stopwatch() - began

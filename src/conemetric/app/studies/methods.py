@@ -2,8 +2,10 @@
 
 import importlib
 from dataclasses import dataclass
+from typing import Any
 
-WORK = 1e13  # scalar operations of a fit from as many rows as are taken unasked
+WORK = 1e13  # scalar operations of a fit from the default number of rows: minutes on a few cores
+PAIR_WORK = 40  # scalar operations per pair of rows and feature, counted for NuMax
 
 
 @dataclass(frozen=True)
@@ -16,19 +18,19 @@ class Method:
     class_name: str
     accepts: tuple[str, ...]
     summary: str
-    passes: int = 60  # about how often a fit reads its rows
-    visits_pairs: bool = False  # whether it reads all pairs of them
+    passes: int = 60  # over the rows in a typical fit, measured
+    visits_pairs: bool = False  # whether a fit visits all pairs of rows
 
     def most_rows(self, n_features: int) -> int:
         """Rows that a fit takes minutes for on a few cores, by its arithmetic alone: the
         same on every machine.
         """
         if self.visits_pairs:
-            return int((WORK / (40 * n_features)) ** 0.5)
+            return int((WORK / (PAIR_WORK * n_features)) ** 0.5)
         return int(WORK / (self.passes * (2 * n_features**2 + 100 * n_features + 1000)))
 
-    def make(self, **parameters):
-        """An unfitted estimator; parameters its class does not know are left out."""
+    def make(self, **parameters: Any) -> Any:
+        """An unfitted estimator; parameters its class does not have are ignored."""
         estimator = _class(self)()
         known = estimator.get_params(deep=False)
         return estimator.set_params(
@@ -41,7 +43,7 @@ KNOWN = (
         "auto",
         "AutoMetric",
         ("labels",),
-        "a blend of several methods, weighed by held-out rows; says what it gains",
+        "a blend of several methods, weighted on held-out rows; reports what it gains",
         passes=1000,
     ),
     Method(
@@ -92,7 +94,7 @@ def _class(method):
     return getattr(importlib.import_module("conemetric"), method.class_name, None)
 
 
-def methods_for(supervision=None):
+def methods_for(supervision: str | None = None) -> list[Method]:
     """The methods that are installed and take ``supervision`` ("labels", "quantity",
     "pairs", "triplets" or "none"; None for all).
     """
@@ -103,8 +105,8 @@ def methods_for(supervision=None):
     ]
 
 
-def most_rows(name, supervision, n_features):
-    """How many rows to learn from where nobody says how many.
+def most_rows(name: str, supervision: str, n_features: int) -> int:
+    """How many rows to learn from by default.
 
     Examples
     --------
@@ -115,8 +117,8 @@ def most_rows(name, supervision, n_features):
     return find(name, supervision).most_rows(n_features)
 
 
-def find(name, supervision):
-    """The method called ``name``, or a clear refusal.
+def find(name: str, supervision: str) -> Method:
+    """The method called ``name``; an error if it cannot learn from ``supervision``.
 
     Examples
     --------

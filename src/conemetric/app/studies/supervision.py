@@ -1,4 +1,4 @@
-"""The kinds of supervision: rows with class labels or with a quantity, pairs marked same or
+"""The kinds of supervision: rows with class labels or with a quantity, pairs marked similar or
 not, and triplets; how each is split, fitted and judged.
 """
 
@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import binomtest
@@ -19,78 +19,73 @@ from ...evaluation.verification import best_threshold, distance_score
 from ...neighbours import labelled_keys
 from .methods import most_rows
 
-MIN_ROWS = 10
+if TYPE_CHECKING:
+    from .learning import Options
+
+MIN_ROWS = 10  # with fewer, a held-out share is a row or two
+VALIDATION_SHARE = 0.3  # of the training items, the default of Options.test_size
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Held-out items judged one by one.
+    """Held-out items judged one by one."""
 
-    Attributes
-    ----------
-    wrong : boolean array
-        One entry per held-out item.
-    detail : dict
-        What else the judgement found: predicted labels, or distances and threshold.
-    """
-
-    wrong: np.ndarray
-    detail: dict[str, Any] = field(default_factory=dict)
+    wrong: np.ndarray  # whether, or by how much, for each held-out item
+    detail: dict[str, Any] = field(default_factory=dict)  # predictions, or distances and threshold
 
     @property
-    def n(self):
+    def n(self) -> int:
         return len(self.wrong)
 
     @property
-    def rate(self):
+    def rate(self) -> float:
         """Share of wrong items."""
         return float(self.wrong.mean())
 
     @cached_property
-    def interval(self):
+    def interval(self) -> tuple[float, float]:
         """Wilson's 95 % confidence interval of the rate."""
         low, high = binomtest(int(self.wrong.sum()), self.n).proportion_ci(method="wilson")
         return float(low), float(high)
 
     @property
-    def figures(self):
-        """The same in other measures."""
+    def figures(self) -> dict[str, float]:
+        """The same judgement in other measures."""
         return {}
 
-    def p_value(self, after):
-        """Of the change to another judgement of the same items, by McNemar's exact test."""
+    def p_value(self, after: "Judgement") -> float:
+        """McNemar's exact test of the change to another judgement of the same items."""
         return mcnemar(self.wrong, after.wrong)
 
 
 @dataclass(frozen=True)
 class Deviation(Judgement):
-    """Held-out numbers and their predictions: ``wrong`` holds the squared errors over the
-    variance of the numbers, so that ``rate`` is the share of it left unexplained, 1 - R^2.
+    """Predictions of held-out numbers: ``wrong`` holds the squared errors over the variance of
+    the numbers, so that ``rate`` is the share of variance left unexplained, 1 - R^2.
     """
 
     @cached_property
-    def interval(self):
+    def interval(self) -> tuple[float, float]:
         """Student's 95 % confidence interval of the rate."""
         interval = mean_interval(self.wrong)
         return max(0.0, float(interval.low)), float(interval.high)
 
     @property
-    def figures(self):
+    def figures(self) -> dict[str, float]:
         return {"r2": 1 - self.rate, "rmse": self.detail["rmse"]}
 
-    def p_value(self, after):
-        """Of the change in squared error, by a randomisation test."""
+    def p_value(self, after: "Judgement") -> float:
+        """A randomisation test of the change in squared error."""
         return paired_difference(self.wrong, after.wrong).p_value
 
 
-def p_value(before, after):
-    """Could the change between two judgements of the same items be chance?"""
+def p_value(before: "Judgement", after: "Judgement") -> float:
+    """The p-value of the change between two judgements of the same items."""
     return before.p_value(after)
 
 
-def data_id(task) -> str:
-    """Twelve hexadecimal digits that change with any number of a task's rows, or of what
-    says which of them are alike.
+def data_id(task: "Task") -> str:
+    """Twelve hexadecimal digits that change with any number of a task's rows or supervision.
 
     Examples
     --------
@@ -101,7 +96,7 @@ def data_id(task) -> str:
     True
     """
     digest = hashlib.sha256()
-    for name in ("X", *task.says):
+    for name in ("X", *task.supervision):
         values = np.ascontiguousarray(getattr(task, name))
         values = values.astype(str) if values.dtype.kind == "O" else values
         digest.update(f"{values.dtype.str}{values.shape}".encode())
@@ -109,93 +104,107 @@ def data_id(task) -> str:
     return digest.hexdigest()[:12]
 
 
-class _Task(ABC):
-    """What all kinds have: rows ``X``, and some items, ``test``, held out."""
+class Task(ABC):
+    """What all kinds share: rows ``X``, and some held-out items, ``test``."""
 
     X: Any
     test: np.ndarray
+    notes: tuple[str, ...]
+    kind: ClassVar[str]
+    items: ClassVar[str]  # what is held out, in words
+    supervision: ClassVar[tuple[str, ...]]  # fields that hold it
     measure: ClassVar[str] = "error"
 
     @property
-    def n_features(self):
+    @abstractmethod
+    def n_rows(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def n_features(self) -> int:
         return self.X.shape[1]
 
     @property
-    def n_test(self):
+    def n_test(self) -> int:
         return len(self.test)
 
     @abstractmethod
-    def validation(self, most, rng):
-        """At most so many of the training items alone, split once more: what choices may
-        be judged on.
-        """
+    def split(self, options: "Options", rng: np.random.Generator) -> Self:
+        """Hold items out."""
 
-    def quick_error(self, steps, options, most):
-        """Euclidean error after ``steps``, within at most so many of the training items."""
+    @abstractmethod
+    def training_rows(self) -> Any:
+        """The rows to fit the preprocessing on."""
+
+    @abstractmethod
+    def prepared(self, prepare: Any) -> Self:
+        """The task with its rows transformed by a fitted preprocessing."""
+
+    @abstractmethod
+    def fit(self, estimator: Any) -> None:
+        """Fit an estimator to the training items."""
+
+    @abstractmethod
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
+        """Judge a fitted estimator (None: the Euclidean distance) on the held-out items."""
+
+    @abstractmethod
+    def validation(self, most: int, rng: np.random.Generator) -> Self:
+        """At most ``most`` of the training items, split again, to judge choices on."""
+
+    def quick_error(self, steps: list, options: "Options", most: int) -> float:
+        """Euclidean error after ``steps`` within at most ``most`` of the training items."""
         trial = self.validation(most, np.random.default_rng(options.seed))
         prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
         return trial.prepared(prepare).judge(None, options).rate
 
 
 @dataclass(frozen=True)
-class Labelled(_Task):
-    """Rows with class labels, judged by k-NN on held-out rows.
-
-    Attributes
-    ----------
-    X : array (n, n_features)
-    y : array (n,)
-        Labels of any type.
-    train, learn, test : integer arrays
-        Rows that vote, the part of them the metric is learned from, and rows held out;
-        set by `split`.
-    raw : array or None
-        The rows as given, once X holds the prepared ones.
-    used : integer array or None
-        Which of them those are.
-    """
+class Labelled(Task):
+    """Rows with class labels, judged by k-NN on held-out rows."""
 
     kind: ClassVar[str] = "labels"
     items: ClassVar[str] = "rows"
-    says: ClassVar[tuple[str, ...]] = ("y",)  # what says which rows are alike
+    supervision: ClassVar[tuple[str, ...]] = ("y",)
 
     X: Any
-    y: np.ndarray
+    y: np.ndarray  # labels of any type
+    # row numbers, set by `split`: rows that vote, those the metric is learned from, held out
     train: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     learn: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     notes: tuple[str, ...] = ()
-    raw: Any = None
-    used: np.ndarray | None = None
-    target: str = "classes"  # what y is, to the estimator
+    raw: Any = None  # all original rows, once X holds prepared ones
+    used: np.ndarray | None = None  # the numbers of the prepared rows among them
+    target: str = "classes"  # what the estimator is to take y for
     drawn: ClassVar[str] = "drawn class by class"
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return len(self.X if self.raw is None else self.raw)
 
-    def original(self, rows):
-        """Row numbers in the data as given."""
+    def original(self, rows: np.ndarray) -> np.ndarray:
+        """Row numbers in the original data."""
         return rows if self.used is None else self.used[rows]
 
-    def pixels(self, rows):
-        """The rows as given."""
+    def pixels(self, rows: np.ndarray) -> np.ndarray:
+        """The original rows."""
         return self.X[rows] if self.raw is None else self.raw[self.original(rows)]
 
     @cached_property
-    def classes(self):
+    def classes(self) -> np.ndarray:
         return np.unique(self.y)
 
     @property
-    def strata(self):
-        """Groups of rows that every part of them has in proportion."""
+    def strata(self) -> np.ndarray:
+        """Groups that every sample of the rows holds in proportion."""
         return self.y
 
     def _check_labels(self):
         if len(self.classes) < 2:
             raise ValueError(
                 f"the labels have one class only, {self.classes.tolist()[0]!r}, in {self.n_rows:,} rows; "
-                "a metric is learned between classes: give at least two."
+                "a metric needs at least two classes."
             )
 
     def _check_training(self, train):
@@ -205,7 +214,7 @@ class Labelled(_Task):
                 f"{self.n_rows} rows)."
             )
 
-    def split(self, options, rng):
+    def split(self, options: "Options", rng: np.random.Generator) -> Self:
         if self.n_rows < MIN_ROWS:
             raise ValueError(
                 f"the data have {self.n_rows} rows; at least {MIN_ROWS} are needed to learn and "
@@ -222,6 +231,7 @@ class Labelled(_Task):
             )
         most = options.max_rows
         if most is None:
+            assert options.method is not None  # set by `run_study`
             most = most_rows(options.method, self.kind, options.n_pca or self.n_features)
         learn, notes = train, [f"Learned from all {len(train):,} training rows."]
         if len(train) > most:
@@ -235,10 +245,10 @@ class Labelled(_Task):
             notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
         return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
 
-    def training_rows(self):
+    def training_rows(self) -> Any:
         return self.X[self.learn]
 
-    def prepared(self, prepare):
+    def prepared(self, prepare: Any) -> Self:
         used = np.union1d(self.train, self.test)
 
         def at(rows) -> np.ndarray:
@@ -256,10 +266,10 @@ class Labelled(_Task):
             test=at(self.test),
         )
 
-    def fit(self, estimator):
+    def fit(self, estimator: Any) -> None:
         estimator.fit(self.X[self.learn], self.y[self.learn], target=self.target)
 
-    def judge(self, estimator, options):
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
         train, test = self.X[self.train], self.X[self.test]
         keys = labelled_keys(train, self.y[self.train])
         if estimator is not None:
@@ -267,16 +277,18 @@ class Labelled(_Task):
         predicted = knn_predict(train, self.y[self.train], test, options.n_neighbors, keys)
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
-    def validation(self, most, rng):
+    def validation(self, most: int, rng: np.random.Generator) -> Self:
         rows = self.learn[sample_by_class(self.strata[self.learn], min(most, len(self.learn)), rng)]
-        test = rows[sample_by_class(self.strata[rows], max(1, round(0.3 * len(rows))), rng)]
+        test = rows[
+            sample_by_class(self.strata[rows], max(1, round(VALIDATION_SHARE * len(rows))), rng)
+        ]
         train = np.setdiff1d(rows, test)
         return replace(self, train=train, learn=train, test=test)
 
 
 @dataclass(frozen=True)
 class Measured(Labelled):
-    """Rows with a quantity, judged by the mean over their nearest training rows."""
+    """Rows with a quantity, predicted by the mean over their nearest training rows."""
 
     kind: ClassVar[str] = "quantity"
     measure: ClassVar[str] = "1 - R²"
@@ -285,7 +297,7 @@ class Measured(Labelled):
     target: str = "continuous"
 
     @property
-    def strata(self):
+    def strata(self) -> np.ndarray:
         return np.zeros(len(self.y), int)
 
     def _check_labels(self):
@@ -296,9 +308,9 @@ class Measured(Labelled):
             )
 
     def _check_training(self, train):
-        """Any two rows will do."""
+        """Any two rows are enough."""
 
-    def judge(self, estimator, options):
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
         train, test = self.X[self.train], self.X[self.test]
         if estimator is not None:
             train, test = estimator.transform(train), estimator.transform(test)
@@ -309,9 +321,9 @@ class Measured(Labelled):
         return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})
 
 
-def sample_by_class(y, n, rng):
-    """At most n row numbers, sorted, each class in proportion; of a class of two or
-    more, at least one is left out.
+def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """At most n row numbers, sorted, each class in proportion; at least one row of every class
+    is left out.
 
     Examples
     --------
@@ -334,12 +346,8 @@ def sample_by_class(y, n, rng):
 
 
 @dataclass(frozen=True)
-class _Constrained(_Task):
-    """Rows with pairs or triplets of them; a share of those is held out."""
-
-    items: ClassVar[str]
-    kind: ClassVar[str]
-    says: ClassVar[tuple[str, ...]]
+class _Constrained(Task):
+    """Rows with pairs or triplets of them, some of which are held out."""
 
     X: Any
     indices: np.ndarray
@@ -349,10 +357,10 @@ class _Constrained(_Task):
     raw: Any = None
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return len(self.X)
 
-    def split(self, options, rng):
+    def split(self, options: "Options", rng: np.random.Generator) -> Self:
         n = len(self.indices)
         if n < MIN_ROWS:
             raise ValueError(
@@ -363,35 +371,35 @@ class _Constrained(_Task):
         cut = round(options.test_size * n)
         return replace(self, test=np.sort(order[:cut]), train=np.sort(order[cut:]))
 
-    def training_rows(self):
+    def training_rows(self) -> Any:
         return self.X[np.unique(self.indices[self.train])]
 
-    def pixels(self, rows):
-        """The rows as given."""
+    def pixels(self, rows: np.ndarray) -> np.ndarray:
+        """The original rows."""
         return (self.X if self.raw is None else self.raw)[rows]
 
-    def prepared(self, prepare):
+    def prepared(self, prepare: Any) -> Self:
         return replace(self, X=prepare.transform(self.X), raw=self.X)
 
-    def validation(self, most, rng):
+    def validation(self, most: int, rng: np.random.Generator) -> Self:
         train = rng.permutation(self.train)[:most]
-        cut = max(1, round(0.3 * len(train)))
+        cut = max(1, round(VALIDATION_SHARE * len(train)))
         return replace(self, test=np.sort(train[:cut]), train=np.sort(train[cut:]))
 
-    def distances(self, estimator, pairs):
+    def distances(self, estimator: Any, pairs: np.ndarray) -> np.ndarray:
         """Learned distances (Euclidean for None) within pairs of rows."""
         return -distance_score(estimator, self.X, pairs)
 
 
 @dataclass(frozen=True)
 class Paired(_Constrained):
-    """Rows with pairs of them marked same or not, judged by verification: one
-    threshold, set on the training pairs.
+    """Rows with pairs of them marked similar or not, judged by verification with one threshold,
+    set on the training pairs.
     """
 
     kind = "pairs"
     items = "pairs"
-    says = ("indices", "similar")
+    supervision = ("indices", "similar")
 
     similar: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
@@ -404,10 +412,10 @@ class Paired(_Constrained):
                 "give some of both kinds."
             )
 
-    def fit(self, estimator):
+    def fit(self, estimator: Any) -> None:
         estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
 
-    def judge(self, estimator, options):
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
         distance = self.distances(estimator, self.indices)
         threshold, _ = best_threshold(-distance[self.train], self.similar[self.train])
         wrong = (-distance[self.test] >= threshold) != self.similar[self.test]
@@ -416,19 +424,21 @@ class Paired(_Constrained):
 
 @dataclass(frozen=True)
 class Ranked(_Constrained):
-    """Rows with triplets (i, j, k), i closer to j than to k, judged by the share that is not so."""
+    """Rows with triplets (i, j, k), i closer to j than to k, judged by the share in the wrong
+    order.
+    """
 
     kind = "triplets"
     items = "triplets"
-    says = ("indices",)
+    supervision = ("indices",)
 
     def __post_init__(self):
         check_triplets(self.indices, len(self.X))
 
-    def fit(self, estimator):
+    def fit(self, estimator: Any) -> None:
         estimator.fit(self.X, triplets=self.indices[self.train])
 
-    def judge(self, estimator, options):
+    def judge(self, estimator: Any, options: "Options") -> Judgement:
         held_out = self.indices[self.test]
         near, far = (self.distances(estimator, held_out[:, [0, other]]) for other in (1, 2))
         return Judgement(near >= far, {"near": near, "far": far})

@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 
 from conemetric import FrobMetric, load_metric
-from conemetric.app.cli import parts as module
+from conemetric.app.cli import partitions as module
 from conemetric.app.cli.options import Reading
-from conemetric.app.cli.parts import find_parts
+from conemetric.app.cli.partitions import find_partitions
 from conemetric.app.studies import Options
 from conemetric.app.studies.partitioned import Partitioned
 
@@ -55,8 +55,8 @@ def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path
 
 
 def test_large_files_are_cut_and_held_out_rows_not_learned_from(pattern, monkeypatch):
-    monkeypatch.setattr(module, "PART_BYTES", 14 * 8 * 30)
-    parts = find_parts(pattern, Reading(label="kind", keep=["row_id"]))
+    monkeypatch.setattr(module, "PARTITION_BYTES", 14 * 8 * 30)
+    parts = find_partitions(pattern, Reading(label="kind", keep=["row_id"]))
     assert len(parts.sizes) == 4 + 3 and max(parts.sizes) <= 30 and sum(parts.sizes) == 178
     assert parts.names == [*(f"f{i}" for i in range(13)), "row_id"]
     options = Options(test_size=0.25)
@@ -75,7 +75,7 @@ class _Same:
 
 
 def test_rows_are_numbered_by_a_column_that_is_left_out(pattern):
-    parts = find_parts(pattern, Reading(label="kind"))
+    parts = find_partitions(pattern, Reading(label="kind"))
     assert "row_id" not in parts.names
     assert any("looks like a row number" in note for note in parts.notes)
 
@@ -107,7 +107,7 @@ def test_files_must_be_alike(run, pattern, tmp_path, frame):
 
 
 def test_the_certificate_is_that_of_the_same_rows_in_memory(pattern):
-    parts = find_parts(pattern, Reading(label="kind"))
+    parts = find_partitions(pattern, Reading(label="kind"))
     options = Options(test_size=0.25)
     task = Partitioned.of(parts.read, parts.sizes, options)
     task = task.split(options, np.random.default_rng(0)).prepared(_Same())

@@ -1,5 +1,6 @@
-"""Rows through a metric in bounded memory: batches in, batches out, whatever the file formats."""
+"""Rows through a metric in bounded memory, batch by batch, between any of the file formats."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,9 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from ...storage import atomic_path
+from ...core.progress import emit
+from ...storage import LearnedMetric, atomic_path
+from .options import Reading
 from .tables import (
     ARRAYS,
     TABLES,
@@ -18,36 +21,44 @@ from .tables import (
     readable,
     scan,
 )
+from .wording import plural
 
-BATCH = 1 << 22  # numbers in a batch
+BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision
 
 
-def embedded_batches(path, metric, reading, progress, notes):
-    """Yield data frames of embedded rows: carried-over columns first, then e0, e1, ...
+class EmbeddedBatches:
+    """Data frames of embedded rows: carried-over columns first, then e0, e1, ...
 
-    Missing values are filled where the metric knows how; other rows with one are refused,
-    or left out by ``--drop-missing``. How text was read goes to the notes.
+    Missing values are filled if the metric knows how; other rows with one are refused, or
+    dropped by ``--drop-missing``.
     """
-    step = max(1, BATCH // metric.n_features_in_)
-    done = 0
-    for X, side in _batches(path, metric, reading, step, notes):
-        bad = (~np.isfinite(X) if metric.fill is None else np.isinf(X)).any(axis=1)
-        if bad.any() and not reading.drop_missing:
-            raise ValueError(
-                f"'{path}': row {done + int(np.argmax(bad))} has a missing or infinite value; "
-                "fill it in, or use --drop-missing to leave such rows out."
-            )
-        done += len(X)
-        progress(done)
-        if bad.all():
-            continue
-        Z = metric.transform(X[~bad])
-        side = None if side is None else side.filter(~bad)
-        coordinates = pl.DataFrame(Z, schema=[f"e{i}" for i in range(Z.shape[1])])
-        yield coordinates if side is None else side.hstack(coordinates)
+
+    def __init__(self, path: Path, metric: LearnedMetric, reading: Reading) -> None:
+        self.path, self.metric, self.reading = path, metric, reading
+        self.notes: list[str] = []
+        self.n_read = self.n_dropped = 0
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        size = max(1, BATCH // self.metric.n_features_in_)
+        for X, carried in _batches(self.path, self.metric, self.reading, size, self.notes):
+            bad = (~np.isfinite(X) if self.metric.fill is None else np.isinf(X)).any(axis=1)
+            if bad.any() and not self.reading.drop_missing:
+                raise ValueError(
+                    f"'{self.path}': row {self.n_read + int(np.argmax(bad))} has a missing or "
+                    "infinite value; fill it in, or use --drop-missing to leave such rows out."
+                )
+            self.n_read += len(X)
+            self.n_dropped += int(bad.sum())
+            emit("stage", stage=f"embedded {plural(self.n_read, 'row')}")
+            if bad.all():
+                continue
+            Z = self.metric.transform(X[~bad])
+            coordinates = pl.DataFrame(Z, schema=[f"e{i}" for i in range(Z.shape[1])])
+            yield coordinates if carried is None else carried.filter(~bad).hstack(coordinates)
 
 
-def _batches(path, metric, reading, step, notes):
+def _batches(path, metric, reading, size, notes):
+    """Features and carried-over columns of at most ``size`` rows at a time."""
     if path.suffix.lower() in ARRAYS:
         X = load_arrays(path)["X"]
         if X.ndim != 2 or X.shape[1] != metric.n_features_in_ or X.dtype.kind not in "fiub":
@@ -56,10 +67,10 @@ def _batches(path, metric, reading, step, notes):
                 f"'{path}' has shape {X.shape} and dtype {X.dtype}; the metric takes rows of "
                 f"{expected} numbers."
             )
-        for start in range(0, len(X), step):
+        for start in range(0, len(X), size):
             yield (
                 np.asarray(
-                    X[start : start + step], np.float64 if X.dtype != np.float32 else np.float32
+                    X[start : start + size], np.float64 if X.dtype != np.float32 else np.float32
                 ),
                 None,
             )
@@ -73,16 +84,15 @@ def _batches(path, metric, reading, step, notes):
     columns = feature_columns(path, schema, metric.columns, words=metric.categories or ())
     carried = [name for name in schema.names() if name not in columns]
     with readable(path, reading):
-        for batch in frame.collect_batches(chunk_size=step, maintain_order=True):
+        for batch in frame.collect_batches(chunk_size=size, maintain_order=True):
             X, names = column_matrix(batch, columns, path, metric.categories)
             yield in_order(path, X, names, metric), batch.select(carried)
 
 
-def write_stream(path, batches, rank):
-    """Write data frames to a CSV, Parquet or npy file as they come, whole or not at
-    all; return the number of rows.
+def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int:
+    """Write data frames one by one to a CSV, Parquet or npy file, whole or not at all; return
+    the number of rows.
     """
-    path = Path(path)
     kind = path.suffix.lower()
     if kind not in (".csv", ".parquet", ".pq", ".npy"):
         raise ValueError(f"--out '{path}': give a name that ends in .csv, .parquet or .npy.")
@@ -112,7 +122,7 @@ def _write_csv(path, first, batches):
 
 
 def _write_npy(path, first, batches, rank):
-    """Header last, when the number of rows is known: it has a fixed size."""
+    """Write the header again when the number of rows is known; its size is fixed."""
     n = 0
     with path.open("wb") as file:
         header: dict[str, Any] = {"descr": None, "fortran_order": False, "shape": (10**15, rank)}
@@ -126,7 +136,7 @@ def _write_npy(path, first, batches, rank):
         file.seek(0)
         np.lib.format.write_array_header_1_0(file, {**header, "shape": (n, rank)})
         if file.tell() != size:
-            raise OSError(f"'{path}': the header changed its size.")
+            raise OSError(f"'{path}': the header has changed its size.")
     return n
 
 

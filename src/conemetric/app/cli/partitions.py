@@ -1,7 +1,9 @@
 """Many Parquet files as partitions, and where to compute on them."""
 
 import glob
+import itertools
 import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,9 +13,10 @@ import numpy as np
 import polars as pl
 
 from ...core.extras import require
+from ..studies import Options
 from ..studies.partitioned import Partitioned
 from .app import state
-from .options import Reading
+from .options import Cluster, Reading
 from .tables import (
     check_columns,
     choose_columns,
@@ -24,58 +27,39 @@ from .tables import (
 )
 from .wording import listed, plural
 
-FIRST_ROWS = 100_000  # of the first file, by which columns are judged
-PART_BYTES = (
-    1 << 26
-)  # of the numbers of a partition: few and large ones, of which a worker holds several
+FIRST_ROWS = 100_000  # of the first file, read to choose the columns
+# of a partition's numbers: 64 MB, so that there are few and a worker can hold several
+PARTITION_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Partitions, and what is known about their columns.
+class Partitions:
+    """Partitions, and what is known about their columns."""
 
-    Attributes
-    ----------
-    read : list of callables
-        Each returns rows and labels of one partition.
-    sizes : list of int
-        Rows of each.
-    names : list of str
-        The features.
-    notes : tuple of str
-        What was left out, in words.
-    """
-
-    read: list
-    sizes: list[int]
-    names: list[str]
-    notes: tuple[str, ...]
+    read: list[Callable]  # each returns rows and labels of one partition
+    sizes: list[int]  # rows of each
+    names: list[str]  # of the features
+    notes: tuple[str, ...]  # what was ignored, in words
     ids = categories = None
 
 
-def is_pattern(data) -> bool:
+def is_pattern(data: str | None) -> bool:
     """Whether an argument names many files."""
     return data is not None and glob.has_magic(str(data)) and not Path(data).exists()
 
 
-def load_parts(pattern, reading, options):
+def load_partitions(
+    pattern: str | None, reading: Reading, options: Options
+) -> tuple[Partitions, Partitioned, str]:
     """The partitions, the task they make, and a name for it."""
     _refuse_with_many_files(reading, options)
-    parts = find_parts(pattern, reading)
-    return parts, Partitioned.of(parts.read, parts.sizes, options, reading.target), str(pattern)
+    found = find_partitions(pattern, reading)
+    return found, Partitioned.of(found.read, found.sizes, options, reading.target), str(pattern)
 
 
-def find_parts(pattern, reading) -> Parts:
-    """The partitions of the Parquet files that a pattern names: whole files, or pieces of
-    large ones.
-
-    Parameters
-    ----------
-    pattern : str
-        A path or an address (``s3://...``) with ``*``, ``?`` or ``[...]``.
-    reading : Reading
-        Column of the classes, columns to leave out, or to keep although they look like row
-        numbers.
+def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
+    """The partitions of the Parquet files that a pattern (a path or an address such as
+    ``s3://...``, with ``*``, ``?`` or ``[...]``) names: whole files, or parts of large ones.
     """
     label = reading.label
     if pattern is None:
@@ -83,7 +67,7 @@ def find_parts(pattern, reading) -> Parts:
     paths = _paths(pattern)
     if label is None:
         raise ValueError(
-            f"'{pattern}' names many files; say which column holds classes by --label."
+            f"'{pattern}' names many files; name the column of the classes by --label."
         )
     schema = pl.scan_parquet(paths[0]).collect_schema()
     check_columns(paths[0], schema, reading)
@@ -96,19 +80,22 @@ def find_parts(pattern, reading) -> Parts:
     first = pl.scan_parquet(paths[0]).select(columns).head(FIRST_ROWS).collect()
     columns, _ = choose_columns(paths[0], first, columns, (), reading, notes)
     X, names = column_matrix(first.select(columns), columns, paths[0])
-    most = max(1, PART_BYTES // (X.shape[1] * X.dtype.itemsize))
-    readers, sizes = [], []
+    most = max(1, PARTITION_BYTES // (X.shape[1] * X.dtype.itemsize))
+    readers: list[Callable] = []
+    sizes: list[int] = []
     for path in paths:
         _check_schema(path, paths[0], schema, [*columns, label])
         n = pl.scan_parquet(path).select(pl.len()).collect().item()
-        pieces = -(-n // most)
-        for start, stop in zip(*_bounds(n, pieces), strict=True):
-            readers.append(partial(read_part, path, start, stop - start, columns, label, X.dtype))
+        ends = np.linspace(0, n, -(-n // most) + 1).astype(int).tolist()
+        for start, stop in itertools.pairwise(ends):
+            readers.append(
+                partial(read_partition, path, start, stop - start, columns, label, X.dtype)
+            )
             sizes.append(stop - start)
     if sum(sizes) == 0:
         raise ValueError(f"'{pattern}', {plural(len(paths), 'file')}, has no rows.")
     notes.append(f"Columns used: {listed(columns, 30)}.")
-    return Parts(readers, sizes, names, tuple(notes))
+    return Partitions(readers, sizes, names, tuple(notes))
 
 
 def _paths(pattern):
@@ -121,9 +108,7 @@ def _paths(pattern):
         raise FileNotFoundError(f"there is no file '{pattern}'.")
     other = [path for path in paths if not path.lower().endswith((".parquet", ".pq"))]
     if other:
-        raise ValueError(
-            f"'{other[0]}' is not Parquet; many files at a time are read from that only."
-        )
+        raise ValueError(f"'{other[0]}' is not Parquet; several files at a time must be Parquet.")
     return paths
 
 
@@ -137,20 +122,17 @@ def _check_schema(path, first, schema, columns):
             )
 
 
-def _bounds(n, pieces):
-    ends = np.linspace(0, n, pieces + 1).astype(int).tolist()
-    return ends[:-1], ends[1:]
-
-
-def read_part(path, start, length, columns, label, dtype):
-    """Rows and labels of a piece of a Parquet file."""
+def read_partition(
+    path: str, start: int, length: int, columns: list[str], label: str, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and labels of a part of a Parquet file."""
     frame = pl.scan_parquet(path).slice(start, length).select([*columns, label]).collect()
     X, _ = column_matrix(frame.select(columns), columns, path)
     return X.astype(dtype, copy=False), class_labels(frame[label])
 
 
 def _refuse_with_many_files(reading, options):
-    """Name the first option that was given and does not go with many files."""
+    """Refuse the first option that does not go with many files."""
     given = {name: getattr(reading, name) for name in reading.offered}
     for name in ("label", "ignore", "keep"):
         given.pop(name, None)
@@ -165,9 +147,9 @@ def _refuse_with_many_files(reading, options):
 
 
 @contextmanager
-def computing(cluster):
-    """Compute on so many processes of this machine, on the cluster of a scheduler, or, with
-    neither, in this process: a few partitions at a time, out of core where memory is short.
+def computing(cluster: Cluster) -> Iterator[None]:
+    """Compute on worker processes of this machine, on the cluster of a scheduler, or, with
+    neither, in this process: a few partitions at a time, out of core if memory is short.
     """
     workers, scheduler = cluster.workers, cluster.scheduler
     if workers is not None and scheduler is not None:
@@ -181,19 +163,19 @@ def computing(cluster):
             _say_where(client)
             yield
         return
-    with _unheard():
-        cluster = distributed.LocalCluster(
+    with _ignoring_ctrl_c():
+        local = distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=":0"
         )
-    with cluster, distributed.Client(cluster) as client:
+    with local, distributed.Client(local) as client:
         _say_where(client)
         yield
 
 
 @contextmanager
-def _unheard():
-    """Processes that are started meanwhile do not hear Ctrl-C: it is for the fit, which
-    still needs them for its last certificate.
+def _ignoring_ctrl_c():
+    """Let processes started in the block ignore Ctrl-C: it ends the fit, which still needs them
+    for its last certificate.
     """
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -1,23 +1,24 @@
 """Pairs and triplets from files, by row number or by id."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from .tables import check_file, load_arrays, read_frame
+from .tables import Table, check_file, load_arrays, read_frame
 from .wording import plural
 
 
-def read_triplets(path, table):
-    """The table with what there is to say about the file, and row numbers (m, 3)."""
+def read_triplets(path: Path, table: Table) -> tuple[Table, np.ndarray]:
+    """The table with notes about the file, and row numbers (m, 3)."""
     table, rows, _ = _read_constraints(check_file(path), 3, table)
     return table, rows
 
 
-def read_pairs(path, table):
-    """The table with what there is to say about the file (id, id, same), row numbers (m, 2),
-    and whether each pair is the same.
+def read_pairs(path: Path, table: Table) -> tuple[Table, np.ndarray, np.ndarray]:
+    """The table with notes about the file (id, id, same), row numbers (m, 2), and which pairs are
+    similar.
     """
     path = check_file(path)
     table, rows, rest = _read_constraints(path, 2, table)
@@ -38,13 +39,13 @@ def read_pairs(path, table):
     same = yes.to_numpy()
     contradicting = _contradictions(rows, same)
     if contradicting:
-        note = f"{plural(contradicting, 'pair')} in '{path.name}' called both same and different."
+        note = f"{plural(contradicting, 'pair')} in '{path.name}' marked both same and different."
         table = replace(table, notes=(*table.notes, note))
     return table, rows, same
 
 
 def _contradictions(rows, same):
-    """How many pairs are called the same in one line and different in another."""
+    """How many pairs are marked same in one line and different in another."""
     pairs, which = np.unique(np.sort(rows, axis=1), axis=0, return_inverse=True)
     called = np.zeros((len(pairs), 2), bool)
     called[which.ravel(), same.astype(int)] = True
@@ -52,10 +53,10 @@ def _contradictions(rows, same):
 
 
 def _read_constraints(path, width, table):
-    """The table with what there is to say about the file, row numbers (m, width), and the
-    rest of the columns; ids are looked up in ``table``.
+    """The table with notes about the file, row numbers (m, width), and the rest of its columns.
 
-    The file is npy (integers), CSV or Parquet, ids in its first ``width`` columns.
+    The file is npy (integers), CSV or Parquet; its first ``width`` columns hold row numbers, or
+    ids of ``table``.
     """
     notes = list(table.notes)
     frame = (
@@ -78,7 +79,7 @@ def _by_number(path, frame, table):
         if not column.dtype.is_integer():
             raise ValueError(
                 f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use "
-                "ids, say --id COLUMN."
+                "ids, give --id COLUMN."
             )
         if column.null_count():
             raise ValueError(

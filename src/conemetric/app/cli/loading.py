@@ -1,4 +1,4 @@
-"""From the files that a command is given to the task they make."""
+"""From files to a task: rows with labels, pairs or triplets."""
 
 from pathlib import Path
 
@@ -6,13 +6,14 @@ import numpy as np
 
 from ...constraints.in_memory import is_continuous
 from ..datasets import BUNDLED
-from ..studies.supervision import Labelled, Measured, Paired, Ranked
-from .relations import read_pairs, read_triplets
+from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
+from .constraint_files import read_pairs, read_triplets
+from .options import Reading
 from .tables import Table, check_file, read_table
 from .wording import listed
 
 
-def load_rows(data, reading):
+def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
     """The table of a file, or of a bundled data set, and a name for it."""
     if reading.label and reading.labels:
         raise ValueError("got --label and --labels; give one of them.")
@@ -25,8 +26,8 @@ def load_rows(data, reading):
     return read_table(path, reading), path.stem
 
 
-def load_task(data, reading):
-    """The table, the task it makes, and a name for it."""
+def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
+    """The table, its task, and a name for it."""
     if reading.drop_missing and reading.impute:
         raise ValueError("got --drop-missing and --impute; give one of them.")
     if reading.target != "auto" and (reading.pairs or reading.triplets):

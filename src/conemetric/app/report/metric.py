@@ -1,0 +1,323 @@
+"""The report of a study: what a learned metric gained, what it looks at, how far it is proven."""
+
+import base64
+import io
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.extras import require
+from ...solvers.base import Certificate
+from ..studies import Study
+from . import content, figures
+from .rendering import Card, write_page
+
+TABS = {
+    "map": "Map",
+    "mistakes": "Mistakes",
+    "dimensions": "Dimensions",
+    "proof": "Proof",
+    "use": "Use it",
+}
+MOST_CHANGES = 24  # held-out rows listed whose prediction changed
+IN_BLEND = 0.01  # weight from which a candidate counts as part of a blend
+
+
+def write_report(
+    path: str | PathLike,
+    study: Study,
+    *,
+    name: str = "data",
+    image_shape: tuple[int, int] | None = None,
+    ids: Any = None,
+) -> None:
+    """Write the report of a study as one HTML file that needs no network.
+
+    Parameters
+    ----------
+    path : str or path
+    study : Study
+    name : str
+        What to call the data.
+    image_shape : (int, int), default=None
+        Height and width if the rows are grey images.
+    ids : array, default=None
+        Names of the rows.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric.app.report import write_report
+    >>> from conemetric.app.studies import Options, run_study
+    >>> from conemetric.app.studies.supervision import Labelled
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = os.path.join(folder, "report.html")
+    ...     write_report(page, run_study(Labelled(*load_iris(return_X_y=True)), Options(method="frob")), name="iris")
+    ...     print(open(page, encoding="utf-8").read()[:15])
+    <!DOCTYPE html>
+    """
+    n_columns = study.metric.n_features_in_
+    _check_image_shape(image_shape, n_columns)
+    dimensions, confusion = content.dimensions(study), content.confusion(study)
+    changed = _changed_rows(study)
+    fields = {
+        "name": name,
+        "what": "a learned metric",
+        "headline": headline(study),
+        "protocol": protocol(study),
+        "cards": cards(study, dimensions),
+        "tabs": {**TABS, "proof": "Proof" if study.metric.certificate else "Evidence"},
+        "pictures": pictures(study, dimensions, confusion, image_shape),
+        **wording(study.task.kind),
+        "classes_left_out": 0 if confusion is None else confusion.left_out,
+        "n_changes": len(changed),
+        "changes": [_change(study, i, ids, image_shape) for i in changed[:MOST_CHANGES]],
+        "images": image_shape is not None,
+        "suggested": dimensions.suggested,
+        "n_columns": n_columns,
+        "certified": study.metric.certificate is not None,
+        "evidence": evidence(study),
+        "candidates": candidates(study),
+        "facts": facts(study),
+        "notes": study.notes,
+    }
+    write_page(path, "metric.html", fields)
+
+
+def _check_image_shape(image_shape, n_columns):
+    if image_shape is not None and image_shape[0] * image_shape[1] != n_columns:
+        height, width = image_shape
+        raise ValueError(
+            f"images of {height}x{width} do not have the {n_columns} columns of the data."
+        )
+
+
+def pictures(
+    study: Study,
+    dimensions: content.Dimensions,
+    confusion: content.Confusion | None,
+    image_shape: tuple[int, int] | None,
+) -> dict[str, figures.Picture]:
+    """The pictures of the page by name, as far as there is something to draw."""
+    seed = study.options.seed
+    views = content.views(study, seed)
+    drawn = {
+        key: figures.comparison_picture(pair, views.groups)
+        for key, pair in views.coordinates.items()
+    }
+    drawn["spectrum"] = figures.spectrum_picture(dimensions)
+    drawn["features"] = figures.features_picture(
+        content.feature_shares(study), _column_names(study), image_shape
+    )
+    for key, values, draw in (
+        ("confusion", confusion, figures.confusion_picture),
+        ("margins", content.margins(study, seed), figures.margins_picture),
+        ("distances", content.distances(study), figures.distances_picture),
+        ("convergence", content.history(study), figures.convergence_picture),
+    ):
+        if values:
+            drawn[key] = draw(values)
+    return drawn
+
+
+def _column_names(study):
+    names = study.metric.feature_names
+    return (
+        names if names is not None else [f"column {i}" for i in range(study.metric.n_features_in_)]
+    )
+
+
+class Change(NamedTuple):
+    """A held-out row whose prediction changed."""
+
+    name: str
+    true: str
+    before: str
+    after: str
+    image: str
+
+
+def _changed_rows(study):
+    """Positions of the held-out rows whose prediction changed; of a quantity, largest change first."""
+    if study.task.kind not in ("labels", "quantity"):
+        return []
+    before, after = (each.detail["predicted"] for each in (study.before, study.after))
+    changed = np.flatnonzero(before != after)
+    if study.task.kind == "quantity":
+        changed = changed[np.argsort(-np.abs(after - before)[changed], kind="stable")]
+    return changed.tolist()
+
+
+def _change(study, i, ids, image_shape):
+    row = study.task.test[i]
+    original = study.task.original(row)
+    values = (study.task.y[row], *(j.detail["predicted"][i] for j in (study.before, study.after)))
+    true, before, after = (
+        f"{value:.4g}" if study.task.kind == "quantity" else str(value) for value in values
+    )
+    image = "" if image_shape is None else _thumbnail(study.task.pixels(row).reshape(image_shape))
+    name = f"row {original}" if ids is None else str(ids[original])
+    return Change(name, true, before, after, image)
+
+
+def _thumbnail(pixels):
+    """An image as a data URI."""
+    grey = 255 * (pixels - pixels.min()) / (np.ptp(pixels) or 1.0)
+    buffer = io.BytesIO()
+    require("PIL.Image", "cli").fromarray(grey.astype(np.uint8)).save(buffer, "PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+# ---- words
+
+
+def wording(kind: str) -> dict[str, str]:
+    """What the page calls things, by the kind of supervision."""
+    return {
+        "shown": {
+            "labels": "The same held-out rows, before and after",
+            "quantity": "The same held-out rows, before and after",
+            "pairs": "Rows of the pairs, before and after",
+            "triplets": "Rows of the triplets, before and after",
+        }[kind],
+        "tried_on": {
+            "labels": "the error on a part of the training rows",
+            "quantity": "1 - R² on a part of the training rows",
+            "pairs": "the share of training pairs that are misjudged",
+            "triplets": "the share of training triplets in the wrong order",
+        }[kind],
+        "margin_of": "held-out triplets" if kind == "triplets" else "triplets of held-out rows",
+    }
+
+
+def headline(study: Study) -> str:
+    """Whether to use the metric, and what the error is."""
+    if study.task.kind == "quantity":
+        rmse = [f"{judgement.detail['rmse']:.4g}" for judgement in (study.before, study.after)]
+        counts = f"RMSE {rmse[0]} before, {rmse[1]} after."
+    else:
+        what = {
+            "labels": f"rows misclassified by their {study.options.n_neighbors} nearest neighbours",
+            "pairs": "pairs misjudged",
+            "triplets": "triplets in the wrong order",
+        }[study.task.kind]
+        wrong = [f"{int(judgement.wrong.sum()):,}" for judgement in (study.before, study.after)]
+        counts = f"{wrong[0]} {what} before, {wrong[1]} after."
+    return f"{study.alarm} {study.verdict} {counts}".strip()
+
+
+def protocol(study: Study) -> str:
+    """How the metric was judged, in a sentence."""
+    task, k = study.task, study.options.n_neighbors
+    share = f"{study.options.test_size:.0%} of the {task.items} held out"
+    how = {
+        "labels": f"class by class; each gets the class of most of its {k} nearest among "
+        f"{len(task.train):,} training rows",
+        "quantity": f"at random; each gets the mean of its {k} nearest among "
+        f"{len(task.train):,} training rows",
+        "pairs": "at random; a pair is called similar if its distance is below one threshold, "
+        "set on the training pairs",
+        "triplets": "at random; a triplet is in order if its first row is nearer to the second "
+        "than to the third",
+    }[task.kind]
+    return f"Judged once, seed {study.options.seed}: {share} {how}."
+
+
+def evidence(study: Study) -> str:
+    """What a blend gains on training rows that its parts have not seen, in a sentence."""
+    if study.evidence is None:
+        return ""
+    k, n = study.evidence.n_neighbors, study.evidence.n_rows
+    return (
+        f"Cross-validated {k}-nearest-neighbour error within the training rows ({n:,} of them, "
+        f"each judged by metrics learned without it): {study.evidence}. A metric learned by a "
+        "convex program also has a proven gap, the largest of its fits."
+    )
+
+
+def candidates(study: Study) -> list[tuple[str, ...]]:
+    """Name, weight, error and proven gap of the candidates of a blend, the heaviest first."""
+    if study.evidence is None:
+        return []
+    estimator, judged = study.estimator, study.evidence
+    heaviest_first = sorted(estimator.weights_, key=lambda name: -estimator.weights_[name])
+    rows: list[tuple[str, ...]] = []
+    for name in ("blend", *heaviest_first):
+        weight = f"{estimator.weights_[name]:.1%}" if name in estimator.weights_ else ""
+        error = f"{100 * judged.error[name]:.2f} ± {100 * judged.standard_error[name]:.2f}"
+        gaps = [abs(proof.relative_gap) for proof in estimator.certificates_.get(name, ())]
+        gap = (f"{max(gaps):.1e}" if max(gaps) < float("inf") else "no bound") if gaps else ""
+        rows.append((name, weight, error, gap))
+    return rows
+
+
+def cards(study: Study, dimensions: content.Dimensions) -> list[Card]:
+    """The numbers of the summary."""
+    certificate = study.metric.certificate
+    measure = f"{study.task.measure[0].upper()}{study.task.measure[1:]}"
+    before, after = (
+        f"95 % interval {low:.1%} to {high:.1%}"
+        for low, high in (study.before.interval, study.after.interval)
+    )
+    return [
+        Card(f"{measure} before", f"{study.before.rate:.2%}", f"Euclidean; {before}"),
+        Card(
+            f"{measure} after",
+            f"{study.after.rate:.2%}",
+            f"{study.metric.method}; {after}",
+            study.outcome,
+        ),
+        _proof_card(study),
+        Card(
+            "Dimensions",
+            f"{study.metric.n_features_in_} to {len(study.metric.components)}",
+            f"enough for this error: {dimensions.suggested}",
+        ),
+        Card(
+            "Learning time",
+            f"{study.seconds['learning']:.1f} s",
+            f"{int(study.estimator.n_iter_)} iterations" if certificate else "all candidates",
+        ),
+    ]
+
+
+def _proof_card(study):
+    certificate = study.metric.certificate
+    if certificate is not None:
+        note = f"relative, to the best objective; {certificate.status}"
+        return Card("Proven gap", f"{abs(certificate.relative_gap):.1e}", note)
+    weights = study.estimator.weights_
+    heaviest = max(weights, key=lambda name: weights[name])
+    note = f"of {len(weights)} candidates; the heaviest, {heaviest}, has {weights[heaviest]:.0%}"
+    return Card("Blend", str(sum(weight > IN_BLEND for weight in weights.values())), note)
+
+
+def facts(study: Study) -> list[tuple[str, str]]:
+    """Certificate, parameters and timings, by name."""
+    metric = study.metric
+    columns = ", ".join(metric.feature_names or ()) or "all, by position"
+    parameters = (f"{name}={value}" for name, value in (metric.parameters or {}).items())
+    return [
+        ("Data", f"{study.task.n_rows:,} rows, id {(metric.notes or {})['data_id']}"),
+        (f"Columns used ({metric.n_features_in_:,})", columns),
+        ("Method", str(metric.method)),
+        ("Parameters", ", ".join(parameters)),
+        ("Preprocessing", ", ".join(metric.preprocessing) or "none"),
+        *proof_facts("metric", metric.certificate),
+        *((f"Time, {stage}", f"{seconds:.2f} s") for stage, seconds in study.seconds.items()),
+    ]
+
+
+def proof_facts(what: str, certificate: Certificate | None) -> list[tuple[str, str]]:
+    """A certificate in figures, by name."""
+    if certificate is None:
+        return []
+    return [
+        (f"Objective of the {what}", f"{certificate.primal:.6g}"),
+        ("Proven bound on the optimum", f"{certificate.dual:.6g}"),
+        ("Relative gap", f"{certificate.relative_gap:.3g}"),
+        ("Constraint violation", f"{certificate.violation:.3g}"),
+        ("Status", str(certificate.status)),
+    ]
