@@ -345,7 +345,7 @@ def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
         ("FrobMetric", {"prior": 2 * np.eye(4)}),
         ("FrobMetric", {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}),
         ("FrobMetric, logistic", {"random_state": 3}),
-        ("LMNNEig, Frank-Wolfe", {"n_targets": 2}),
+        ("LMNNEig", {"n_targets": 2}),
         ("BoostMetric, stage-wise", {"solver": "corrective"}),
     ],
 )
