@@ -345,7 +345,7 @@ def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
         ("FrobMetric", {"prior": 2 * np.eye(4)}),
         ("FrobMetric", {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}),
         ("FrobMetric, logistic", {"random_state": 3}),
-        ("LMNNEig, Frank-Wolfe", {"n_targets": 2}),
+        ("LMNNEig", {"n_targets": 2}),
         ("BoostMetric, stage-wise", {"solver": "corrective"}),
     ],
 )
@@ -471,3 +471,20 @@ def test_a_quantity_is_refused(name, fraction):
     with pytest.raises(ValueError, match="y is a quantity, with 3 values"):
         made(name).fit(blocks, ratings)
     assert hasattr(made(name, tol=1e-2).fit(blocks, ratings, target="classes"), "components_")
+
+
+@pytest.mark.filterwarnings("ignore:.*meant for", "ignore:.*classes have")
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("kind", ["labels", "triplets"])
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_a_tolerance_below_single_precision_ends_at_the_rounding(kind, seed, in_blocks):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(9, 3)).astype(np.float32)
+    y, triplets = rng.integers(0, 2, 9), random_triplets(seed, X, 12)
+    given = {"y": partitioned(y, (3, 3, 3))} if kind == "labels" else {"triplets": triplets}
+    if not in_blocks:
+        given = {"y": y} if kind == "labels" else given
+    estimator = LMNNEig(n_targets=1, n_impostors=1, tol=1e-9, max_iter=1000)
+    metric = fit(estimator, partitioned(X, (3, 3, 3)) if in_blocks else X, **given)
+    assert metric.n_iter_ < 200
+    assert metric.certificate_.relative_gap < 1e-6

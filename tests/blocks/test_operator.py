@@ -90,12 +90,16 @@ def largest(values):
     return values.max()
 
 
-@pytest.fixture
-def blocks(space, points, triplets):
+def operator_in_blocks(space, points, triplets):
     pieces = space.map(difference_operator, vector(space, triplets), points=points)
     counts = space.gather(n_constraints, pieces)
     assert counts == list(SIZES)
     return BlockOperator(pieces, sum(counts), points.shape[1], points.dtype)
+
+
+@pytest.fixture
+def blocks(space, points, triplets):
+    return operator_in_blocks(space, points, triplets)
 
 
 def test_forward_and_adjoint_are_those_of_one_operator(blocks, points, triplets):
@@ -241,22 +245,23 @@ def test_pieces_are_kept_while_something_can_still_ask_for_them(space, held, pen
     assert len(calls) == visits * len(SIZES)
 
 
-def test_a_state_is_settled_and_read_again(space, tmp_path):
+def test_a_state_is_saved_and_read_again(space, points, triplets, tmp_path):
     u = np.random.default_rng(5).normal(size=sum(SIZES))
     for number in (1, 2):
         space.keep_in(str(tmp_path), "a fit")
         space.save_state(u=number * vector(space, u), number=number)
     later = BlockSpace(Threads(1))
-    assert later.resume() is None
+    wanted = operator_in_blocks(later, points, triplets), "u", "number"
+    assert later.resume(*wanted) is None
     later.keep_in(str(tmp_path), "a fit")
-    resumed = later.resume()
+    resumed = later.resume(*wanted)
     assert resumed["number"] == 2
     assert_array_equal(whole(resumed["u"]), 2 * u)
     later.save_state(u=resumed["u"], number=3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "state"]
     later.keep_in(str(tmp_path), "another fit")
     with pytest.raises(ValueError, match="holds the state of another fit"):
-        later.resume()
+        later.resume(*wanted)
 
 
 def test_pieces_without_room_go_to_files_that_go_with_them(tmp_path):
