@@ -20,6 +20,7 @@ from conemetric.neighbours import (
     row_keys,
     search,
 )
+from conemetric.neighbours.ties import numbers_on_demand, tie_numbers
 from conemetric.ranking.top_k import nearest_documents
 
 KINDS = ["one-hot", "binary", "rounded", "duplicated", "other labels", "continuous"]
@@ -232,5 +233,19 @@ def test_keys_are_the_same_in_every_library_unit_and_origin(kind, seed):
     assert len(np.unique(keys)) == len(np.unique(X, axis=0))
     for other in (1000 * X, X + 100, (X - X.mean(0)) / np.maximum(X.std(0), 1e-9)):
         assert_array_equal(row_keys(other), keys)
-    for library in (csr_array, *LIBRARIES.values()):
-        assert_array_equal(row_keys(library(X)), keys)
+
+
+@each_kind
+@each_seed
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("scale", [1.0, 1e307])
+def test_numbers_on_demand_are_those_of_all_rows(kind, seed, library, scale):
+    """Also if the range of a column exceeds the largest number of float64."""
+    X, _ = points(kind, seed)
+    X = scale * X / abs(X).max() * 17
+    X[0], X[1] = X.min(), -X.min()
+    made = LIBRARIES[library](X if library != "sparse" else X / scale)
+    keys = row_keys(made)
+    assert len(np.unique(keys)) == len(np.unique(X, axis=0))
+    rows = np.random.default_rng(seed).permutation(len(X))[:30]
+    assert_array_equal(numbers_on_demand(made)(rows), tie_numbers(keys, np.arange(120), 120)[rows])
