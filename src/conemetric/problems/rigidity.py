@@ -11,6 +11,10 @@ are orthogonal to its coordinates and to the constant one, and
 (facial reduction, Krislock & Wolkowicz 2010). A projection orthogonal to constants that is
 supported on a clique is the Laplacian of weights on its edges: the sum is A*(w), and w is
 a multiplier of value b'w = 0, the proof that the face holds all feasible kernels.
+
+A graph can be more rigid than its cliques (a Swiss roll of 400 points with 8 neighbours has
+no kernel but its own). Then no kernel on this face is definite either, multipliers grow on
+it until rounding hides the bound, and the program over all kernels is the better one.
 """
 
 from typing import Any, NamedTuple
