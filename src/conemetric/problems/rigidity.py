@@ -39,13 +39,8 @@ class Face(NamedTuple):
 
 
 def rigid_face(edges, X):
-    """The `Face` of the distances between the rows of X along ``edges``; None where no
-    clique is flat. Edges of no length have a part in it, but are left out of its numbering.
-
-    Parameters
-    ----------
-    edges : integer array (m, 2), a < b
-    X : array (n, D)
+    """The `Face` of the distances between the rows of X along ``edges`` (a < b); None where
+    no clique is flat. Edges of length zero contribute to it but are not numbered.
     """
     stress = clique_stress(edges, X)
     if not stress.any():
