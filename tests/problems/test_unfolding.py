@@ -52,7 +52,9 @@ def solve(edges, b, n, sigma, equality, tol, reference=None, solver=LowRankLagra
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_optimum_agrees_with_a_conic_solver(graph, sigma, seed, equality, solver):
     if graph == "line" and solver is LowRankLagrangian:
-        pytest.xfail("the low-rank method crawls where all points are on a line")
+        # every triangle is flat: no feasible kernel is definite, the dual has no maximum, and
+        # an augmented Lagrangian's multipliers approach it only as fast as mu grows
+        pytest.skip("the low-rank method needs a dual optimum, and a line has none")
     edges, b, n, sigma = instance(graph, sigma, seed)
     optimum = unfolding_optimum(edges, b, n, sigma, equality)
     _, result = solve(edges, b, n, sigma, equality, 1e-5, solver=solver)

@@ -62,8 +62,8 @@ class MaximumVarianceUnfolding(
     n_components : int, default=2
     constraint : {"at_most", "equal"}, default="at_most"
         Whether neighbours may come closer: "at_most" is the form of Shen et al., "equal"
-        that of Weinberger & Saul. With "equal" the fit takes time with the cube of the
-        number of edges, less those that flat neighbourhoods make redundant.
+        that of Weinberger & Saul. With "equal" the time of a fit grows with the cube of the
+        number of edges, not counting those that flat neighbourhoods make redundant.
     n_landmarks : int, default=None
         Let this many randomly chosen points carry the kernel, and reconstruct the
         others from them linearly (Weinberger, Packer & Saul 2005): for more than a few

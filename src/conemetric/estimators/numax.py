@@ -5,7 +5,6 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -13,6 +12,7 @@ from ..constraints.in_memory import check_pairs, check_similar, encode_labels
 from ..core.arrays import like, on_device, to_numpy
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
+from ..core.sparse_rows import SparseRows
 from ..core.warn import warn_user
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
@@ -304,8 +304,8 @@ class NuMax(MahalanobisMetric):
 
 def _rows_coincide(X):
     """Whether all rows are equal, bit for bit: rounding a mean would set them apart."""
-    if sparse.issparse(X):
-        return (X.max(0) != X.min(0)).nnz == 0
+    if isinstance(X, SparseRows):
+        return not (X.matrix.max(0) - X.matrix.min(0)).toarray().any()
     return not bool((X[:1] != X).any())
 
 

@@ -33,7 +33,7 @@ class Problem(ABC):
         program = copy(self)
         for name, value in vars(self).items():
             if isinstance(getattr(type(self), name, None), cached_property):
-                delattr(program, name)  # derived, and derived anew when asked for
+                delattr(program, name)  # recomputed on demand
             elif isinstance(value, Operator):
                 setattr(program, name, value.astype(value.xp.float64))
             elif is_float(value):

@@ -5,7 +5,7 @@
     P - D = <P, I - A*(y)> + y_+'(A(P) - lower) + y_-'(upper - A(P)) >= 0
 
 Plain: the bounds are 1 -+ delta on all secants. With classes: secants between points
-alike are bounded above only, the others below only (so y <= 0 and y >= 0 there). P = I
+of one class are bounded above only, the others below only (so y <= 0 and y >= 0 there). P = I
 meets every bound, so the program is never infeasible.
 
 A y that misses A*(y) <= I is divided by the largest eigenvalue of A*(y), which makes it
@@ -20,15 +20,8 @@ from .base import Bounds, Problem
 
 
 class NearIsometryProgram(Problem):
-    """The program over an explicit list of secants, as ADMM solves it.
-
-    Parameters
-    ----------
-    operator : SecantOperator
-    lower, upper : arrays (S,)
-        Infinite where there is no bound.
-    delta : float
-        The unit of the violation.
+    """The program over an explicit list of secants, as ADMM solves it. ``lower`` and
+    ``upper`` are infinite where there is no bound; ``delta`` is the unit of the violation.
     """
 
     def __init__(self, operator, lower, upper, delta):
@@ -79,13 +72,7 @@ class Multipliers(NamedTuple):
 
 
 class SecantIsometryProgram(Problem):
-    """The program over a complete set of secants, which only scans ever visit.
-
-    Parameters
-    ----------
-    secants : Secants
-    delta : float
-    """
+    """The program over a complete set of secants, which only scans visit."""
 
     def __init__(self, secants, delta):
         self.secants, self.delta = secants, float(delta)

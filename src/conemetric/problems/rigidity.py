@@ -11,6 +11,10 @@ are orthogonal to its coordinates and to the constant one, and
 (facial reduction, Krislock & Wolkowicz 2010). A projection orthogonal to constants that is
 supported on a clique is the Laplacian of weights on its edges: the sum is A*(w), and w is
 a multiplier of value b'w = 0, the proof that the face holds all feasible kernels.
+
+A graph can be more rigid than its cliques (a Swiss roll of 400 points with 8 neighbours has
+no kernel but its own). Then no kernel on this face is definite either, multipliers grow on
+it until rounding hides the bound, and the program over all kernels is the better one.
 """
 
 from typing import Any, NamedTuple
@@ -35,13 +39,8 @@ class Face(NamedTuple):
 
 
 def rigid_face(edges, X):
-    """The `Face` of the distances between the rows of X along ``edges``; None where no
-    clique is flat. Edges of no length have a part in it, but are left out of its numbering.
-
-    Parameters
-    ----------
-    edges : integer array (m, 2), a < b
-    X : array (n, D)
+    """The `Face` of the distances between the rows of X along ``edges`` (a < b); None where
+    no clique is flat. Edges of length zero contribute to it but are not numbered.
     """
     stress = clique_stress(edges, X)
     if not stress.any():

@@ -21,16 +21,7 @@ OUT_OF_REACH = 1e8  # a feasible point would have to be this many times larger t
 
 
 class SemidefiniteProgram(SpectralProgram):
-    """See the module docstring.
-
-    Parameters
-    ----------
-    operator : Operator
-    C : array (D, D), symmetric
-    b : array (m,)
-    sigma : float
-    equality : boolean array (m,)
-    """
+    """See the module docstring; C is symmetric, and ``equality`` marks E."""
 
     sign = -1.0
 
@@ -61,7 +52,7 @@ class SemidefiniteProgram(SpectralProgram):
         return spectral.psd_split(X).factor
 
     def repaired(self, L):
-        """L: nothing is known of how to meet general constraints at once."""
+        """L itself: general constraints have no cheap repair."""
         return L
 
     def refutation(self, point):

@@ -41,18 +41,9 @@ SPARE = 10  # eigenpairs computed beyond the rank expected
 
 
 class UnfoldingProgram(SpectralProgram):
-    """See the module docstring.
-
-    Parameters
-    ----------
-    operator : EdgeOperator or ReducedEdges
-        With a basis Q of orthonormal, centred columns in the second case.
-    b : array (m,)
-        Squared distances.
-    sigma : float
-        Inverse weight of the regulariser; ``inf`` for the exact program.
-    equality : bool
-        Whether the distances must be kept (True) or must not grow (False).
+    """See the module docstring: ``operator`` is an `EdgeOperator`, or `ReducedEdges` with
+    orthonormal, centred columns; ``b`` holds squared distances, which must be kept
+    (``equality``) or must not grow.
     """
 
     sign = -1.0
@@ -176,16 +167,11 @@ class UnfoldingProgram(SpectralProgram):
 
 
 class UnfoldingOnFace(UnfoldingProgram):
-    """An `UnfoldingProgram` with equalities over kernels K = U Z U', of the edges that say
-    all about Z.
+    """An `UnfoldingProgram` with equalities over the kernels K = U Z U' of a
+    `rigidity.Face`, with the edges that determine Z.
 
-    Every feasible kernel has that form, but only as far as rounding lets one know. So
-    bounds are those of the original program, at multipliers that near the bound over Z.
-
-    Parameters
-    ----------
-    original : UnfoldingProgram
-    face : rigidity.Face
+    Every feasible kernel has that form up to rounding. So the bounds are those of the
+    ``original`` program, at multipliers that come close to the bound over Z.
     """
 
     multipliers: Any = None  # of the original program: those of the last certificate

@@ -175,15 +175,16 @@ class _Workspace(NamedTuple):
     @classmethod
     def beginning(cls, s, centre, w):
         m, p = len(s), len(w)
-        rows, columns = np.zeros((3, m)), np.zeros((9, p))
-        of_triplets = s, centre.copy(), *rows, np.empty(m, dtype=bool)
-        of_weights = w.copy(), *columns[:7], *np.empty((2, p, p)), *columns[7:]
-        return cls._make((*of_triplets, *of_weights, *np.empty((2, p), dtype=np.int64)))
+        rows, columns, squares = np.zeros((3, m)), np.zeros((9, p)), np.empty((2, p, p))
+        inside, sets = np.empty(m, dtype=bool), np.empty((2, p), dtype=np.int64)
+        arrays = (s, centre.copy(), *rows, inside, w.copy(), *columns[:7], *squares)
+        return cls._make((*arrays, *columns[7:], *sets))
 
 
 class _SmallRun:
-    """`_Run` by one compiled function, for small programs, where NumPy's calls cost more than
-    their work: 4 times as fast on a program of 300 triplets and 20 weights.
+    """`_Run` as one compiled function, for small programs, where NumPy's calls cost more than
+    their work: 0.4 ms instead of 1.5 ms for 318 triplets and 7 weights, 0.5 ms instead of
+    0.6 ms for 1,053 triplets and 33 weights.
     """
 
     def __init__(self, problem, centre, w):
