@@ -171,7 +171,7 @@ FAULTS = {
     ),
     "text after a quote": (
         lambda line: line.replace("dry", '"dry" wine'),
-        ("line 5", "after its closing"),
+        ("line 5", "follows a closing"),
     ),
     "too large": (
         lambda line: re.sub(r"^[^,]*", "-1e308", line),

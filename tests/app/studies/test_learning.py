@@ -235,7 +235,7 @@ def test_intervals_and_p_values():
 
 
 def test_methods_know_what_they_learn_from():
-    with pytest.raises(ValueError, match="learns from labels or triplets, not pairs"):
+    with pytest.raises(ValueError, match="learns from labels or quantity or triplets, not pairs"):
         find("frob", "pairs")
     with pytest.raises(ValueError, match="'x' is not known"):
         find("x", "labels")
