@@ -56,8 +56,7 @@ EXACT = {
     "NuMax": NuMax(delta=0.4, tol=1e-8),
 }
 PLACES = (
-    "conemetric.estimators.frobmetric.in_span",
-    "conemetric.estimators.boostmetric.in_span",
+    "conemetric.constraints.in_memory.in_span",
     "conemetric.estimators.numax.in_span",
     "conemetric.operators.whitening.centred_in_span",
 )

@@ -116,6 +116,7 @@ def test_forward_and_adjoint_are_those_of_one_operator(blocks, points, triplets)
     assert inner == pytest.approx(np.sum(S * blocks.adjoint(in_blocks)), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_a_program_over_blocks_has_the_same_optimum(blocks, points, triplets, loss):
     """With a C so large that units and Newton directions come into play."""
@@ -129,12 +130,12 @@ def test_a_program_over_blocks_has_the_same_optimum(blocks, points, triplets, lo
 
 def test_a_wider_operator_is_never_kept(blocks, points, triplets):
     narrow = BlockOperator(
-        blocks.space.map(in_single_precision, blocks.pieces), len(triplets), 4, np.float32
+        blocks.space.map(in_single_precision, blocks.blocks), len(triplets), 4, np.float32
     )
     exact, L = narrow.astype(np.float64), np.eye(4)
     margins = whole(exact.forward_factor(L))
     assert margins.dtype == np.float64
-    assert exact.pieces.column is None
+    assert exact.blocks.column is None
     single = from_triplets(points, triplets).astype(np.float32).astype(np.float64)
     assert_allclose(margins, single.forward_factor(L), rtol=1e-12)
     assert narrow.adjoint(narrow.empty_constraint_vector() + 1).dtype == np.float32

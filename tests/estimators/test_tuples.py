@@ -314,7 +314,7 @@ def test_numbers_as_targets_make_certified_triplets(metric):
 
 
 def test_constant_and_missing_targets_are_refused():
-    with pytest.raises(ValueError, match="one value"):
+    with pytest.raises(ValueError, match="the single value"):
         triplets_from_values(X, np.full(len(X), 0.5))
     with pytest.raises(ValueError, match="NaN"):
         triplets_from_values(X, np.r_[np.nan, X[1:, 0]])

@@ -108,7 +108,7 @@ def test_parameters_out_of_range_are_refused(metric, name, iris):
 
 
 def test_lists_of_parameters_out_of_range_are_refused(iris):
-    with pytest.raises(ValueError, match="Cs holds a number that is out of the range"):
+    with pytest.raises(ValueError, match="Cs has a number out of the range"):
         frobmetric_path(*iris, Cs=[1.0, 10**400])
     for sigma in (1e-320, 10**400):
         with pytest.raises(ValueError, match=r"'sigma' parameter .* must be a float in the range"):

@@ -64,7 +64,7 @@ def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
 def test_labels_alone_give_a_blend_with_evidence(run, csv, tmp_path):
     result = run("learn", csv, "--label", "kind", "--out", tmp_path / "out")
     assert result.code == 0
-    assert "AutoMetric" in result.out and "than the plain distance" in result.out
+    assert "AutoMetric" in result.out and "Cross-validated" in result.out
     assert "certificate" not in result.out
     again = run("learn", csv, "--label", "kind", "--out", tmp_path / "again", "--json").json
     assert set(again["evidence"]["error"]) >= {"plain", "blend", "frob"}
