@@ -46,7 +46,7 @@ from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import collected_warnings
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
-from ..neighbours import labelled_keys
+from ..neighbours import canonical_order, labelled_keys
 from ..solvers.base import Certificate
 from .base import MahalanobisMetric
 from .discriminant import PooledDiscriminant
@@ -489,7 +489,8 @@ class LabelledFolds:
         # one has a tiny standard deviation that LDA would divide by
         self.host = to_numpy(X) - to_numpy(X)[:1]
         self.n_features = X.shape[1]
-        drawn = rng.permutation(np.flatnonzero(labels >= 0))
+        rows = np.flatnonzero(labels >= 0)  # their own order must not change the folds
+        drawn = rng.permutation(rows[canonical_order(self.host[rows], labels[rows])])
         self.seed = int(rng.randint(2**31 - 1))
         self.folds = stratified_folds(drawn, labels, 5 if len(drawn) <= FEW_ROWS else 3)
         self.n_train = max(len(fold.train) for fold in self.folds)

@@ -13,7 +13,7 @@ from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
 from ..core.weights import check_weights, class_factors
 from ..evaluation.knn import knn_predict
-from ..neighbours import labelled_keys
+from ..neighbours import canonical_order, labelled_keys
 from ..solvers.base import Status
 from .base import Seed
 from .frobmetric import FrobMetric, mean_impostor_distance
@@ -154,8 +154,11 @@ preprocessor, tol, max_iter, random_state, verbose
         y = np.ravel(to_numpy(y))
         kept = np.arange(len(y)) if given.rows is None else to_numpy(given.rows)
         labelled = np.flatnonzero(given.labels >= 0)
-        X = given.points
-        rows, X = kept[labelled], X[like(labelled, X, namespace(X).int64)]
+        X = given.points[like(labelled, given.points, namespace(given.points).int64)]
+        if isinstance(self.cv, Integral):  # folds that do not depend on the order of rows
+            order = canonical_order(X, given.labels[labelled])
+            labelled, X = labelled[order], X[like(order, X, namespace(X).int64)]
+        rows = kept[labelled]
         weights = check_weights(sample_weight, len(y), "rows of X")[rows]
         folds = self._folds(y, rows)
         return [self._fold_scores(X, y[rows], weights, *fold) for fold in folds]

@@ -18,7 +18,7 @@ from .search import (
     nearest,
     neighbours_by_label,
 )
-from .ties import column_extent, labelled_keys, row_keys, rows_of, tie_numbers
+from .ties import canonical_order, column_extent, labelled_keys, row_keys, rows_of, tie_numbers
 
 __all__ = [
     "MOST_IMPOSTORS",
@@ -26,6 +26,7 @@ __all__ = [
     "Nearest",
     "Neighbours",
     "SearchQuery",
+    "canonical_order",
     "column_extent",
     "enough_of",
     "exact_search",

@@ -26,6 +26,9 @@ HASHES = 3  # sums by which rows are told apart
 SHIFT = 0.1, 0.9  # range of the random shift of the grid: whole numbers lie inside its cells
 SMALLEST = 1e-280  # extent below which a column counts as constant
 BLOCK = 1 << 16  # numbers held at a time: they stay in the cache
+CANONICAL_DIGITS = (
+    8  # of relative squared distances: well above rounding, so that it orders no rows
+)
 
 
 def row_keys(X: Any, extent: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
@@ -102,6 +105,19 @@ def labelled_keys(X: Any, y: Any) -> np.ndarray:
     classes = np.zeros(code.max(initial=0) + 1, np.uint64)
     np.add.at(classes, code, keys)
     return _mixed(keys + _mixed(classes)[code])
+
+
+def canonical_order(X: Any, y: Any) -> np.ndarray:
+    """The rows in an order to draw from that depends on neither their own order nor a shift,
+    rotation or scaling of X: by distance from the mean (rows of a sparse X by key).
+    """
+    keys = labelled_keys(X, y)
+    if isinstance(X, SparseRows):
+        return np.argsort(keys, kind="stable")
+    Z = to_numpy(X).astype(np.float64)
+    distance = ((Z - Z.mean(0)) ** 2).sum(1)
+    distance = np.round(distance / (distance.max(initial=0) or 1.0), CANONICAL_DIGITS)
+    return np.lexsort((keys, distance))
 
 
 def tie_numbers(keys: np.ndarray, rows: np.ndarray, n_rows: int) -> np.ndarray:

@@ -14,7 +14,7 @@ comparison but keeps every digit of them.
 from abc import abstractmethod
 from typing import Any
 
-from ..core.arrays import is_torch, like, namespace, zeros
+from ..core.arrays import like, namespace, zeros
 from .base import Operator
 
 
@@ -104,20 +104,3 @@ def compared(queries: Any, documents: Any, comparisons: Any) -> tuple[Any, ...]:
     queries, documents = queries[used_queries], documents[used_documents]
     documents = documents - documents.mean(0)
     return queries, documents, query, document, better, worse
-
-
-def from_comparisons(queries: Any, documents: Any, comparisons: Any) -> BilinearOperator:
-    """Operator with one row per comparison: A(W) = q'W (b - w). Row (i, j, k) means that
-    document j suits query i better than document k.
-    """
-    return _backend(queries)(*compared(queries, documents, comparisons))
-
-
-def _backend(X):
-    if is_torch(X):
-        from .torch import TorchBilinear
-
-        return TorchBilinear
-    from .numpy import NumpyBilinear
-
-    return NumpyBilinear

@@ -8,6 +8,7 @@ from scipy import sparse
 from ..core.arrays import is_torch, like, namespace
 from ..core.sparse_rows import SparseRows
 from .base import DifferenceOperator
+from .bilinear import BilinearOperator, compared
 
 
 def _backend(X):
@@ -87,3 +88,20 @@ def from_pairs(X: Any, pairs: Any, weights: Any = None) -> DifferenceOperator:
         row_start = xp.arange(n_pairs + 1, dtype=xp.int64, device=X.device)
         weight = like(np.ones(n_pairs) if weights is None else weights, X)
     return _backend(X)(_centred(X), a, b, (row_start, number, weight))
+
+
+def from_comparisons(queries: Any, documents: Any, comparisons: Any) -> BilinearOperator:
+    """Operator with one row per comparison: A(W) = q'W (b - w). Row (i, j, k) means that
+    document j suits query i better than document k.
+    """
+    return _bilinear_backend(queries)(*compared(queries, documents, comparisons))
+
+
+def _bilinear_backend(X):
+    if is_torch(X):
+        from .torch import TorchBilinear
+
+        return TorchBilinear
+    from .numpy import NumpyBilinear
+
+    return NumpyBilinear

@@ -21,7 +21,7 @@ class BilinearProgram(FrobeniusProgram):
     Examples
     --------
     >>> import numpy as np
-    >>> from conemetric.operators.bilinear import from_comparisons
+    >>> from conemetric.operators.difference import from_comparisons
     >>> from conemetric.problems.bilinear import BilinearProgram
     >>> Q, D = np.array([[2.0]]), np.array([[0.0], [1.0]])
     >>> operator = from_comparisons(Q, D, np.array([[0, 1, 0]]))  # A(W) = 2 W

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core import spectral
 from ..core.arrays import like
 from ..core.sklearn_private import StrOptions
-from ..operators.bilinear import from_comparisons
+from ..operators.difference import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from .base import RANKING_PARAMETERS, RankingEstimator, check_rows
 from .top_k import nearest_documents, unit_rows
