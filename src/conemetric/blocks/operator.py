@@ -424,7 +424,7 @@ class BlockOperator(Operator):
         adjoint, *results = self.space.totals(total(_adjoint, self.blocks, u), *wanted)
         return adjoint.astype(self.dtype, copy=False), results
 
-    def precise_adjoint(self, u: Any, adjoint: Any) -> Any:
+    def precise_adjoint(self, u: Any) -> Any:
         return self.space.sum(_precise_adjoint, self.blocks, u).astype(self.dtype, copy=False)
 
     @property
@@ -478,7 +478,7 @@ def _adjoint(piece, u):
 
 
 def _precise_adjoint(piece, u):
-    return piece.precise_adjoint(u, None)
+    return piece.precise_adjoint(u)
 
 
 def _row_sizes(piece):

@@ -46,11 +46,11 @@ class Operator(ABC):
         """A*(u) and the results of reductions over vectors, in one visit to the blocks."""
         return self.adjoint(u), self.space.totals(*wanted)
 
-    def precise_adjoint(self, u: Any, adjoint: Any) -> Any:
-        """A*(u) = ``adjoint`` once more, for a certificate: if pairs nearly coincide, the product
-        with the Laplacian loses digits that a sum over differences keeps.
+    def precise_adjoint(self, u: Any) -> Any:
+        """A*(u) for a certificate: if pairs nearly coincide, the product with the Laplacian
+        loses digits that a sum over differences keeps.
         """
-        return adjoint
+        return self.adjoint(u)
 
     def newton_matrix(self, curvature: SpectralMap) -> Any:
         """The m x m matrix of <A_r, W(A_s)>, with W = ``curvature``."""
@@ -167,9 +167,9 @@ class DifferenceOperator(Operator):
     def adjoint(self, u):
         return self.pair_adjoint(self.distribute(u))
 
-    def precise_adjoint(self, u: Any, adjoint: Any) -> Any:
+    def precise_adjoint(self, u: Any) -> Any:
         if isinstance(self.X, SparseRows):
-            return adjoint
+            return self.adjoint(u)
         w, total = self.distribute(u), zeros((self.n_features, self.n_features), self.X)
         step = max(1, DIFFERENCES // self.n_features)
         for start in range(0, self.n_pairs, step):

@@ -93,7 +93,7 @@ class EigenvalueProgram(Problem):
             u = operator.empty_constraint_vector() + 1
             adjoint, of_u = operator.adjoint_and(u, *self._of_multipliers(u))
         if precise:
-            adjoint = operator.precise_adjoint(u, adjoint)
+            adjoint = operator.precise_adjoint(u)
         most, gain = of_u
         return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
 

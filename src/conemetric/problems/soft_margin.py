@@ -101,7 +101,7 @@ class SoftMarginProgram(Problem):
     def certify(self, primal_point, dual_point):
         exact, L = self.exact, float64(primal_point)
         u = exact.feasible(float64(dual_point))
-        adjoint = exact.operator.precise_adjoint(u, exact.operator.adjoint(u))
+        adjoint = exact.operator.precise_adjoint(u)
         leading, _ = spectral.leading_eigenpair(adjoint)
         value = exact.value(exact.operator.forward_factor(L / float((L * L).sum()) ** 0.5))
         # zero is the optimum where no metric meets the triplets, and both are its rounding

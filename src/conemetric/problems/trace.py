@@ -113,7 +113,7 @@ class TraceProgram(Problem):
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
         if dual_point is not None and self.additive:
             u = exact.operator.space.map(_in_float64, dual_point)
-        adjoint = exact.operator.precise_adjoint(u, exact.operator.adjoint(u))
+        adjoint = exact.operator.precise_adjoint(u)
         leading, _ = spectral.leading_eigenpair(adjoint)
         bounds = self.bounds(loss, captured, float((L * L).sum()), leading)
         if self.additive:
