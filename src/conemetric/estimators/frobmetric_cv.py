@@ -170,11 +170,12 @@ preprocessor, tol, max_iter, random_state, verbose
             position[rows] = np.arange(len(rows))
             listed = ([position[everything[part]] for part in fold] for fold in self.cv)
             return [[part[part >= 0] for part in fold] for fold in listed]
-        cv = check_cv(self.cv, y[rows], classifier=True)
+        codes = np.unique(y[rows], return_inverse=True)[1]  # classes even where y holds fractions
+        cv = check_cv(self.cv, codes, classifier=True)
         if isinstance(self.cv, Integral):
             seed = check_random_state(self.random_state).randint(2**31 - 1)
             cv = type(cv)(cv.n_splits, shuffle=True, random_state=seed)
-        return cv.split(np.zeros(len(rows)), y[rows])
+        return cv.split(np.zeros(len(rows)), codes)
 
     def _fold_scores(self, X, y, weights, train, test):
         shared = FrobMetric().get_params().keys() & self.get_params().keys()
