@@ -31,13 +31,8 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from conemetric import FrobMetric, RelativeComparisons
 from conemetric.core.spectral import factor
-from conemetric.estimators.automatic import (
-    FEW_ROWS,
-    SPREAD,
-    default_candidates,
-    fit_linear_map,
-    stratified_folds,
-)
+from conemetric.estimators.automatic import default_candidates
+from conemetric.estimators.folds import FEW_ROWS, SPREAD, fit_linear_map, stratified_folds
 from conemetric.evaluation.knn import knn_error, majority, nearest_labels
 
 VOTES = (1, 3, 5, 7)

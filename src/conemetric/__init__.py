@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .core.progress import watching as watching
+    from .decisions.classifier import MetricClassifier as MetricClassifier
+    from .decisions.regressor import MetricRegressor as MetricRegressor
     from .estimators.automatic import AutoMetric as AutoMetric
     from .estimators.base import UselessMetricWarning as UselessMetricWarning
     from .estimators.boostmetric import BoostMetric as BoostMetric
@@ -50,6 +52,8 @@ _HOME = {  # of each public name, the module that defines it
     "LearnedMetric": "storage",
     "MaxMarginMatrixFactorization": "estimators.matrix_factorization",
     "MaximumVarianceUnfolding": "estimators.maximum_variance_unfolding",
+    "MetricClassifier": "decisions.classifier",
+    "MetricRegressor": "decisions.regressor",
     "NuMax": "estimators.numax",
     "QueryAdapter": "ranking.adapter",
     "RelativeComparisons": "estimators.relative_comparisons",

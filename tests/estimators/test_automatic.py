@@ -16,8 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from conemetric import AutoMetric, FrobMetric, LearnedMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
 from conemetric.core.progress import all_or_nothing, watching
-from conemetric.estimators import automatic
-from conemetric.estimators.automatic import Evidence, LabelledFolds, default_candidates
+from conemetric.estimators import automatic, folds
+from conemetric.estimators.automatic import default_candidates
+from conemetric.estimators.folds import Evidence, LabelledFolds
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.statistics import mcnemar
 
@@ -83,7 +84,7 @@ def test_the_matrix_is_the_weighted_mean_of_matrices_at_scale_one():
         for fold in rows.folds:
             train, held = points[fold.train] @ A.T, points[fold.held_out] @ A.T
             squared = ((held[:, None] - train) ** 2).sum(axis=2)
-            scale = np.sort(squared, axis=1)[:, :3].mean() + automatic.SPREAD * squared.mean()
+            scale = np.sort(squared, axis=1)[:, :3].mean() + folds.SPREAD * squared.mean()
             expected += metric.weights_[name] * A.T @ A / scale
     np.testing.assert_allclose(metric.get_mahalanobis_matrix(), expected, rtol=1e-8)
 
@@ -118,7 +119,7 @@ def test_weights_fall_with_the_distance_to_the_best_in_standard_errors():
         "same": np.zeros(100, bool),
         "hopeless": np.ones(100, bool),
     }
-    found = automatic._weights(wrong)
+    found = folds._weights(wrong)
     assert sum(found.values()) == pytest.approx(1) and found["best"] == found["same"]
     for name in ("close", "far", "hopeless"):
         n_wrong = wrong[name].sum()
@@ -132,7 +133,7 @@ def test_weights_fall_with_the_distance_to_the_best_in_standard_errors():
 def test_a_blend_that_is_not_better_stays_near_the_plain_distance(better, at_least, at_most):
     rows = np.arange(200)
     wrong = {"plain": rows < 50, "blend": rows < 50 - better}
-    weights = automatic._towards_plain({"plain": 0.0, "other": 1.0}, wrong)
+    weights = folds._towards_plain({"plain": 0.0, "other": 1.0}, wrong)
     assert sum(weights.values()) == pytest.approx(1)
     assert at_least <= weights["other"] <= at_most
 
@@ -142,7 +143,7 @@ def test_a_blend_that_is_not_better_stays_near_the_plain_distance(better, at_lea
 def test_few_rows_cannot_move_the_blend_from_the_plain_distance(n_rows, share):
     """The blend is right on this share of the rows, the plain distance on none."""
     wrong = {"plain": np.ones(n_rows, bool), "blend": np.arange(n_rows) >= share * n_rows}
-    weight = automatic._towards_plain({"plain": 0.0, "other": 1.0}, wrong)["other"]
+    weight = folds._towards_plain({"plain": 0.0, "other": 1.0}, wrong)["other"]
     if n_rows <= 8:
         assert weight == 0
     elif share:
@@ -429,6 +430,7 @@ class Slow(Fixed):
 def test_a_time_budget_takes_cheap_candidates_first_and_the_rest_as_it_allows(monkeypatch):
     monkeypatch.setattr(Clock, "now", 0.0)
     monkeypatch.setattr(automatic, "stopwatch", lambda: Clock.now)
+    monkeypatch.setattr(folds, "stopwatch", lambda: Clock.now)
     points, labels = two_classes(1200, np.random.default_rng(0), noise=2)
     seen = {name: [] for name in ("dear", "middling", "cheap")}
     costs = {"dear": 5.0, "middling": 1.0, "cheap": 0.01}
@@ -449,6 +451,7 @@ def test_a_time_budget_takes_cheap_candidates_first_and_the_rest_as_it_allows(mo
 def test_own_candidates_are_timed_when_their_turn_comes(monkeypatch):
     monkeypatch.setattr(Clock, "now", 0.0)
     monkeypatch.setattr(automatic, "stopwatch", lambda: Clock.now)
+    monkeypatch.setattr(folds, "stopwatch", lambda: Clock.now)
     monkeypatch.setattr(automatic, "UNHURRIED", 0.0)
     points, labels = two_classes(1200, np.random.default_rng(0), noise=2)
     costs = {"first": 0.3, "second": 3.0, "third": 0.01}
@@ -477,6 +480,7 @@ class Steady(Slow):
 def test_what_grows_slowly_is_not_taken_to_grow_with_the_square(monkeypatch):
     monkeypatch.setattr(Clock, "now", 0.0)
     monkeypatch.setattr(automatic, "stopwatch", lambda: Clock.now)
+    monkeypatch.setattr(folds, "stopwatch", lambda: Clock.now)
     points, labels = two_classes(6000, np.random.default_rng(0), noise=2)
     seen = []
     steady = {"steady": Steady(np.eye(3), seen, 0.05)}

@@ -24,47 +24,38 @@ that were judged are the ones blended. On small data and on large, the mean of t
 learned from two thirds of the rows each was found to err no more than one learned from all rows.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import has_fit_parameter
 
 from ..constraints.in_memory import check_labels
 from ..core import spectral
-from ..core.arrays import is_torch, like, to_numpy, transposed
+from ..core.arrays import is_torch, like, transposed
 from ..core.compiled import stopwatch
-from ..core.progress import all_or_nothing, is_all_or_nothing, labelled
+from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
-from ..core.warn import collected_warnings
-from ..evaluation.knn import evenly_by_class, majority, nearest_labels
-from ..evaluation.statistics import mcnemar
-from ..neighbours import canonical_order, labelled_keys
 from ..solvers.base import Certificate
 from .base import MahalanobisMetric
 from .discriminant import PooledDiscriminant
+from .folds import (
+    BLEND,
+    PLAIN,
+    VOTES,
+    CandidateMethod,
+    Evidence,
+    LabelledFolds,
+    fit_linear_map,
+)
 from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
 
 __all__ = ["AutoMetric", "CandidateMethod", "Evidence", "default_candidates"]
 
-PLAIN, BLEND = "plain", "blend"
-FEW_ROWS = 600  # five folds up to this many rows, three beyond
-VOTES = (1, 3, 5, 7)  # the k that n_neighbors="auto" chooses from
-SHARPNESS = 1.5  # c above; 1 to 3 make no measurable difference (docs/defaults.md)
-# standard errors by which the blend must be better to weigh as much as plain; with the second
-# number of held-out rows one more, since fewer make a standard error unreliable
-CAUTION, FEW_JUDGED = 1.0, 30
-LEAST_SUPPORT = 0.05  # a smaller p counts as 0: noise would otherwise decide ties of the vote
-SPREAD = 0.05  # fraction of the mean squared distance to all rows in a metric's scale
-MOST_JUDGED = 3000  # held-out rows in all folds together
 TOL = 0.1  # of candidates with a certificate; smaller gaps did not lower the held-out error
 # each step of NCA is quadratic in rows and in features
 MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 800, 200
@@ -78,19 +69,6 @@ TRIAL = 200  # rows that a candidate is timed on when there is a time budget
 LEAST_GROWTH, MOST_GROWTH = 1.2, 2.0
 LARGER_TRIAL = 4  # factor between the rows of one trial and of the next
 LITTLE = 0.3  # fraction of the remaining seconds that a larger trial may take
-CERTAIN = 0.05  # p-value below which the blend is called better or worse
-SMALLEST_P_SHOWN = 0.001  # print smaller p-values as "p < 0.001"
-LINEAR = 1e-3  # relative error up to which a map counts as linear: float32 stays well within
-
-
-@dataclass(frozen=True)
-class CandidateMethod:
-    """An estimator, how many rows and features it can be given, and why not more."""
-
-    estimator: Any
-    most_rows: int = 10**9
-    most_features: int = 10**9
-    limit: str = "more would take too long"
 
 
 def default_candidates() -> dict[str, CandidateMethod]:
@@ -105,50 +83,6 @@ def default_candidates() -> dict[str, CandidateMethod]:
         ),
         "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
     }
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Held-out error of each candidate, of their blend and of the plain Euclidean distance.
-
-    Every row is judged by metrics learned without it, and the blend of its fold is weighted by
-    the errors in the other folds. The metrics that made those errors did learn from this row, so
-    the blend's error can be slightly optimistic, as in any stacking without an outer loop.
-
-    Attributes
-    ----------
-    error, standard_error : mapping of str to float
-        Fraction of rows that the k-NN vote classifies wrongly, for each candidate, "plain" and
-        "blend", and its standard error.
-    p_value : float
-        Exact McNemar test between the blend and the plain distance.
-    n_rows, n_neighbors : int
-        Held-out rows, and neighbours that vote.
-
-    Examples
-    --------
-    >>> from conemetric.estimators.automatic import Evidence
-    >>> errors = {"plain": 0.063, "frob": 0.045, "blend": 0.041}
-    >>> print(Evidence(errors, {name: 0.01 for name in errors}, 0.003, 700, 3))
-    better than Euclidean: 4.1 % against 6.3 %, p = 0.003
-    """
-
-    error: Mapping[str, float]
-    standard_error: Mapping[str, float]
-    p_value: float
-    n_rows: int
-    n_neighbors: int
-
-    def __str__(self) -> str:
-        blend, plain, p = self.error[BLEND], self.error[PLAIN], self.p_value
-        figures = f"{100 * blend:.1f} % against {100 * plain:.1f} %, " + (
-            f"p < {SMALLEST_P_SHOWN}" if p < SMALLEST_P_SHOWN else f"p = {p:.3g}"
-        )
-        if p >= CERTAIN:
-            return f"no measurable gain over Euclidean ({figures}): keep the Euclidean distance"
-        if blend > plain:
-            return f"worse than Euclidean ({figures}): keep the Euclidean distance"
-        return f"better than Euclidean: {figures}"
 
 
 class AutoMetric(MahalanobisMetric):
@@ -304,7 +238,7 @@ class AutoMetric(MahalanobisMetric):
             self.interrupted_ = True
         # in an order that does not depend on their speed, so that sums round alike
         found = {name: found[name] for name in (PLAIN, *candidates) if found.get(name)}
-        self.weights_, self.evidence_ = rows.weigh(found)
+        self.weights_, self.evidence_, self._cross_fitted = rows.weigh(found)
         matrix = sum(
             self.weights_[name] * metric.L @ metric.L.T
             for name, metrics in found.items()
@@ -431,205 +365,3 @@ class AutoMetric(MahalanobisMetric):
         self.left_out_[name] = reason
         if self.verbose:
             print(f"[AutoMetric] {name} is left out: {reason}")
-
-
-class Fold(NamedTuple):
-    """Rows to learn from, any leading part of which has the classes in proportion, and rows
-    that judge.
-    """
-
-    train: np.ndarray
-    held_out: np.ndarray
-
-
-def stratified_folds(drawn: np.ndarray, labels: np.ndarray, n_folds: int) -> list[Fold]:
-    """Folds of the drawn rows, dealt out class by class: two folds differ by at most one row in
-    size and in every class.
-
-    The only row of a class has no similar row to be near and would count as wrong in any metric:
-    it is learned from in every fold and never judged. Classes come in the order in which they
-    are drawn, so their names do not matter.
-    """
-    _, first, of_class, size = np.unique(
-        labels[drawn], return_index=True, return_inverse=True, return_counts=True
-    )
-    by_class = np.argsort(first[of_class], kind="stable")
-    by_class = by_class[size[of_class[by_class]] > 1]
-    n_folds = min(n_folds, len(by_class))
-    fold_of = np.full(len(drawn), -1)
-    fold_of[by_class] = np.arange(len(by_class)) % n_folds
-    return [
-        Fold(
-            evenly_by_class(drawn[fold_of != f], labels),
-            evenly_by_class(drawn[fold_of == f], labels)[: MOST_JUDGED // n_folds],
-        )
-        for f in range(n_folds)
-    ]
-
-
-class JudgedMetric(NamedTuple):
-    """A metric L L' of scale one, and which held-out rows it gets wrong."""
-
-    L: np.ndarray
-    wrong: np.ndarray
-
-
-class LabelledFolds:
-    """Labelled rows divided into folds, each of which judges the metrics learned without it."""
-
-    def __init__(
-        self,
-        X: Any,
-        labels: np.ndarray,
-        n_neighbors: int | str,
-        rng: np.random.RandomState,
-    ) -> None:
-        self.X, self.labels = X, labels
-        # only differences matter, and a constant feature must be exactly constant: a rounded
-        # one has a tiny standard deviation that LDA would divide by
-        self.host = to_numpy(X) - to_numpy(X)[:1]
-        self.n_features = X.shape[1]
-        rows = np.flatnonzero(labels >= 0)  # their own order must not change the folds
-        drawn = rng.permutation(rows[canonical_order(self.host[rows], labels[rows])])
-        self.seed = int(rng.randint(2**31 - 1))
-        self.folds = stratified_folds(drawn, labels, 5 if len(drawn) <= FEW_ROWS else 3)
-        self.n_train = max(len(fold.train) for fold in self.folds)
-        self.n_neighbors = self._best_vote() if n_neighbors == "auto" else int(n_neighbors)
-
-    def wanted(self, candidate: CandidateMethod) -> int:
-        """How many rows of each fold the candidate should learn from."""
-        return min(self.n_train, candidate.most_rows)
-
-    def training(self, fold: Fold, n_rows: int, candidate: CandidateMethod) -> tuple[Any, Any]:
-        """The first rows to learn from, and their labels: tensors stay tensors for our own
-        methods, others get host arrays.
-        """
-        own = isinstance(candidate.estimator, MahalanobisMetric)
-        rows = fold.train[:n_rows]
-        return (self.X if own else self.host)[rows], self.labels[rows]
-
-    def timed(self, candidate: CandidateMethod, n_rows: int) -> float:
-        """Seconds that a fit to this many rows takes."""
-        began = stopwatch()
-        with suppress(ValueError, np.linalg.LinAlgError):  # reported once all rows are fitted
-            X, y = self.training(self.folds[0], n_rows, candidate)
-            fit_linear_map(candidate.estimator, X, y, self.seed)
-        return max(stopwatch() - began, 1e-6)  # the clock may not have moved
-
-    def judge(self, L: np.ndarray, fold: Fold) -> JudgedMetric | None:
-        """The metric L L' at scale one, and what it gets wrong; None for the zero metric."""
-        Z = self.host @ L
-        train, held_out = Z[fold.train], Z[fold.held_out]
-        distances, labels = self._nearest(Z, fold, self.n_neighbors)
-        centre = train.mean(axis=0)
-        spread = sum(
-            float(np.mean(((rows - centre) ** 2).sum(axis=1))) for rows in (train, held_out)
-        )
-        scale = float(np.mean(distances**2)) + SPREAD * spread
-        if not scale > 0:
-            return None
-        return JudgedMetric(L / scale**0.5, majority(labels) != self.labels[fold.held_out])
-
-    def _nearest(self, Z, fold, n_neighbors):
-        """Distances and labels of the training rows nearest to each held-out row of Z. Ties
-        are broken by the rows before any metric, so alike for every metric.
-        """
-        keys = labelled_keys(self.host[fold.train], self.labels[fold.train])
-        return nearest_labels(
-            Z[fold.train], self.labels[fold.train], Z[fold.held_out], n_neighbors, keys
-        )
-
-    def _best_vote(self):
-        """The k of `VOTES` with the fewest held-out errors of the plain distance."""
-        wrong = np.zeros(len(VOTES))
-        for fold in self.folds:
-            _, labels = self._nearest(self.host, fold, max(VOTES))
-            truth = self.labels[fold.held_out]
-            wrong += [np.sum(majority(labels[:, :k]) != truth) for k in VOTES]
-        return VOTES[int(np.argmin(wrong))]
-
-    def weigh(self, found: Mapping[str, list[JudgedMetric]]) -> tuple[dict[str, float], Evidence]:
-        """Weights of the candidates, and the evidence for them and for their blend."""
-        folds = range(len(self.folds))
-        others = [[g for g in folds if g != f] for f in folds]
-        # the blend of each fold is weighted by the errors in the others, and so is its support
-        by_others = [_weights(_wrong(found, others[f])) for f in folds]
-        blends = [self._judge_blend(found, f, by_others[f]) for f in folds]
-        metrics = {**found, BLEND: blends}
-        wrong = _wrong(metrics, folds)
-        weights = _towards_plain(_weights(_wrong(found, folds)), wrong)
-        supported = [_towards_plain(by_others[f], _wrong(metrics, others[f])) for f in folds]
-        wrong[BLEND] = np.concatenate(
-            [self._judge_blend(found, f, supported[f]).wrong for f in folds]
-        )
-        evidence = Evidence(
-            {name: float(values.mean()) for name, values in wrong.items()},
-            {name: float(values.std() / len(values) ** 0.5) for name, values in wrong.items()},
-            mcnemar(wrong[PLAIN], wrong[BLEND]),
-            len(wrong[PLAIN]),
-            self.n_neighbors,
-        )
-        return weights, evidence
-
-    def _judge_blend(self, found, f, weights):
-        """The blend learned without fold f, judged on it."""
-        if weights[PLAIN] == 1:
-            return found[PLAIN][f]
-        matrix = sum(weights[name] * each[f].L @ each[f].L.T for name, each in found.items())
-        return self.judge(spectral.factor(matrix), self.folds[f])
-
-
-def _wrong(found, folds):
-    """What each candidate gets wrong in these folds."""
-    return {
-        name: np.concatenate([metrics[f].wrong for f in folds]) for name, metrics in found.items()
-    }
-
-
-def _excess(wrong, other):
-    """By how many standard errors the first errs more than the other: only rows on which they
-    disagree count, plus one, so that two or three rows prove little.
-    """
-    more, less = np.sum(wrong & ~other), np.sum(other & ~wrong)
-    return float((more - less) / (more + less + 1) ** 0.5)
-
-
-def _weights(wrong):
-    """exp(-SHARPNESS (excess over the best)) of each candidate, scaled to add up to 1."""
-    best = min(wrong.values(), key=np.mean)
-    weights = {name: np.exp(-SHARPNESS * _excess(each, best)) for name, each in wrong.items()}
-    total = sum(weights.values())
-    return {name: float(weight / total) for name, weight in weights.items()}
-
-
-def _towards_plain(weights, wrong):
-    """The weights, shrunk towards the plain distance as far as the blend's gain is in doubt."""
-    needed = CAUTION + FEW_JUDGED / len(wrong[PLAIN])
-    gain = _excess(wrong[PLAIN], wrong[BLEND])
-    support = float(1 / (1 + np.exp(SHARPNESS * (needed - gain))))
-    if support < LEAST_SUPPORT:
-        support = 0.0
-    shrunk = {name: support * weight for name, weight in weights.items()}
-    return {**shrunk, PLAIN: 1 - support * (1 - weights[PLAIN])}
-
-
-def fit_linear_map(estimator: Any, X: Any, y: Any, seed: int) -> tuple[np.ndarray, Any]:
-    """(L, certificate or None) of a clone of the estimator fitted to the rows: transform(x) =
-    L'x + a constant.
-    """
-    estimator = clone(estimator)
-    if estimator.get_params(deep=False).get("random_state", 0) is None:
-        estimator.set_params(random_state=seed)
-    with collected_warnings(), all_or_nothing():
-        # held-out rows measure what a candidate is worth, however its solve ended
-        known = {"target": "classes"} if has_fit_parameter(estimator, "target") else {}
-        estimator.fit(X, y, **known)
-    sample = to_numpy(X[:10])
-    corners = np.concatenate([np.zeros((1, X.shape[1])), np.eye(X.shape[1]), sample])
-    mapped = to_numpy(estimator.transform(corners.astype(sample.dtype))).astype(np.float64)
-    L, found = mapped[1 : 1 + X.shape[1]] - mapped[0], mapped[1 + X.shape[1] :] - mapped[0]
-    if not abs(found - sample @ L).max() <= LINEAR * abs(found).max():
-        raise ValueError(
-            f"{type(estimator).__name__} is not a linear map, so it cannot be blended."
-        )
-    return L, getattr(estimator, "certificate_", None)

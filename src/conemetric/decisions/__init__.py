@@ -1,0 +1,1 @@
+"""From a metric to a decision: classes, numbers, and the promises about them."""

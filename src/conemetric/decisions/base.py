@@ -1,0 +1,287 @@
+"""What classifier and regressor share: columns scaled, metrics learned fold by fold, a decision
+rule chosen by held-out rows and learned from all rows.
+"""
+
+from abc import ABCMeta, abstractmethod
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..core.arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.progress import emit
+from ..core.sklearn_private import Interval, StrOptions
+from ..estimators.base import (
+    MAX_DENSE_ENTRIES,
+    CertifiedEstimator,
+    check_extent,
+    check_tensor,
+    refuse_dask,
+)
+from ..estimators.folds import CrossFitted, Fold, fit_linear_map
+from ..neighbours import nearest
+from .held_out import HeldOut, NeighborVote, Trial, search_kernels, search_votes
+from .kernels import KernelSetting, KernelSum, fit_exactly, fit_landmarks
+
+__all__ = ["Explanation", "MetricDecision"]
+
+PLAIN, LEARNED = "plain", "learned"
+MOST_EXACT = 5000  # rows up to which the kernel system is solved exactly: 42 GFLOP, 200 MB
+N_LANDMARKS = 2000  # beyond that; see benchmarks/landmarks.py for what it costs in error
+# where there are too few rows to hold any out
+WITHOUT_FOLDS = {"neighbors": NeighborVote(1), "kernel": KernelSetting("gaussian", 1.0, 0.1)}
+DECISION_PARAMETERS = {
+    "metric": [StrOptions({"auto"}), object, None],
+    "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The training rows that decided, and the columns that made them near.
+
+    Attributes
+    ----------
+    rows : array (n_queries, n)
+        Row numbers in the X of ``fit``, the most influential first.
+    shares : array (n_queries, n)
+        Share of each in the decision: positive if it spoke for it. Over all training rows the
+        absolute shares add up to 1.
+    nearness : array (n_queries, n, n_features)
+        What each column contributes to 1 - d^2 / (mean d^2): positive where the column makes
+        the two rows more similar than two average rows.
+    """
+
+    rows: np.ndarray
+    shares: np.ndarray
+    nearness: np.ndarray = field(repr=False)
+
+
+class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
+    """Base of `MetricClassifier` and `MetricRegressor`."""
+
+    metric: Any
+    n_landmarks: int | str
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    # ---- input
+
+    def _rows(self, X: Any, reset: bool = False) -> Any:
+        """X validated: a dense array or a tensor."""
+        refuse_dask(self, X)
+        refuse_masked(X, "X")
+        if is_torch(X):
+            X = check_tensor(X, 1)
+            if not reset and X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input."
+                )
+            self.n_features_in_ = X.shape[1]
+            return X
+        dtypes = [np.float64, np.float32]
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=dtypes)
+        return self._dense(X) if issparse(X) else X
+
+    def _dense(self, X):
+        if np.prod(X.shape, dtype=float) > MAX_DENSE_ENTRIES:
+            raise ValueError(
+                f"X is sparse with {X.shape[0]} rows and {X.shape[1]} features, too many to make "
+                "dense; reduce the features first: "
+                f"make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
+            )
+        return X.toarray()
+
+    # ---- fit
+
+    @abstractmethod
+    def _cross_fit(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> CrossFitted | None:
+        """Fit ``metric_`` to all rows and to all folds but one; None without folds. Without a
+        metric to learn there are folds but no maps.
+        """
+
+    @abstractmethod
+    def _loss(self, scores: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> float:
+        """What the choice minimises on held-out rows."""
+
+    def _fit_decision(self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Self:
+        """Choose a metric and a rule for targets Y (n, n_targets), and fit them to all rows."""
+        check_extent(X)
+        rng = check_random_state(self.random_state)
+        xp = namespace(X)
+        centre, spread = float64(X).mean(0), float64(X).std(0)
+        self.scale_ = like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
+        X = (X - like(centre, X)) / self.scale_
+        self.metric_ = None
+        fitted = self._cross_fit(X, y, rng)
+        chosen = self._choose(X, Y, weights, fitted)
+        self.chosen_ = chosen
+        L = self._map(chosen.metric, X)
+        self.components_ = like(L, X).T / self.scale_
+        self._centre = like(centre, X)
+        self._fit_rule(chosen.rule, X, X @ like(L, X), Y, weights, rng)
+        return self
+
+    def _map(self, metric, X):
+        """L of the chosen metric: x goes to L'x, for scaled x."""
+        if metric == PLAIN:
+            return np.eye(X.shape[1])
+        return to_numpy(self._linear_map)
+
+    def _choose(self, X, Y, weights, fitted):
+        """The trial with the least loss; of equals the simplest. Stores what was tried."""
+        self.trials_: list[Trial] = []
+        if fitted is None:
+            scores = np.empty((0, Y.shape[1]))
+            self._judged = np.empty(0, int)
+            rule = WITHOUT_FOLDS["kernel" if self._rules == "auto" else self._rules]
+            return Trial(PLAIN, rule, scores, np.nan)
+        folds = fitted.folds
+        self._judged = np.concatenate([fold.held_out for fold in folds])
+        keys = self._tie_keys(X)
+        metrics = {PLAIN: [np.eye(X.shape[1])] * len(folds)}
+        if fitted.maps:
+            metrics[LEARNED] = fitted.maps
+        for name, maps in metrics.items():
+            rows = HeldOut(X, Y, weights, CrossFitted(folds, maps), keys)
+            judged = Y[rows.judged], weights[rows.judged]
+            self._try_rules(name, rows, lambda scores, judged=judged: self._loss(scores, *judged))
+        votes, kernels = (
+            [trial for trial in self.trials_ if isinstance(trial.rule, kind)]
+            for kind in (NeighborVote, KernelSetting)
+        )
+        vote, kernel = (min(each, key=lambda trial: trial.loss) for each in (votes, kernels))
+        if self._rules == "auto":
+            return self._better(vote, kernel, Y[self._judged])
+        return vote if self._rules == "neighbors" else kernel
+
+    @abstractmethod
+    def _tie_keys(self, X: Any) -> np.ndarray:
+        """Order of rows at equal distances."""
+
+    @property
+    @abstractmethod
+    def _rules(self) -> str:
+        """ "auto", "neighbors" or "kernel": the rules to choose from."""
+
+    @abstractmethod
+    def _better(self, vote: Trial, kernel: Trial, Y: np.ndarray) -> Trial:
+        """The better of the best vote and the best kernel, given the targets of held-out rows."""
+
+    def _try_rules(self, metric, rows, loss):
+        most = min(fold[-1].shape[1] for fold in rows.folds)
+        usual = NeighborVote(min(3, most))
+        self.trials_.append(Trial.judged(metric, usual, rows.vote_scores(usual), loss))
+        for search in (search_votes, search_kernels):
+            emit("stage", stage=f"decision in the {metric} metric")
+            self.trials_.append(search(metric, rows, loss))
+            if self.verbose:
+                last = self.trials_[-1]
+                print(f"[{type(self).__name__}] {last}: held-out loss {last.loss:.4f}")
+
+    def _fit_rule(self, rule, X, Z, Y, weights, rng):
+        self._rule, self._Y, self._weights = rule, Y, weights
+        self._model: KernelSum | None = None
+        self.certificate_ = None
+        self._kept = np.arange(len(X))
+        if isinstance(rule, KernelSetting):
+            targets, w = like(Y, Z, namespace(Z).float64), like(weights, Z, namespace(Z).float64)
+            if len(X) <= MOST_EXACT and self.n_landmarks == "auto":
+                self._model, self.certificate_ = fit_exactly(rule, Z, targets, w)
+            else:
+                m = N_LANDMARKS if self.n_landmarks == "auto" else int(self.n_landmarks)
+                self._kept = np.sort(rng.permutation(len(X))[:m])
+                landmarks = Z[like(self._kept, Z, namespace(Z).int64)]
+                self._model, self.certificate_ = fit_landmarks(rule, Z, targets, w, landmarks)
+        index = like(self._kept, X, namespace(X).int64)
+        self._X, self._Z, self._keys = X[index], Z[index], self._tie_keys(X)
+
+    # ---- use
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_rule")
+
+    def _mapped(self, X):
+        """Scaled rows, and the same mapped by the chosen metric."""
+        check_is_fitted(self)
+        X = self._rows(X)
+        centre, scale, components = (
+            like(part, X) for part in (self._centre, self.scale_, self.components_)
+        )
+        return (X - centre) / scale, (X - centre) @ components.T
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Scores (n, n_targets) of new rows, on the host."""
+        _, Z = self._mapped(X)
+        if self._model is not None:
+            return to_numpy(self._model(like(Z, self._model.points)))
+        near, distances = self._nearest(Z)
+        return self._rule.scores(distances, self._Y[near], self._weights[near])
+
+    def _nearest(self, Z):
+        k = min(self._rule.n_neighbors, len(self._Z))
+        found = nearest(like(Z, self._Z), self._Z, k, self._keys)
+        return [to_numpy(part) for part in found]
+
+    def _explain(self, X: Any, n: int, coefficients: np.ndarray) -> Explanation:
+        """The rows with the largest contributions, ``coefficients`` (n_queries, n_kept) times
+        the kernel, or the share of the vote.
+        """
+        rows, Z = self._mapped(X)
+        n = min(n, len(self._kept))
+        if self._model is not None:
+            parts = to_numpy(self._model.kernel(like(Z, self._model.points))) * coefficients
+        else:
+            near, distances = self._nearest(Z)
+            parts = np.zeros((len(Z), len(self._kept)))
+            shares = self._rule.shares(distances, self._weights[near])
+            np.put_along_axis(parts, near, shares, axis=1)
+            parts *= coefficients
+        top = np.argsort(-abs(parts), axis=1, kind="stable")[:, :n]
+        total = abs(parts).sum(1, keepdims=True)
+        shares = np.take_along_axis(parts, top, axis=1) / np.where(total > 0, total, 1)
+        difference = to_numpy(rows)[:, None, :] - to_numpy(self._X)[top]
+        L = to_numpy(self.components_ * self.scale_).T
+        near_by = difference * (difference @ L @ L.T)
+        spread = to_numpy(self._X) - to_numpy(self._X).mean(0)
+        typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
+        size = typical.sum() or 1.0
+        return Explanation(self._given[self._kept[top]], shares, (typical - near_by) / size)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def cross_fit(
+    metric: Any, X: Any, y: np.ndarray, folds: list[Fold], seed: int, target: str
+) -> tuple[CrossFitted, np.ndarray]:
+    """A linear estimator fitted without each fold, and to all rows."""
+    xp = namespace(X)
+    maps = []
+    for fold in folds:
+        rows = like(fold.train, X, xp.int64)
+        maps.append(fit_linear_map(metric, X[rows], y[fold.train], seed, target)[0])
+    L, _ = fit_linear_map(metric, X, y, seed, target)
+    return CrossFitted(folds, maps), L
+
+
+def check_metric(metric: Any) -> Any:
+    """A clone of the user's estimator, which must fit and transform."""
+    if not hasattr(metric, "fit") or not hasattr(metric, "transform"):
+        raise TypeError(
+            f"metric={metric!r} has no fit and transform; give 'auto', None or an unfitted "
+            "estimator of a linear map."
+        )
+    return clone(metric)

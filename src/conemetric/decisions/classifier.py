@@ -1,0 +1,354 @@
+"""MetricClassifier: a metric, and the decision rule that suits it, chosen by held-out rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from ..core.arrays import to_numpy
+from ..core.sklearn_private import StrOptions, fit_context
+from ..core.weights import check_weights, class_factors
+from ..estimators.automatic import AutoMetric
+from ..estimators.folds import FEW_ROWS, CrossFitted, excess, stratified_folds
+from ..evaluation.statistics import mcnemar
+from ..neighbours import canonical_order, labelled_keys
+from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_metric, cross_fit
+from .held_out import Trial
+
+__all__ = ["DecisionEvidence", "MetricClassifier"]
+
+SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
+TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
+N_BINS = 10  # of the calibration error, with equally many rows each
+SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better
+
+
+@dataclass(frozen=True)
+class DecisionEvidence:
+    """Held-out error of every rule that was tried, in the plain and in the learned metric.
+
+    Attributes
+    ----------
+    error, standard_error : mapping of str to float
+        Fraction of held-out rows classified wrongly, and its standard error. The rows were
+        seen by neither the metric nor the rule, but they chose the rule, so the error of the
+        chosen one is slightly optimistic.
+    chosen, usual : str
+        The chosen rule; 3-NN in the plain metric, which it is compared with.
+    p_value : float
+        Exact McNemar test between the two.
+    calibration_error : float
+        Mean difference between the probability of the predicted class and how often it is
+        right, over ten groups of held-out rows.
+    n_rows : int
+        Held-out rows.
+    """
+
+    error: Mapping[str, float]
+    standard_error: Mapping[str, float]
+    chosen: str
+    usual: str
+    p_value: float
+    calibration_error: float
+    n_rows: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.chosen}: {100 * self.error[self.chosen]:.1f} % wrong on {self.n_rows} held-out "
+            f"rows, against {100 * self.error[self.usual]:.1f} % of {self.usual} "
+            f"(p = {self.p_value:.2g})"
+        )
+
+
+class MetricClassifier(ClassifierMixin, MetricDecision):
+    """Classifier by a learned distance: nearest neighbours or kernel ridge regression, in the
+    plain or in a learned metric, whichever decides best for held-out rows.
+
+    Columns are scaled to unit variance. A metric is learned without each fold of the rows, and
+    so is the rule: the number of neighbours and their weights, or kernel, width and ridge. The
+    rows of the fold then judge both. The choice is fitted to all rows. `predict_proba` is
+    calibrated and `predict_set` keeps its promise by the same held-out scores.
+
+    Parameters
+    ----------
+    metric : "auto", estimator or None, default="auto"
+        "auto" is `AutoMetric`. Any estimator will do that learns from labels and transforms
+        linearly. None leaves the scaled Euclidean distance.
+    classifier : {"auto", "neighbors", "kernel"}, default="auto"
+        The rules to choose from.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of rows, by class.
+    n_landmarks : int or "auto", default="auto"
+        Kernel ridge regression sums over this many rows only. "auto" means all up to 5,000
+        rows, and 2,000 drawn at random beyond.
+    random_state : int, RandomState or None
+        Draws folds and landmarks.
+    n_jobs : int, default=None
+        Processes that fit the metrics of the folds.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+    metric_ : fitted estimator or None
+        The learned metric, of columns scaled to unit variance.
+    components_ : array (rank, n_features)
+        The chosen metric: distances are those of ``X @ components_.T``.
+    chosen_ : Trial
+        The chosen metric and rule; ``print`` it.
+    evidence_ : DecisionEvidence or None
+        Held-out error of everything that was tried; None if no class has two rows.
+    certificate_ : Certificate or None
+        How far the kernel system is from its exact solution; None for neighbours, which solve
+        nothing. Certificates of the metric are in ``metric_``.
+    temperature_ : float
+        Factor of the scores whose softmax is `predict_proba`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import train_test_split
+    >>> from conemetric import MetricClassifier
+    >>> train, test, y_train, y_test = train_test_split(
+    ...     *load_wine(return_X_y=True), random_state=0)
+    >>> classifier = MetricClassifier(random_state=0).fit(train, y_train)
+    >>> classifier.score(test, y_test) > 0.95
+    True
+    >>> classifier.predict_set(test[:2], alpha=0.1).shape
+    (2, 3)
+    """
+
+    _parameter_constraints = {
+        **DECISION_PARAMETERS,
+        "classifier": [StrOptions({"auto", "neighbors", "kernel"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        metric: Any = "auto",
+        *,
+        classifier: str = "auto",
+        class_weight: dict | str | None = None,
+        n_landmarks: int | str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.metric = metric
+        self.classifier = classifier
+        self.class_weight = class_weight
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the metric and the rule from labelled rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n, n_features)
+        y : array-like (n,)
+            Class labels.
+        sample_weight : array-like (n,), default=None
+            Weights of the rows in the rule and as judges; rows of weight 0 are left out.
+
+        Returns
+        -------
+        self
+        """
+        X, y, weights = self._checked(X, y, sample_weight)
+        self.classes_, code = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has one class, {self.classes_[0]!r}; a classifier needs two classes or more."
+            )
+        if self.class_weight is not None:
+            weights = weights * class_factors(self.class_weight, y, weights)
+        self._code = code
+        Y = 2.0 * np.eye(len(self.classes_))[code] - 1
+        self._fit_decision(X, code, Y, weights / weights.mean())
+        self._calibrate(code[self._judged], weights[self._judged])
+        return self
+
+    def _checked(self, X, y, sample_weight):
+        if y is None:
+            raise ValueError(
+                "MetricClassifier requires y to be passed, but the target y is None; give labels."
+            )
+        X = self._rows(X, reset=True)
+        y = column_or_1d(to_numpy(y), warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        if len(y) != len(X):
+            raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
+        weights = check_weights(sample_weight, len(X), "rows of X")
+        self._given = np.flatnonzero(weights)
+        if len(self._given) == len(X):
+            return X, y, weights
+        return X[self._given], y[self._given], weights[self._given]
+
+    # ---- the choice
+
+    def _cross_fit(self, X, y, rng):
+        size = np.bincount(y)
+        if size.max() < 2:
+            return None
+        if self.metric == "auto":
+            self.metric_ = AutoMetric(
+                random_state=rng.randint(2**31 - 1), n_jobs=self.n_jobs, verbose=self.verbose
+            ).fit(X, y, target="classes")
+            self._linear_map = self.metric_.components_.T
+            return self.metric_._cross_fitted
+        order = rng.permutation(canonical_order(X, y))
+        folds = stratified_folds(order, y, 5 if len(order) <= FEW_ROWS else 3)
+        if self.metric is None:
+            return CrossFitted(folds, [])
+        self.metric_ = check_metric(self.metric)
+        seed = rng.randint(2**31 - 1)
+        fitted, self._linear_map = cross_fit(self.metric_, X, y, folds, seed, "classes")
+        return fitted
+
+    def _loss(self, scores, Y, weights):
+        wrong = scores.argmax(1) != Y.argmax(1)
+        squares = ((scores - Y) ** 2).mean(1)
+        return float(np.average(wrong + SQUARES * squares, weights=weights))
+
+    def _tie_keys(self, X):
+        return labelled_keys(X, self._code)
+
+    @property
+    def _rules(self):
+        return self.classifier
+
+    def _better(self, vote, kernel, Y):
+        wrong = [trial.scores.argmax(1) != Y.argmax(1) for trial in (kernel, vote)]
+        return vote if excess(*wrong) > SURE else kernel
+
+    # ---- probabilities and sets
+
+    def _calibrate(self, truth, weights):
+        """Temperature, conformal scores and evidence from the held-out scores."""
+        scores = self.chosen_.scores
+        self.temperature_, self.evidence_ = 1.0, None
+        self._held_out = np.empty(0)
+        if len(truth) == 0:
+            return
+
+        def log_loss(logarithm):
+            logits = log_softmax(np.exp(logarithm) * scores, axis=1)
+            return -np.average(logits[np.arange(len(truth)), truth], weights=weights)
+
+        best = minimize_scalar(log_loss, bounds=TEMPERATURES, method="bounded")
+        self.temperature_ = float(np.exp(best.x))
+        probability = softmax(self.temperature_ * scores, axis=1)
+        self._held_out = np.sort(probability[np.arange(len(truth)), truth])
+        self.evidence_ = _evidence(self.trials_, self.chosen_, truth, probability)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the classes, near 1 for the class of a row and near -1 for others.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n, n_features)
+
+        Returns
+        -------
+        array (n, n_classes), or (n,) for two classes: positive for ``classes_[1]``
+        """
+        scores = self._scores(X)
+        return (scores[:, 1] - scores[:, 0]) / 2 if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row, as a NumPy array (n,)."""
+        check_is_fitted(self)
+        return self.classes_[self._scores(X).argmax(1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, n_classes), calibrated on held-out rows."""
+        check_is_fitted(self)
+        return softmax(self.temperature_ * self._scores(X), axis=1)
+
+    def predict_set(self, X: Any, alpha: float = 0.1) -> np.ndarray:
+        """Sets of classes that hold the true one with probability 1 - alpha.
+
+        By cross-conformal prediction: a class is in the set unless its probability is lower
+        than that of the true class in all but a fraction alpha of the held-out rows. This
+        needs new rows to be exchangeable with the training rows: drawn from the same source,
+        so that their order tells nothing. A set is never empty.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n, n_features)
+        alpha : float, default=0.1
+            Fraction of rows whose set may miss the true class.
+
+        Returns
+        -------
+        array of bool (n, n_classes)
+        """
+        check_is_fitted(self)
+        n = len(self._held_out)
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha={alpha} must be between 0 and 1 (0.1 for 90 %).")
+        if alpha * (n + 1) < 1:
+            raise ValueError(
+                f"alpha={alpha} needs {int(np.ceil(1 / alpha)) - 1} held-out rows, and there are "
+                f"{n}; raise alpha or give more rows."
+            )
+        probability = self.predict_proba(X)
+        as_low = np.searchsorted(self._held_out, probability, side="right")
+        included = (1 + as_low) / (n + 1) > alpha
+        included[np.arange(len(probability)), probability.argmax(1)] = True
+        return included
+
+    def explain(self, X: Any, n: int = 5) -> Explanation:
+        """The training rows that decided for the predicted class against the next.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n_queries, n_features)
+        n : int, default=5
+            Training rows per query.
+
+        Returns
+        -------
+        Explanation
+        """
+        scores = self._scores(X)
+        second, first = np.argsort(scores, axis=1, kind="stable")[:, -2:].T
+        source = self._Y if self._model is None else to_numpy(self._model.coefficients)
+        return self._explain(X, n, (source[:, first] - source[:, second]).T)
+
+
+def _evidence(
+    trials: list[Trial], chosen: Trial, truth: np.ndarray, probability: np.ndarray
+) -> DecisionEvidence:
+    wrong = {str(trial): trial.scores.argmax(1) != truth for trial in trials}
+    usual = str(trials[0])
+    return DecisionEvidence(
+        {name: float(each.mean()) for name, each in wrong.items()},
+        {name: float(each.std() / len(each) ** 0.5) for name, each in wrong.items()},
+        str(chosen),
+        usual,
+        mcnemar(wrong[usual], wrong[str(chosen)]),
+        _calibration_error(probability, truth),
+        len(truth),
+    )
+
+
+def _calibration_error(probability, truth):
+    sure = probability.max(1)
+    right = probability.argmax(1) == truth
+    groups = np.array_split(np.argsort(sure, kind="stable"), N_BINS)
+    gaps = [len(g) * abs(sure[g].mean() - right[g].mean()) for g in groups if len(g)]
+    return float(sum(gaps) / len(truth))

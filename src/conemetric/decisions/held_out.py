@@ -1,0 +1,194 @@
+"""What each decision rule would have decided for held-out rows, and the search for the best.
+
+Fold by fold, a metric learned from the other folds maps all rows, and a rule learned from the
+other folds in that metric scores the rows of the fold. So neither has seen the rows that judge
+them. With leave-one-out instead of folds, every setting costs one factorisation of all rows for
+each fold's metric, ten times as much, and on 32 splits of small and medium data sets chose no
+better (docs/defaults.md).
+
+The kernels are searched on a grid of widths and ridges with few rows; then the best settings are
+tried on all rows, and from there the search moves to better neighbours on the grid.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import like, namespace, to_numpy
+from ..estimators.folds import CrossFitted
+from ..neighbours import nearest
+from .kernels import KERNELS, KernelSetting, mean_square, ridge_solve, squared_distances
+
+__all__ = ["HeldOut", "NeighborVote", "Trial", "search_kernels", "search_votes"]
+
+# Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
+# Laplacian, which depends on the root.
+WIDTHS = {
+    "gaussian": tuple(2.0**-i for i in range(-2, 6)),
+    "laplacian": tuple(4.0**-i for i in range(-2, 5)),
+}
+RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
+COARSE = 2  # every other width and ridge is tried on few rows
+FEW_ROWS = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds
+MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
+N_TRIED = 4  # settings of the coarse search that are tried on all rows
+NEIGHBOURS = (1, 3, 5, 9, 15)
+VOTE_WEIGHTS = ("uniform", "distance")
+
+
+@dataclass(frozen=True)
+class NeighborVote:
+    """The mean over the ``n_neighbors`` nearest rows, weighted alike or by 1 / distance."""
+
+    n_neighbors: int
+    weights: str = "uniform"
+
+    def __str__(self) -> str:
+        return f"{self.n_neighbors} nearest neighbours, {self.weights} weights"
+
+    def shares(self, distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """How much each of the nearest rows (m, k) counts; rows that coincide count alone."""
+        if self.weights == "distance":
+            at_zero = distances == 0
+            inverse = np.divide(1.0, distances, where=~at_zero, out=np.zeros_like(distances))
+            weights = weights * np.where(at_zero.any(1, keepdims=True), at_zero, inverse)
+        return weights / weights.sum(1, keepdims=True)
+
+    def scores(self, distances: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Mean of the targets Y (m, max k, n_targets) of the nearest rows."""
+        k = self.n_neighbors
+        return np.einsum("ij,ijt->it", self.shares(distances[:, :k], weights[:, :k]), Y[:, :k])
+
+
+Rule = KernelSetting | NeighborVote
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A rule in a metric, and the scores (n_judged, n_targets) it gave held-out rows."""
+
+    metric: str
+    rule: Rule
+    scores: np.ndarray
+    loss: float
+
+    @classmethod
+    def judged(
+        cls, metric: str, rule: Rule, scores: np.ndarray, loss: Callable[[np.ndarray], float]
+    ) -> "Trial":
+        return cls(metric, rule, scores, loss(scores))
+
+    def __str__(self) -> str:
+        return f"{self.metric} metric, {self.rule}"
+
+
+class HeldOut:
+    """Rows mapped by the metric of each fold, with squared distances relative to their mean."""
+
+    def __init__(
+        self, X: Any, Y: np.ndarray, weights: np.ndarray, fitted: CrossFitted, keys: np.ndarray
+    ) -> None:
+        self.Y, self.weights, self.folds = Y, weights, []
+        xp = namespace(X)
+        for fold, L in zip(fitted.folds, fitted.maps, strict=True):
+            train = fold.train[:MOST_ROWS]
+            index = (like(rows, X, xp.int64) for rows in (train, fold.held_out))
+            Z, held_out = (X[rows] @ like(L, X) for rows in index)
+            scale = mean_square(Z)
+            squares, across = (
+                like(squared_distances(A, Z) / scale, X, xp.float32) for A in (Z, held_out)
+            )
+            k = min(max(NEIGHBOURS), len(train))
+            found = [to_numpy(part) for part in nearest(held_out, Z, k, keys[train])]
+            self.folds.append((train, squares, across, *found))
+        self.judged = np.concatenate([fold.held_out for fold in fitted.folds])
+
+    def kernel_scores(
+        self, kernel: str, width: float, ridges: Sequence[float], n_rows: int | None = None
+    ) -> list[np.ndarray]:
+        """Scores of the held-out rows for each ridge; NaN where a system is singular."""
+        scores: list[list[np.ndarray]] = [[] for _ in ridges]
+        for train, squares, across, *_ in self.folds:
+            kept = slice(0, n_rows)
+            setting = KernelSetting(kernel, width, 1.0)
+            K, to_held_out = setting.values(squares[kept, kept]), setting.values(across[:, kept])
+            weights, Y = self.weights[train[kept]], self.Y[train[kept]]
+            offset = np.average(Y, axis=0, weights=weights)
+            for i, ridge in enumerate(ridges):
+                a = ridge_solve(K, like(ridge / weights, K), like(Y - offset, K))
+                fitted = np.full((len(across), Y.shape[1]), np.nan)
+                if a is not None:
+                    fitted = to_numpy(to_held_out @ a) + offset
+                scores[i].append(fitted)
+        return [np.concatenate(each) for each in scores]
+
+    def vote_scores(self, rule: NeighborVote) -> np.ndarray:
+        """Scores of the held-out rows by a vote."""
+        return np.concatenate(
+            [
+                rule.scores(distances, self.Y[train][near], self.weights[train][near])
+                for train, _, _, near, distances in self.folds
+            ]
+        )
+
+
+Loss = Callable[[np.ndarray], float]
+
+
+def search_votes(metric: str, rows: HeldOut, loss: Loss) -> Trial:
+    """The best number of neighbours and weights."""
+    most = min(fold[-1].shape[1] for fold in rows.folds)
+    rules = [NeighborVote(k, w) for k in NEIGHBOURS if k <= most for w in VOTE_WEIGHTS]
+    trials = [Trial.judged(metric, rule, rows.vote_scores(rule), loss) for rule in rules]
+    return min(trials, key=lambda trial: trial.loss)
+
+
+def search_kernels(metric: str, rows: HeldOut, loss: Loss) -> Trial:
+    """The best kernel, width and ridge."""
+    small = max(len(fold[0]) for fold in rows.folds) <= FEW_ROWS
+    losses = _losses(rows, _grid(1 if small else COARSE), None if small else FEW_ROWS, loss)
+    if not small:
+        tried: dict[KernelSetting, float] = {}
+        following = sorted(losses, key=losses.__getitem__)[:N_TRIED]
+        while following:
+            tried |= _losses(rows, following, None, loss)
+            best = min(tried, key=tried.__getitem__)
+            following = [setting for setting in _around(best) if setting not in tried]
+        losses = tried
+    best = min(losses, key=losses.__getitem__)
+    scores = rows.kernel_scores(best.kernel, best.width, [best.ridge])[0]
+    return Trial.judged(metric, best, scores, loss)
+
+
+def _losses(rows, settings, n_rows, loss):
+    """Loss of each setting; those that differ in the ridge only share their kernel matrix."""
+    losses = {}
+    for (kernel, width), group in groupby(settings, key=lambda each: (each.kernel, each.width)):
+        same_kernel = list(group)
+        ridges = [setting.ridge for setting in same_kernel]
+        scores = rows.kernel_scores(kernel, width, ridges, n_rows)
+        losses |= {setting: loss(each) for setting, each in zip(same_kernel, scores, strict=True)}
+    return {setting: value if value == value else np.inf for setting, value in losses.items()}
+
+
+def _grid(step):
+    return [
+        KernelSetting(kernel, width, ridge)
+        for kernel in KERNELS
+        for width in WIDTHS[kernel][::step]
+        for ridge in RIDGES[::step]
+    ]
+
+
+def _around(setting):
+    """Neighbours on the grid: the next widths and ridges of the same kernel."""
+    widths, ridges = WIDTHS[setting.kernel], RIDGES
+    i, j = widths.index(setting.width), ridges.index(setting.ridge)
+    return [
+        KernelSetting(setting.kernel, widths[a], ridges[b])
+        for a, b in ((i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1))
+        if 0 <= a < len(widths) and 0 <= b < len(ridges)
+    ]

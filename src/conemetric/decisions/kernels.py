@@ -1,0 +1,175 @@
+"""Kernel ridge regression in a learned distance, with a certificate.
+
+    f(x) = c + sum_i a_i k(d(x, x_i)^2 / s),    k(t) = exp(-t / width) or exp(-sqrt(t / width))
+
+    P(a) = 1/2 sum_i w_i (y_i - f(x_i))^2 + ridge/2 a'K a
+    D(a) = ridge (a'(y - c) - 1/2 a'K a - ridge/2 sum_i a_i^2 / w_i)
+
+s is the mean squared distance of the rows and c the mean of y. The optimum solves
+(K + ridge W^-1) a = y - c, and for every a
+
+    P(a) - D(a) = 1/2 sum_i w_i r_i^2,    r = y - c - (K + ridge W^-1) a
+
+so that the residual of the linear system proves how far a is from the optimum.
+
+Many rows: f is a sum over m landmarks z_j instead. With R'R = K(z, z), F = K(x, z) R^-1 and
+b = R a the program is P(b) = 1/2 |W^1/2 (y - c - F b)|^2 + ridge/2 |b|^2, which is strongly
+convex, so P(b) - P* <= |P'(b)|^2 / (2 ridge). It needs one pass over the rows, in blocks, and
+memory for m^2 numbers.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+
+from ..core.arrays import float64, is_torch, like, namespace
+from ..problems.base import Bounds
+from ..solvers.base import Certificate, Status
+
+__all__ = ["KERNELS", "KernelSetting", "KernelSum", "fit_exactly", "fit_landmarks", "ridge_solve"]
+
+KERNELS: dict[str, Callable[[Any, Any], Any]] = {
+    "gaussian": lambda xp, t: xp.exp(-t),
+    "laplacian": lambda xp, t: xp.exp(-xp.sqrt(t)),
+}
+BLOCK = 1 << 23  # kernel values held at a time: 64 MB in float64
+JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coincide
+TOL = 1e-6  # relative gap of a linear system that counts as solved
+
+
+@dataclass(frozen=True)
+class KernelSetting:
+    """A kernel, its width relative to the mean squared distance, and the ridge."""
+
+    kernel: str
+    width: float
+    ridge: float
+
+    def __str__(self) -> str:
+        return f"{self.kernel} kernel, width {self.width:g}, ridge {self.ridge:g}"
+
+    def values(self, squares: Any) -> Any:
+        """Kernel of squared distances that are relative to their mean."""
+        return KERNELS[self.kernel](namespace(squares), squares / self.width)
+
+
+def squared_distances(A: Any, B: Any) -> Any:
+    """Squared Euclidean distances between the rows of A and of B."""
+    xp = namespace(A, B)
+    squares = (A * A).sum(1)[:, None] + (B * B).sum(1) - 2 * (A @ B.T)
+    return xp.clip(squares, 0, None)
+
+
+def mean_square(Z: Any) -> float:
+    """Mean squared distance of two rows of Z; 1 where all coincide."""
+    centred = Z - Z.mean(0)
+    return 2 * float((centred * centred).sum()) / len(Z) or 1.0
+
+
+def ridge_solve(K: Any, ridge: Any, Y: Any) -> Any:
+    """(K + diag(ridge))^-1 Y by Cholesky; None if the matrix is not positive definite."""
+    xp = namespace(K)
+    system = K + xp.eye(len(K), dtype=K.dtype, device=K.device) * ridge
+    if is_torch(K):
+        factor, failed = xp.linalg.cholesky_ex(system)
+        return None if bool(failed) else xp.cholesky_solve(Y, factor)
+    try:
+        factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    return cho_solve(factor, Y, check_finite=False)
+
+
+@dataclass(frozen=True)
+class KernelSum:
+    """f(x) = offset + sum_j coefficients_j k(d(x, points_j)^2 / scale), in float64."""
+
+    setting: KernelSetting
+    points: Any
+    scale: float
+    coefficients: Any
+    offset: Any
+
+    def kernel(self, Z: Any) -> Any:
+        """Kernel values between the rows of Z and the points."""
+        return self.setting.values(squared_distances(float64(Z), self.points) / self.scale)
+
+    def __call__(self, Z: Any) -> Any:
+        """f at each row of Z."""
+        xp = namespace(Z)
+        parts = [self.kernel(Z[rows]) @ self.coefficients for rows in _blocks(Z, self.points)]
+        return xp.concatenate(parts) + self.offset
+
+
+def fit_exactly(
+    setting: KernelSetting, Z: Any, Y: Any, weights: Any
+) -> tuple[KernelSum, Certificate]:
+    """Kernel ridge regression of Y (n, k) on the rows of Z, and its certificate."""
+    Z = float64(Z)
+    scale, offset = mean_square(Z), (weights[:, None] * Y).sum(0) / weights.sum()
+    K = setting.values(squared_distances(Z, Z) / scale)
+    ridge, Y = setting.ridge / weights, Y - offset
+    a = ridge_solve(K, ridge, Y)
+    if a is None:  # cannot happen in exact arithmetic: K is positive semidefinite
+        a = namespace(K).linalg.lstsq(K + namespace(K).diag(ridge), Y)[0]
+    fitted = K @ a
+    primal = 0.5 * float((weights[:, None] * (Y - fitted) ** 2).sum())
+    primal += 0.5 * setting.ridge * float((a * fitted).sum())
+    residual = Y - fitted - ridge[:, None] * a
+    gap = 0.5 * float((weights[:, None] * residual**2).sum())
+    return KernelSum(setting, Z, scale, a, offset), _certificate(primal, gap)
+
+
+def fit_landmarks(
+    setting: KernelSetting, Z: Any, Y: Any, weights: Any, landmarks: Any
+) -> tuple[KernelSum, Certificate]:
+    """The same with a sum over the rows ``landmarks`` (m, d) only."""
+    landmarks = float64(landmarks)
+    scale, offset = mean_square(Z), (weights[:, None] * Y).sum(0) / weights.sum()
+    model = KernelSum(setting, landmarks, scale, None, offset)
+    K = model.kernel(landmarks)
+    xp, m, k = namespace(K), len(K), Y.shape[1]
+    gram, moment = xp.zeros_like(K), like(np.zeros((m, k)), K)
+    for rows in _blocks(Z, landmarks):
+        block = model.kernel(Z[rows])
+        weighted = block * weights[rows][:, None]
+        gram += weighted.T @ block
+        moment += weighted.T @ (Y[rows] - offset)
+    R = _upper_factor(K + JITTER * m * xp.eye(m, dtype=K.dtype, device=K.device))
+    gram = _solve_upper(R, _solve_upper(R, gram, transposed=True).T, transposed=True)
+    moment = _solve_upper(R, moment, transposed=True)
+    b = ridge_solve(gram, setting.ridge, moment)
+    gradient = gram @ b + setting.ridge * b - moment
+    total = float((weights[:, None] * (Y - offset) ** 2).sum())
+    primal = 0.5 * total - float((b * moment).sum()) + 0.5 * float((b * (gram @ b)).sum())
+    primal += 0.5 * setting.ridge * float((b * b).sum())
+    gap = float((gradient**2).sum()) / (2 * setting.ridge)
+    fitted = KernelSum(setting, landmarks, scale, _solve_upper(R, b), offset)
+    return fitted, _certificate(primal, gap)
+
+
+def _certificate(primal: float, gap: float) -> Certificate:
+    solved = gap <= TOL * abs(primal)
+    status = Status.CONVERGED if solved or primal == 0 else Status.STALLED
+    return Certificate.from_bounds(Bounds(primal, primal - gap, 0.0), status)
+
+
+def _blocks(Z: Any, points: Any) -> Iterator[slice]:
+    step = max(1, BLOCK // max(1, len(points)))
+    for start in range(0, max(1, len(Z)), step):
+        yield slice(start, start + step)
+
+
+def _upper_factor(K):
+    return namespace(K).linalg.cholesky(K).T
+
+
+def _solve_upper(R, B, transposed=False):
+    """R^-1 B, or R^-T B."""
+    if is_torch(R):
+        matrix = R.T if transposed else R
+        return namespace(R).linalg.solve_triangular(matrix, B, upper=not transposed)
+    return solve_triangular(R, B, trans=int(transposed), check_finite=False)

@@ -1,0 +1,248 @@
+"""MetricRegressor: a metric for a continuous target, and the rule that predicts with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+
+from ..core.arrays import to_numpy
+from ..core.sklearn_private import StrOptions, fit_context
+from ..core.weights import check_weights
+from ..estimators.folds import FEW_ROWS, CrossFitted, Fold
+from ..estimators.frobmetric import FrobMetric
+from ..neighbours import canonical_order, row_keys
+from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_metric, cross_fit
+
+__all__ = ["MetricRegressor", "RegressionEvidence"]
+
+TOL = 0.1  # gap of the metric; as in AutoMetric, smaller gaps do not lower the held-out error
+MOST_JUDGED = 3000  # held-out rows in all folds together
+FEWEST_ROWS = 10  # below it nothing is held out
+
+
+@dataclass(frozen=True)
+class RegressionEvidence:
+    """Held-out root mean squared error of every rule that was tried.
+
+    Attributes
+    ----------
+    error : mapping of str to float
+        Root mean squared error, in units of y.
+    chosen, usual : str
+        The chosen rule; 3-NN in the plain metric.
+    r2 : float
+        1 - squared error of the chosen rule / variance of y.
+    n_rows : int
+        Held-out rows.
+    """
+
+    error: Mapping[str, float]
+    chosen: str
+    usual: str
+    r2: float
+    n_rows: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.chosen}: error {self.error[self.chosen]:.3g} (R2 {self.r2:.2f}) on "
+            f"{self.n_rows} held-out rows, against {self.error[self.usual]:.3g} of {self.usual}"
+        )
+
+
+class MetricRegressor(RegressorMixin, MetricDecision):
+    """Regression by a learned distance: nearest neighbours or kernel ridge regression, in the
+    plain or in a learned metric, whichever predicts held-out rows best.
+
+    As `MetricClassifier`, for a continuous y.
+
+    Parameters
+    ----------
+    metric : "auto", estimator or None, default="auto"
+        "auto" is `FrobMetric` learned from the continuous y. Any estimator will do that learns
+        from y and transforms linearly. None leaves the scaled Euclidean distance.
+    regressor : {"auto", "neighbors", "kernel"}, default="auto"
+        The rules to choose from.
+    n_landmarks : int or "auto", default="auto"
+        As in `MetricClassifier`.
+    random_state : int, RandomState or None
+        Draws folds and landmarks.
+    n_jobs : int, default=None
+        Not used; as in `MetricClassifier`.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    metric_, components_, chosen_, certificate_
+        As in `MetricClassifier`.
+    evidence_ : RegressionEvidence or None
+        Held-out error of everything that was tried; None with fewer than ten rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from conemetric import MetricRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> regressor = MetricRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> regressor.score(X[300:], y[300:]) > 0.4
+    True
+    """
+
+    _parameter_constraints = {
+        **DECISION_PARAMETERS,
+        "regressor": [StrOptions({"auto", "neighbors", "kernel"})],
+    }
+
+    def __init__(
+        self,
+        metric: Any = "auto",
+        *,
+        regressor: str = "auto",
+        n_landmarks: int | str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.metric = metric
+        self.regressor = regressor
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the metric and the rule.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n, n_features)
+        y : array-like (n,)
+            Numbers to predict.
+        sample_weight : array-like (n,), default=None
+            Weights of the rows in the rule and as judges; rows of weight 0 are left out.
+
+        Returns
+        -------
+        self
+        """
+        if y is None:
+            raise ValueError(
+                "MetricRegressor requires y to be passed, but the target y is None; give numbers."
+            )
+        X = self._rows(X, reset=True)
+        y = column_or_1d(to_numpy(y), warn=True)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        if len(y) != len(X):
+            raise ValueError(f"y has {len(y)} numbers for {len(X)} rows of X; give one for each.")
+        weights = check_weights(sample_weight, len(X), "rows of X")
+        self._given = np.flatnonzero(weights)
+        X, y, weights = X[self._given], y[self._given], weights[self._given]
+        self._y_mean = float(np.average(y, weights=weights))
+        self._y_scale = float(y.std()) or 1.0
+        Y = ((y - self._y_mean) / self._y_scale)[:, None]
+        self._fit_decision(X, y, Y, weights / weights.mean())
+        self._store_evidence(Y[self._judged, 0])
+        return self
+
+    def _cross_fit(self, X, y, rng):
+        n = len(y)
+        if n < FEWEST_ROWS or y.std() == 0:
+            return None
+        order = rng.permutation(canonical_order(X, np.zeros(n)))
+        n_folds = 5 if n <= FEW_ROWS else 3
+        folds = [
+            Fold(order[np.arange(n) % n_folds != f], order[f::n_folds][: MOST_JUDGED // n_folds])
+            for f in range(n_folds)
+        ]
+        if self.metric is None:
+            return CrossFitted(folds, [])
+        auto = isinstance(self.metric, str)
+        self.metric_ = check_metric(FrobMetric(tol=TOL) if auto else self.metric)
+        seed = rng.randint(2**31 - 1)
+        fitted, self._linear_map = cross_fit(self.metric_, X, y, folds, seed, "continuous")
+        return fitted
+
+    def _loss(self, scores, Y, weights):
+        return float(np.average(((scores - Y) ** 2).mean(1), weights=weights))
+
+    def _tie_keys(self, X):
+        return row_keys(X)
+
+    @property
+    def _rules(self):
+        return self.regressor
+
+    def _better(self, vote, kernel, Y):
+        return min(vote, kernel, key=lambda trial: trial.loss)
+
+    def _store_evidence(self, truth):
+        self.evidence_, self._held_out = None, np.empty(0)
+        if len(truth) == 0:
+            return
+        self._held_out = np.sort(abs(self.chosen_.scores[:, 0] - truth)) * self._y_scale
+        squares = {
+            str(trial): float(((trial.scores[:, 0] - truth) ** 2).mean()) for trial in self.trials_
+        }
+        chosen = str(self.chosen_)
+        self.evidence_ = RegressionEvidence(
+            {name: value**0.5 * self._y_scale for name, value in squares.items()},
+            chosen,
+            str(self.trials_[0]),
+            1 - squares[chosen] / float(truth.var() or 1.0),
+            len(truth),
+        )
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The predicted number of each row, as a NumPy array (n,)."""
+        check_is_fitted(self)
+        return self._scores(X)[:, 0] * self._y_scale + self._y_mean
+
+    def predict_interval(self, X: Any, alpha: float = 0.1) -> np.ndarray:
+        """Intervals that hold the true number with probability 1 - alpha.
+
+        As wide as the 1 - alpha quantile of the held-out residuals (cross-conformal
+        prediction), for new rows that are exchangeable with the training rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n, n_features)
+        alpha : float, default=0.1
+
+        Returns
+        -------
+        array (n, 2)
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        n = len(self._held_out)
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha={alpha} must be between 0 and 1 (0.1 for 90 %).")
+        place = int(np.ceil((1 - alpha) * (n + 1)))
+        if place > n:
+            raise ValueError(
+                f"alpha={alpha} needs {int(np.ceil(1 / alpha)) - 1} held-out rows, and there are "
+                f"{n}; raise alpha or give more rows."
+            )
+        centre = self.predict(X)
+        half = self._held_out[place - 1]
+        return np.column_stack([centre - half, centre + half])
+
+    def explain(self, X: Any, n: int = 5) -> Explanation:
+        """The training rows that moved the prediction away from the mean of y.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n_queries, n_features)
+        n : int, default=5
+            Training rows per query.
+
+        Returns
+        -------
+        Explanation
+        """
+        check_is_fitted(self)
+        source = self._Y if self._model is None else to_numpy(self._model.coefficients)
+        return self._explain(X, n, source[:, 0][None])
