@@ -36,6 +36,8 @@ PROMISES = {
     "min_tpr": ("similar", "called dissimilar"),
 }
 
+SMALLEST_SHARE = 1e-12  # a rate this small would need more pairs than fit in memory
+
 
 def binomial_upper_bound(errors: int, n: int, confidence: float = 0.95) -> float:
     """Upper bound on an error rate: it holds with probability ``confidence`` or more.
@@ -91,7 +93,7 @@ def fewest_needed(alpha: float, confidence: float = 0.95) -> int:
 
 def check_share(value: float, name: str) -> None:
     """Refuse a parameter that is not a number between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < 1:
+    if not isinstance(value, Real) or not SMALLEST_SHARE <= value < 1:
         raise ValueError(f"{name}={value!r} must be a number between 0 and 1.")
 
 
@@ -126,6 +128,8 @@ class ThresholdPromise:
     errors: int
 
     def __post_init__(self) -> None:
+        if type(self.n) is not int or type(self.errors) is not int:
+            raise TypeError(f"n={self.n!r} and errors={self.errors!r} must be integers.")
         if self.strategy not in PROMISES:
             raise ValueError(f"strategy={self.strategy!r} must be one of {', '.join(PROMISES)}.")
         needed = fewest_needed(self.alpha, self.confidence)
@@ -197,6 +201,7 @@ def promised_threshold(
     (11.38, 4, 0.0182)
     """
     distance, similar = np.asarray(distance, dtype=np.float64), np.asarray(similar, dtype=bool)
+    alpha, confidence = float(alpha), float(confidence)
     if not np.isfinite(distance).all():
         raise ValueError("distance contains NaN or infinity; check the metric and the pairs.")
     counted = similar if strategy == "min_tpr" else ~similar
