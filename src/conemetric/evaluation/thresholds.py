@@ -12,14 +12,16 @@ C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits illust
 case of the binomial, Biometrika 26 (1934), 404-413.
 """
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from math import floor, log1p
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import betaincinv
 
 __all__ = [
     "PROMISES",
@@ -63,7 +65,7 @@ def binomial_upper_bound(errors: int, n: int, confidence: float = 0.95) -> float
     if not 0 <= errors <= n or n < 1:
         raise ValueError(f"errors={errors} of n={n}; give 0 <= errors <= n and n >= 1.")
     check_share(confidence, "confidence")
-    return 1.0 if errors == n else float(stats.beta.ppf(confidence, errors + 1, n - errors))
+    return 1.0 if errors == n else float(betaincinv(errors + 1, n - errors, confidence))
 
 
 def fewest_needed(alpha: float, confidence: float = 0.95) -> int:
@@ -95,12 +97,6 @@ def check_share(value: float, name: str) -> None:
     """Refuse a parameter that is not a number between 0 and 1."""
     if not isinstance(value, Real) or not SMALLEST_SHARE <= value < 1:
         raise ValueError(f"{name}={value!r} must be a number between 0 and 1.")
-
-
-def _most_errors(n, alpha, confidence):
-    """The most errors among n for which the bound is at most ``alpha``."""
-    start = min(n, int(stats.binom.ppf(1 - confidence, n, alpha)) + 1)
-    return next(k for k in count(start, -1) if binomial_upper_bound(k, n, confidence) <= alpha)
 
 
 @dataclass(frozen=True)
@@ -148,7 +144,8 @@ class ThresholdPromise:
     @property
     def most_errors(self) -> int:
         """The most errors among ``n`` pairs that keep the promise."""
-        return _most_errors(self.n, self.alpha, self.confidence)
+        bound = partial(binomial_upper_bound, n=self.n, confidence=self.confidence)
+        return bisect_right(range(self.n), self.alpha, key=bound) - 1
 
     @property
     def bound(self) -> float:
@@ -204,24 +201,23 @@ def promised_threshold(
     alpha, confidence = float(alpha), float(confidence)
     if not np.isfinite(distance).all():
         raise ValueError("distance contains NaN or infinity; check the metric and the pairs.")
-    counted = similar if strategy == "min_tpr" else ~similar
-    promise = ThresholdPromise(strategy, alpha, confidence, int(counted.sum()), 0)
-    sign = 1 if strategy == "max_fpr" else -1
-    score = sign * distance  # errors are the pairs counted with a score below the threshold's
-    limit = np.partition(score[counted], promise.most_errors)[promise.most_errors]
-    below = score[score < limit]
-    if len(below):
-        lower = below.max()
-    elif strategy == "min_tpr":
-        lower = limit  # every pair is called similar
-    elif limit > 0:
-        lower = 0.0
+    false_alarms = strategy == "max_fpr"
+    counted = distance[similar != false_alarms]
+    promise = ThresholdPromise(strategy, alpha, confidence, len(counted), 0)
+    k = promise.most_errors
+    # all thresholds t with lower <= t < upper decide alike, and are the best that keep k errors
+    if false_alarms:
+        upper = np.partition(counted, k)[k]
+        lower = distance[distance < upper].max(initial=0.0)
     else:
+        lower = -np.partition(-counted, k)[k]
+        upper = distance[distance > lower].min(initial=np.inf)
+    if upper <= 0:
         raise ValueError(
-            f"no threshold keeps alpha={alpha:g}: more than {promise.most_errors} of {promise.n:,} "
-            "dissimilar pairs have distance 0; raise alpha, or check the pairs."
+            f"no threshold keeps alpha={alpha:g}: more than {k} of {promise.n:,} dissimilar pairs "
+            "have distance 0; raise alpha, or check the pairs."
         )
-    middle = lower + (limit - lower) / 2
-    threshold = float(sign * (middle if middle < limit else lower))
-    errors = int(np.sum(counted & ((distance <= threshold) == (strategy == "max_fpr"))))
-    return threshold, ThresholdPromise(strategy, alpha, confidence, promise.n, errors)
+    middle = lower + (upper - lower) / 2
+    threshold = float(middle if middle < upper else lower)
+    errors = int(np.sum((counted <= threshold) == false_alarms))
+    return threshold, replace(promise, errors=errors)
