@@ -146,6 +146,42 @@ def test_verify_finds_threshold_and_roc(run, csv, pairs, metric, tmp_path):
     assert "'maybe'" in run("verify", tmp_path / "words.csv", *args).err
 
 
+@pytest.mark.parametrize(("rate", "confidence"), [("0.05", "0.95"), ("0.2", "0.8")])
+def test_verify_writes_a_promise_into_the_metric(run, csv, pairs, metric, rate, confidence):
+    before = load_metric(metric)
+    given = ("verify", pairs, "--data", csv, "--id", "bottle", "--metric", metric)
+    promise = ("--max-false-alarms", rate, "--confidence", confidence)
+    answer = run(*given, *promise, "--json").json
+    learned, promised = load_metric(metric), answer["promise"]
+    kept = learned.threshold_promise_
+    assert (kept.alpha, kept.confidence) == (float(rate), float(confidence))
+    assert promised["threshold"] == learned.threshold_ and promised["bound"] == kept.bound
+    assert 0 < promised["same_recognised"] <= 1
+    assert any("in more than one different pair" in note for note in answer["notes"])
+    assert learned.certificate == before.certificate and learned.notes == before.notes
+    shown = " ".join(run(*given, *promise).out.split())
+    percent = f"{100 * float(rate):g} % of different pairs are called the same"
+    assert percent in shown and "for pairs drawn like these" in shown
+    assert run("inspect", metric, "--json").json["promise"]["n"] == kept.n
+    assert run(*given, "--json").json["promise"] is None
+    assert load_metric(metric).threshold_promise_ == kept
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--max-false-alarms", "0.001"), "takes at least 2,995"),
+        (("--max-false-alarms", "1.5"), "--max-false-alarms=1.5 must be"),
+        (("--max-false-alarms", "0.05", "--confidence", "0"), "--confidence=0.0 must be"),
+    ],
+)
+def test_verify_refuses_a_promise_it_cannot_keep(run, csv, pairs, metric, options, message):
+    before = metric.read_bytes()
+    given = ("verify", pairs, "--data", csv, "--id", "bottle", "--metric", metric)
+    assert message in run(*given, *options).err
+    assert metric.read_bytes() == before
+
+
 def test_inspect_tells_what_is_in_a_file(run, metric):
     answer = run("inspect", metric, "--json").json
     learned = load_metric(metric)
