@@ -107,6 +107,14 @@ def test_rounding_of_distances_changes_no_decision(strategy, seed):
         np.testing.assert_array_equal(distance * factor <= threshold, distance <= threshold)
 
 
+@pytest.mark.parametrize("kind", ["normal", "ties", "discrete"])
+def test_a_cut_off_of_scores_may_be_negative(kind, seed):
+    distance, relevant = draw(kind, 400, seed)
+    threshold, promise = promised_threshold(distance, relevant, "min_tpr", 0.05)
+    cut_off, same = promised_threshold(distance - 100, relevant, "min_tpr", 0.05)
+    assert cut_off + 100 == pytest.approx(threshold, abs=1e-9) and same == promise
+
+
 # ---- against known distributions
 
 N_DRAWS = 300
@@ -156,6 +164,8 @@ def test_the_promise_holds_as_often_as_it_says(kind, strategy, alpha, confidence
         (lambda: fewest_needed(1e-300), "alpha=1e-300"),
         (lambda: fewest_needed(0.1, 0), "confidence=0"),
         (lambda: promised_threshold([1.0, np.nan], [True, False], "max_fpr"), "NaN"),
+        (lambda: promised_threshold([1.0], [True, False], "max_fpr"), "similar has shape"),
+        (lambda: promised_threshold([1.0], [True], "max_fpr", alpha="no"), "alpha='no'"),
         (lambda: promised_threshold([1.0], [True], "max_tpr"), "strategy='max_tpr'"),
         (lambda: promised_threshold(np.ones(9), np.ones(9), "max_fpr"), "299 dissimilar.*got 0"),
         (lambda: promised_threshold(np.ones(9), np.ones(9), "min_tpr"), "299 similar.*got 9"),

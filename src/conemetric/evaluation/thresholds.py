@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
+from .verification import check_scored_pairs
+
 __all__ = [
     "PROMISES",
     "ThresholdPromise",
@@ -172,6 +174,8 @@ def promised_threshold(
     ----------
     distance : array-like (n_pairs,)
         Distances of pairs drawn independently, none of which the metric was learned from.
+        With "min_tpr" any numbers that are smaller for more similar pairs, such as negated
+        scores of retrieved documents.
     similar : boolean array-like (n_pairs,)
     strategy : {"max_fpr", "min_tpr"}
         The largest threshold with a rate of false positives of at most ``alpha``, or the
@@ -197,10 +201,10 @@ def promised_threshold(
     >>> round(threshold, 2), promise.errors, round(promise.bound, 4)
     (11.38, 4, 0.0182)
     """
-    distance, similar = np.asarray(distance, dtype=np.float64), np.asarray(similar, dtype=bool)
+    check_share(alpha, "alpha")
+    check_share(confidence, "confidence")
     alpha, confidence = float(alpha), float(confidence)
-    if not np.isfinite(distance).all():
-        raise ValueError("distance contains NaN or infinity; check the metric and the pairs.")
+    distance, similar = check_scored_pairs(distance, similar, "distance")
     false_alarms = strategy == "max_fpr"
     counted = distance[similar != false_alarms]
     promise = ThresholdPromise(strategy, alpha, confidence, len(counted), 0)
@@ -208,15 +212,15 @@ def promised_threshold(
     # all thresholds t with lower <= t < upper decide alike, and are the best that keep k errors
     if false_alarms:
         upper = np.partition(counted, k)[k]
+        if upper <= 0:
+            raise ValueError(
+                f"no threshold keeps alpha={alpha:g}: more than {k} of {promise.n:,} dissimilar pairs "
+                "have distance 0; raise alpha, or check the pairs."
+            )
         lower = distance[distance < upper].max(initial=0.0)
     else:
         lower = -np.partition(-counted, k)[k]
         upper = distance[distance > lower].min(initial=np.inf)
-    if upper <= 0:
-        raise ValueError(
-            f"no threshold keeps alpha={alpha:g}: more than {k} of {promise.n:,} dissimilar pairs "
-            "have distance 0; raise alpha, or check the pairs."
-        )
     middle = lower + (upper - lower) / 2
     threshold = float(middle if middle < upper else lower)
     errors = int(np.sum((counted <= threshold) == false_alarms))
