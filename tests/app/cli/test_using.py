@@ -1,5 +1,7 @@
 """Commands that put a metric to use, and the comparison of methods."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -191,6 +193,18 @@ def test_inspect_tells_what_is_in_a_file(run, metric):
         answer["eigenvalues"], np.linalg.svd(learned.components, compute_uv=False) ** 2
     )
     assert "FrobMetric" in run("inspect", metric).out
+
+
+@pytest.mark.parametrize("threshold", [0.5, float("inf")])
+def test_inspect_shows_infinite_numbers_as_text(run, metric, threshold):
+    learned = load_metric(metric).set_threshold(threshold)
+    learned.certificate = replace(
+        learned.certificate, dual=-float("inf"), gap=float("inf"), relative_gap=float("inf")
+    )
+    save_metric(metric, learned)
+    answer = run("inspect", metric, "--json").json
+    assert float(answer["threshold"]) == threshold and answer["promise"] is None
+    assert answer["certificate"]["dual"] == "-inf"
 
 
 def test_compare_sets_methods_side_by_side(run, csv, tmp_path):

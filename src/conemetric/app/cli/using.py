@@ -11,7 +11,8 @@ from rich.markup import escape
 from ...core import spectral
 from ...core.progress import emit
 from ...neighbours import nearest
-from ...storage import atomic_path, load_metric
+from ...storage import atomic_path, certificate_values, load_metric
+from ...storage.learned import json_value
 from .app import progress_bar, state
 from .batches import EmbeddedBatches, write_batches
 from .options import DIALECT, Metric, Overwrite, Reading, option
@@ -133,7 +134,7 @@ def inspect(
 ) -> None:
     """Show what is in a metric file, after all checks of loading."""
     learned = load_metric(metric)
-    certificate, promise = learned.certificate, learned.threshold_promise_
+    promise = learned.threshold_promise_
     values = {
         "file": str(metric),
         "method": learned.method,
@@ -144,10 +145,8 @@ def inspect(
         "words": learned.categories,
         "fills_missing_values": learned.fill is not None,
         "parameters": learned.parameters,
-        "certificate": None
-        if certificate is None
-        else {**vars(certificate), "status": str(certificate.status)},
-        "threshold": getattr(learned, "threshold_", None),
+        "certificate": certificate_values(learned.certificate),
+        "threshold": json_value(getattr(learned, "threshold_", None)),
         "promise": None if promise is None else promise_values(promise),
         "eigenvalues": spectral.eigenvalues_of(learned.components).tolist(),
         "notes": learned.notes,

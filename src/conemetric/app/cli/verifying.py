@@ -125,11 +125,13 @@ def _promise(learned, distance, same, rate, confidence):
 
 
 def _promise_in_words(promised, path):
+    alpha, confidence, recognised = (
+        f"{100 * promised[name]:.4g} %" for name in ("alpha", "confidence", "same_recognised")
+    )
     return (
-        f"[bold]With the threshold {promised['threshold']:.4g}, at most {100 * promised['alpha']:.4g} % "
-        f"of different pairs are called the same, with {100 * promised['confidence']:.6g} % "
-        f"confidence, for pairs drawn like these;[/] {promised['same_recognised']:.1%} of these "
-        f"same pairs are recognised. Written to {escape(str(path))}"
+        f"[bold]With the threshold {promised['threshold']:.4g}, at most {alpha} of different pairs "
+        f"are called the same, with {confidence} confidence, for pairs drawn like these.[/] It "
+        f"recognises {recognised} of the same pairs here. Written to {escape(str(path))}"
     )
 
 
