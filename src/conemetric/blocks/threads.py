@@ -23,7 +23,7 @@ import numpy as np
 from ..core.compiled import alone, n_threads, one_blas_thread
 from ..operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
-from .operator import Engine, Program
+from .program import Engine, Program
 
 __all__ = ["Threads"]
 

@@ -23,8 +23,27 @@ from ..operators.span import Coordinates, in_span
 from ..operators.whitening import similar_scatter, whiten
 from .base import Constraints
 
+__all__ = [
+    "ConstraintsInMemory",
+    "check_class_sizes",
+    "check_labels",
+    "check_pairs",
+    "check_similar",
+    "check_triplets",
+    "encode_labels",
+    "find_rows",
+    "is_continuous",
+    "pairs_from_labels",
+    "pairs_from_neighbours",
+    "refuse_continuous",
+    "triplets_from_labels",
+    "triplets_from_neighbours",
+    "triplets_from_values",
+]
+
 NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
 FEWEST_IMPOSTORS = 3  # for n_impostors="auto" with a quantity, as in the papers
+LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
 # whole numbers are a quantity, not classes, if they have more than FEW_VALUES values, if at
 # least the share LONELY of these occurs once, and if at least the share GAPS of the whole
 # numbers between the least and the largest is missing: chosen by judgement, so that few
@@ -47,6 +66,7 @@ class ConstraintsInMemory(Constraints):
     labels: Any = None
     point_weights: Any = None
     rows: Any = None
+    from_labels: bool = False
 
     @property
     def dtype(self) -> Any:
@@ -99,16 +119,25 @@ class ConstraintsInMemory(Constraints):
         return replace(self, index=index, weights=weights)
 
 
-def check_labels(y: Any, n_targets: int) -> np.ndarray:
+def check_labels(
+    y: Any, n_same: int, remedy: str = "merge classes", takes_quantities: bool = False
+) -> np.ndarray:
     """Encode class labels as 0, 1, ... (-1: none); refuse a single class, and warn about rows
-    without a label and classes too small for their targets.
+    without a label and classes whose rows have fewer than ``n_same`` others.
     """
     codes = encode_labels(y)
-    check_class_sizes(*np.unique(np.ravel(to_numpy(y)), return_counts=True), n_targets)
+    classes, counts = np.unique(np.ravel(to_numpy(y)), return_counts=True)
+    check_class_sizes(classes, counts, n_same, remedy, takes_quantities)
     return codes
 
 
-def check_class_sizes(classes: np.ndarray, counts: np.ndarray, n_targets: int) -> None:
+def check_class_sizes(
+    classes: np.ndarray,
+    counts: np.ndarray,
+    n_same: int,
+    remedy: str,
+    takes_quantities: bool = False,
+) -> None:
     """The checks of `check_labels`, given the sorted labels and their numbers of rows."""
     n_rows, n_unlabelled = counts.sum(), 0
     if first_means_none(classes):
@@ -123,19 +152,19 @@ def check_class_sizes(classes: np.ndarray, counts: np.ndarray, n_targets: int) -
             f"{n_unlabelled} of {n_rows} rows have the label -1, which means unlabelled: they "
             "are left out of all constraints. If -1 is one of the classes, number them from 0.",
         )
+    quantity = ", or give target='continuous' if y is a quantity" if takes_quantities else ""
     if counts.max() < 2:
         raise ValueError(
-            f"y has {len(classes)} classes of one row each, so no point has a target; give at "
-            "least two rows of a class, or target='continuous' if y is a quantity."
+            f"y has {len(classes)} classes of one row each, so no row has another of its class; "
+            f"give at least two rows of a class{quantity}."
         )
-    small = classes[counts <= n_targets]
+    small = classes[counts <= n_same]
     if len(small):
         numbers = classes.dtype.kind in "iuf" and len(classes) > FEW_VALUES
-        hint = ", or give target='continuous' if y is a quantity" if numbers else ""
         warn_user(
-            f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: "
-            f"{small.tolist()[0]!r}), so their points have fewer than n_targets={n_targets} "
-            f"targets; lower n_targets or merge classes{hint}.",
+            f"{len(small)} of {len(classes)} classes have {n_same} or fewer rows (first: "
+            f"{small.tolist()[0]!r}), so their rows have fewer than {n_same} others of their "
+            f"class; {remedy}{quantity if numbers else ''}.",
         )
 
 

@@ -3,6 +3,7 @@ Ying & Li 2012, appendix A).
 """
 
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +14,10 @@ from ..problems.eigenvalue import MMMFProgram
 from ..solvers.base import Solver
 from ..solvers.factored_descent import FactoredDescent
 from ..solvers.proximal_point import ProximalPoint
-from .base import CertifiedEstimator, refuse_dask
+from .base import CertifiedEstimator
+from .validation import refuse_dask
+
+__all__ = ["MaxMarginMatrixFactorization"]
 
 MAX_LEVELS = 50  # every level is one more constraint per observation
 
@@ -86,7 +90,15 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         "verbose": ["verbose"],
     }
 
-    def __init__(self, gamma=1.0, *, thresholds=None, tol=1e-3, max_iter=500, verbose=0):
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        *,
+        thresholds: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        verbose: int = 0,
+    ):
         self.gamma = gamma
         self.thresholds = thresholds
         self.tol = tol
@@ -94,7 +106,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, Y, y=None):
+    def fit(self, Y: Any, y: Any = None) -> Self:
         """Learn the factors.
 
         Parameters
@@ -146,7 +158,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
     def __sklearn_is_fitted__(self):
         return hasattr(self, "row_factors_")
 
-    def decision_function(self, entries):
+    def decision_function(self, entries: Any) -> np.ndarray:
         """Values of X at the entries (row, column) given.
 
         Parameters
@@ -174,7 +186,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
             "kr,kr->k", self.row_factors_[entries[:, 0]], self.column_factors_[entries[:, 1]]
         )
 
-    def predict(self, entries):
+    def predict(self, entries: Any) -> np.ndarray:
         """Levels predicted at the entries (row, column) given.
 
         Parameters
@@ -189,7 +201,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         return self.levels_[np.searchsorted(self.thresholds_, values)]
 
 
-def balanced(L, n):
+def balanced(L: np.ndarray, n: int) -> np.ndarray:
     """The factors U = L[:n] and V = L[n:] of the same X = U V' whose squares are least:
     ||U||^2 + ||V||^2 = 2 ||X||_*.
 

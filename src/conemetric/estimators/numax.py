@@ -2,7 +2,8 @@
 
 from copy import copy
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -19,7 +20,10 @@ from ..operators.span import in_span
 from ..problems.isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
-from .base import MahalanobisMetric
+from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
+from .validation import dense
+
+__all__ = ["NuMax", "numax_path"]
 
 # secants to begin with and to add: where factorisations are slow, rounds are small
 BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000
@@ -101,24 +105,21 @@ class NuMax(MahalanobisMetric):
     _remedy = "a smaller delta"
     _parameter_constraints = {
         "delta": [Interval(Real, 0, 1, closed="neither")],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "class_aware": ["boolean"],
+        **SOLVER_PARAMETERS,
         "tol": [Interval(Real, 0, 0.5, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
         self,
-        delta=0.1,
+        delta: float = 0.1,
         *,
-        n_components=None,
-        class_aware=False,
-        tol=1e-3,
-        max_iter=200,
-        random_state=None,
-        verbose=0,
+        n_components: int | None = None,
+        class_aware: bool = False,
+        tol: float = 1e-3,
+        max_iter: int = 200,
+        random_state: Seed = None,
+        verbose: int = 0,
     ):
         self.delta = delta
         self.n_components = n_components
@@ -129,7 +130,15 @@ class NuMax(MahalanobisMetric):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, pairs=None, similar=None, target="auto"):
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        pairs: Any = None,
+        similar: Any = None,
+        target: str = "auto",
+    ) -> Self:
         """Learn the embedding from all pairs of rows, or from the pairs given.
 
         Parameters
@@ -166,7 +175,7 @@ class NuMax(MahalanobisMetric):
         )
         if _rows_coincide(X):
             raise nothing_to_keep
-        span = in_span(X if X.shape[0] <= X.shape[1] else self._dense(X), at_most=1.0)
+        span = in_span(X if X.shape[0] <= X.shape[1] else dense(self, X), at_most=1.0)
         span = replace(span, points=like(span.points, X))
         if pairs is None:
             if similar is not None:
@@ -341,7 +350,16 @@ def _check_pairs(pairs, similar, n, class_aware, y):
     return pairs, check_similar(similar, len(pairs))
 
 
-def numax_path(X, y=None, *, pairs=None, similar=None, target="auto", deltas, **parameters):
+def numax_path(
+    X: Any,
+    y: Any = None,
+    *,
+    pairs: Any = None,
+    similar: Any = None,
+    target: str = "auto",
+    deltas: Any,
+    **parameters: Any,
+) -> list[NuMax]:
     """Fit `NuMax` for descending delta, each from the solution of the one before.
 
     Parameters
