@@ -406,7 +406,7 @@ def test_what_is_wrong_is_said_before_any_work():
     with pytest.raises(ValueError, match="class_weight names 7"):
         FrobMetric(class_weight={7: 1.0}).fit(parts, labels)
     with pytest.raises(
-        ValueError, match="loss='hinge' does not go with dask.*give loss='logistic' or"
+        ValueError, match=r"loss='hinge' does not go with dask.*give loss='logistic' or"
     ):
         BoostMetric(loss="hinge").fit(parts, labels)
     with pytest.raises(ValueError, match="n_passes=2 does not go with dask"):

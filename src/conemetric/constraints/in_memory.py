@@ -152,7 +152,8 @@ def check_class_sizes(
             f"{n_unlabelled} of {n_rows} rows have the label -1, which means unlabelled: they "
             "are left out of all constraints. If -1 is one of the classes, number them from 0.",
         )
-    quantity = ", or give target='continuous' if y is a quantity" if takes_quantities else ""
+    may_be_quantity = takes_quantities and classes.dtype.kind in "iuf"
+    quantity = ", or give target='continuous' if y is a quantity" if may_be_quantity else ""
     if counts.max() < 2:
         raise ValueError(
             f"y has {len(classes)} classes of one row each, so no row has another of its class; "
@@ -160,11 +161,10 @@ def check_class_sizes(
         )
     small = classes[counts <= n_same]
     if len(small):
-        numbers = classes.dtype.kind in "iuf" and len(classes) > FEW_VALUES
         warn_user(
             f"{len(small)} of {len(classes)} classes have {n_same} or fewer rows (first: "
             f"{small.tolist()[0]!r}), so their rows have fewer than {n_same} others of their "
-            f"class; {remedy}{quantity if numbers else ''}.",
+            f"class; {remedy}{quantity if len(classes) > FEW_VALUES else ''}.",
         )
 
 
