@@ -12,8 +12,8 @@ still in use, and joins the results of the blocks in their order: groups of `GRO
 neighbours first, then pairs of groups, and pairs of those. A block is computed by one
 thread, so the same blocks give the same bits on any number of workers.
 
-An engine decides where blocks are and who visits them: `blocks.threads` (this process,
-out of core when memory is short, on several devices) or `blocks.cluster`
+An engine decides where blocks are and where they are visited: `blocks.threads` (this
+process, out of core when memory is short, on several devices) or `blocks.cluster`
 (dask.distributed). Both run the same `Program` on a block; it is small enough to send,
 and frees intermediate results as it goes, which a graph of single Dask tasks would not.
 """

@@ -103,7 +103,7 @@ def _wide(result):
 
 
 class Engine(ABC):
-    """Where blocks are, and who visits them. A *column* holds one piece per block, in a
+    """Stores blocks and visits them. A *column* holds one piece per block, in a
     form that only its engine knows.
 
     Dask collections that are fitted within ``with engine:`` are visited by it.

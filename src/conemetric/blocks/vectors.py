@@ -185,7 +185,7 @@ class BlockSpace(VectorSpace):
         for promise, column in zip(kept, columns, strict=True):
             promise.column = column
         for promise in computed:
-            promise.call = None  # lets go of what it was computed from
+            promise.call = None  # so that what it was computed from can be freed
         return results
 
     def _still_used(self, computed):

@@ -197,7 +197,7 @@ def _beside(X, values, name, n_partitions, things):
     parts = _partitions(values)
     if len(parts) != n_partitions:
         raise ValueError(
-            f"{name} has {len(parts)} partitions and X has {n_partitions}; partition them alike."
+            f"{name} has {len(parts)} partitions and X has {n_partitions}; give them the same partitions."
         )
     return parts
 

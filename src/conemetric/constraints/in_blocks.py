@@ -127,7 +127,7 @@ def from_numbers(
 
 
 def from_tuples(rows: BlockRows, width: int) -> ConstraintsInBlocks:
-    """The constraints of tuples of ``width`` points each, as `read` returns them; y says which
+    """The constraints of tuples of ``width`` points each, as `read` returns them; y tells which
     pairs are similar.
     """
     space = rows.space

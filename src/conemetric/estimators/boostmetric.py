@@ -64,7 +64,7 @@ class BoostMetric(TripletMetric):
         the v from which the zero metric is optimal, so that the fit does not depend on the
         units of X. With a much smaller v (the paper's 1e-7) the number of iterations
         regularises, as in AdaBoost; if all triplets can be satisfied, the exponential
-        program then has no minimum, and the certificate says so. With the hinge v is the
+        program then has no minimum, and the certificate has no bound. With the hinge v is the
         price of slack, at least 1 / (number of triplets) and ten times that for "scale": the
         mean of the smallest tenth of the margins is maximised.
     loss : {"logistic", "exponential", "hinge"}, default="logistic"

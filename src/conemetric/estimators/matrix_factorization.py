@@ -19,7 +19,7 @@ from .validation import refuse_dask
 
 __all__ = ["MaxMarginMatrixFactorization"]
 
-MAX_LEVELS = 50  # every level is one more constraint per observation
+MAX_LEVELS = 50  # more are likely to be a quantity; each adds a constraint per observation
 
 
 class MaxMarginMatrixFactorization(CertifiedEstimator):
@@ -44,9 +44,11 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         so that every margin can be met: 0 for two levels, -1 and 1 for three, and so
         on.
     tol : float, default=1e-3
-        Largest certified relative gap at which to stop.
+        Certified relative gap at which to stop.
     max_iter : int, default=500
+        Most iterations of the solver.
     verbose : int, default=0
+        As in `FrobMetric`.
 
     Attributes
     ----------
@@ -58,7 +60,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
     certificate_ : Certificate
         Objective, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_
-        Primal objective, iterations, and scalars per iteration.
+        Primal objective, number of iterations, values per iteration.
     multipliers_ : array (n_observed * (n_levels - 1),)
         Dual solution, between 0 and 1, up to scale.
 
@@ -112,8 +114,8 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         Parameters
         ----------
         Y : sparse matrix or array-like (n, m)
-            The observations: what a sparse matrix stores (zeros included), or what is
-            not NaN, or not masked, in a dense one.
+            The observations: the stored entries of a sparse matrix (zeros included), or the
+            entries of a dense one that are neither NaN nor masked.
         y : ignored
 
         Returns
@@ -125,7 +127,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         self.levels_, level = np.unique(values, return_inverse=True)
         self.thresholds_ = self._check_levels(self.levels_)
         problem = MMMFProgram(rows, columns, level, shape, self.thresholds_, self.gamma)
-        # where the whole matrix can be decomposed, that ends sooner and never crawls
+        # faster if the whole matrix is small enough to be decomposed
         method = ProximalPoint if problem.operator.is_dense else FactoredDescent
         solver: Solver = method(tol=self.tol, max_iter=self.max_iter)
         result = self._run(solver, problem, keep=lambda L: (None, balanced(L, shape[0])))
@@ -150,8 +152,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         ):
             raise ValueError(
                 f"thresholds={self.thresholds} must be {len(levels) - 1} increasing number(s), "
-                "one between each two of the "
-                f"{len(levels)} levels of Y."
+                f"one between each two of the {len(levels)} levels of Y."
             )
         return thresholds
 
@@ -159,7 +160,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         return hasattr(self, "row_factors_")
 
     def decision_function(self, entries: Any) -> np.ndarray:
-        """Values of X at the entries (row, column) given.
+        """Return the values of X at these entries (row, column).
 
         Parameters
         ----------
@@ -187,7 +188,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         )
 
     def predict(self, entries: Any) -> np.ndarray:
-        """Levels predicted at the entries (row, column) given.
+        """Predict the levels at these entries (row, column).
 
         Parameters
         ----------
@@ -231,8 +232,8 @@ def _observations(Y):
         Y = Y.astype(float).filled(np.nan) if masked else np.asarray(Y, dtype=float)
         if Y.ndim != 2:
             raise ValueError(
-                f"Y has {Y.ndim} dimension(s); give a matrix, one row per user and one column per "
-                "item, say."
+                f"Y has {Y.ndim} dimension(s); give a matrix, such as one row per user and one "
+                "column per item."
             )
         rows, columns = np.nonzero(~np.isnan(Y))
         values, shape = Y[rows, columns], Y.shape

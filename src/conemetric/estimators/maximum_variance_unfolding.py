@@ -1,4 +1,4 @@
-"""Maximum variance unfolding: keep the distances to the neighbours, pull everything else apart."""
+"""Maximum variance unfolding: keep the distances between neighbours, spread everything else."""
 
 from dataclasses import replace
 from numbers import Integral, Real
@@ -37,7 +37,7 @@ __all__ = ["MaximumVarianceUnfolding"]
 
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
-# method is faster beyond; where they must be kept, it crawls, and more would fill the memory
+# method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
 SOURCES = 64  # points from which geodesic distances are measured for sigma="auto"
 RIDGE = 1e-3  # of the reconstruction weights, relative, scikit-learn's default for LLE
@@ -55,7 +55,7 @@ class MaximumVarianceUnfolding(
 
         max Tr K - ||K||_F^2 / (2 sigma)   s.t.  K_ii + K_jj - 2 K_ij = (or <=) ||x_i - x_j||^2  on neighbour edges,  1'K1 = 0
 
-    and returns a proof of how far from the optimum it stopped (``certificate_``). Edges
+    and proves how far from the optimum it stopped (``certificate_``). The edges
     are the union of the k-nearest-neighbour relations.
 
     Parameters
@@ -76,31 +76,32 @@ class MaximumVarianceUnfolding(
         others from them linearly (Weinberger, Packer & Saul 2005): for more than a few
         thousand points. Needs ``constraint="at_most"``. None uses all points.
     tol : float, default=1e-3
-        How far from the optimum, relative, the objective may be in the end, and how far
-        a squared distance from the one wanted, relative to the longest.
+        Largest relative gap to the optimum at which to stop, and largest error of a squared
+        distance, relative to the longest.
     max_iter : int, default=100
-        Of the interior-point method, or for many edges of the augmented Lagrangian.
+        Most iterations of the interior-point method or, for many edges, of the augmented
+        Lagrangian.
     random_state : int, RandomState or None, default=None
-        Chooses the landmarks; without them the fit is deterministic.
+        For the choice of landmarks; without them the fit is deterministic.
     verbose : int, default=0
 
     Attributes
     ----------
     embedding_ : array (n, n_components)
     eigenvalues_ : array (rank,)
-        All eigenvalues of K, falling; the embedding shows the first ``n_components``.
+        All eigenvalues of K, descending; the embedding uses the first ``n_components``.
     certificate_ : Certificate
-        As for a minimisation: ``-primal`` is the objective reached, ``-dual`` a proven
-        upper bound on any that can be; ``violation`` bounds what missed distances gain.
+        Of a maximisation, so signs are changed: ``-primal`` is the objective reached, ``-dual``
+        a proven upper bound on the optimum; ``violation`` bounds what the errors of the
+        distances can add to the objective.
     objective_, n_iter_, history_
-        Objective above; iterations; scalars per iteration.
+        Objective, number of iterations, values per iteration.
     sigma_ : float
     edges_ : integer array (m, 2)
-        Pairs of neighbours; those that coincide are left out, because they are kept
-        together anyway.
+        Pairs of neighbours, without those that coincide, which stay together.
     multipliers_ : array (m,)
-        Dual solution, one per edge: the bound of ``certificate_`` is theirs. Where flat
-        cliques leave kernels no interior ("equal"), they are large.
+        Dual solution, one multiplier per edge, from which the bound of ``certificate_`` comes.
+        They are large where flat cliques leave the kernels no interior ("equal").
     landmarks_ : integer array or None
 
     References
@@ -189,7 +190,7 @@ class MaximumVarianceUnfolding(
         elif not lengths.all():
             basis = coincidence_basis(self.edges_[lengths == 0], len(X))
         face = rigid_face(self.edges_, points) if self.constraint == "equal" else None
-        # where a basis makes coincident points one, edges of no length say nothing more
+        # a basis already joins coincident points, so edges of length zero add nothing
         apart = lengths > 0
         self.edges_, lengths = self.edges_[apart], lengths[apart]
         reference = zeros(1, float64(X[:1]))
@@ -204,7 +205,7 @@ class MaximumVarianceUnfolding(
             retried = operator.n_constraints <= INTERIOR_UP_TO["equal"]
             result = self._solve(on_face, on_face.basis, retried=retried)
             result = replace(result, dual_point=on_face.multipliers)
-        # in graphs more rigid than their cliques the face proves nothing: see `rigidity`
+        # where a graph is more rigid than its cliques, the face proves nothing: see `rigidity`
         if result is None or (retried and result.status in SHORT_OF_TOL):
             result = self._solve(whole, basis)
         return self._store(X, result)
@@ -244,14 +245,13 @@ class MaximumVarianceUnfolding(
             if not self.n_components < self.n_landmarks <= n:
                 raise ValueError(
                     f"n_landmarks={self.n_landmarks} must be more than "
-                    f"n_components={self.n_components} "
-                    f"and at most the {n} samples of X."
+                    f"n_components={self.n_components} and at most the {n} samples of X."
                 )
         return X
 
     def _store(self, X, result):
         factor = result.kept
-        # a kernel of lower rank: the further coordinates are zero
+        # if the kernel has a lower rank, the other coordinates are zero
         if factor.shape[1] < self.n_components:
             missing = like(np.zeros((len(factor), self.n_components - factor.shape[1])), factor)
             factor = spectral.namespace(factor).concatenate([factor, missing], 1)
@@ -324,7 +324,7 @@ def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.nda
     warning.
     """
     n, order = len(X), np.argsort(row_keys(X))  # ties must not depend on the order of rows
-    centred = X[order] - X[order].mean(0)  # far from the origin the search would drown in rounding
+    centred = X[order] - X[order].mean(0)  # far from the origin, rounding would hide distances
     neighbour = nearest(centred, None, n_neighbors)[0]
     rows = np.repeat(np.arange(n), n_neighbors)
     graph = sparse.csr_array((np.ones(neighbour.size), (rows, neighbour.ravel())), (n, n))
@@ -332,8 +332,7 @@ def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.nda
     if n_pieces > 1:
         warn_user(
             f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest "
-            "edges between them. "
-            "Raise n_neighbors to connect them by more.",
+            "edges between them. Raise n_neighbors to connect them by more.",
         )
         graph = fix_connected_components(
             centred, graph.tolil(), n_pieces, piece, mode="connectivity"

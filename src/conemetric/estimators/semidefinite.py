@@ -85,8 +85,9 @@ def solve_frobenius_sdp(
         Largest relative gap, and largest violation relative to the largest entry of b,
         at which to stop.
     max_iter : int, default=5000
+        Most iterations of the solver.
     start : array (m,), default=None
-        Multipliers to begin from.
+        Multipliers to start from.
     callback : callable, default=None
         Called with a dict of scalars after each iteration; a true return value stops
         the solve.
@@ -94,8 +95,8 @@ def solve_frobenius_sdp(
     Returns
     -------
     FrobeniusSDPResult
-        With ``certificate.status == "infeasible"``, and a warning that says why, when
-        no X meets the constraints.
+        If no X meets the constraints, ``certificate.status`` is "infeasible" and a warning
+        gives the reason.
 
     Examples
     --------

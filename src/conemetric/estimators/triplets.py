@@ -36,7 +36,7 @@ class TripletMetric(SupervisedMetric):
         y : array-like (n,), default=None
             Class labels; or a quantity: points with similar y should be near.
         triplets : integer array-like (m, 3) or (m, 4), default=None
-            Used instead of y: (i, j, k) says that row i of X is closer to row j than to row
+            Used instead of y: (i, j, k) means that row i of X is closer to row j than to row
             k; (i, j, k, l) that row i is closer to row j than row k to row l.
         neighbors : (targets, impostors) or sparse matrix (n, n), default=None
             With labels y, neighbours found elsewhere: integer arrays (n, k) of row numbers,
