@@ -45,6 +45,11 @@ def _weighted(index, sample_weight, kind, X):
     return index[there], like(weights, X)[there], there
 
 
+def _refuse_neighbors(neighbors):
+    if neighbors is not None:
+        raise ValueError("Got neighbors; they go only with rows X and class labels y.")
+
+
 def _both_kinds(similar):
     """The mask of similar pairs, refused if it holds one kind only."""
     if bool(similar.all()) or not bool(similar.any()):
@@ -156,8 +161,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _from_constraints(self, X, index, similar, neighbors, sample_weight):
         """Pairs, if ``similar`` is given, or triplets: rows of X by number, or X itself."""
-        if neighbors is not None:
-            self._refuse_neighbors()
+        _refuse_neighbors(neighbors)
         self._refuse_class_weight()
         if is_dask(X) and index is not None:
             return in_blocks.from_numbers(read(X), index, similar, sample_weight)
@@ -180,9 +184,6 @@ class SupervisedMetric(MahalanobisMetric):
         similar = None if similar is None else _both_kinds(similar[there])
         return ConstraintsInMemory(X, index, weights, similar)
 
-    def _refuse_neighbors(self):
-        raise ValueError("Got neighbors; they go only with rows X and class labels y.")
-
     def _refuse_class_weight(self):
         if self.class_weight is not None:
             raise ValueError(
@@ -194,6 +195,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _from_labels(self, X, y, neighbors, sample_weight, target, pairs=False):
         if y is None:
+            _refuse_neighbors(neighbors)
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 f"give labels y{self._instead_of_labels}."
@@ -203,8 +205,8 @@ class SupervisedMetric(MahalanobisMetric):
         X, y = self._validate_X_and_y(look_up(X, self.preprocessor), y)
         self._check_n_components()
         continuous = self._is_continuous(y, target)
-        if continuous and neighbors is not None:
-            self._refuse_neighbors()
+        if continuous:
+            _refuse_neighbors(neighbors)
         X, y, weights, rows = self._validate_rows(
             X, y, sample_weight, neighbors is not None, continuous
         )
