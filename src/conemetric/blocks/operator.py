@@ -56,16 +56,16 @@ class BlockOperator(Operator):
     def reference(self) -> np.ndarray:
         return np.empty(0, self.dtype)
 
-    def forward(self, M):
+    def forward(self, M: Any) -> BlockVector:
         return self.space.map(_forward, self.blocks, M=M)
 
-    def forward_factor(self, L):
+    def forward_factor(self, L: Any) -> BlockVector:
         return self.space.map(_forward_factor, self.blocks, L=L)
 
-    def adjoint(self, u):
+    def adjoint(self, u: Any) -> Any:
         return self.adjoint_and(u)[0]
 
-    def adjoint_and(self, u, *wanted):
+    def adjoint_and(self, u: Any, *wanted: Any) -> tuple[Any, list]:
         adjoint, *results = self.space.totals(total(_adjoint, self.blocks, u), *wanted)
         return adjoint.astype(self.dtype, copy=False), results
 
@@ -76,10 +76,10 @@ class BlockOperator(Operator):
     def row_sizes(self) -> BlockVector:
         return self.space.map(_row_sizes, self.blocks)
 
-    def subset(self, index):
+    def subset(self, index: Any) -> Any:
         raise NotImplementedError("An operator in blocks has no subset by row numbers.")
 
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> "BlockOperator":
         if self.dtype == dtype:
             return self
         wider = np.dtype(dtype).itemsize > self.dtype.itemsize  # too large to keep
@@ -87,10 +87,10 @@ class BlockOperator(Operator):
         pieces = make(astype, self.blocks, dtype=dtype)
         return BlockOperator(pieces, self.n_constraints, self.n_features, dtype)
 
-    def empty_constraint_vector(self):
+    def empty_constraint_vector(self) -> BlockVector:
         return self.space.map(_empty, self.blocks)
 
-    def constraint_vector(self, values):
+    def constraint_vector(self, values: Any) -> BlockVector:
         if not isinstance(values, BlockVector):
             raise TypeError(
                 f"got {type(values).__name__} for one number per constraint of an operator in "

@@ -243,7 +243,7 @@ def _remove(path):
         os.remove(path)
 
 
-def size_of(piece) -> int:
+def size_of(piece: Any) -> int:
     """Bytes of an array or of an operator's arrays."""
     return piece.nbytes if isinstance(piece, np.ndarray | DifferenceOperator) else 0
 

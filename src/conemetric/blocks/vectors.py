@@ -81,7 +81,7 @@ class BlockSpace(VectorSpace):
         """Save states to this folder from now on; the next solve resumes from what it holds."""
         self._checkpoint, self._resumes = Checkpoint(folder, label), True
 
-    def save_state(self, **state):
+    def save_state(self, **state: Any) -> dict[str, Any]:
         if self._checkpoint is None:
             return state
         vectors = {name: each for name, each in state.items() if isinstance(each, BlockVector)}
@@ -91,7 +91,7 @@ class BlockSpace(VectorSpace):
         saved = self._checkpoint.write(self.engine, columns, small)
         return {**state, **self._computed(saved)}
 
-    def resume(self, operator, *names):
+    def resume(self, operator: Any, *names: str) -> dict[str, Any] | None:
         if self._checkpoint is None or not self._resumes:
             return None
         n_blocks = len(self.gather(_size, operator.blocks))
@@ -122,7 +122,7 @@ class BlockSpace(VectorSpace):
         """The vector that these Dask tasks compute, one per block."""
         return self._vector(column=self.engine.source(tasks))
 
-    def map(self, function, /, *vectors, **small):
+    def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
         if not _of_blocks(vectors):
             return function(*vectors, **small)
         return self._vector(call=_step(function, vectors, small))
@@ -156,7 +156,7 @@ class BlockSpace(VectorSpace):
         wanted = Total(_listed, vectors, {"function": function, "small": small}, operator.add)
         return self.totals(wanted)[0]
 
-    def totals(self, *wanted):
+    def totals(self, *wanted: Total) -> list:
         in_blocks = [each for each in wanted if _of_blocks(each.vectors)]
         visited = iter(self._visited(in_blocks) if in_blocks else ())
         return [
