@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .decisions.classifier import MetricClassifier as MetricClassifier
     from .decisions.regressor import MetricRegressor as MetricRegressor
     from .estimators.automatic import AutoMetric as AutoMetric
-    from .estimators.base import UselessMetricWarning as UselessMetricWarning
     from .estimators.boostmetric import BoostMetric as BoostMetric
     from .estimators.dml_eig import DMLEig as DMLEig
     from .estimators.frobmetric import FrobMetric as FrobMetric
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from .estimators.relative_comparisons import RelativeComparisons as RelativeComparisons
     from .estimators.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
     from .estimators.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
+    from .estimators.useless import UselessMetricWarning as UselessMetricWarning
     from .ranking.adapter import QueryAdapter as QueryAdapter
     from .ranking.metric import RelevanceMetric as RelevanceMetric
     from .solvers.base import Certificate as Certificate
@@ -59,7 +59,7 @@ _HOME = {  # of each public name, the module that defines it
     "RelativeComparisons": "estimators.relative_comparisons",
     "RelevanceMetric": "ranking.metric",
     "Status": "solvers.base",
-    "UselessMetricWarning": "estimators.base",
+    "UselessMetricWarning": "estimators.useless",
     "blend": "storage",
     "frobmetric_path": "estimators.frobmetric_cv",
     "load_metric": "storage",

@@ -9,8 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conemetric.blocks import Threads
-from conemetric.blocks.operator import BlockOperator, BlockSpace
+from conemetric.blocks.operator import BlockOperator
 from conemetric.blocks.threads import Store, usable_memory
+from conemetric.blocks.vectors import BlockSpace
 from conemetric.core.vectors import ARRAYS, greatest, total
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram

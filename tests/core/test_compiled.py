@@ -9,7 +9,7 @@ from numba.core import event
 from threadpoolctl import ThreadpoolController
 
 from conemetric.blocks import Threads
-from conemetric.blocks.operator import BlockSpace
+from conemetric.blocks.vectors import BlockSpace
 from conemetric.core import compiled
 from conemetric.core.progress import watching
 from conemetric.neighbours import neighbours_by_label

@@ -18,7 +18,7 @@ from conemetric import (
     NuMax,
     RelativeComparisons,
 )
-from conemetric.estimators import base
+from conemetric.estimators import validation
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*targets"
@@ -108,14 +108,14 @@ def test_empty_rows_and_duplicates():
 
 
 def test_too_large_to_be_exact_names_the_remedy(monkeypatch):
-    monkeypatch.setattr(base, "MAX_SPARSE_ORDER", 10)
+    monkeypatch.setattr(validation, "MAX_SPARSE_ORDER", 10)
     X = sparse.random_array((20, 30), density=0.2, rng=0)
     with pytest.raises(ValueError, match=r"20 rows and 30 features.*TruncatedSVD"):
         FrobMetric().fit(X, np.arange(20) % 2)
 
 
 def test_too_large_to_make_dense_names_the_remedy(monkeypatch):
-    monkeypatch.setattr(base, "MAX_DENSE_ENTRIES", 10)
+    monkeypatch.setattr(validation, "MAX_DENSE_ENTRIES", 10)
     X = sparse.random_array((20, 5), density=0.2, rng=0)
     with pytest.raises(ValueError, match=r"RelativeComparisons must make.*TruncatedSVD"):
         RelativeComparisons().fit(X, np.arange(20) % 2)

@@ -131,3 +131,31 @@ def test_a_path_is_told_what_y_is():
     assert_array_equal(
         path[0].components_, FrobMetric(1.0).fit(X, y, target="continuous").components_
     )
+
+
+@pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "DMLEig", "AutoMetric"])
+@pytest.mark.parametrize("n_classes", [4, 24])
+@pytest.mark.filterwarnings("ignore")
+def test_small_classes_are_reported_with_remedies_that_exist(name, n_classes):
+    y = np.concatenate([np.repeat(np.arange(n_classes), 4), [n_classes] * 2])
+    X = np.random.default_rng(0).normal(size=(len(y), 3)) + y[:, None]
+    metric = {**LEARN_FROM_QUANTITIES, **LEARN_FROM_CLASSES}[name]
+    with pytest.warns(UserWarning, match="classes have . or fewer rows") as caught:
+        metric.fit(X, y, target="classes")
+    (message,) = (str(item.message) for item in caught if "fewer rows" in str(item.message))
+    assert ("n_targets" in message) == hasattr(metric, "n_targets")
+    takes_quantities = name in LEARN_FROM_QUANTITIES and n_classes > 20
+    assert ("target='continuous'" in message) == takes_quantities
+    assert "merge classes" in message
+
+
+@pytest.mark.parametrize("labels", [list("abcdef"), [3, 1, 4, 5, 9, 2]], ids=["text", "numbers"])
+@pytest.mark.parametrize("name", ["FrobMetric", "DMLEig", "AutoMetric"])
+def test_classes_of_one_row_are_refused_with_remedies_that_exist(name, labels):
+    metric = {**LEARN_FROM_QUANTITIES, **LEARN_FROM_CLASSES}[name]
+    with pytest.raises(
+        ValueError, match=r"6 classes of one row each.*two rows of a class"
+    ) as error:
+        metric.fit(np.random.default_rng(0).normal(size=(6, 2)), labels, target="classes")
+    takes_quantities = name in LEARN_FROM_QUANTITIES and labels[0] == 3
+    assert ("target='continuous'" in str(error.value)) == takes_quantities

@@ -16,6 +16,7 @@ from conemetric import (
     RelativeComparisons,
     UselessMetricWarning,
 )
+from conemetric.estimators.useless import warn_if_useless
 
 LINE = np.arange(40.0)[:, None] * [[1.0, 0.5]]
 ALTERNATING = np.arange(40) % 2  # every point is nearer to the other class than to its own
@@ -72,3 +73,26 @@ def test_a_warning_names_the_estimator():
         with pytest.warns(UserWarning, match=f"^{type(estimator).__name__} ended as") as caught:
             estimator.fit(X, y)
         assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("n_rows", [30, 1500])
+@pytest.mark.parametrize("place", [0, 0.3337, 1])
+def test_one_row_that_differs_is_enough(n_rows, place, asarray):
+    """Whether or not the sample of rows that is looked at contains it."""
+    X = np.ones((n_rows, 2))
+    X[round(place * (n_rows - 1))] = 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UselessMetricWarning)
+        warnings.filterwarnings("ignore", "pairs of rows coincide")
+        metric = NuMax(0.3).fit(asarray(X))
+    assert float(abs(metric.components_).max()) > 0.1
+
+
+@pytest.mark.parametrize("zero", [True, False])
+@pytest.mark.parametrize("n_rows", [10, 1500])
+def test_of_rows_that_coincide_only_the_zero_metric_is_useless(n_rows, zero):
+    L = np.full((3, 2), 0.0 if zero else 1.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_if_useless(np.ones((n_rows, 3)), L, "Some", "something else")
+    assert [item.category for item in caught] == [UselessMetricWarning] * zero

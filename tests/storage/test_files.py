@@ -67,6 +67,19 @@ def test_what_is_saved_comes_back(file, fitted):
     np.testing.assert_allclose(metric.pair_distance(pairs), expected)
 
 
+@pytest.mark.parametrize("names", [None, ["a", "b", "c", "d"]])
+@pytest.mark.parametrize("notes", [None, {}, {"rows": 7}])
+def test_names_and_notes_replace_those_of_a_loaded_metric(file, tmp_path, names, notes):
+    before = load_metric(file)
+    save_metric(tmp_path / "again", before, feature_names=names, notes=notes)
+    after = load_metric(tmp_path / "again")
+    assert after.feature_names == (NAMES if names is None else names)
+    assert after.notes == ({"rows": 150} if notes is None else notes)
+    assert (before.feature_names, before.notes) == (NAMES, {"rows": 150})
+    assert after.certificate == before.certificate
+    np.testing.assert_array_equal(after.components, before.components)
+
+
 @pytest.mark.parametrize(
     "steps", [(), (StandardScaler(with_mean=False),), (StandardScaler(with_std=False),), (PCA(2),)]
 )

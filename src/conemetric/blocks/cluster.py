@@ -25,7 +25,7 @@ from dask import annotate
 from distributed.utils import get_ip
 
 from .checkpoint import read_array, write_array
-from .operator import GROUP, Engine, Program, join
+from .program import GROUP, Engine, Program, join
 
 __all__ = ["Cluster"]
 

@@ -23,7 +23,7 @@ import numpy as np
 from ..core.compiled import alone, n_threads, one_blas_thread
 from ..operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
-from .operator import Engine, Program
+from .program import Engine, Program
 
 __all__ = ["Threads"]
 
@@ -243,7 +243,7 @@ def _remove(path):
         os.remove(path)
 
 
-def size_of(piece) -> int:
+def size_of(piece: Any) -> int:
     """Bytes of an array or of an operator's arrays."""
     return piece.nbytes if isinstance(piece, np.ndarray | DifferenceOperator) else 0
 

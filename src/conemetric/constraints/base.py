@@ -1,7 +1,7 @@
 """What a metric is learned from: points, constraints among them, and constraint weights.
 
-Constraints in one memory (`in_memory`) and in blocks (`in_blocks`) offer the same to an
-estimator, so that ``fit`` is written once for both.
+Constraints in memory (`in_memory`) and in blocks (`in_blocks`) have one interface, so that an
+estimator is written once for both.
 """
 
 from abc import ABC, abstractmethod
@@ -27,13 +27,16 @@ class Constraints(ABC):
     weights : vector or None
         Positive weights of the constraints; None means one each.
     labels : integer array or None
-        Classes of the points, if the constraints come from labels in memory.
+        Classes of the points, if neighbours in memory can be searched again by them.
+    from_labels : bool
+        Whether they come from the y of rows: each then weighs as much as its first row.
     """
 
     index: Any
     similar: Any
     weights: Any
     labels: Any = None
+    from_labels: bool = False
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""From labels, pairs or triplets to validated index arrays: what the learned metric must satisfy.
+"""Constraints in memory, from labels, pairs or triplets, as validated index arrays.
 
 The papers' rule for labels: each point has its ``n_targets`` nearest neighbours of the
 same label (targets, to be kept close) and its ``n_impostors`` nearest neighbours of
@@ -23,8 +23,29 @@ from ..operators.span import Coordinates, in_span
 from ..operators.whitening import similar_scatter, whiten
 from .base import Constraints
 
-NEAR = 3  # times n_targets + n_impostors: the neighbours among which y decides
+__all__ = [
+    "ConstraintsInMemory",
+    "check_class_sizes",
+    "check_labels",
+    "check_pairs",
+    "check_similar",
+    "check_triplets",
+    "encode_labels",
+    "find_rows",
+    "is_continuous",
+    "pairs_from_labels",
+    "pairs_from_neighbours",
+    "refuse_continuous",
+    "triplets_from_labels",
+    "triplets_from_neighbours",
+    "triplets_from_values",
+]
+
+# neighbours among which a quantity y chooses targets and impostors, relative to the number of
+# both; chosen by judgement
+NEAR = 3
 FEWEST_IMPOSTORS = 3  # for n_impostors="auto" with a quantity, as in the papers
+LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
 # whole numbers are a quantity, not classes, if they have more than FEW_VALUES values, if at
 # least the share LONELY of these occurs once, and if at least the share GAPS of the whole
 # numbers between the least and the largest is missing: chosen by judgement, so that few
@@ -47,6 +68,7 @@ class ConstraintsInMemory(Constraints):
     labels: Any = None
     point_weights: Any = None
     rows: Any = None
+    from_labels: bool = False
 
     @property
     def dtype(self) -> Any:
@@ -99,16 +121,25 @@ class ConstraintsInMemory(Constraints):
         return replace(self, index=index, weights=weights)
 
 
-def check_labels(y: Any, n_targets: int) -> np.ndarray:
+def check_labels(
+    y: Any, n_same: int, remedy: str = "merge classes", takes_quantities: bool = False
+) -> np.ndarray:
     """Encode class labels as 0, 1, ... (-1: none); refuse a single class, and warn about rows
-    without a label and classes too small for their targets.
+    without a label and classes whose rows have fewer than ``n_same`` others.
     """
     codes = encode_labels(y)
-    check_class_sizes(*np.unique(np.ravel(to_numpy(y)), return_counts=True), n_targets)
+    classes, counts = np.unique(np.ravel(to_numpy(y)), return_counts=True)
+    check_class_sizes(classes, counts, n_same, remedy, takes_quantities)
     return codes
 
 
-def check_class_sizes(classes: np.ndarray, counts: np.ndarray, n_targets: int) -> None:
+def check_class_sizes(
+    classes: np.ndarray,
+    counts: np.ndarray,
+    n_same: int,
+    remedy: str,
+    takes_quantities: bool = False,
+) -> None:
     """The checks of `check_labels`, given the sorted labels and their numbers of rows."""
     n_rows, n_unlabelled = counts.sum(), 0
     if first_means_none(classes):
@@ -123,19 +154,19 @@ def check_class_sizes(classes: np.ndarray, counts: np.ndarray, n_targets: int) -
             f"{n_unlabelled} of {n_rows} rows have the label -1, which means unlabelled: they "
             "are left out of all constraints. If -1 is one of the classes, number them from 0.",
         )
+    may_be_quantity = takes_quantities and classes.dtype.kind in "iuf"
+    quantity = ", or give target='continuous' if y is a quantity" if may_be_quantity else ""
     if counts.max() < 2:
         raise ValueError(
-            f"y has {len(classes)} classes of one row each, so no point has a target; give at "
-            "least two rows of a class, or target='continuous' if y is a quantity."
+            f"y has {len(classes)} classes of one row each, so no row has another of its class; "
+            f"give at least two rows of a class{quantity}."
         )
-    small = classes[counts <= n_targets]
+    small = classes[counts <= n_same]
     if len(small):
-        numbers = classes.dtype.kind in "iuf" and len(classes) > FEW_VALUES
-        hint = ", or give target='continuous' if y is a quantity" if numbers else ""
         warn_user(
-            f"{len(small)} of {len(classes)} classes have {n_targets} or fewer rows (first: "
-            f"{small.tolist()[0]!r}), so their points have fewer than n_targets={n_targets} "
-            f"targets; lower n_targets or merge classes{hint}.",
+            f"{len(small)} of {len(classes)} classes have {n_same} or fewer rows (first: "
+            f"{small.tolist()[0]!r}), so their rows have fewer than {n_same} others of their "
+            f"class; {remedy}{quantity if len(classes) > FEW_VALUES else ''}.",
         )
 
 
@@ -145,12 +176,6 @@ def encode_labels(y: Any) -> np.ndarray:
     As in scikit-learn's semi-supervised estimators, UMAP and metric-learn, -1 marks a row
     without a label, provided that two or more classes are numbers from 0 on. (With -1 and
     1, or -1 and 0, it is a class.)
-
-    Examples
-    --------
-    >>> from conemetric.constraints.in_memory import encode_labels
-    >>> encode_labels([3, -1, 0, 3]), encode_labels([1, -1, 1])
-    (array([ 1, -1,  0,  1]), array([1, 0, 1]))
     """
     y = np.ravel(to_numpy(y))
     refuse_missing_labels(y)
@@ -201,16 +226,7 @@ def triplets_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
 
 
 def triplets_from_neighbours(targets: Any, impostors: Any) -> Any:
-    """All (point, target, impostor) of index arrays (n, k), padded with -1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.constraints.in_memory import triplets_from_neighbours
-    >>> triplets_from_neighbours(np.array([[1], [0], [-1]]), np.array([[2], [2], [0]]))
-    array([[0, 1, 2],
-           [1, 0, 2]])
-    """
+    """All (point, target, impostor) of index arrays (n, k), padded with -1."""
     xp, n = namespace(targets, impostors), len(targets)
     triplets = xp.empty(
         (n, targets.shape[1], impostors.shape[1], 3), dtype=xp.int64, device=targets.device
@@ -228,20 +244,9 @@ def is_continuous(y: Any, target: str = "auto") -> bool:
 
     ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
     part for a quantity, and strings, truth values and categories for classes. Whole
-    numbers are classes unless they plainly cannot be: more than 20 values, at least a third
-    of which occur in one row only, and with at least a quarter of the whole numbers between
-    the least and the largest missing (labels are mostly numbered without gaps).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.constraints.in_memory import is_continuous
-    >>> is_continuous([0.5, 1.5, 2.5]), is_continuous(["a", "b"]), is_continuous([3, 5, 9])
-    (True, False, False)
-    >>> few_shots = np.repeat(np.arange(77), 2)
-    >>> prices = np.random.default_rng(0).integers(100, 1000, 300)
-    >>> is_continuous(few_shots), is_continuous(prices), is_continuous(prices, "classes")
-    (False, True, False)
+    numbers are classes unless there are more than 20 values, at least a third of them occur
+    in one row only, and at least a quarter of the whole numbers between the smallest and the
+    largest are missing (labels are mostly numbered without gaps).
     """
     y = np.ravel(to_numpy(y))
     if target == "auto" and y.dtype.kind not in "iuf":
@@ -352,41 +357,22 @@ def _ordered_pairs(neighbours):
 
 def check_triplets(triplets: Any, n_points: int) -> np.ndarray:
     """Validate the user's triplets or quadruplets and return them as an integer array."""
-    if np.ndim(triplets) == 2 and np.shape(triplets)[1] == 4:
-        return _check_quadruplets(triplets, n_points)
-    triplets = _check_indices(triplets, "triplets", 3, n_points)
-    i, j, k = triplets.T
-    for first, second, names in ((i, j, "i == j"), (i, k, "i == k"), (j, k, "j == k")):
-        _refuse_rows(
-            first == second,
-            triplets,
-            "triplets",
-            f"have {names}",
-            "name three different rows of X in each",
-        )
+    width = 4 if np.ndim(triplets) == 2 and np.shape(triplets)[1] == 4 else 3
+    triplets = _check_indices(triplets, "triplets", width, n_points)
+    if width == 3:
+        name, remedy = "triplets", "name three different rows of X in each"
+        must_differ = {"i == j": (0, 1), "i == k": (0, 2), "j == k": (1, 2)}
+    else:
+        name, remedy = "quadruplets", "compare two pairs of different rows"
+        must_differ = {"i == j": (0, 1), "k == l": (2, 3)}
+    for fault, (first, second) in must_differ.items():
+        same = triplets[:, first] == triplets[:, second]
+        _refuse_rows(same, triplets, name, f"have {fault}", remedy)
     return triplets
 
 
-def _check_quadruplets(quadruplets, n_points):
-    quadruplets = _check_indices(quadruplets, "triplets", 4, n_points)
-    for columns, names in (((0, 1), "i == j"), ((2, 3), "k == l")):
-        same = quadruplets[:, columns[0]] == quadruplets[:, columns[1]]
-        _refuse_rows(
-            same, quadruplets, "quadruplets", f"have {names}", "compare two pairs of different rows"
-        )
-    return quadruplets
-
-
 def find_rows(rows: Any, among: Any) -> Any:
-    """The position of each row of an integer array in another one, -1 if it is missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.constraints.in_memory import find_rows
-    >>> find_rows(np.array([[5, 6], [1, 2], [1, 9]]), np.array([[1, 2], [3, 4], [5, 6]]))
-    array([ 2,  0, -1])
-    """
+    """The position of each row of an integer array in another one, -1 if it is missing."""
     xp = namespace(rows, among)
     if rows.shape == among.shape and bool((rows == among).all()):
         return arange(len(rows), rows)

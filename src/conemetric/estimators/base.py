@@ -9,11 +9,10 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..constraints.in_blocks import is_dask
+from ..constraints.block_rows import is_dask
 from ..constraints.in_memory import is_continuous, refuse_continuous
 from ..core import spectral
 from ..core.arrays import (
@@ -21,34 +20,22 @@ from ..core.arrays import (
     float64,
     is_torch,
     like,
-    namespace,
     refuse_masked,
     to_numpy,
     transposed,
 )
 from ..core.sklearn_private import Interval
-from ..core.sparse_rows import SparseRows
-from ..core.warn import warn_user
 from ..operators.span import Coordinates
 from ..problems.base import Problem
 from ..solvers.base import Solver, SolveResult
 from .tuples import TupleMethods, look_up
+from .useless import warn_if_useless
+from .validation import check_tensor, validate_labelled_points, validate_points
 
-__all__ = ["CertifiedEstimator", "MahalanobisMetric", "UselessMetricWarning"]
+__all__ = ["CertifiedEstimator", "MahalanobisMetric"]
 
-# A sparse X is solved over its rows or its features, whichever are fewer, with dense
-# eigendecompositions of that order in every iteration.
-MAX_SPARSE_ORDER = 5000
-MAX_DENSE_ENTRIES = 1 << 27  # of a sparse X made dense: 1 GiB in float64
 # Parameters between these have squares and quotients that float64 can hold.
 SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-150, 1e150
-# Largest extent of X by the bytes of its numbers: float32 holds sums of its square, float64
-# sums of its fourth power. The smallest is the inverse.
-LARGEST_EXTENT = {4: 1e15, 8: 1e60}
-# A metric is useless if it maps a sample of the rows to few places; judgement, not theory.
-USELESS_SAMPLE = 1000  # rows
-SAME_PLACE = 1e-9  # distance of mapped rows, relative to the extent of all of them
-FEW_PLACES = 0.1  # relative to the number of places in X
 
 Seed = int | np.random.RandomState | None
 
@@ -59,12 +46,6 @@ SOLVER_PARAMETERS = {
     "random_state": ["random_state"],
     "verbose": ["verbose"],
 }
-
-
-class UselessMetricWarning(UserWarning):
-    """The optimum was found but is useless as a metric: it maps all points, or nearly
-    all, to the same place.
-    """
 
 
 class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
@@ -151,76 +132,18 @@ class MahalanobisMetric(
     # ---- validation
 
     def _validate_X(self, X, reset=False, min_samples=1):
-        refuse_dask(self, X)
-        refuse_masked(X, "X")
-        if is_torch(X):
-            X = check_tensor(X, min_samples)
-            if reset:
-                check_extent(X)
-                self.n_features_in_ = X.shape[1]
-            elif X.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                    f"{self.n_features_in_} features as input."
-                )
-            return X
-        rows = X.matrix if isinstance(X, SparseRows) else X
-        rows = validate_data(
-            self, rows, reset=reset, **self._input_rules(), ensure_min_samples=min_samples
+        return validate_points(
+            self, X, reset=reset, min_samples=min_samples, sparse=self._takes_sparse
         )
-        return self._points(rows, reset)
-
-    def _input_rules(self):
-        sparse = "csr" if self._takes_sparse else False
-        return {"dtype": [np.float64, np.float32], "accept_sparse": sparse}
-
-    def _points(self, X, fitting):
-        """X as points, a sparse one as `SparseRows`; refuse one too large to learn from."""
-        if fitting:
-            check_extent(X)
-        if not issparse(X):
-            return X
-        if fitting and min(X.shape) > MAX_SPARSE_ORDER:
-            raise ValueError(
-                f"X is sparse with {X.shape[0]} rows and {X.shape[1]} features; rows or features "
-                f"must be at most {MAX_SPARSE_ORDER}. Reduce the features first: "
-                f"make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
-            )
-        return SparseRows(X)
 
     def _validate_X_and_y(self, X, y):
         """X, and y as a NumPy vector with one label per row."""
-        refuse_dask(self, X)
-        refuse_masked(X, "X")
-        refuse_masked(y, "y")
-        if not is_torch(X):
-            rows = X.matrix if isinstance(X, SparseRows) else X
-            rows, y = validate_data(
-                self, rows, to_numpy(y), **self._input_rules(), ensure_min_samples=2
-            )
-            return self._points(rows, fitting=True), y
-        X, y = self._validate_X(X, reset=True, min_samples=2), column_or_1d(to_numpy(y), warn=True)
-        if len(y) != len(X):
-            raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
-        return X, y
+        return validate_labelled_points(self, X, y, self._takes_sparse)
 
     def _refuse_continuous(self, y, target):
         """Refuse a continuous y in estimators that need classes."""
         if is_continuous(y, target):
             refuse_continuous(*np.unique(y, return_counts=True), target, type(self).__name__)
-
-    def _dense(self, X):
-        """X as a dense array, for estimators that need one."""
-        if not isinstance(X, SparseRows):
-            return X
-        n, D = X.shape
-        if n * D > MAX_DENSE_ENTRIES:
-            raise ValueError(
-                f"X is sparse with {n} rows and {D} features; {type(self).__name__} must make "
-                f"it dense, which takes {n * D * X.dtype.itemsize / 1e9:.0f} GB. Reduce the "
-                f"features first: make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
-            )
-        return X.toarray()
 
     # ---- the learned metric
 
@@ -270,32 +193,11 @@ class MahalanobisMetric(
             L = like(np.zeros((L.shape[0], 1)), L)
         self._forget_threshold()
         self.components_ = transposed(L)
-        self._warn_if_useless(points, point)
+        warn_if_useless(points, point, type(self).__name__, self._remedy)
         return self._store_result(replace(result, certificate=certificate))
 
     # for a metric that does not separate the points
     _remedy = "fewer targets or more impostors (n_targets, n_impostors), or other features"
-
-    def _warn_if_useless(self, points, L):
-        """Warn if the optimum is useless as a metric."""
-        rows = np.linspace(0, len(points) - 1, min(len(points), USELESS_SAMPLE)).astype(int)
-        sample = points[like(rows, points, namespace(points).int64)]
-        rng = np.random.default_rng(0)
-        view = like(rng.standard_normal((points.shape[1], 4)), L)  # shows which rows differ
-        n_before, n_after = (_n_places(to_numpy(sample @ like(F, points))) for F in (view, L))
-        if n_after > max(1, FEW_PLACES * n_before):
-            return
-        fault = (
-            "is zero: it calls all points the same"
-            if n_after == 1
-            else f"tells {n_after} places apart where {n_before} rows of X differ"
-        )
-        warn_user(
-            f"The metric that {type(self).__name__} learned {fault}, so nearest neighbours are "
-            "arbitrary. It is optimal, but the classes overlap too much for the program to "
-            f"separate them; try {self._remedy}, or keep the Euclidean distance.",
-            UselessMetricWarning,
-        )
 
     def __sklearn_is_fitted__(self):
         # validation sets other attributes before a fit that fails or is interrupted
@@ -418,76 +320,6 @@ def _row(point, name, n_features):
     if row.ndim != 1 and not (row.ndim == 2 and len(row) == 1):
         raise ValueError(f"{name} has shape {row.shape}; give one point as a vector.")
     return row.reshape(1, -1)
-
-
-def _n_places(rows):
-    """Number of distinct rows, with those nearer than `SAME_PLACE` counted as one."""
-    rows = rows.astype(np.float64)
-    rows = rows - rows.mean(0)
-    extent = abs(rows).max(initial=0.0)
-    return len(np.unique(np.round(rows / (SAME_PLACE * extent)), axis=0)) if extent > 0 else 1
-
-
-def check_extent(X: Any) -> None:
-    """Refuse an X whose extent, or distance from the origin, is out of range."""
-    if issparse(X):
-        spread = float(abs(X.data).max(initial=0.0))
-    else:
-        xp = namespace(X)
-        with np.errstate(over="ignore"):
-            spread = float((xp.amax(X, 0) - xp.amin(X, 0)).max())
-    check_size(spread, X.dtype, "X")
-    largest = spread if issparse(X) else float(abs(X).max())
-    if largest > LARGEST_EXTENT[X.dtype.itemsize] ** 2:
-        raise ValueError(f"X has entries as large as {largest:.1e}; centre and rescale it.")
-
-
-def check_size(size: float, dtype: Any, name: str) -> None:
-    """Refuse an extent whose powers are out of the range of ``dtype``."""
-    largest = LARGEST_EXTENT[dtype.itemsize]
-    if size > largest or 0 < size < 1 / largest:
-        raise ValueError(
-            f"{name} spreads over {size:.1e}, and its squared distances leave the range of "
-            f"{dtype}; rescale it (StandardScaler), or give it in float64."
-        )
-
-
-def check_tensor(X: Any, min_samples: int) -> Any:
-    """A tensor of points, validated as scikit-learn would validate an array."""
-    import torch
-
-    if X.layout != torch.strided or X.is_complex():
-        raise TypeError(
-            f"X is a tensor of layout {X.layout} and {X.dtype}; give a dense, real one "
-            "(X.to_dense(), X.real)."
-        )
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {X.ndim}D tensor X of shape {tuple(X.shape)} instead; "
-            "reshape it."
-        )
-    if X.shape[0] < min_samples or X.shape[1] == 0:
-        raise ValueError(
-            f"X has {X.shape[0]} sample(s) and {X.shape[1]} feature(s); at least {min_samples} "
-            "and 1 are needed."
-        )
-    if not X.is_floating_point():
-        X = X.double()
-    elif X.element_size() < 4:
-        X = X.float()
-    if not bool(X.isfinite().all()):
-        raise ValueError("X contains NaN or infinity; drop those rows or impute them first.")
-    return X.detach()
-
-
-def refuse_dask(estimator: Any, X: Any, name: str = "X") -> None:
-    """Refuse a dask collection in an estimator that works in memory."""
-    if is_dask(X):
-        raise TypeError(
-            f"{type(estimator).__name__} works in memory, and {name} is a {type(X).__module__} "
-            f"collection; give {name}.compute() or a sample of its rows, or use FrobMetric, "
-            "LMNNEig, DMLEig or BoostMetric, which learn from dask collections."
-        )
 
 
 def _transformed(X, components, features):

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..constraints.in_blocks import is_dask
+from ..constraints.base import Constraints
 from ..constraints.in_memory import triplets_from_neighbours
 from ..core import spectral
 from ..core.arrays import float64, like, namespace, to_numpy
-from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
 from ..operators.span import Coordinates, Matrix, lift
 from ..problems.losses import Logistic, LogSumExp
@@ -24,7 +24,8 @@ from ..solvers.base import Certificate, Solver, SolveResult, Status, relative_ga
 from ..solvers.column_generation import ColumnGeneration
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .base import SOLVER_PARAMETERS, Seed
-from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
+from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS
+from .triplets import TripletMetric
 
 __all__ = ["BoostMetric"]
 
@@ -41,7 +42,7 @@ SCALE_FREE_V = 0.01
 SHARE_OF_MARGINS = 0.1
 
 
-class BoostMetric(SupervisedMetric):
+class BoostMetric(TripletMetric):
     """Mahalanobis metric boosted from rank-one learners, with exponential, logistic or
     hinge loss on triplets.
 
@@ -63,7 +64,7 @@ class BoostMetric(SupervisedMetric):
         the v from which the zero metric is optimal, so that the fit does not depend on the
         units of X. With a much smaller v (the paper's 1e-7) the number of iterations
         regularises, as in AdaBoost; if all triplets can be satisfied, the exponential
-        program then has no minimum, and the certificate says so. With the hinge v is the
+        program then has no minimum, and the certificate has no bound. With the hinge v is the
         price of slack, at least 1 / (number of triplets) and ten times that for "scale": the
         mean of the smallest tenth of the margins is maximised.
     loss : {"logistic", "exponential", "hinge"}, default="logistic"
@@ -76,7 +77,8 @@ class BoostMetric(SupervisedMetric):
         so far. Passes end early when the triplets or the objective stay the same.
     max_iter : int, default=500
         Most iterations, hence learners, per pass.
-    n_targets, n_impostors : int, default=3
+    n_targets : int, default=3
+    n_impostors : int or "auto", default=3
         From labels: nearest points of the same class, and of others, that each point forms
         triplets with.
     neighbors, n_references, class_weight, n_components, preprocessor
@@ -129,8 +131,16 @@ class BoostMetric(SupervisedMetric):
     True
     """
 
-    _remedy = "a lower v, " + SupervisedMetric._remedy
+    _remedy = "a lower v, " + TripletMetric._remedy
     _takes_dask = True
+    _dask_needs = {
+        "n_passes": (1,),
+        "n_iter_no_change": (None,),
+        "loss": (
+            "logistic",
+            "exponential",
+        ),  # the hinge's linear program needs all triplets at once
+    }
     _parameter_constraints = {
         "v": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "loss": [StrOptions(set(PROGRAMS))],
@@ -182,61 +192,11 @@ class BoostMetric(SupervisedMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        triplets: Any = None,
-        neighbors: Any = None,
-        sample_weight: Any = None,
-        checkpoint: str | None = None,
-        target: str = "auto",
-    ) -> Self:
-        """Learn the metric from labels or triplets; the arguments are those of `FrobMetric.fit`.
-
-        Parameters
-        ----------
-        X : array-like, tensor or dask collection (n, n_features), (m, 3, n_features) or (m, 4, n_features)
-            Rows; or triplets or quadruplets of points.
-        y : array-like (n,), default=None
-            Class labels, or a quantity.
-        triplets : integer array-like (m, 3) or (m, 4), default=None
-            Used instead of y: (i, j, k) says that row i is closer to row j than to row k.
-        neighbors : (targets, impostors) or sparse matrix (n, n), default=None
-            With labels y: neighbours found elsewhere.
-        sample_weight : array-like (n,) or (m,), default=None
-            Weights of the rows, or of the triplets.
-        checkpoint : str, default=None
-            With dask collections: where to save the state of the solve.
-        target : {"auto", "classes", "continuous"}, default="auto"
-            What y is.
-
-        Returns
-        -------
-        self
-        """
-        if self.n_passes > 1 and (triplets is not None or neighbors is not None):
-            raise ValueError(
-                f"n_passes={self.n_passes} finds new triplets from labels; give y alone, or "
-                "n_passes=1 with triplets or neighbors."
-            )
-        y = y if triplets is None else None
-        self._require_for_dask(X, n_passes=1, n_iter_no_change=None)
-        if self.loss == "hinge" and is_dask(X):
-            raise ValueError(
-                "loss='hinge' solves a linear program over all triplets at once and does not go "
-                "with dask collections; give loss='logistic' or 'exponential', or X in memory."
-            )
-        given = self._validate_triplets(
-            X, y, triplets, neighbors, sample_weight, target, checkpoint
-        )
-        if neighbors is not None:  # never searched again
-            given = replace(given, labels=None)
+    def _learn(self, given: Constraints) -> Self:
         if self.n_passes > 1 and given.labels is None:
             raise ValueError(
-                f"n_passes={self.n_passes} finds new triplets from labels; give labels."
+                f"n_passes={self.n_passes} finds new triplets from labels; give y alone, with "
+                "classes, or n_passes=1 with triplets or neighbors."
             )
         given, problem, results, points = self._boost_in_passes(given)
         self.n_passes_ = len(results)

@@ -48,7 +48,8 @@ class DMLEig(EigenvalueMetric):
         Added to the diagonal of X_S, relative to the diagonal that as many pairs of random
         rows would give. Raise it when X has more features than similar pairs: X_S is then
         singular, and M is confined to directions in which similar pairs do not differ.
-    n_targets, n_impostors : int, default=3
+    n_targets : int, default=3
+    n_impostors : int or "auto", default=3
         From labels: nearest points of the same class that each point forms similar pairs
         with, and of others for dissimilar pairs. With many features and few rows the optimum
         rests on a few pairs and overfits; more impostors help (280 faces in 64 dimensions: a

@@ -8,6 +8,8 @@ from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS
 from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
 
+__all__ = ["EigenvalueMetric"]
+
 
 class EigenvalueMetric(SupervisedMetric):
     """Whitens X by the similar pairs, solves there, and maps the metric back."""
@@ -21,24 +23,16 @@ class EigenvalueMetric(SupervisedMetric):
     _meant_for: str
     _takes_dask = True
 
-    def _from_labels(self, *args, **options):
-        given = super()._from_labels(*args, **options)
-        if given.labels is not None:
-            self._warn_of_labels()
-        return given
-
-    def _labels_in_blocks(self, *args, **options):
-        found = super()._labels_in_blocks(*args, **options)
-        self._warn_of_labels()
+    def _from_labels(self, X, y, neighbors, *args, **options):
+        found = super()._from_labels(X, y, neighbors, *args, **options)
+        from_classes = neighbors is not None or self.neighbor_recall_ is not None
+        if from_classes:  # no setting was found that does no harm where classes overlap
+            warn_user(
+                f"{type(self).__name__} is meant for given {self._meant_for}; from labels it is "
+                "often worse than the Euclidean distance where classes overlap. Prefer AutoMetric "
+                "or FrobMetric there, or compare it with the Euclidean distance on held-out rows."
+            )
         return found
-
-    def _warn_of_labels(self):
-        # no setting was found that does no harm where classes overlap
-        warn_user(
-            f"{type(self).__name__} is meant for given {self._meant_for}; from labels it is often "
-            "worse than the Euclidean distance where classes overlap. Prefer AutoMetric or "
-            "FrobMetric there, or compare it with the Euclidean distance on held-out rows."
-        )
 
     def _solve(self, problem, whitened):
         solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)

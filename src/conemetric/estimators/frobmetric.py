@@ -3,16 +3,18 @@
 from numbers import Real
 from typing import Any, Self
 
+from ..constraints.base import Constraints
 from ..constraints.in_memory import find_rows
 from ..core import spectral
 from ..core.arrays import float64, is_scalar, like, namespace
-from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import SOLVER_PARAMETERS, Seed
 from .prior import PRIOR_PARAMETERS, prior_matrix
-from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS, SupervisedMetric
+from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS
+from .triplets import TripletMetric
 
 __all__ = ["FrobMetric"]
 
@@ -20,7 +22,7 @@ __all__ = ["FrobMetric"]
 SCALE_FREE_C_PER_FEATURE = 30.0
 
 
-class FrobMetric(SupervisedMetric):
+class FrobMetric(TripletMetric):
     """Mahalanobis metric that puts each point's targets nearer than its impostors,
     regularised by its Frobenius norm.
 
@@ -112,6 +114,7 @@ class FrobMetric(SupervisedMetric):
         "impostors (n_targets, n_impostors)"
     )
     _takes_dask = True
+    _dask_needs = {"warm_start": (False,)}  # blocks keep no multipliers
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         **PRIOR_PARAMETERS,
@@ -157,53 +160,8 @@ class FrobMetric(SupervisedMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        triplets: Any = None,
-        neighbors: Any = None,
-        sample_weight: Any = None,
-        checkpoint: str | None = None,
-        target: str = "auto",
-    ) -> Self:
-        """Learn the metric from labels or triplets.
-
-        Parameters
-        ----------
-        X : array-like, tensor or dask collection (n, n_features), (m, 3, n_features) or (m, 4, n_features)
-            Rows; or triplets of points (a, b, c), a closer to b than to c; or quadruplets
-            (a, b, c, d), a closer to b than c to d. With a ``preprocessor``, integers
-            (m, 3) or (m, 4) that refer to the points.
-        y : array-like (n,), default=None
-            Class labels; or a quantity: points with similar y should be near.
-        triplets : integer array-like (m, 3) or (m, 4), default=None
-            Used instead of y: (i, j, k) says that row i of X is closer to row j than to row
-            k; (i, j, k, l) that row i is closer to row j than row k to row l.
-        neighbors : (targets, impostors) or sparse matrix (n, n), default=None
-            With labels y, neighbours found elsewhere: integer arrays (n, k) of row numbers,
-            -1 for none, or a graph of distances as `sklearn.neighbors.KNeighborsTransformer`
-            makes it.
-        sample_weight : array-like (n,) or (m,), default=None
-            Weights of the rows, with labels: a triplet weighs as much as its first row. Or
-            weights of the triplets: 2 counts twice, 0 not at all.
-        checkpoint : str, default=None
-            With dask collections: folder or address (``s3://...``) to save the state of the
-            solve in. A later fit with the same parameters and data resumes from it.
-        target : {"auto", "classes", "continuous"}, default="auto"
-            What y is. "auto" takes whole numbers as classes unless there are more than 20
-            different ones that do not look like labels; the guide has the rule.
-
-        Returns
-        -------
-        self
-        """
-        self._require_for_dask(X, warm_start=False)  # blocks keep no multipliers
-        span, operator, given = self._prepare(
-            X, y, triplets, neighbors, sample_weight, checkpoint, target
-        )
+    def _learn(self, given: Constraints) -> Self:
+        span, operator = self._operator(given)
         C = self.C
         if C == "scale":
             C = scaled_C(operator, self.n_features_in_, given.weights)
@@ -211,15 +169,10 @@ class FrobMetric(SupervisedMetric):
         self._fit_operator(span, operator, given, float(C), start)
         return self
 
-    def _prepare(
-        self, X, y, triplets, neighbors=None, sample_weight=None, checkpoint=None, target="auto"
-    ):
-        """(coordinates of the rows, operator, constraints)"""
-        given = self._validate_triplets(
-            X, y, triplets, neighbors, sample_weight, target, checkpoint
-        )
+    def _operator(self, given):
+        """(coordinates of the rows, operator over them)"""
         span = self._coordinates(given)
-        return span, given.operator(from_triplets, span).astype(given.dtype), given
+        return span, given.operator(from_triplets, span).astype(given.dtype)
 
     def _fit_operator(self, span, operator, given, C, start):
         """Learn from an operator and store everything; return the multipliers."""

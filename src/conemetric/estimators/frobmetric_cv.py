@@ -136,7 +136,8 @@ preprocessor, tol, max_iter, random_state, verbose
                 "FrobMetricCV chooses C by classification; for tuples use "
                 "GridSearchCV(FrobMetric(), {'C': ...})."
             )
-        span, operator, given = self._prepare(X, y, None, None, sample_weight, target=target)
+        given = self._validate_triplets(X, y, None, None, sample_weight, target)
+        span, operator = self._operator(given)
         self.Cs_ = self._grid(operator, given.weights)
         with all_or_nothing():
             self.scores_ = np.array(self._cross_validate(given, y, sample_weight))
@@ -243,7 +244,8 @@ def frobmetric_path(
     """
     first, Cs = FrobMetric(**parameters), _ascending(Cs)
     first._validate_params()
-    span, operator, given = first._prepare(X, y, triplets, None, sample_weight, target=target)
+    given = first._validate_triplets(X, y, triplets, None, sample_weight, target)
+    span, operator = first._operator(given)
     path: list[FrobMetric] = []
     start = None
     for C in Cs.tolist():

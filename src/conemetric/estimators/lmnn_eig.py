@@ -4,18 +4,19 @@ from functools import partial
 from numbers import Real
 from typing import Any, Self
 
+from ..constraints.base import Constraints
 from ..core.arrays import like, namespace, zeros
-from ..core.sklearn_private import Interval, fit_context
+from ..core.sklearn_private import Interval
 from ..operators import from_triplets
 from ..problems.eigenvalue import LMNNEigProgram
 from .base import Seed
 from .eigenvalue import EigenvalueMetric
-from .supervised import SupervisedMetric
+from .triplets import TripletMetric
 
 __all__ = ["LMNNEig"]
 
 
-class LMNNEig(EigenvalueMetric):
+class LMNNEig(EigenvalueMetric, TripletMetric):
     """Large-margin nearest-neighbour metric by eigenvalue optimisation, to the optimum
     of its semidefinite program.
 
@@ -25,7 +26,8 @@ class LMNNEig(EigenvalueMetric):
         min (1 - gamma) sum max(0, 1 - (d_ik' M d_ik - d_ij' M d_ij)) + gamma <X_S, M>
 
     and proves how far from the optimum it stopped (``certificate_``). With weights, both sums
-    are weighted (see `fit`).
+    are weighted: from labels, the pairs of X_S weigh as much as their first row; with triplets,
+    each of them weighs 1.
 
     Meant for given triplets. It also learns from labels, with a warning: where classes
     overlap, no setting was found that is as good as the Euclidean distance; use `AutoMetric`
@@ -37,7 +39,8 @@ class LMNNEig(EigenvalueMetric):
         Weight of the pull, between 0 and 1; the push has weight 1 - gamma.
     ridge : float, default=1e-8
         As in `DMLEig`.
-    n_targets, n_impostors : int, default=3
+    n_targets : int, default=3
+    n_impostors : int or "auto", default=3
         From labels: nearest points of the same class, and of others, that each point forms
         triplets with.
     neighbors, n_references, class_weight, n_components, preprocessor, tol, max_iter, \
@@ -74,7 +77,7 @@ random_state, verbose
     True
     """
 
-    _remedy = "a lower gamma, " + SupervisedMetric._remedy
+    _remedy = "a lower gamma, " + TripletMetric._remedy
     _meant_for = "triplets"
     _parameter_constraints = {
         "gamma": [Interval(Real, 0, 1, closed="neither")],
@@ -112,47 +115,8 @@ random_state, verbose
         self.random_state = random_state
         self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        triplets: Any = None,
-        neighbors: Any = None,
-        sample_weight: Any = None,
-        checkpoint: str | None = None,
-        target: str = "auto",
-    ) -> Self:
-        """Learn the metric from labels or triplets; the arguments are those of `FrobMetric.fit`.
-
-        Parameters
-        ----------
-        X : array-like, tensor or dask collection (n, n_features), (m, 3, n_features) or (m, 4, n_features)
-            Rows; or triplets or quadruplets of points.
-        y : array-like (n,), default=None
-            Class labels, or a quantity.
-        triplets : integer array-like (m, 3) or (m, 4), default=None
-            Used instead of y: (i, j, k) says that row i is closer to row j than to row k.
-        neighbors : (targets, impostors) or sparse matrix (n, n), default=None
-            With labels y: neighbours found elsewhere.
-        sample_weight : array-like (n,) or (m,), default=None
-            Weights of the rows, or of the triplets. From labels the pairs
-            of X_S weigh as much as their first row too; with triplets each weighs 1.
-        checkpoint : str, default=None
-            With dask collections: where to save the state of the solve.
-        target : {"auto", "classes", "continuous"}, default="auto"
-            What y is.
-
-        Returns
-        -------
-        self
-        """
-        given = self._validate_triplets(
-            X, y, triplets, neighbors, sample_weight, target, checkpoint
-        )
-        from_labels = triplets is None and self._n_in_tuple is None
-        near = partial(_near_pairs, weighted=from_labels)
+    def _learn(self, given: Constraints) -> Self:
+        near = partial(_near_pairs, weighted=given.from_labels)
         whitened, self.similar_scatter_ = given.whitened(near, self.ridge)
         operator = given.operator(from_triplets, whitened)
         problem = LMNNEigProgram(operator, self.gamma, given.dtype, given.weights)

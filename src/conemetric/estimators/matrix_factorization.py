@@ -3,6 +3,7 @@ Ying & Li 2012, appendix A).
 """
 
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,9 +14,12 @@ from ..problems.eigenvalue import MMMFProgram
 from ..solvers.base import Solver
 from ..solvers.factored_descent import FactoredDescent
 from ..solvers.proximal_point import ProximalPoint
-from .base import CertifiedEstimator, refuse_dask
+from .base import CertifiedEstimator
+from .validation import refuse_dask
 
-MAX_LEVELS = 50  # every level is one more constraint per observation
+__all__ = ["MaxMarginMatrixFactorization"]
+
+MAX_LEVELS = 50  # more are likely to be a quantity; each adds a constraint per observation
 
 
 class MaxMarginMatrixFactorization(CertifiedEstimator):
@@ -40,9 +44,11 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         so that every margin can be met: 0 for two levels, -1 and 1 for three, and so
         on.
     tol : float, default=1e-3
-        Largest certified relative gap at which to stop.
+        Certified relative gap at which to stop.
     max_iter : int, default=500
+        Most iterations of the solver.
     verbose : int, default=0
+        As in `FrobMetric`.
 
     Attributes
     ----------
@@ -54,7 +60,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
     certificate_ : Certificate
         Objective, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_
-        Primal objective, iterations, and scalars per iteration.
+        Primal objective, number of iterations, values per iteration.
     multipliers_ : array (n_observed * (n_levels - 1),)
         Dual solution, between 0 and 1, up to scale.
 
@@ -86,7 +92,15 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         "verbose": ["verbose"],
     }
 
-    def __init__(self, gamma=1.0, *, thresholds=None, tol=1e-3, max_iter=500, verbose=0):
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        *,
+        thresholds: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        verbose: int = 0,
+    ):
         self.gamma = gamma
         self.thresholds = thresholds
         self.tol = tol
@@ -94,14 +108,14 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, Y, y=None):
+    def fit(self, Y: Any, y: Any = None) -> Self:
         """Learn the factors.
 
         Parameters
         ----------
         Y : sparse matrix or array-like (n, m)
-            The observations: what a sparse matrix stores (zeros included), or what is
-            not NaN, or not masked, in a dense one.
+            The observations: the stored entries of a sparse matrix (zeros included), or the
+            entries of a dense one that are neither NaN nor masked.
         y : ignored
 
         Returns
@@ -113,7 +127,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         self.levels_, level = np.unique(values, return_inverse=True)
         self.thresholds_ = self._check_levels(self.levels_)
         problem = MMMFProgram(rows, columns, level, shape, self.thresholds_, self.gamma)
-        # where the whole matrix can be decomposed, that ends sooner and never crawls
+        # faster if the whole matrix is small enough to be decomposed
         method = ProximalPoint if problem.operator.is_dense else FactoredDescent
         solver: Solver = method(tol=self.tol, max_iter=self.max_iter)
         result = self._run(solver, problem, keep=lambda L: (None, balanced(L, shape[0])))
@@ -138,16 +152,15 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         ):
             raise ValueError(
                 f"thresholds={self.thresholds} must be {len(levels) - 1} increasing number(s), "
-                "one between each two of the "
-                f"{len(levels)} levels of Y."
+                f"one between each two of the {len(levels)} levels of Y."
             )
         return thresholds
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "row_factors_")
 
-    def decision_function(self, entries):
-        """Values of X at the entries (row, column) given.
+    def decision_function(self, entries: Any) -> np.ndarray:
+        """Return the values of X at these entries (row, column).
 
         Parameters
         ----------
@@ -174,8 +187,8 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
             "kr,kr->k", self.row_factors_[entries[:, 0]], self.column_factors_[entries[:, 1]]
         )
 
-    def predict(self, entries):
-        """Levels predicted at the entries (row, column) given.
+    def predict(self, entries: Any) -> np.ndarray:
+        """Predict the levels at these entries (row, column).
 
         Parameters
         ----------
@@ -189,7 +202,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         return self.levels_[np.searchsorted(self.thresholds_, values)]
 
 
-def balanced(L, n):
+def balanced(L: np.ndarray, n: int) -> np.ndarray:
     """The factors U = L[:n] and V = L[n:] of the same X = U V' whose squares are least:
     ||U||^2 + ||V||^2 = 2 ||X||_*.
 
@@ -219,8 +232,8 @@ def _observations(Y):
         Y = Y.astype(float).filled(np.nan) if masked else np.asarray(Y, dtype=float)
         if Y.ndim != 2:
             raise ValueError(
-                f"Y has {Y.ndim} dimension(s); give a matrix, one row per user and one column per "
-                "item, say."
+                f"Y has {Y.ndim} dimension(s); give a matrix, such as one row per user and one "
+                "column per item."
             )
         rows, columns = np.nonzero(~np.isnan(Y))
         values, shape = Y[rows, columns], Y.shape

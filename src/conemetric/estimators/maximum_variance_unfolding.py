@@ -1,7 +1,8 @@
-"""Maximum variance unfolding: keep the distances to the neighbours, pull everything else apart."""
+"""Maximum variance unfolding: keep the distances between neighbours, spread everything else."""
 
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -9,10 +10,10 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.sparse.linalg import splu
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
-from ..core.arrays import float64, is_torch, like, refuse_masked, to_numpy, zeros
+from ..core.arrays import float64, like, to_numpy, zeros
 from ..core.sklearn_private import (
     Interval,
     StrOptions,
@@ -29,14 +30,20 @@ from ..problems.unfolding import UnfoldingOnFace, UnfoldingProgram
 from ..solvers.base import SHORT_OF_TOL
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
-from .base import CertifiedEstimator, check_extent, check_tensor, refuse_dask
+from .base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
+from .validation import validate_points
+
+__all__ = ["MaximumVarianceUnfolding"]
 
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
-# method is faster beyond; where they must be kept, it crawls, and more would fill the memory
+# method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
 SOURCES = 64  # points from which geodesic distances are measured for sigma="auto"
-RIDGE = 1e-3  # of the reconstruction weights, relative, as in locally linear embedding
+RIDGE = 1e-3  # of the reconstruction weights, relative, scikit-learn's default for LLE
+# relative to its mean diagonal: keeps the landmarks' linear system regular, far below RIDGE
+LANDMARK_RIDGE = 1e-9
+LEAST_SINGULAR = 1e-6  # relative size below which a direction of the landmarks is rounding
 
 
 class MaximumVarianceUnfolding(
@@ -48,7 +55,7 @@ class MaximumVarianceUnfolding(
 
         max Tr K - ||K||_F^2 / (2 sigma)   s.t.  K_ii + K_jj - 2 K_ij = (or <=) ||x_i - x_j||^2  on neighbour edges,  1'K1 = 0
 
-    and returns a proof of how far from the optimum it stopped (``certificate_``). Edges
+    and proves how far from the optimum it stopped (``certificate_``). The edges
     are the union of the k-nearest-neighbour relations.
 
     Parameters
@@ -69,31 +76,32 @@ class MaximumVarianceUnfolding(
         others from them linearly (Weinberger, Packer & Saul 2005): for more than a few
         thousand points. Needs ``constraint="at_most"``. None uses all points.
     tol : float, default=1e-3
-        How far from the optimum, relative, the objective may be in the end, and how far
-        a squared distance from the one wanted, relative to the longest.
+        Largest relative gap to the optimum at which to stop, and largest error of a squared
+        distance, relative to the longest.
     max_iter : int, default=100
-        Of the interior-point method, or for many edges of the augmented Lagrangian.
+        Most iterations of the interior-point method or, for many edges, of the augmented
+        Lagrangian.
     random_state : int, RandomState or None, default=None
-        Chooses the landmarks; without them the fit is deterministic.
+        For the choice of landmarks; without them the fit is deterministic.
     verbose : int, default=0
 
     Attributes
     ----------
     embedding_ : array (n, n_components)
     eigenvalues_ : array (rank,)
-        All eigenvalues of K, falling; the embedding shows the first ``n_components``.
+        All eigenvalues of K, descending; the embedding uses the first ``n_components``.
     certificate_ : Certificate
-        As for a minimisation: ``-primal`` is the objective reached, ``-dual`` a proven
-        upper bound on any that can be; ``violation`` bounds what missed distances gain.
+        Of a maximisation, so signs are changed: ``-primal`` is the objective reached, ``-dual``
+        a proven upper bound on the optimum; ``violation`` bounds what the errors of the
+        distances can add to the objective.
     objective_, n_iter_, history_
-        Objective above; iterations; scalars per iteration.
+        Objective, number of iterations, values per iteration.
     sigma_ : float
     edges_ : integer array (m, 2)
-        Pairs of neighbours; those that coincide are left out, because they are kept
-        together anyway.
+        Pairs of neighbours, without those that coincide, which stay together.
     multipliers_ : array (m,)
-        Dual solution, one per edge: the bound of ``certificate_`` is theirs. Where flat
-        cliques leave kernels no interior ("equal"), they are large.
+        Dual solution, one multiplier per edge, from which the bound of ``certificate_`` comes.
+        They are large where flat cliques leave the kernels no interior ("equal").
     landmarks_ : integer array or None
 
     References
@@ -121,27 +129,24 @@ class MaximumVarianceUnfolding(
     _parameter_constraints = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "sigma": [Interval(Real, 0, None, closed="right"), StrOptions({"auto"})],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
         "constraint": [StrOptions({"at_most", "equal"})],
         "n_landmarks": [Interval(Integral, 2, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **SOLVER_PARAMETERS,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
         self,
-        n_neighbors=6,
+        n_neighbors: int = 6,
         *,
-        sigma="auto",
-        n_components=2,
-        constraint="at_most",
-        n_landmarks=None,
-        tol=1e-3,
-        max_iter=100,
-        random_state=None,
-        verbose=0,
+        sigma: float | str = "auto",
+        n_components: int = 2,
+        constraint: str = "at_most",
+        n_landmarks: int | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        random_state: Seed = None,
+        verbose: int = 0,
     ):
         self.n_neighbors = n_neighbors
         self.sigma = sigma
@@ -154,7 +159,7 @@ class MaximumVarianceUnfolding(
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Unfold the rows of X.
 
         Parameters
@@ -185,7 +190,7 @@ class MaximumVarianceUnfolding(
         elif not lengths.all():
             basis = coincidence_basis(self.edges_[lengths == 0], len(X))
         face = rigid_face(self.edges_, points) if self.constraint == "equal" else None
-        # where a basis makes coincident points one, edges of no length say nothing more
+        # a basis already joins coincident points, so edges of length zero add nothing
         apart = lengths > 0
         self.edges_, lengths = self.edges_[apart], lengths[apart]
         reference = zeros(1, float64(X[:1]))
@@ -200,7 +205,7 @@ class MaximumVarianceUnfolding(
             retried = operator.n_constraints <= INTERIOR_UP_TO["equal"]
             result = self._solve(on_face, on_face.basis, retried=retried)
             result = replace(result, dual_point=on_face.multipliers)
-        # in graphs more rigid than their cliques the face proves nothing: see `rigidity`
+        # where a graph is more rigid than its cliques, the face proves nothing: see `rigidity`
         if result is None or (retried and result.status in SHORT_OF_TOL):
             result = self._solve(whole, basis)
         return self._store(X, result)
@@ -218,15 +223,7 @@ class MaximumVarianceUnfolding(
         return self._run(solver, problem, keep=keep, **options)
 
     def _validate(self, X):
-        refuse_dask(self, X)
-        refuse_masked(X, "X")
-        n_needed = max(3, self.n_neighbors + 1)
-        if is_torch(X):
-            X = check_tensor(X, n_needed)
-            self.n_features_in_ = X.shape[1]
-        else:
-            X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=3)
-        check_extent(X)
+        X = validate_points(self, X, reset=True, min_samples=3)
         n = X.shape[0]
         if self.n_neighbors >= n:
             raise ValueError(
@@ -248,14 +245,13 @@ class MaximumVarianceUnfolding(
             if not self.n_components < self.n_landmarks <= n:
                 raise ValueError(
                     f"n_landmarks={self.n_landmarks} must be more than "
-                    f"n_components={self.n_components} "
-                    f"and at most the {n} samples of X."
+                    f"n_components={self.n_components} and at most the {n} samples of X."
                 )
         return X
 
     def _store(self, X, result):
         factor = result.kept
-        # a kernel of lower rank: the further coordinates are zero
+        # if the kernel has a lower rank, the other coordinates are zero
         if factor.shape[1] < self.n_components:
             missing = like(np.zeros((len(factor), self.n_components - factor.shape[1])), factor)
             factor = spectral.namespace(factor).concatenate([factor, missing], 1)
@@ -268,11 +264,11 @@ class MaximumVarianceUnfolding(
         self.objective_ = -result.certificate.primal
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Unfold the rows of X and return ``embedding_``."""
         return self.fit(X).embedding_
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Place new points by the weights that best reconstruct them from their
         neighbours in the training set.
 
@@ -288,17 +284,8 @@ class MaximumVarianceUnfolding(
         array (n, n_components)
         """
         check_is_fitted(self)
-        refuse_masked(X, "X")
-        given = X
-        if is_torch(X):
-            X = to_numpy(check_tensor(X, 1))
-            if X.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {X.shape[1]} features, but {type(self).__name__} expects "
-                    f"{self.n_features_in_}."
-                )
-        else:
-            X = given = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        given = validate_points(self, X, reset=False)
+        X = to_numpy(given)
         centre = self._X.mean(0, dtype=np.float64)
         X, known_points = X - centre, self._X - centre
         neighbour, distance = nearest(X, known_points, self.n_neighbors)
@@ -310,9 +297,9 @@ class MaximumVarianceUnfolding(
         )
         return like(placed, given)
 
-    def kernel_matrix(self):
-        """The learned kernel K (n x n), with every eigenvalue, not only those shown in
-        ``embedding_``.
+    def kernel_matrix(self) -> Any:
+        """Return the learned kernel K (n, n) with all its eigenvalues; the embedding shows the
+        largest ``n_components``.
         """
         check_is_fitted(self)
         return self._factor @ self._factor.T
@@ -321,7 +308,7 @@ class MaximumVarianceUnfolding(
         return hasattr(self, "embedding_")
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return self.embedding_.shape[1]
 
     def __sklearn_tags__(self):
@@ -330,14 +317,14 @@ class MaximumVarianceUnfolding(
         return tags
 
 
-def neighbour_edges(X, n_neighbors):
+def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.ndarray]:
     """Union of the k-nearest-neighbour relations as pairs (a < b), and their Euclidean lengths.
 
     A graph in several pieces is joined by the shortest edges between them, with a
     warning.
     """
     n, order = len(X), np.argsort(row_keys(X))  # ties must not depend on the order of rows
-    centred = X[order] - X[order].mean(0)  # far from the origin the search would drown in rounding
+    centred = X[order] - X[order].mean(0)  # far from the origin, rounding would hide distances
     neighbour = nearest(centred, None, n_neighbors)[0]
     rows = np.repeat(np.arange(n), n_neighbors)
     graph = sparse.csr_array((np.ones(neighbour.size), (rows, neighbour.ravel())), (n, n))
@@ -345,8 +332,7 @@ def neighbour_edges(X, n_neighbors):
     if n_pieces > 1:
         warn_user(
             f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest "
-            "edges between them. "
-            "Raise n_neighbors to connect them by more.",
+            "edges between them. Raise n_neighbors to connect them by more.",
         )
         graph = fix_connected_components(
             centred, graph.tolil(), n_pieces, piece, mode="connectivity"
@@ -355,7 +341,7 @@ def neighbour_edges(X, n_neighbors):
     return pairs, np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
 
 
-def variance_bound(edges, lengths, n):
+def variance_bound(edges: np.ndarray, lengths: np.ndarray, n: int) -> float:
     """Estimate of the bound sum_ij g_ij^2 / (2 n) on Tr K, with g the geodesic
     distances, from `SOURCES` evenly spread points.
     """
@@ -366,7 +352,7 @@ def variance_bound(edges, lengths, n):
     return bound if bound > 0 else 1.0
 
 
-def coincidence_basis(edges, n):
+def coincidence_basis(edges: np.ndarray, n: int) -> np.ndarray:
     """Orthonormal, centred basis (n x pieces - 1) of the functions that are constant on
     the pieces joined by ``edges``.
     """
@@ -382,7 +368,7 @@ def coincidence_basis(edges, n):
     return (reflection[:, 1:] / np.sqrt(count)[:, None])[piece]
 
 
-def landmark_basis(X, landmarks, n_neighbors):
+def landmark_basis(X: np.ndarray, landmarks: np.ndarray, n_neighbors: int) -> np.ndarray:
     """Orthonormal, centred basis (n x fewer than landmarks) of the functions
     reconstructed from their values at the landmarks.
 
@@ -402,9 +388,9 @@ def landmark_basis(X, landmarks, n_neighbors):
     Q = np.zeros((n, len(landmarks)))
     Q[landmarks, np.arange(len(landmarks))] = 1.0
     if len(others):
-        ridge = 1e-9 * energy.trace() / n * sparse.eye_array(len(others), format="csc")
+        ridge = LANDMARK_RIDGE * energy.trace() / n * sparse.eye_array(len(others), format="csc")
         Q[others] = -splu(energy[np.ix_(others, others)].tocsc() + ridge).solve(
             energy[np.ix_(others, landmarks)].toarray()
         )
     U, singular, _ = np.linalg.svd(Q - Q.mean(0), full_matrices=False)
-    return U[:, singular > 1e-6 * singular[0]]
+    return U[:, singular > LEAST_SINGULAR * singular[0]]

@@ -2,7 +2,8 @@
 
 from copy import copy
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -19,36 +20,37 @@ from ..operators.span import in_span
 from ..problems.isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
-from .base import MahalanobisMetric
+from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
+from .validation import dense
 
-# secants to begin with and to add: where factorisations are slow, rounds are small
+__all__ = ["NuMax", "numax_path"]
+
+# secants to begin with and to add in a round: small where factorisations are slow
 BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000
-# beyond it the lower bounds 1 - delta are so slack that ranks hardly fall, and solves
-# take long
+# with larger ones the lower bounds 1 - delta are so loose that ranks hardly fall and solves are slow
 LARGEST_DELTA = 0.9
 DELTA_STEPS = 8  # halvings of the interval in which the smallest delta of a given rank lies
 
 
 class NuMax(MahalanobisMetric):
-    """Linear embedding of low rank that keeps every pairwise distance to within a factor.
+    """Linear embedding of low rank that preserves all pairwise distances up to a factor.
 
     Solves, over positive semidefinite P and all unit secants v = (x_a - x_b) / ||x_a -
     x_b|| of the rows of X, ::
 
         min Tr P    s.t.  1 - delta <= v' P v <= 1 + delta
 
-    by column generation: a few thousand secants at a time, finished only when a scan of
-    all n(n-1)/2 of them in float64 finds none outside its bounds by more than ``tol *
-    delta``. ``certificate_`` proves that, and how far Tr P is from the optimum.
+    by column generation: a few thousand secants at a time, until a scan of all n(n-1)/2 of
+    them in float64 finds none outside its bounds by more than ``tol * delta``.
+    ``certificate_`` proves that, and how far Tr P is from the optimum.
 
     Parameters
     ----------
     delta : float, default=0.1
         Distortion of squared distances allowed, between 0 and 1.
     n_components : int, default=None
-        Ask the inverse question instead: find the smallest delta (to 1/256) whose
-        embedding has at most this rank. ``delta`` is then not used. Where even delta =
-        0.9 needs a higher rank, a warning says so.
+        Find the smallest delta (to 1/256) whose embedding has at most this rank, instead of
+        using ``delta``. If even delta = 0.9 needs a higher rank, there is a warning.
     class_aware : bool, default=False
         Use labels: distances within a class may shrink, those between classes may grow
         (the paper's NuMax-Class).
@@ -57,8 +59,7 @@ class NuMax(MahalanobisMetric):
     max_iter : int, default=200
         Rounds of column generation.
     random_state : int, RandomState or None, default=None
-        Draws the first secants and part of those added; None draws the same ones every
-        time.
+        For the first secants and some of those added; None draws the same ones every time.
     verbose : int, default=0
 
     Attributes
@@ -101,24 +102,21 @@ class NuMax(MahalanobisMetric):
     _remedy = "a smaller delta"
     _parameter_constraints = {
         "delta": [Interval(Real, 0, 1, closed="neither")],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "class_aware": ["boolean"],
+        **SOLVER_PARAMETERS,
         "tol": [Interval(Real, 0, 0.5, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
         self,
-        delta=0.1,
+        delta: float = 0.1,
         *,
-        n_components=None,
-        class_aware=False,
-        tol=1e-3,
-        max_iter=200,
-        random_state=None,
-        verbose=0,
+        n_components: int | None = None,
+        class_aware: bool = False,
+        tol: float = 1e-3,
+        max_iter: int = 200,
+        random_state: Seed = None,
+        verbose: int = 0,
     ):
         self.delta = delta
         self.n_components = n_components
@@ -129,7 +127,15 @@ class NuMax(MahalanobisMetric):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, pairs=None, similar=None, target="auto"):
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        pairs: Any = None,
+        similar: Any = None,
+        target: str = "auto",
+    ) -> Self:
         """Learn the embedding from all pairs of rows, or from the pairs given.
 
         Parameters
@@ -166,7 +172,7 @@ class NuMax(MahalanobisMetric):
         )
         if _rows_coincide(X):
             raise nothing_to_keep
-        span = in_span(X if X.shape[0] <= X.shape[1] else self._dense(X), at_most=1.0)
+        span = in_span(X if X.shape[0] <= X.shape[1] else dense(self, X), at_most=1.0)
         span = replace(span, points=like(span.points, X))
         if pairs is None:
             if similar is not None:
@@ -201,8 +207,8 @@ class NuMax(MahalanobisMetric):
         codes = encode_labels(y)
         if (codes < 0).any():
             raise ValueError(
-                f"{int((codes < 0).sum())} of {len(y)} rows have the label -1, which says that a "
-                "row has none; drop them, or set class_aware=False."
+                f"{int((codes < 0).sum())} of {len(y)} rows have the label -1, which means "
+                "unlabelled; drop them, or set class_aware=False."
             )
         if codes.max() == 0:
             raise ValueError(
@@ -231,12 +237,12 @@ class NuMax(MahalanobisMetric):
         for _ in range(DELTA_STEPS):
             middle = (low + high) / 2
             try:
-                # the rank of an interrupted solution says nothing about its delta
+                # the rank of an interrupted solution tells nothing about its delta
                 with all_or_nothing():
                     trial = self._solve(
                         span, secants, middle, None if best is None else _point(best)
                     )
-                    # the other end, slow to solve, is of interest now
+                    # only now solve the other end, which is slow
                     if best is None and _rank(trial) > self.n_components:
                         best = self._solve(span, secants, high, _point(trial))
             except KeyboardInterrupt:
@@ -263,17 +269,15 @@ class NuMax(MahalanobisMetric):
         )
 
     def _cut_short(self, problem, result):
-        """The leading directions of a solution of too high a rank, certified for what
-        they are, with a warning.
+        """The leading directions of a solution of too high a rank, with their own certificate
+        and a warning.
         """
         factor = result.primal_point[:, : self.n_components]
         bounds = problem.certify(factor, result.dual_point)
         warn_user(
             f"n_components={self.n_components} is below the rank {_rank((problem, result))} that "
-            f"even delta={LARGEST_DELTA} "
-            "needs for these points; its leading directions are returned and miss the bounds by "
-            f"{bounds.violation:.2g} delta. "
-            "Raise n_components.",
+            f"even delta={LARGEST_DELTA} needs for these points; its leading directions are "
+            f"returned and miss the bounds by {bounds.violation:.2g} delta. Raise n_components.",
             ConvergenceWarning,
         )
         certificate = Certificate.from_bounds(bounds, Status.STALLED)
@@ -287,9 +291,8 @@ class NuMax(MahalanobisMetric):
         if self.n_near_duplicates_:
             warn_user(
                 f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most "
-                f"{DUPLICATE:g} of the largest "
-                "squared distance from the mean) and have no secant; the embedding preserves all "
-                "other pairs.",
+                f"{DUPLICATE:g} of the largest squared distance from the mean) and have no "
+                "secant; the embedding preserves all other pairs.",
             )
         keys, self.multipliers_ = result.dual_point
         secants = problem.secants
@@ -314,7 +317,7 @@ def _rank(solution):
 
 
 def _point(solution):
-    """Where a solve at another delta may start."""
+    """The point from which a solve at another delta can start."""
     return solution[1].primal_point, solution[1].dual_point
 
 
@@ -341,7 +344,16 @@ def _check_pairs(pairs, similar, n, class_aware, y):
     return pairs, check_similar(similar, len(pairs))
 
 
-def numax_path(X, y=None, *, pairs=None, similar=None, target="auto", deltas, **parameters):
+def numax_path(
+    X: Any,
+    y: Any = None,
+    *,
+    pairs: Any = None,
+    similar: Any = None,
+    target: str = "auto",
+    deltas: Any,
+    **parameters: Any,
+) -> list[NuMax]:
     """Fit `NuMax` for descending delta, each from the solution of the one before.
 
     Parameters

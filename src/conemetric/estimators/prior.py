@@ -9,6 +9,8 @@ import numpy as np
 from ..core.arrays import as_array, float64, like, namespace
 from ..core.sklearn_private import HasMethods, StrOptions
 
+__all__ = ["PRIOR_PARAMETERS", "prior_matrix"]
+
 PRIOR_PARAMETERS = {
     "prior": [
         StrOptions({"identity"}),
@@ -17,8 +19,6 @@ PRIOR_PARAMETERS = {
         None,
     ]
 }
-
-
 # Asymmetry and negative eigenvalues allowed, relative to the largest entry and per feature:
 # a metric learned in float32, multiplied out, stays below it.
 ROUNDING = 1e-6

@@ -20,6 +20,7 @@ from ..solvers.dual_coordinate import DualCoordinate
 from .base import SOLVER_PARAMETERS, Seed
 from .frobmetric import scaled_C
 from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
+from .validation import dense
 
 __all__ = ["RelativeComparisons"]
 
@@ -51,7 +52,8 @@ class RelativeComparisons(SupervisedMetric):
         returning the matrix of k(x, y), such as `sklearn.metrics.pairwise.rbf_kernel`
         or a kernel of `sklearn.gaussian_process`: A then holds the training points in
         its feature space, with one weight for each.
-    n_targets, n_impostors : int, default=3
+    n_targets : int, default=3
+    n_impostors : int or "auto", default=3
         From labels: nearest points of the same class, and of others, that each point forms
         triplets with.
     neighbors, class_weight, n_components, preprocessor, tol, verbose
@@ -164,29 +166,21 @@ class RelativeComparisons(SupervisedMetric):
         sample_weight: Any = None,
         target: str = "auto",
     ) -> Self:
-        """Learn the weights from labels or triplets; the arguments are those of `FrobMetric.fit`.
+        """Learn the weights from labels or triplets.
 
         Parameters
         ----------
-        X : array-like or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
+        X : array-like, sparse matrix or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
             Rows; or triplets or quadruplets of points.
-        y : array-like (n,), default=None
-            Class labels, or a quantity.
-        triplets : integer array-like (m, 3) or (m, 4), default=None
-            Used instead of y: (i, j, k) says that row i is closer to row j than to row k.
-        neighbors : (targets, impostors) or sparse matrix (n, n), default=None
-            With labels y: neighbours found elsewhere.
-        sample_weight : array-like (n,) or (m,), default=None
-            Weights of the rows, or of the triplets.
-        target : {"auto", "classes", "continuous"}, default="auto"
-            What y is.
+        y, triplets, neighbors, sample_weight, target
+            As in `FrobMetric.fit`.
 
         Returns
         -------
         self
         """
         given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
-        X = self._dense(given.points)
+        X = dense(self, given.coordinates().points)
         host, triplets = to_numpy(X).astype(np.float64, order="C"), to_numpy(given.index)
         weights = None if given.weights is None else to_numpy(given.weights).astype(np.float64)
         A, mapped, gram = self._map(host)
@@ -280,7 +274,7 @@ class RelativeComparisons(SupervisedMetric):
     def _features(self, X):
         if self.kernel_points_ is None:
             return X
-        return like(self._kernel(to_numpy(self._dense(X)), to_numpy(self.kernel_points_)), X)
+        return like(self._kernel(to_numpy(dense(self, X)), to_numpy(self.kernel_points_)), X)
 
     def get_mahalanobis_matrix(self) -> Any:
         """Return the learned matrix M = A diag(w) A' (n_features, n_features); with a kernel

@@ -1,5 +1,6 @@
 """The general Frobenius-norm SDP solver of Shen et al. (2014, section III), as one function."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -13,6 +14,9 @@ from ..operators import MatrixOperator, Operator
 from ..problems.sdp import SemidefiniteProgram
 from ..solvers.base import Certificate
 from ..solvers.dual_quasi_newton import DualQuasiNewton
+from .base import LARGEST_PARAMETER, SMALLEST_PARAMETER
+
+__all__ = ["FrobeniusSDPResult", "solve_frobenius_sdp"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class FrobeniusSDPResult:
 
 @validate_params(
     {
-        "sigma": [Interval(Real, 1e-150, 1e150, closed="both")],
+        "sigma": [Interval(Real, SMALLEST_PARAMETER, LARGEST_PARAMETER, closed="both")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "callback": [callable, None],
@@ -52,8 +56,17 @@ class FrobeniusSDPResult:
     prefer_skip_nested_validation=True,
 )
 def solve_frobenius_sdp(
-    C, A, b, sigma, *, equality=False, tol=1e-6, max_iter=5000, start=None, callback=None
-):
+    C: Any,
+    A: Any,
+    b: Any,
+    sigma: float,
+    *,
+    equality: Any = False,
+    tol: float = 1e-6,
+    max_iter: int = 5000,
+    start: Any = None,
+    callback: Callable[[dict], Any] | None = None,
+) -> FrobeniusSDPResult:
     """Minimise <C, X> + ||X||_F^2 / (2 sigma) over psd X with <A_i, X> <= b_i or = b_i.
 
     Parameters
@@ -72,8 +85,9 @@ def solve_frobenius_sdp(
         Largest relative gap, and largest violation relative to the largest entry of b,
         at which to stop.
     max_iter : int, default=5000
+        Most iterations of the solver.
     start : array (m,), default=None
-        Multipliers to begin from.
+        Multipliers to start from.
     callback : callable, default=None
         Called with a dict of scalars after each iteration; a true return value stops
         the solve.
@@ -81,8 +95,8 @@ def solve_frobenius_sdp(
     Returns
     -------
     FrobeniusSDPResult
-        With ``certificate.status == "infeasible"``, and a warning that says why, when
-        no X meets the constraints.
+        If no X meets the constraints, ``certificate.status`` is "infeasible" and a warning
+        gives the reason.
 
     Examples
     --------

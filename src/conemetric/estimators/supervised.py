@@ -6,7 +6,9 @@ from numbers import Integral
 import numpy as np
 
 from ..constraints import in_blocks, in_memory
-from ..constraints.in_blocks import is_dask
+from ..constraints.base import Constraints
+from ..constraints.block_labels import from_labels
+from ..constraints.block_rows import is_dask, read
 from ..constraints.in_memory import ConstraintsInMemory
 from ..core.arrays import like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
@@ -15,6 +17,9 @@ from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours import neighbours_by_label, precomputed_neighbours, sample_rows, sample_size
 from .base import MahalanobisMetric
 from .tuples import NAMES, look_up, n_in_tuple, unfold
+from .validation import refuse_dask
+
+__all__ = ["REFERENCE_PARAMETERS", "TRIPLET_PARAMETERS", "SupervisedMetric"]
 
 TRIPLET_PARAMETERS = {
     "preprocessor": ["array-like", callable, None],
@@ -26,9 +31,6 @@ TRIPLET_PARAMETERS = {
 REFERENCE_PARAMETERS = {
     "n_references": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
 }
-_TUPLES_AND_TRIPLETS = "Got tuples and triplets; give X as rows with triplets."
-_PAIRS_WITHOUT_Y = "Pairs of points need y: +1 for similar pairs, -1 for the others."
-_PAIRS_WITHOUT_SIMILAR = "Got pairs without similar; give True for each pair of similar points."
 # parameters that a checkpoint may be resumed with other values of
 _MAY_CHANGE = ("verbose", "tol", "max_iter", "n_components")
 
@@ -43,27 +45,215 @@ def _weighted(index, sample_weight, kind, X):
     return index[there], like(weights, X)[there], there
 
 
+def _refuse_neighbors(neighbors):
+    if neighbors is not None:
+        raise ValueError("Got neighbors; they go only with rows X and class labels y.")
+
+
+def _both_kinds(similar):
+    """The mask of similar pairs, refused if it holds one kind only."""
+    if bool(similar.all()) or not bool(similar.any()):
+        raise ValueError(
+            f"similar calls {int(similar.sum())} of {len(similar)} pairs similar; give pairs of "
+            "both kinds."
+        )
+    return similar
+
+
 class SupervisedMetric(MahalanobisMetric):
     """Base of the estimators that learn from labels, or from constraints instead."""
 
     _takes_sparse = True
     _takes_dask = False
+    _dask_needs: dict[str, tuple] = {}  # parameters, and their values that blocks support
     _instead_of_labels = ", or constraints by keyword (triplets)"
     _learns_from_quantities = True
     n_references: int | str | None = None
 
-    def _unfold(self, X, widths):
-        """(points, tuples of their row numbers), or (rows, None) if X holds no tuples."""
-        self._n_in_tuple = n_in_tuple(X, self.preprocessor)
-        if self._n_in_tuple is None:
-            return look_up(X, self.preprocessor), None
-        if self._n_in_tuple not in widths:
+    def _validate_triplets(
+        self, X, y, triplets, neighbors=None, sample_weight=None, target="auto", checkpoint=None
+    ) -> Constraints:
+        """Points and their triplets, given by the user or, by the papers' rule, from labels; y
+        is ignored with triplets, since later steps of a pipeline may need it.
+        """
+        in_tuples = self._check_kind(X, (3, 4), neighbors, checkpoint)
+        if in_tuples and triplets is not None:
+            raise ValueError("Got tuples and triplets; give X as rows with triplets.")
+        if in_tuples or triplets is not None:
+            found = self._from_constraints(X, triplets, None, neighbors, sample_weight)
+        else:
+            found = self._from_labels(X, y, neighbors, sample_weight, target)
+        return self._prepared(X, found, checkpoint)
+
+    def _validate_pairs(
+        self,
+        X,
+        y,
+        pairs,
+        similar,
+        neighbors=None,
+        sample_weight=None,
+        target="auto",
+        checkpoint=None,
+    ) -> Constraints:
+        """Points, their pairs and which are similar, given by the user or, by the papers'
+        rule, from labels.
+        """
+        in_tuples = self._check_kind(X, (2,), neighbors, checkpoint)
+        if in_tuples and (pairs is not None or similar is not None):
+            raise ValueError("Got tuples and pairs; give X as rows with pairs and similar.")
+        if in_tuples and y is None:
+            raise ValueError("Pairs of points need y: +1 for similar pairs, -1 for the others.")
+        if pairs is None and similar is not None:
+            raise ValueError("Got similar without pairs; give both, or labels y.")
+        if pairs is not None and similar is None:
+            raise ValueError(
+                "Got pairs without similar; give True for each pair of similar points."
+            )
+        if in_tuples or pairs is not None:
+            similar = y if in_tuples else similar
+            found = self._from_constraints(X, pairs, similar, neighbors, sample_weight)
+        else:
+            found = self._from_labels(X, y, neighbors, sample_weight, target, pairs=True)
+        return self._prepared(X, found, checkpoint)
+
+    def _check_kind(self, X, widths, neighbors, checkpoint):
+        """Whether X holds tuples of points; refuse what does not go with its kind."""
+        self.neighbor_recall_ = None
+        if not is_dask(X):
+            if checkpoint is not None:
+                raise ValueError(
+                    f"checkpoint={checkpoint!r} goes with dask collections; give X as one, or "
+                    "checkpoint=None."
+                )
+        elif not self._takes_dask:
+            refuse_dask(self, X)
+        else:
+            self._check_dask(neighbors)
+        width = self._n_in_tuple = n_in_tuple(X, self.preprocessor)
+        if width not in (None, *widths):
             wanted = " or ".join(f"{NAMES[k]} (m, {k}, n_features)" for k in widths)
             raise ValueError(
-                f"X holds {self._n_in_tuple} points in each of its tuples; "
-                f"{type(self).__name__} learns from {wanted}, or from rows."
+                f"X holds {width} points in each of its tuples; {type(self).__name__} learns from "
+                f"{wanted}, or from rows."
             )
-        return unfold(X, self.preprocessor)
+        return width is not None
+
+    def _check_dask(self, neighbors):
+        """Refuse what does not go with dask collections."""
+        for name, usable in self._dask_needs.items():
+            if getattr(self, name) not in usable:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} does not go with dask collections; give "
+                    f"{name}={' or '.join(map(repr, usable))}, or X in memory."
+                )
+        if neighbors is not None:
+            raise ValueError(
+                "Got neighbors; with dask collections give triplets or pairs of row numbers."
+            )
+        if self.preprocessor is not None:
+            raise ValueError(
+                "a preprocessor does not go with dask collections; give the points themselves, "
+                "or rows with triplets of their numbers."
+            )
+
+    # ---- constraints given by the user
+
+    def _from_constraints(self, X, index, similar, neighbors, sample_weight):
+        """Pairs, if ``similar`` is given, or triplets: rows of X by number, or X itself."""
+        _refuse_neighbors(neighbors)
+        self._refuse_class_weight()
+        if is_dask(X) and index is not None:
+            return in_blocks.from_numbers(read(X), index, similar, sample_weight)
+        if is_dask(X):
+            rows = read(X, similar, sample_weight, labelled=False)
+            return in_blocks.from_tuples(rows, X.shape[1])
+        in_tuples, fewest = index is None, 3 if similar is None else 2
+        X, index = (
+            unfold(X, self.preprocessor) if in_tuples else (look_up(X, self.preprocessor), index)
+        )
+        X = self._validate_X(X, reset=True, min_samples=1 if in_tuples else fewest)
+        self._check_n_components()
+        if similar is not None:
+            index = in_memory.check_pairs(index, len(X))
+            similar = like(in_memory.check_similar(similar, len(index)), X, namespace(X).bool)
+        elif not in_tuples:
+            index = in_memory.check_triplets(index, len(X))
+        index, kind = like(index, X, namespace(X).int64), NAMES[2 if similar is not None else 3]
+        index, weights, there = _weighted(index, sample_weight, kind, X)
+        similar = None if similar is None else _both_kinds(similar[there])
+        return ConstraintsInMemory(X, index, weights, similar)
+
+    def _refuse_class_weight(self):
+        if self.class_weight is not None:
+            raise ValueError(
+                f"class_weight={self.class_weight!r} goes with class labels y; use None, and "
+                "sample_weight to weigh constraints."
+            )
+
+    # ---- constraints from labels
+
+    def _from_labels(self, X, y, neighbors, sample_weight, target, pairs=False):
+        if y is None:
+            _refuse_neighbors(neighbors)
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                f"give labels y{self._instead_of_labels}."
+            )
+        if is_dask(X):
+            return self._labels_in_blocks(X, y, sample_weight, target, pairs)
+        X, y = self._validate_X_and_y(look_up(X, self.preprocessor), y)
+        self._check_n_components()
+        continuous = self._is_continuous(y, target)
+        if continuous:
+            _refuse_neighbors(neighbors)
+        X, y, weights, rows = self._validate_rows(
+            X, y, sample_weight, neighbors is not None, continuous
+        )
+        labels = similar = None
+        if continuous:
+            found = in_memory.triplets_from_values(X, y, self.n_targets, self.n_impostors)
+        else:
+            remedy = in_memory.LOWER_TARGETS, self._learns_from_quantities
+            labels = in_memory.check_labels(y, self.n_targets, *remedy)
+            lists = self._neighbours(X, labels, neighbors)
+            if pairs:
+                found, similar = in_memory.pairs_from_neighbours(*lists)
+            else:
+                found = in_memory.triplets_from_neighbours(*lists)
+        own_weights = None
+        if weights is not None:
+            found, own_weights, there = _weighted(found, weights[found[:, 0]], "constraints", X)
+            similar = similar if similar is None else similar[there]
+        if neighbors is not None:  # the user's, never searched again
+            labels = None
+        return ConstraintsInMemory(X, found, own_weights, similar, labels, weights, rows, True)
+
+    def _labels_in_blocks(self, X, y, sample_weight, target, pairs):
+        rows = read(X, y, sample_weight)
+        name = f"{type(self).__name__} from dask collections"
+        assert rows.classes is not None and rows.class_counts is not None
+        in_memory.refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
+        self.neighbor_recall_ = 1.0  # among all rows, or among the references
+        counts = self.n_targets, self.n_impostors, self.n_references
+        return from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
+
+    def _is_continuous(self, y, target):
+        """Whether y is a quantity: refused if no metric is learned from one, with a warning
+        if whole numbers are taken for one.
+        """
+        if not self._learns_from_quantities:
+            self._refuse_continuous(y, target)
+            return False
+        continuous = in_memory.is_continuous(y, target)
+        if continuous and target == "auto" and (y == np.round(y)).all():
+            warn_user(
+                f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
+                f"classes; {type(self).__name__} takes them for a quantity: rows near in y should "
+                "be near in the metric. Give target='continuous' or target='classes' to fit.",
+                UserWarning,
+            )
+        return continuous
 
     def _validate_rows(self, X, y, sample_weight, all_rows, continuous):
         """(points, their y, their weights or None, their row numbers or None if all rows are
@@ -85,43 +275,6 @@ class SupervisedMetric(MahalanobisMetric):
         rows = like(there, X, namespace(X).int64)
         return X[rows], y[there], like(weights[there], X), rows
 
-    def _require_labels(self, y):
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                f"give labels y{self._instead_of_labels}."
-            )
-
-    def _refuse_class_weight(self):
-        if self.class_weight is not None:
-            raise ValueError(
-                f"class_weight={self.class_weight!r} goes with class labels y; use None, and "
-                "sample_weight to weigh constraints."
-            )
-
-    def _check_neighbors(self, neighbors, there_are_labels):
-        """Refuse the user's neighbours without labels."""
-        self.neighbor_recall_ = None
-        if neighbors is not None and not there_are_labels:
-            raise ValueError("Got neighbors; they go only with rows X and class labels y.")
-
-    def _is_continuous(self, y, target):
-        """Whether y is a quantity: refused if no metric is learned from one, with a warning
-        if whole numbers are taken for one.
-        """
-        if not self._learns_from_quantities:
-            self._refuse_continuous(y, target)
-            return False
-        continuous = in_memory.is_continuous(y, target)
-        if continuous and target == "auto" and (y == np.round(y)).all():
-            warn_user(
-                f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
-                f"classes; {type(self).__name__} takes them for a quantity: rows near in y should "
-                "be near in the metric. Give target='continuous' or target='classes' to fit.",
-                UserWarning,
-            )
-        return continuous
-
     def _neighbours(self, X, y, given=None):
         """Targets and impostors of every point, given by the user or found by a search."""
         if given is None:
@@ -136,170 +289,14 @@ class SupervisedMetric(MahalanobisMetric):
         self.neighbor_recall_ = found.recall
         return found.targets, found.impostors
 
-    def _validate_triplets(
-        self, X, y, triplets, neighbors=None, sample_weight=None, target="auto", checkpoint=None
-    ):
-        """Points and their triplets, given by the user or, by the papers' rule, from labels; y
-        is ignored with triplets, since later steps of a pipeline may need it.
+    # ---- attributes
+
+    def _prepared(self, X, found, checkpoint):
+        """The constraints, with the attributes of a fit in blocks set: it keeps no lists of
+        constraints, and may save its states.
         """
-        if is_dask(X) and self._takes_dask:
-            width = self._width_in_blocks(X, (3, 4), neighbors)
-            found = self._triplets_in_blocks(X, y, triplets, width, sample_weight, target)
-            return self._keep_blocks(X, found, checkpoint)
-        _refuse_checkpoint(checkpoint)
-        X, given = self._unfold(X, (3, 4))
-        self._check_neighbors(neighbors, y is not None and given is None and triplets is None)
-        if given is not None and triplets is not None:
-            raise ValueError(_TUPLES_AND_TRIPLETS)
-        if given is None and triplets is None:
-            return self._from_labels(X, y, neighbors, sample_weight, target)
-        self._refuse_class_weight()
-        X = self._validate_X(X, reset=True, min_samples=3 if given is None else 1)
-        self._check_n_components()
-        if given is None:
-            given = in_memory.check_triplets(triplets, len(X))
-        given = like(given, X, namespace(X).int64)
-        return ConstraintsInMemory(X, *_weighted(given, sample_weight, "triplets", X)[:2])
-
-    def _from_labels(self, X, y, neighbors, sample_weight, target, pairs=False):
-        self._require_labels(y)
-        X, y = self._validate_X_and_y(X, y)
-        self._check_n_components()
-        continuous = self._is_continuous(y, target)
-        self._check_neighbors(neighbors, not continuous)
-        X, y, weights, rows = self._validate_rows(
-            X, y, sample_weight, neighbors is not None, continuous
-        )
-        labels = similar = None
-        if continuous:
-            found = in_memory.triplets_from_values(X, y, self.n_targets, self.n_impostors)
-        else:
-            labels = in_memory.check_labels(y, self.n_targets)
-            lists = self._neighbours(X, labels, neighbors)
-            if pairs:
-                found, similar = in_memory.pairs_from_neighbours(*lists)
-            else:
-                found = in_memory.triplets_from_neighbours(*lists)
-        if weights is None:
-            return ConstraintsInMemory(X, found, None, similar, labels, None, rows)
-        found, own_weights, there = _weighted(found, weights[found[:, 0]], "constraints", X)
-        similar = similar if similar is None else similar[there]
-        return ConstraintsInMemory(X, found, own_weights, similar, labels, weights, rows)
-
-    def _validate_pairs(
-        self,
-        X,
-        y,
-        pairs,
-        similar,
-        neighbors=None,
-        sample_weight=None,
-        target="auto",
-        checkpoint=None,
-    ):
-        """Points, their pairs and which are similar, given by the user or, by the papers'
-        rule, from labels.
-        """
-        if is_dask(X) and self._takes_dask:
-            width = self._width_in_blocks(X, (2,), neighbors)
-            found = self._pairs_in_blocks(X, y, pairs, similar, width, sample_weight, target)
-            return self._keep_blocks(X, found, checkpoint)
-        _refuse_checkpoint(checkpoint)
-        X, given = self._unfold(X, (2,))
-        self._check_neighbors(neighbors, y is not None and given is None and pairs is None)
-        if given is not None:
-            if pairs is not None or similar is not None:
-                raise ValueError("Got tuples and pairs; give X as rows with pairs and similar.")
-            if y is None:
-                raise ValueError(_PAIRS_WITHOUT_Y)
-            y, pairs, similar = None, given, y
-        if pairs is None:
-            if similar is not None:
-                raise ValueError("Got similar without pairs; give both, or labels y.")
-            return self._from_labels(X, y, neighbors, sample_weight, target, pairs=True)
-        if similar is None:
-            raise ValueError(_PAIRS_WITHOUT_SIMILAR)
-        self._refuse_class_weight()
-        X = self._validate_X(X, reset=True, min_samples=2)
-        self._check_n_components()
-        found = like(in_memory.check_pairs(pairs, len(X)), X, namespace(X).int64)
-        mask = like(in_memory.check_similar(similar, len(found)), X, namespace(X).bool)
-        found, weights, there = _weighted(found, sample_weight, "pairs", X)
-        mask = mask[there]
-        if bool(mask.all()) or not bool(mask.any()):
-            raise ValueError(
-                f"similar calls {int(mask.sum())} of {len(mask)} pairs similar; give pairs of "
-                "both kinds."
-            )
-        return ConstraintsInMemory(X, found, weights, mask)
-
-    # ---- dask collections
-
-    def _triplets_in_blocks(self, X, y, triplets, width, sample_weight, target):
-        if width is None and triplets is None:
-            return self._labels_in_blocks(X, y, sample_weight, target)
-        if width is not None and triplets is not None:
-            raise ValueError(_TUPLES_AND_TRIPLETS)
-        self._refuse_class_weight()
-        if width is None:
-            return in_blocks.from_numbers(in_blocks.read(X), triplets, weights=sample_weight)
-        return in_blocks.from_tuples(in_blocks.read(X, weights=sample_weight), width)
-
-    def _pairs_in_blocks(self, X, y, pairs, similar, width, sample_weight, target):
-        if width is None and pairs is None:
-            return self._labels_in_blocks(X, y, sample_weight, target, pairs=True)
-        if width is not None and (y is None or pairs is not None):
-            raise ValueError(_PAIRS_WITHOUT_Y)
-        if width is None and similar is None:
-            raise ValueError(_PAIRS_WITHOUT_SIMILAR)
-        self._refuse_class_weight()
-        if width is None:
-            return in_blocks.from_numbers(in_blocks.read(X), pairs, similar, sample_weight)
-        return in_blocks.from_tuples(in_blocks.read(X, y, sample_weight, labelled=False), width)
-
-    def _labels_in_blocks(self, X, y, sample_weight, target, pairs=False):
-        self._require_labels(y)
-        rows = in_blocks.read(X, y, sample_weight)
-        name = f"{type(self).__name__} from dask collections"
-        assert rows.classes is not None and rows.class_counts is not None
-        in_memory.refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
-        self.neighbor_recall_ = 1.0  # among all rows, or among the references
-        counts = self.n_targets, self.n_impostors, self.n_references
-        return in_blocks.from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
-
-    def _require_for_dask(self, X, **usual):
-        """Refuse dask collections unless these parameters have these values."""
-        for name, value in usual.items():
-            if is_dask(X) and getattr(self, name) != value:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} does not go with dask collections; give "
-                    f"{name}={value!r}, or X in memory."
-                )
-
-    def _width_in_blocks(self, X, widths, neighbors):
-        """The number of points in a tuple; None for rows."""
-        self.neighbor_recall_ = None
-        if neighbors is not None:
-            raise ValueError(
-                "Got neighbors; with dask collections give triplets or pairs of row numbers."
-            )
-        if self.preprocessor is not None:
-            raise ValueError(
-                "a preprocessor does not go with dask collections; give the points themselves, "
-                "or rows with triplets of their numbers."
-            )
-        self._n_in_tuple = X.shape[1] if X.ndim == 3 else None
-        if self._n_in_tuple not in (None, *widths):
-            raise ValueError(
-                f"X holds {self._n_in_tuple} points in each of its tuples; "
-                f"{type(self).__name__} learns from {' or '.join(map(str, widths))}."
-            )
-        return self._n_in_tuple
-
-    def _keep_blocks(self, X, found, checkpoint):
-        """Set the attributes of a fit in blocks, which keeps no lists of constraints, and
-        where to save its states.
-        """
+        if not is_dask(X):
+            return found
         lists = ("triplets_", "pairs_", "similar_", "multipliers_", "feature_names_in_")
         for name in lists:
             if hasattr(self, name):  # of an earlier fit
@@ -332,11 +329,3 @@ def _as_json(value):
         array = to_numpy(value)
         return f"array {array.shape}, sha256 {hashlib.sha256(array.tobytes()).hexdigest()}"
     return value if isinstance(value, str | float | int | None) else repr(value)
-
-
-def _refuse_checkpoint(checkpoint):
-    if checkpoint is not None:
-        raise ValueError(
-            f"checkpoint={checkpoint!r} goes with dask collections; give X as one, or "
-            "checkpoint=None."
-        )

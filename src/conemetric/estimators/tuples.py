@@ -2,7 +2,7 @@
 
 A tuple is given by its points, in an array (m, 2 | 3 | 4, D), or, with a ``preprocessor``,
 by their row numbers or names (m, 2 | 3 | 4). A pair has y = +1 (similar) or -1 (dissimilar);
-a triplet (a, b, c) says that a is closer to b than to c, a quadruplet (a, b, c, d) that a is
+a triplet (a, b, c) means that a is closer to b than to c, a quadruplet (a, b, c, d) that a is
 closer to b than c to d.
 """
 
@@ -63,17 +63,7 @@ def look_up(X: Any, preprocessor: Any) -> Any:
 
 
 def unfold(tuples: Any, preprocessor: Any = None) -> tuple[Any, Any]:
-    """Split tuples into their distinct points (n, D) and the row numbers of these (m, k).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.estimators.tuples import unfold
-    >>> X, triplets = unfold(np.array([[[0.0], [1.0], [5.0]], [[1.0], [0.0], [7.0]]]))
-    >>> X.ravel(), triplets
-    (array([0., 1., 5., 7.]), array([[0, 1, 2],
-           [1, 0, 3]]))
-    """
+    """Split tuples into their distinct points (n, D) and the row numbers of these (m, k)."""
     refuse_masked(tuples, "X")
     points = look_up(tuples, preprocessor)
     if not is_torch(points):

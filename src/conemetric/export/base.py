@@ -7,6 +7,8 @@ from typing import Any
 from ..core.warn import warn_user
 from ..storage import LearnedMetric, atomic_path
 
+__all__ = ["complete_rows_map", "write_json"]
+
 
 def complete_rows_map(metric: Any, system: str) -> LearnedMetric:
     """``metric`` as one affine map; warns if it fills missing values, which ``system`` cannot."""

@@ -43,7 +43,7 @@ def to_sql(metric: Any, dialect: str, *, name: str = "learned_map") -> str:
     metric : fitted estimator, Pipeline that ends in one, or LearnedMetric
     dialect : {"pgvector", "duckdb"}
     name : str, default="learned_map"
-        Of the function.
+        Name of the function.
 
     Returns
     -------

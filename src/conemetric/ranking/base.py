@@ -26,13 +26,8 @@ from ..core.arrays import float64, is_torch, like, namespace, refuse_masked, to_
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
-from ..estimators.base import (
-    SOLVER_PARAMETERS,
-    CertifiedEstimator,
-    check_size,
-    check_tensor,
-    refuse_dask,
-)
+from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator
+from ..estimators.validation import check_size, check_tensor, refuse_dask
 from ..operators.base import Operator
 from ..problems.base import Bounds
 from ..problems.frobenius import FrobeniusProgram

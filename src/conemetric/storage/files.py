@@ -61,8 +61,9 @@ def save_metric(
     path : str or path
     estimator : fitted estimator, Pipeline that ends in one, or LearnedMetric
     feature_names : sequence of str, default=None
+        Names of the columns; by default those that the estimator knows, if any.
     notes : dict, default=None
-        Further JSON values to keep.
+        Further JSON values to keep; by default those of a `LearnedMetric`.
 
     Examples
     --------

@@ -114,7 +114,7 @@ class LearnedMetric(MahalanobisMetric):
         estimator : fitted estimator of this library, or Pipeline that ends in one
             Also scikit-learn's `NeighborhoodComponentsAnalysis` and
             `LinearDiscriminantAnalysis`, which have no certificate. A `LearnedMetric` is
-            returned unchanged.
+            returned as it is, or with the arguments below in place of its own.
         feature_names : sequence of str, default=None
             Names of the columns; by default those of the data frame in ``fit``, if any.
         categories : dict of str to list of str, default=None
@@ -126,7 +126,10 @@ class LearnedMetric(MahalanobisMetric):
         LearnedMetric
         """
         if isinstance(estimator, cls):
-            return estimator
+            given = {"feature_names": feature_names, "categories": categories, "notes": notes}
+            return estimator._with(
+                **{key: value for key, value in given.items() if value is not None}
+            )
         named_steps = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
         steps = [step for _, step in named_steps if step not in (None, "passthrough")]
         learned = steps[-1]
@@ -287,7 +290,10 @@ class LearnedMetric(MahalanobisMetric):
         if n_components == len(self.components):
             return self
         kept = {"components": self.components[:n_components], "offset": self.offset[:n_components]}
-        return LearnedMetric(**{**self.get_params(deep=False), **kept, "certificate": None})
+        return self._with(**kept, certificate=None)
+
+    def _with(self, **changed):
+        return LearnedMetric(**{**self.get_params(deep=False), **changed}) if changed else self
 
     def __sklearn_clone__(self):
         return self

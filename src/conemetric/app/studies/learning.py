@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from ...core.compiled import seconds_compiling, stopwatch
 from ...core.progress import emit
 from ...core.warn import collected_warnings
-from ...estimators.base import UselessMetricWarning
+from ...estimators.useless import UselessMetricWarning
 from ...solvers.base import Status
 from ...storage import LearnedMetric
 from .methods import find, methods_for

@@ -1,0 +1,278 @@
+"""Rows of Dask collections as blocks, one per partition, validated."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..blocks.program import Engine
+from ..blocks.threads import Threads
+from ..blocks.vectors import BlockSpace, BlockVector
+from ..core.dates import refuse_dates
+from ..core.extras import require
+from ..core.vectors import same
+from ..core.weights import check_range
+from .in_memory import refuse_missing_labels
+
+__all__ = ["BlockRows", "Partition", "is_dask", "read"]
+
+CHUNK = 1 << 12  # rows converted to float64 at a time
+# rows of each block, and of all, that show whether a metric is useless; more would not change that
+SAMPLED, MOST_SAMPLED = 50, 1000
+
+
+def is_dask(value: Any) -> bool:
+    """Whether ``value`` is a dask collection, without importing dask."""
+    return type(value).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def engine_in_use() -> Engine:
+    """The engine of the enclosing ``with`` block; else the cluster of the current
+    `distributed.Client`; else threads of this process.
+    """
+    chosen = Engine.in_use.get()
+    if chosen is not None:
+        return chosen
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        from ..blocks.cluster import Cluster
+
+        try:
+            return Cluster(distributed.default_client())
+        except ValueError:  # there is no client
+            pass
+    return Threads()
+
+
+class Partition(NamedTuple):
+    """The rows of one block: the number of the partition, X, and y and weights or None."""
+
+    number: int
+    X: Any
+    y: Any
+    weights: Any
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """Validated rows in blocks, none of them empty.
+
+    Each block has a partition number and a count of rows. ``mean`` and ``spread`` are the mean of
+    all rows and the mean square about it, in float64; ``sample`` holds some rows of every block.
+    Without labels, ``classes`` and ``class_counts`` (n_blocks, n_classes) are None.
+    """
+
+    space: BlockSpace
+    partitions: BlockVector
+    weighted: bool
+    numbers: np.ndarray
+    counts: np.ndarray
+    n_features: int
+    dtype: np.dtype
+    mean: np.ndarray
+    spread: np.ndarray
+    sample: np.ndarray
+    classes: np.ndarray | None = None
+    class_counts: np.ndarray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def first(self) -> dict[int, int]:
+        """The number, among all rows, of each partition's first row."""
+        firsts = np.cumsum(self.counts) - self.counts
+        return dict(zip(self.numbers.tolist(), firsts.tolist(), strict=True))
+
+
+def read(X: Any, y: Any = None, weights: Any = None, labelled: bool = True) -> BlockRows:
+    """Validate the partitions of X, rows (n, D) or tuples of points (m, k, D), with the y and
+    weights of its rows or tuples. These may be arrays if the chunks of X are known;
+    ``labelled`` tells whether y holds labels.
+    """
+    refuse_dates(X)
+    space, dtype = BlockSpace(engine_in_use()), _dtype(X)
+    beside = {"y": y, "sample_weight": weights}
+    partitions = checked_partitions(space, _checked, X, beside, "rows of X", dtype=dtype)
+    return summarised(space, partitions, labelled and y is not None, dtype)
+
+
+def checked_partitions(
+    space: BlockSpace, check: Callable, X: Any, beside: dict[str, Any], things: str, **small: Any
+) -> BlockVector:
+    """The vector of ``check(number, partition of X, *partitions beside it, **small)``."""
+    parts = _partitions(X)
+    columns = [_beside(X, values, name, len(parts), things) for name, values in beside.items()]
+    task = require("dask", "cluster").delayed(check, pure=False)
+    tasks = [task(k, *part, **small) for k, part in enumerate(zip(parts, *columns, strict=True))]
+    return space.map(same, space.source(tasks))
+
+
+def summarised(
+    space: BlockSpace, partitions: BlockVector, labelled: bool, dtype: np.dtype
+) -> BlockRows:
+    """The rows of these partitions, without the empty ones."""
+    facts = space.gather(_facts, partitions, labelled=labelled)
+    there = [block for block, fact in enumerate(facts) if fact["count"]]
+    if not there:
+        raise ValueError(f"X has no rows in its {len(facts)} partitions; give at least three.")
+    partitions, facts = space.select(partitions, there), [facts[block] for block in there]
+    widths = sorted({fact["width"] for fact in facts})
+    if len(widths) > 1:
+        raise ValueError(f"X has partitions with {widths} features; give the same to all.")
+    counts = np.array([fact["count"] for fact in facts])
+    mean = sum(fact["count"] * fact["mean"] for fact in facts) / counts.sum()
+    spread = (
+        sum(fact["count"] * (fact["spread"] + (fact["mean"] - mean) ** 2) for fact in facts)
+        / counts.sum()
+    )
+    sample = np.concatenate([fact["sample"] for fact in facts])
+    rows = BlockRows(
+        space,
+        partitions,
+        facts[0]["weighted"],
+        np.array([fact["number"] for fact in facts]),
+        counts,
+        widths[0],
+        dtype,
+        mean,
+        spread,
+        sample[np.unique(np.linspace(0, len(sample) - 1, MOST_SAMPLED).astype(int))],
+    )
+    if not labelled:
+        return rows
+    classes = np.unique(np.concatenate([fact["classes"] for fact in facts]))
+    class_counts = np.zeros((len(facts), len(classes)), np.int64)
+    for row, fact in zip(class_counts, facts, strict=True):
+        row[np.searchsorted(classes, fact["classes"])] = fact["class_counts"]
+    return replace(rows, classes=classes, class_counts=class_counts)
+
+
+def _dtype(X):
+    """float32 if all of X is in single precision or less, else float64."""
+    kinds = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
+    single = all(
+        np.issubdtype(kind, np.floating) and np.dtype(kind).itemsize <= 4 for kind in kinds
+    )
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def _partitions(collection):
+    """Delayed partitions, whole along every axis but the first."""
+    if not hasattr(collection, "chunks"):
+        # unused columns are not read; a full optimisation would also merge partitions,
+        # differently for one column than for many
+        return list(collection.simplify().to_delayed(optimize_graph=False))
+    if any(len(sizes) > 1 for sizes in collection.chunks[1:]):
+        collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
+    return list(collection.to_delayed().ravel())
+
+
+def _beside(X, values, name, n_partitions, things):
+    """Partitions of the y or the weights that go with the ``things`` in X."""
+    if values is None:
+        return [None] * n_partitions
+    sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
+    known = not np.isnan(sizes).any()
+    if not is_dask(values):
+        if not known:
+            raise ValueError(
+                f"{name} is an array, but the lengths of X's partitions are unknown; give "
+                f"{name} as a dask collection partitioned like X, or call "
+                "X.compute_chunk_sizes() first."
+            )
+        values = np.asarray(values)
+    n_values = np.nan if is_dask(values) and not hasattr(values, "chunks") else values.shape[0]
+    if known and not np.isnan(n_values) and n_values != sum(sizes):
+        raise ValueError(
+            f"{name} has {n_values} values for the {sum(sizes)} {things}; give one for each."
+        )
+    if not is_dask(values):
+        return np.split(values, np.cumsum(sizes)[:-1])
+    if known and hasattr(values, "chunks") and values.chunks[0] != sizes:
+        values = values.rechunk({0: sizes})
+    parts = _partitions(values)
+    if len(parts) != n_partitions:
+        raise ValueError(
+            f"{name} has {len(parts)} partitions and X has {n_partitions}; give them the same partitions."
+        )
+    return parts
+
+
+# ---- functions that are mapped over the blocks
+
+
+def _checked(number, X, y, weights, dtype):
+    """A valid `Partition`; tuples of points become rows."""
+    X = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X)
+    where = f"in partition {number}"
+    try:
+        X = X.astype(dtype, copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X holds values that are not numbers {where}: {error}") from None
+    if X.ndim not in (2, 3):
+        raise ValueError(
+            f"X has shape {X.shape} {where}; give rows (n, D), or tuples of points (m, k, D)."
+        )
+    if not np.isfinite(X).all():
+        raise ValueError(
+            f"X contains NaN or infinity {where}; drop those rows or impute them first."
+        )
+    beside = []
+    for name, values in (("y", y), ("sample_weight", weights)):
+        if values is not None:
+            values = np.asarray(values)
+            values = values.reshape(len(values), -1)[:, 0] if values.ndim > 1 else values
+            if len(values) != len(X):
+                raise ValueError(
+                    f"{name} has {len(values)} values for {len(X)} rows {where}; partition it "
+                    "like X."
+                )
+        beside.append(values)
+    y, weights = beside
+    if y is not None:
+        refuse_missing_labels(y, f" {where}")
+    if weights is not None:
+        there = nonzero(weights, dtype, where)
+        weights = weights.astype(dtype)
+        X, y, weights = X[there], None if y is None else y[there], weights[there]
+    return Partition(number, np.ascontiguousarray(X.reshape(-1, X.shape[-1])), y, weights)
+
+
+def nonzero(weights: np.ndarray, dtype: Any, where: str) -> np.ndarray:
+    """Mask of the weights that are not zero; refuses invalid ones."""
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(
+            f"sample_weight is negative or not finite {where}; give finite weights >= 0."
+        )
+    check_range(weights, dtype, f"sample_weight {where}")
+    return weights > 0
+
+
+def _facts(partition, labelled):
+    X = partition.X
+    mean = X.mean(0, dtype=np.float64) if len(X) else np.zeros(X.shape[1])
+    spread = np.zeros(X.shape[1])
+    for start in range(0, len(X), CHUNK):
+        spread += ((X[start : start + CHUNK] - mean) ** 2).sum(0)
+    classes, class_counts = np.unique(partition.y, return_counts=True) if labelled else ([], [])
+    return {
+        "weighted": partition.weights is not None,
+        "number": partition.number,
+        "count": len(X),
+        "width": X.shape[1],
+        "mean": mean,
+        "spread": spread / max(1, len(X)),
+        # a view would keep all rows in memory
+        "sample": X[:: max(1, len(X) // SAMPLED)][:SAMPLED].copy(),
+        "classes": classes,
+        "class_counts": class_counts,
+    }
+
+
+def item(pieces: Any, number: int) -> Any:
+    """One part of the pieces of a block."""
+    return pieces[number]

@@ -1,0 +1,169 @@
+"""Checks of the points that estimators are given: arrays, tensors, sparse matrices, frames."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from ..constraints.block_rows import is_dask
+from ..core.arrays import is_torch, namespace, refuse_masked, to_numpy
+from ..core.dates import refuse_dates
+from ..core.sparse_rows import SparseRows
+
+__all__ = ["check_extent", "check_size", "check_tensor", "refuse_dask"]
+
+# A sparse X is solved over its rows or its features, whichever are fewer, with dense
+# eigendecompositions of that order in every iteration.
+MAX_SPARSE_ORDER = 5000
+MAX_DENSE_ENTRIES = 1 << 27  # of a sparse X made dense: 1 GiB in float64
+# Largest extent of X by the bytes of its numbers: float32 holds sums of its square, float64
+# sums of its fourth power. The smallest is the inverse.
+LARGEST_EXTENT = {4: 1e15, 8: 1e60}
+
+
+def validate_points(
+    estimator: Any, X: Any, *, reset: bool, min_samples: int = 1, sparse: bool = False
+) -> Any:
+    """Valid points, a sparse matrix as `SparseRows`; with ``reset`` as in a fit, else refused
+    unless they have the features of the fit.
+    """
+    refuse_unusable(estimator, X)
+    if not is_torch(X):
+        rules = {"ensure_min_samples": min_samples, **_rules(sparse)}
+        return _points(estimator, validate_data(estimator, _matrix(X), reset=reset, **rules), reset)
+    X = check_tensor(X, min_samples)
+    if reset:
+        check_extent(X)
+        estimator.n_features_in_ = X.shape[1]
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    return X
+
+
+def validate_labelled_points(estimator: Any, X: Any, y: Any, sparse: bool) -> tuple[Any, Any]:
+    """Valid points to fit, and y as a NumPy vector with one label for each."""
+    refuse_unusable(estimator, X)
+    refuse_masked(y, "y")
+    if not is_torch(X):
+        rules = {"ensure_min_samples": 2, **_rules(sparse)}
+        X, y = validate_data(estimator, _matrix(X), to_numpy(y), **rules)
+        return _points(estimator, X, fitting=True), y
+    X = validate_points(estimator, X, reset=True, min_samples=2)
+    y = column_or_1d(to_numpy(y), warn=True)
+    if len(y) != len(X):
+        raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
+    return X, y
+
+
+def refuse_unusable(estimator: Any, X: Any) -> None:
+    """Refuse what no array of numbers can be made of."""
+    refuse_dask(estimator, X)
+    refuse_masked(X, "X")
+    refuse_dates(X)
+
+
+def _matrix(X):
+    return X.matrix if isinstance(X, SparseRows) else X
+
+
+def _rules(sparse):
+    return {"dtype": [np.float64, np.float32], "accept_sparse": "csr" if sparse else False}
+
+
+def _points(estimator, X, fitting):
+    """X as points, a sparse one as `SparseRows`; refuses one too large to learn from."""
+    if fitting:
+        check_extent(X)
+    if not issparse(X):
+        return X
+    if fitting and min(X.shape) > MAX_SPARSE_ORDER:
+        raise ValueError(
+            f"X is sparse with {X.shape[0]} rows and {X.shape[1]} features; rows or features "
+            f"must be at most {MAX_SPARSE_ORDER}. {_fewer_features(estimator)}"
+        )
+    return SparseRows(X)
+
+
+def dense(estimator: Any, X: Any) -> Any:
+    """X as a dense array, for estimators that need one."""
+    if not isinstance(X, SparseRows):
+        return X
+    n, D = X.shape
+    if n * D > MAX_DENSE_ENTRIES:
+        raise ValueError(
+            f"X is sparse with {n} rows and {D} features; {type(estimator).__name__} must make "
+            f"it dense, which takes {n * D * X.dtype.itemsize / 1e9:.0f} GB. "
+            f"{_fewer_features(estimator)}"
+        )
+    return X.toarray()
+
+
+def _fewer_features(estimator):
+    name = type(estimator).__name__
+    return f"Reduce the features first: make_pipeline(TruncatedSVD(300), {name}())."
+
+
+def check_extent(X: Any) -> None:
+    """Refuse an X whose extent, or distance from the origin, is out of range."""
+    if issparse(X):
+        spread = float(abs(X.data).max(initial=0.0))
+    else:
+        xp = namespace(X)
+        with np.errstate(over="ignore"):
+            spread = float((xp.amax(X, 0) - xp.amin(X, 0)).max())
+    check_size(spread, X.dtype, "X")
+    largest = spread if issparse(X) else float(abs(X).max())
+    if largest > LARGEST_EXTENT[X.dtype.itemsize] ** 2:
+        raise ValueError(f"X has entries as large as {largest:.1e}; centre and rescale it.")
+
+
+def check_size(size: float, dtype: Any, name: str) -> None:
+    """Refuse an extent whose powers are out of the range of ``dtype``."""
+    largest = LARGEST_EXTENT[dtype.itemsize]
+    if size > largest or 0 < size < 1 / largest:
+        raise ValueError(
+            f"{name} spreads over {size:.1e}, and its squared distances leave the range of "
+            f"{dtype}; rescale it (StandardScaler), or give it in float64."
+        )
+
+
+def check_tensor(X: Any, min_samples: int) -> Any:
+    """A tensor of points, validated as scikit-learn would validate an array."""
+    import torch
+
+    if X.layout != torch.strided or X.is_complex():
+        raise TypeError(
+            f"X is a tensor of layout {X.layout} and {X.dtype}; give a dense, real one "
+            "(X.to_dense(), X.real)."
+        )
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D tensor X of shape {tuple(X.shape)} instead; "
+            "reshape it."
+        )
+    if X.shape[0] < min_samples or X.shape[1] == 0:
+        raise ValueError(
+            f"X has {X.shape[0]} sample(s) and {X.shape[1]} feature(s); at least {min_samples} "
+            "and 1 are needed."
+        )
+    if not X.is_floating_point():
+        X = X.double()
+    elif X.element_size() < 4:
+        X = X.float()
+    if not bool(X.isfinite().all()):
+        raise ValueError("X contains NaN or infinity; drop those rows or impute them first.")
+    return X.detach()
+
+
+def refuse_dask(estimator: Any, X: Any, name: str = "X") -> None:
+    """Refuse a dask collection in an estimator that works in memory."""
+    if is_dask(X):
+        raise TypeError(
+            f"{type(estimator).__name__} works in memory, and {name} is a {type(X).__module__} "
+            f"collection; give {name}.compute() or a sample of its rows, or use FrobMetric, "
+            "LMNNEig, DMLEig or BoostMetric, which learn from dask collections."
+        )
