@@ -1,8 +1,8 @@
 """Nearest neighbours, of the same label and of others.
 
-`query` defines a search. It runs exactly on the host (`exact`), on a device (`gpu`) and
-among sparse points (`sparse`), or approximately on the host (`cells`); `precomputed`
-takes neighbours that the user has found.
+`query` defines a search. It runs exactly on the host (`exact`), on a device (`gpu`) and among
+sparse points (`sparse`), or approximately on the host (`cells`); `precomputed` takes a user's
+neighbours.
 """
 
 from .merge import merge

@@ -1,7 +1,6 @@
-"""Search on the host: tiles of squared distances, by matrix products in float32, are
-scanned for candidates, which are then ranked by exact distances in float64.
-
-`exact` visits all tiles, `cells` some.
+"""Search on the host: tiles of squared distances, by matrix products in float32, are scanned for
+candidates, which are then ranked by exact distances in float64. `exact` visits all tiles, `cells`
+some.
 """
 
 from collections.abc import Iterator
@@ -38,10 +37,8 @@ class Frame(NamedTuple):
 
 
 class HostSearch:
-    """Lists of candidates for every query, to which references are offered in tiles.
-
-    Queries and references are visited in ``order`` and ``reference_order``, in which
-    labels must ascend within the columns of a tile.
+    """Lists of candidates for every query, to which references are offered in tiles. Labels must
+    ascend within the columns of a tile, in ``order`` (of queries) and ``reference_order``.
     """
 
     def __init__(self, query: SearchQuery, order: np.ndarray, reference_order: np.ndarray):
@@ -75,8 +72,7 @@ class HostSearch:
 
     def rank(self, all_offered: bool) -> Nearest:
         """Rank candidates by exact distances, and search again for queries that may miss
-        neighbours: through rounding if all references were offered, else for lack of
-        candidates.
+        neighbours: through rounding if all references were offered, else for lack of candidates.
         """
         same, again_same = self._rank(True, all_offered)
         other, again_other = self._rank(False, all_offered)

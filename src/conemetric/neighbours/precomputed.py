@@ -18,10 +18,10 @@ def precomputed_neighbours(
 ) -> Neighbours:
     """Check neighbours given by the user for the rows of X with labels y (-1: none).
 
-    ``neighbors`` is (targets, impostors), integer arrays (n, k) with row numbers of points
-    of the same label and of another, -1 for none. Or it is a sparse graph (n, n): row i
-    holds the distances of point i to its nearest points of any label, of which the first
-    ``n_targets`` and ``n_impostors`` are taken, as by `neighbours_by_label`.
+    ``neighbors`` is (targets, impostors), integer arrays (n, k) with row numbers of points of the
+    same label and of another, -1 for none. Or it is a sparse graph (n, n): row i holds the
+    distances of point i to its nearest points of any label, of which the first ``n_targets`` and
+    ``n_impostors`` are taken, as by `neighbours_by_label`.
 
     Examples
     --------
@@ -93,8 +93,7 @@ def _from_graph(graph, keys, y, n_targets, n_impostors):
     n, most = len(y), MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
     if graph.shape != (n, n):
         raise ValueError(
-            f"neighbors is a graph of shape {graph.shape}; give one of the {n} rows of X: "
-            f"({n}, {n})."
+            f"neighbors is a graph of shape {graph.shape}; give one of shape ({n}, {n}), the rows of X."
         )
     row, column = np.repeat(np.arange(n), np.diff(graph.indptr)), graph.indices.astype(np.int64)
     distance = graph.data.astype(np.float64)

@@ -1,14 +1,13 @@
 """Which of several neighbours at the same distance comes first.
 
-Not the lower row number: in a file sorted by class all ties would go to one class.
-Instead every row has a key, a hash of its values, and the lower key comes first. The
-order of rows and the names of classes do not affect it.
+Not the lower row number: in a file sorted by class all ties would go to one class. Instead every
+row has a key, a hash of its values, and the lower key comes first. The order of rows and the names
+of classes do not affect it.
 
-The hash is of the position of each value between the minimum and the maximum of its
-column, on a grid that is coarse compared with rounding. So keys do not change with units
-or origin, or if the same scaling is computed in another order of rows. On the grid rows
-are whole numbers, whose products with whole numbers are exact in float64, in any library
-and any order of summation.
+The hash is of the position of each value between the minimum and the maximum of its column, on a
+grid that is coarse compared with rounding. So keys do not change with units or origin, or if the
+same scaling is computed in another order of rows. On the grid rows are whole numbers, whose
+products with whole numbers are exact in float64, in any library and any order of summation.
 """
 
 from collections.abc import Callable
@@ -26,15 +25,12 @@ HASHES = 3  # sums by which rows are told apart
 SHIFT = 0.1, 0.9  # range of the random shift of the grid: whole numbers lie inside its cells
 SMALLEST = 1e-280  # extent below which a column counts as constant
 BLOCK = 1 << 16  # numbers held at a time: they stay in the cache
-CANONICAL_DIGITS = (
-    8  # of relative squared distances: well above rounding, so that it orders no rows
-)
+CANONICAL_DIGITS = 8  # of relative squared distances: coarse enough that rounding orders no rows
 
 
 def row_keys(X: Any, extent: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
-    """A 64-bit hash of each row of an array, tensor or sparse matrix, on the host: equal
-    rows have equal keys in every library. ``extent``: `column_extent` of all rows if X is
-    a part of them.
+    """A 64-bit hash of each row of an array, tensor or sparse matrix, on the host: equal rows have
+    equal keys in every library. ``extent``: `column_extent` of all rows if X is a part of them.
 
     Examples
     --------
@@ -97,8 +93,8 @@ def _matrix(X):
 
 
 def labelled_keys(X: Any, y: Any) -> np.ndarray:
-    """Keys that also distinguish equal rows of different classes: by the rows of the
-    class, not by its name.
+    """Keys that also distinguish equal rows of different classes: by the rows of the class, not its
+    name.
     """
     keys = row_keys(X)
     code = np.unique(to_numpy(y), return_inverse=True)[1]
@@ -135,9 +131,7 @@ def tie_numbers(keys: np.ndarray, rows: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def numbers_on_demand(X: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """`tie_numbers` of the rows of X as a function, which hashes only the rows it is
-    called with.
-    """
+    """`tie_numbers` of the rows of X as a function, which hashes only the rows it is called with."""
     X = _matrix(X)
     n, extent = X.shape[0], column_extent(X)
     if not _is_bounded(X, extent):

@@ -1,13 +1,13 @@
 """The one linear operator: from a symmetric matrix M to one number per constraint, and back.
 
-A *pair* p = (a, b) of rows of X has the difference d_p = x_a - x_b and q_p(M) = d_p' M
-d_p. A constraint is a weighted sum of pairs, row r of the sparse matrix B, so that
+A *pair* p = (a, b) of rows of X has the difference d_p = x_a - x_b and q_p(M) = d_p' M d_p. A
+constraint is a weighted sum of pairs, row r of the sparse matrix B, so that
 
     forward   A(M)_r = (B q(M))_r            adjoint   A*(u) = sum_p (B'u)_p d_p d_p' = X' Lap(B'u) X
 
-with Lap(w) the weighted graph Laplacian of the pairs. Work is done once per unique
-unordered pair; no array of size (constraints x features) is ever formed. X is centred
-once, which changes no difference but keeps every digit of them.
+with Lap(w) the weighted graph Laplacian of the pairs. Work is done once per unique unordered pair;
+no array of size (constraints x features) is ever formed. X is centred once, which changes no
+difference but keeps every digit of them.
 """
 
 from abc import ABC, abstractmethod

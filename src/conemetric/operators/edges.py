@@ -1,11 +1,10 @@
-"""The difference operator over the edges of a graph: X is the identity, and the matrix
-is a kernel of the points themselves.
+"""The difference operator over the edges of a graph: X is the identity, and the matrix is a kernel
+of the points themselves.
 
     forward   A(K)_e = K_aa + K_bb - 2 K_ab          with K = Y Y':  ||Y_a - Y_b||^2
     adjoint   A*(u) = Lap(u), the weighted graph Laplacian: one entry per edge, dense only for a decomposition
 
-`ReducedEdges` is the same operator on kernels K = Q M Q' spanned by the columns of Q
-(landmarks).
+`ReducedEdges` is the same operator on kernels K = Q M Q' spanned by the columns of Q (landmarks).
 """
 
 from collections.abc import Callable

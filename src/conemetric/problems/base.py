@@ -53,10 +53,10 @@ class Problem(ABC):
 class SpectralDual(ABC):
     """Maximise gain(u) - sigma/2 ||[K(u)]_+||_F^2 over a box, with K(u) = K0 + sign A*(u).
 
-    The dual of every Frobenius-regularised program here, and of every proximal step. gain is concave
-    and a sum over the constraints: linear'u unless a subclass overrides it. X(u) = sigma [K(u)]_+ is
-    the primal point of u, and gain'(u) - sign A(X(u)) the gradient. Subclasses set the attributes and
-    define the primal objective.
+    The dual of every Frobenius-regularised program here, and of every proximal step. gain is
+    concave and a sum over the constraints: linear'u unless a subclass overrides it. X(u) = sigma
+    [K(u)]_+ is the primal point of u, and gain'(u) - sign A(X(u)) the gradient. Subclasses set the
+    attributes and define the primal objective.
     """
 
     operator: Any
@@ -128,11 +128,11 @@ class SpectralDual(ABC):
         """
 
     def price(self, u: Any, margins: Any, primal: float) -> float:
-        """What an infeasible point may have gained, relative to its objective ``primal``: sum_r |u_r| times
-        what A(X)_r = ``margins`` misses.
+        """What an infeasible point may have gained, relative to its objective ``primal``: sum_r
+        |u_r| times what A(X)_r = ``margins`` misses.
 
-        X is feasible for the bounds it reaches, so the optimum for the true ones exceeds its objective
-        by at most that, if u are optimal multipliers.
+        X is feasible for the bounds it reaches, so the optimum for the true ones exceeds its
+        objective by at most that, if u are optimal multipliers.
         """
         return 0.0
 

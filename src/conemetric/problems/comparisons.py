@@ -1,20 +1,20 @@
-"""The relative-comparison program of Schultz & Joachims (2004), as in FastQP (Nguyen, Morell & De Baets
-2015, 2.3 and 3.8).
+"""The relative-comparison program of Schultz & Joachims (2004), as in FastQP (Nguyen, Morell & De
+Baets 2015, 2.3 and 3.8).
 
     P(w)      = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),      w >= 0
     D(lam, t) = 1'lam - 1/2 (Z'lam + t)' L^-1 (Z'lam + t),   0 <= lam <= c, t >= 0
     w(lam, t) = L^-1 (Z'lam + t)
 
-with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet (i, j, k), the metric
-M = A diag(w) A', and c_i = C times the weight of the triplet.
+with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet (i, j, k), the
+metric M = A diag(w) A', and c_i = C times the weight of the triplet.
 
 L is never inverted. With y = L^-1 (Z'lam + t) in place of t the dual reads
 
     D(lam, y) = 1'lam - 1/2 y'Ly,                            0 <= lam <= c, Ly >= Z'lam
 
 which also holds for a singular L. No entry of L is negative, so any y becomes feasible by adding
-max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, y), P(w) >= D(lam, y), and both
-are the optimum at the solution, where y = w.
+max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, y), P(w) >= D(lam, y), and
+both are the optimum at the solution, where y = w.
 """
 
 from functools import cached_property
@@ -30,8 +30,9 @@ SPARSE = 4  # rows per row in use from which copying those in use is faster
 
 
 class ComparisonProgram(Problem):
-    """See the module docstring; ``operator`` is over the mapped points A'x, in NumPy float64, ``gram``
-    is A'A (None: the identity), and ``weights`` are those of the triplets (None: one each).
+    """See the module docstring; ``operator`` is over the mapped points A'x, in NumPy float64,
+    ``gram`` is A'A (None: the identity), and ``weights`` are those of the triplets (None: one
+    each).
 
     A Z of more than ``memory`` bytes is not stored; its rows are computed in blocks whenever read.
 
@@ -147,9 +148,10 @@ class ComparisonProgram(Problem):
 class MeasuredComparisonProgram(ComparisonProgram):
     """The same program, certified at a metric L L' over the features it is stored for.
 
-    P is 1/2 ||M||_F^2 plus a loss of the margins for any M, so also for a metric that rounding or a cut
-    has moved away from every A diag(w) A'. ``over`` is the operator over those features, in NumPy
-    float64, and ``features_gram`` holds the inner products of their directions (None: orthonormal).
+    P is 1/2 ||M||_F^2 plus a loss of the margins for any M, so also for a metric that rounding or a
+    cut has moved away from every A diag(w) A'. ``over`` is the operator over those features, in
+    NumPy float64, and ``features_gram`` holds the inner products of their directions (None:
+    orthonormal).
     """
 
     def __init__(self, over: Any, features_gram: Any, *args: Any):

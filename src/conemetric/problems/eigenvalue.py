@@ -1,13 +1,14 @@
-"""Eigenvalue programs (Ying & Li 2012): a trace, plus a hinge loss on the constraints of one operator.
+"""Eigenvalue programs (Ying & Li 2012): a trace, plus a hinge loss on the constraints of one
+operator.
 
     P(S) = w Tr S + sum_r c_r max(0, b_r - A(S)_r),   S psd           (c = inf: A(S) >= b is enforced)
     D(u) = b'u,                                       0 <= u_r <= c_r,  A*(u) <= w I
     any u >= 0, times min(1 / max_r u_r / c_r, w / lambda_max(A*(u))), is dual feasible
 
-For b = 1 and all c_r = c this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi = 1"
-(Lemma 2): a point of value delta there, divided by delta, is a point of value 1/delta here, and the
-paper's bound max(max u / c, lambda_max(A*(u)) / w) over the simplex is one over the bound above. The
-proximal subproblem
+For b = 1 and all c_r = c this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi =
+1" (Lemma 2): a point of value delta there, divided by delta, is a point of value 1/delta here, and
+the paper's bound max(max u / c, lambda_max(A*(u)) / w) over the simplex is one over the bound
+above. The proximal subproblem
 
     min P(S) + ||S - S_k||_F^2 / (2 sigma)
 
@@ -30,11 +31,11 @@ from .losses import weighted_sum
 
 
 class EigenvalueProgram(Problem):
-    """See the module docstring, with w = ``trace_weight``, c = ``loss_weight`` (a number, infinite to
-    enforce the constraints, or one per constraint) and b = ``target`` (None: ones).
+    """See the module docstring, with w = ``trace_weight``, c = ``loss_weight`` (a number, infinite
+    to enforce the constraints, or one per constraint) and b = ``target`` (None: ones).
 
-    ``operator`` is in float64, where certificates are evaluated; ``dtype`` is the precision to solve
-    in (None: float64).
+    ``operator`` is in float64, where certificates are evaluated; ``dtype`` is the precision to
+    solve in (None: float64).
     """
 
     def __init__(
@@ -173,10 +174,10 @@ class DMLEigProgram(EigenvalueProgram):
         primal   max over M psd, <X_S, M> <= 1, of min_r <X_r, M>             X_r = d_r d_r' over the dissimilar pairs
         dual     min over u in the simplex of lambda_max(R^-1 (sum_r u_r X_r) R^-T)        R R' = X_S (+ ridge)
 
-    With S = R'MR it is the eigenvalue program with c = inf, w = 1, b = 1 over the whitened points: a
-    matrix S of trace t whose smallest margin is a has value a / t here. A maximisation, so both bounds
-    change sign: primal = -min_r <X_r, M> and dual = -lambda_max. If a dissimilar pair has distance zero
-    the optimum is 0, every M is optimal, and the bounds are 0.
+    With S = R'MR it is the eigenvalue program with c = inf, w = 1, b = 1 over the whitened points:
+    a matrix S of trace t whose smallest margin is a has value a / t here. A maximisation, so both
+    bounds change sign: primal = -min_r <X_r, M> and dual = -lambda_max. If a dissimilar pair has
+    distance zero the optimum is 0, every M is optimal, and the bounds are 0.
     """
 
     def __init__(self, operator: Any, dtype: Any = None):
@@ -213,19 +214,20 @@ class LMNNEigProgram(EigenvalueProgram):
 
 
 class MMMFProgram(EigenvalueProgram):
-    """Maximum-margin matrix factorisation in its eigenvalue form (Srebro et al. 2005; Ying & Li 2012,
-    equations 27 and 28).
+    """Maximum-margin matrix factorisation in its eigenvalue form (Srebro et al. 2005; Ying & Li
+    2012, equations 27 and 28).
 
         primal   min over X of sum_r max(0, b_r - s_r X[i_r, a_r]) + gamma ||X||_*
         dual     max b'u,  0 <= u <= 1,  ||W(u)||_2 <= gamma         W(u) = sum_r u_r s_r e_i e_a', sparse
 
-    With M = L L' = [[A, X], [X', B]] it is the eigenvalue program with c = 1 over `EntryOperator`. Since
-    ||X||_* is *half* the least Tr A + Tr B, its w is gamma / 2: the paper's gamma Tr M would be
-    2 gamma ||X||_*.
+    With M = L L' = [[A, X], [X', B]] it is the eigenvalue program with c = 1 over `EntryOperator`.
+    Since ||X||_* is *half* the least Tr A + Tr B, its w is gamma / 2: the paper's gamma Tr M would
+    be 2 gamma ||X||_*.
 
-    Observations of ``levels`` 0, 1, ..., R-1 at ``rows`` and ``columns`` become one constraint for each of
-    the ``thresholds`` theta_1 < ... < theta_{R-1}: s = 1 and b = 1 + theta for a level above it, s = -1 and
-    b = 1 - theta for one below. Two levels and theta = 0 are the +-1 observations of the paper.
+    Observations of ``levels`` 0, 1, ..., R-1 at ``rows`` and ``columns`` become one constraint for
+    each of the ``thresholds`` theta_1 < ... < theta_{R-1}: s = 1 and b = 1 + theta for a level
+    above it, s = -1 and b = 1 - theta for one below. Two levels and theta = 0 are the +-1
+    observations of the paper.
     """
 
     def __init__(

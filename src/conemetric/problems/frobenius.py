@@ -36,8 +36,9 @@ EIGH_ERROR = 8.0  # error of an eigendecomposition on any device, in units of D 
 
 
 class FrobeniusProgram(SpectralProgram):
-    """See the module docstring: ``operator`` has one row per constraint, C weighs the mean loss, the
-    ``prior`` M0 is positive semidefinite (None: zero), and ``weights`` are w, positive (None: ones).
+    """See the module docstring: ``operator`` has one row per constraint, C weighs the mean loss,
+    the ``prior`` M0 is positive semidefinite (None: zero), and ``weights`` are w, positive (None:
+    ones).
 
     Examples
     --------
@@ -83,8 +84,8 @@ class FrobeniusProgram(SpectralProgram):
         return space.map(_bounded, sizes, least=UNEVEN * mean) if 0 < mean < math.inf else 1.0
 
     def start(self) -> Evaluation:
-        """The best multiple of equal multipliers; with a prior the multipliers of its own margins, which are
-        the optimum as C goes to zero.
+        """The best multiple of equal multipliers; with a prior the multipliers of its own margins,
+        which are the optimum as C goes to zero.
         """
         if self.prior is not None:
             margins = self.operator.forward(self.prior)
@@ -162,8 +163,8 @@ class FrobeniusProgram(SpectralProgram):
         return self.operator.forward_factor(primal_point)
 
     def significant(self, difference: Any) -> float:
-        """||difference||_F^2, or zero if it is the rounding of M0, so that a prior that needs no change is
-        proven to be the optimum.
+        """||difference||_F^2, or zero if it is the rounding of M0, so that a prior that needs no
+        change is proven to be the optimum.
         """
         square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))
         return square if square > self.rounding**2 * size else 0.0
@@ -188,8 +189,8 @@ class PlainEvaluation(Evaluation):
 
 
 class PriorEvaluation(Evaluation):
-    """An `Evaluation` without the difference of two large norms (see the module docstring), and without
-    eigenvalues while M0 + A*(u) is positive definite.
+    """An `Evaluation` without the difference of two large norms (see the module docstring), and
+    without eigenvalues while M0 + A*(u) is positive definite.
     """
 
     @cached_property

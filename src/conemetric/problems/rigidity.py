@@ -2,19 +2,19 @@
 distances lies on.
 
 Points of a clique whose coordinates span fewer dimensions than its size allows (four points in a
-plane, three on a line) are rigid: every kernel with these distances has the same Gram matrix on them.
-So K P = 0 for the projection P onto the vectors of the clique that are orthogonal to its coordinates
-and to the constant one, and
+plane, three on a line) are rigid: every kernel with these distances has the same Gram matrix on
+them. So K P = 0 for the projection P onto the vectors of the clique that are orthogonal to its
+coordinates and to the constant one, and
 
     <sum of P, K> = 0   for every feasible K,      hence   K = U Z U',  U a basis of the null space of sum of P
 
-(facial reduction, Krislock & Wolkowicz 2010). A projection orthogonal to constants that is supported
-on a clique is the Laplacian of weights on its edges: the sum is A*(w), and w is a multiplier of value
-b'w = 0, the proof that the face holds all feasible kernels.
+(facial reduction, Krislock & Wolkowicz 2010). A projection orthogonal to constants that is
+supported on a clique is the Laplacian of weights on its edges: the sum is A*(w), and w is a
+multiplier of value b'w = 0, the proof that the face holds all feasible kernels.
 
-A graph can be more rigid than its cliques (a Swiss roll of 400 points with 8 neighbours has no kernel
-but its own). Then no kernel on this face is definite either, multipliers grow on it until rounding
-hides the bound, and the program over all kernels is the better one.
+A graph can be more rigid than its cliques (a Swiss roll of 400 points with 8 neighbours has no
+kernel but its own). Then no kernel on this face is definite either, multipliers grow on it until
+rounding hides the bound, and the program over all kernels is the better one.
 """
 
 from typing import Any, NamedTuple
@@ -37,8 +37,8 @@ class Face(NamedTuple):
 
 
 def rigid_face(edges: np.ndarray, X: np.ndarray) -> Face | None:
-    """The `Face` of the distances between the rows of X along ``edges`` (a < b); None if no clique is
-    flat. Edges of length zero contribute to it but are not numbered.
+    """The `Face` of the distances between the rows of X along ``edges`` (a < b); None if no clique
+    is flat. Edges of length zero contribute to it but are not numbered.
     """
     stress = clique_stress(edges, X)
     if not stress.any():

@@ -5,8 +5,8 @@
     X(u) = -sigma (C + A*(u))_-        grad D(u) = A(X(u)) - b
 
 In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the limit, so a
-certificate has a violation: the larger of max_i residual_i / max_i |b_i| and sum_i |u_i residual_i| /
-|P|, which is what missing them can have gained; residuals one-sided for inequalities.
+certificate has a violation: the larger of max_i residual_i / max_i |b_i| and sum_i |u_i residual_i|
+/ |P|, which is what missing them can have gained; residuals one-sided for inequalities.
 """
 
 from functools import cached_property
@@ -63,11 +63,11 @@ class SemidefiniteProgram(ConstrainedProgram):
         return L
 
     def refutation(self, point: Any) -> str | None:
-        """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every feasible X, so
-        Tr X >= -b'u / e.
+        """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every
+        feasible X, so Tr X >= -b'u / e.
 
-        Reported once that bound is `OUT_OF_REACH` times the natural size of X. e follows from A*(u) =
-        -C - K(u), or is the rounding of an A*(u) that is psd.
+        Reported once that bound is `OUT_OF_REACH` times the natural size of X. e follows from A*(u)
+        = -C - K(u), or is the rounding of an A*(u) that is psd.
         """
         forced, eps = point.gain, self.operator.eps
         if not forced > eps * float(abs(self.b * point.u).sum()):

@@ -4,9 +4,10 @@
     D(u) = -lambda_max(A*(u)),                                  0 <= u_r <= v_r, sum u = 1
 
 with v_r = v w_r. The best rho for given margins is the first at which the v_r of it and the smaller
-ones reach one; with equal weights their order statistic number 1/v, and P(M) is minus the mean of the
-1/v smallest. Any u of the dual set bounds the optimum, P(M) >= D(u). sum v_r >= 1 is needed, or rho
-could grow without limit: with equal weights v = 1/m is the mean margin, v >= 1 the smallest one.
+ones reach one; with equal weights their order statistic number 1/v, and P(M) is minus the mean of
+the 1/v smallest. Any u of the dual set bounds the optimum, P(M) >= D(u). sum v_r >= 1 is needed, or
+rho could grow without limit: with equal weights v = 1/m is the mean margin, v >= 1 the smallest
+one.
 """
 
 from typing import Any
@@ -24,9 +25,9 @@ ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance":
 
 
 class SoftMarginProgram(Problem):
-    """Soft-margin metric of trace one; see the module docstring. ``operator`` has one row per triplet, v
-    is the price of a unit of slack, at least 1 / (sum of the weights), and ``weights`` are w, positive
-    (None: ones).
+    """Soft-margin metric of trace one; see the module docstring. ``operator`` has one row per
+    triplet, v is the price of a unit of slack, at least 1 / (sum of the weights), and ``weights``
+    are w, positive (None: ones).
     """
 
     def __init__(self, operator: Any, v: float, weights: Any = None):
@@ -53,10 +54,11 @@ class SoftMarginProgram(Problem):
         return float(price @ np.maximum(rho - margins, 0) - rho)
 
     def restricted(self, H: Any) -> tuple[np.ndarray, np.ndarray, float] | None:
-        """The program over M = sum_j w_j z_j z_j', given the margins H[j] of each z_j z_j': a linear program.
+        """The program over M = sum_j w_j z_j z_j', given the margins H[j] of each z_j z_j': a
+        linear program.
 
-        Returns (weights, u, dual) by HiGHS, where dual = -max_j H[j]'u is above D(u) until the columns
-        suffice; None if no method of HiGHS solves it.
+        Returns (weights, u, dual) by HiGHS, where dual = -max_j H[j]'u is above D(u) until the
+        columns suffice; None if no method of HiGHS solves it.
         """
         J, m = H.shape
         size = float(abs(H).max()) or 1.0  # HiGHS has absolute tolerances

@@ -7,23 +7,23 @@
     logistic      loss = sum_r log(1 + exp(-rho_r))   u_r = 1 / (1 + exp(rho_r))
                   D(u) = -sum u log u + (1 - u) log(1 - u),    0 <= u <= 1
 
-v keeps the scale of the paper: the exponential program is one logarithm of a sum, the logistic one a
-sum over triplets, so that the same v regularises the logistic program about m times less. A triplet
-of weight w_r counts as w_r triplets: its term in either sum is w_r times as large, and so is u_r; in
-D(u), u_r log(u_r / w_r) replaces u_r log u_r (logistic: w_r times the entropy of u_r / w_r). If
-triplets can be satisfied with a margin above v per unit of trace, the exponential program has no
-minimum, and boosting is stopped by its iteration count.
+v keeps the scale of the paper: the exponential program is one logarithm of a sum, the logistic one
+a sum over triplets, so that the same v regularises the logistic program about m times less. A
+triplet of weight w_r counts as w_r triplets: its term in either sum is w_r times as large, and so
+is u_r; in D(u), u_r log(u_r / w_r) replaces u_r log u_r (logistic: w_r times the entropy of u_r /
+w_r). If triplets can be satisfied with a margin above v per unit of trace, the exponential program
+has no minimum, and boosting is stopped by its iteration count.
 
 At any M, with u = u(A(M)), tau = Tr M and lambda = lambda_max(A*(u)), convexity gives
 
     P(N) >= P(M) - [v tau - u'A(M)] - tau max(0, lambda - v)       for every psd N with Tr N <= tau,
 
-the Frank-Wolfe bound. For any N it is lower by at most (Tr N - tau) max(0, lambda - v); without that
-excess it is global. For a sum of losses `certify` returns the better D(s u), s = min(1, v / lambda): u
-scaled until it is feasible, a bound for every metric. The exponential program, whose u is in the
-simplex, has no such bound: there the Frank-Wolfe bound is the dual value and max(0, lambda - v) / v,
-by which u misses its constraint, the violation. If that is above `FAR` it says nothing about larger
-metrics, and the dual value is minus infinity.
+the Frank-Wolfe bound. For any N it is lower by at most (Tr N - tau) max(0, lambda - v); without
+that excess it is global. For a sum of losses `certify` returns the better D(s u), s = min(1, v /
+lambda): u scaled until it is feasible, a bound for every metric. The exponential program, whose u
+is in the simplex, has no such bound: there the Frank-Wolfe bound is the dual value and max(0,
+lambda - v) / v, by which u misses its constraint, the violation. If that is above `FAR` it says
+nothing about larger metrics, and the dual value is minus infinity.
 """
 
 from typing import Any
@@ -43,8 +43,9 @@ INNER = {"maxcor": 30, "maxiter": 100}  # of L-BFGS-B: pairs for tens of weights
 
 
 class TraceProgram(Problem):
-    """Smooth ``loss`` (a Loss, or LogSumExp) of the margins A(M) plus v times the trace of M; see the
-    module docstring. ``operator`` has one row per triplet, and ``weights`` are w, positive (None: ones).
+    """Smooth ``loss`` (a Loss, or LogSumExp) of the margins A(M) plus v times the trace of M; see
+    the module docstring. ``operator`` has one row per triplet, and ``weights`` are w, positive
+    (None: ones).
     """
 
     def __init__(self, operator: Any, v: float, loss: Any, weights: Any = None):
@@ -79,8 +80,8 @@ class TraceProgram(Problem):
         return self.operator.space.sum(_scaled_gain, u, *weights, loss=self.loss, scale=scale)
 
     def chord_bound(self, loss: Any, captured: float, leading: float) -> float:
-        """A bound below `lower_bound` at the multipliers of the margins, without another visit to them:
-        sum w g = loss + captured, and g(s v) >= s g(v) as g is concave and g(0) = 0.
+        """A bound below `lower_bound` at the multipliers of the margins, without another visit to
+        them: sum w g = loss + captured, and g(s v) >= s g(v) as g is concave and g(0) = 0.
         """
         return self._feasible_scale(leading) * (loss + captured)
 
@@ -114,8 +115,9 @@ class TraceProgram(Problem):
         )
 
     def restricted(self, H: Any, weights: Any, tol: float) -> np.ndarray:
-        """Weights w >= 0 that minimise the program over M = sum_j w_j z_j z_j', given the margins H[j] of each
-        z_j z_j', one row each: L-BFGS-B from ``weights``, until no slope is above ``tol``.
+        """Weights w >= 0 that minimise the program over M = sum_j w_j z_j z_j', given the margins
+        H[j] of each z_j z_j', one row each: L-BFGS-B from ``weights``, until no slope is above
+        ``tol``.
         """
         operator, space = self.operator, self.operator.space
         squares, most = space.totals(total(_row_squares, H), greatest(_row_largest, H))

@@ -1,5 +1,5 @@
-"""Maximum variance unfolding, Frobenius-regularised (Shen et al. 2014, section III) or exact (Weinberger
-& Saul 2005).
+"""Maximum variance unfolding, Frobenius-regularised (Shen et al. 2014, section III) or exact
+(Weinberger & Saul 2005).
 
     P(K) = -Tr K + ||K||_F^2 / (2 sigma)   s.t.  A(K) = b  (or <= b),  K 1 = 0,  K psd;   A(K)_e = K_aa + K_bb - 2 K_ab
     D(u) = -b'u - sigma/2 ||[I - A*(u)]_+||_F^2,     u free (or u >= 0),    A*(u) = Lap(u)
@@ -7,16 +7,17 @@
     sigma = inf:   D(u) = -b'u / lambda,   lambda = smallest eigenvalue of Lap(u): u / lambda is dual feasible
 
 all on the subspace orthogonal to the constant vector, which replaces the constraint K 1 = 0. The
-signs are those of a minimisation: the variance reached is -P, and -D is a proven upper bound on what
-can be reached. K meets its distances only in the limit, so a certificate has a violation: the larger
-of max_e residual_e / max_e b_e and sum_e |u_e residual_e| / |P|, which is what missing them can have
-gained; residuals one-sided for <=. Gap and violation together bound the distance of P from the
-optimum, above or below.
+signs are those of a minimisation: the variance reached is -P, and -D is a proven upper bound on
+what can be reached. K meets its distances only in the limit, so a certificate has a violation: the
+larger of max_e residual_e / max_e b_e and sum_e |u_e residual_e| / |P|, which is what missing them
+can have gained; residuals one-sided for <=. Gap and violation together bound the distance of P from
+the optimum, above or below.
 
-With equalities and neighbourhoods that contain flat cliques no kernel of full rank is feasible, and D
-is approached only as |u| grows; with <= (the paper's form) D is attained. `UnfoldingOnFace` is the
-program on the face that holds all feasible kernels (`problems.rigidity`), where D is attained again.
-Rounding blurs the face, so what is certified is still D, at multipliers of the original program.
+With equalities and neighbourhoods that contain flat cliques no kernel of full rank is feasible, and
+D is approached only as |u| grows; with <= (the paper's form) D is attained. `UnfoldingOnFace` is
+the program on the face that holds all feasible kernels (`problems.rigidity`), where D is attained
+again. Rounding blurs the face, so what is certified is still D, at multipliers of the original
+program.
 """
 
 from functools import cached_property
@@ -42,8 +43,9 @@ LANCZOS_TOL = 1e-6  # relative accuracy of leading eigenvalues, which no certifi
 
 
 class UnfoldingProgram(ConstrainedProgram):
-    """See the module docstring: ``operator`` is an `EdgeOperator`, or `ReducedEdges` with orthonormal,
-    centred columns; ``b`` are squared distances, to be kept (``equality``) or not to be exceeded.
+    """See the module docstring: ``operator`` is an `EdgeOperator`, or `ReducedEdges` with
+    orthonormal, centred columns; ``b`` are squared distances, to be kept (``equality``) or not to
+    be exceeded.
     """
 
     def __init__(self, operator: Any, b: Any, sigma: float, equality: Any):
@@ -106,8 +108,8 @@ class UnfoldingProgram(ConstrainedProgram):
         return L * min(1.0, float((self.b / self.operator.forward_factor(L)).min())) ** 0.5
 
     def repaired(self, L: Any) -> Any:
-        """L moved by Gauss-Newton steps L <- L + A*(y) L until it has the distances wanted, up to rounding; L
-        itself if that brings them no nearer.
+        """L moved by Gauss-Newton steps L <- L + A*(y) L until it has the distances wanted, up to
+        rounding; L itself if that brings them no nearer.
         """
         operator = self.operator
         if not self.equality or L.shape[1] == 0:
@@ -148,8 +150,8 @@ class UnfoldingProgram(ConstrainedProgram):
 
 
 class UnfoldingOnFace(UnfoldingProgram):
-    """An `UnfoldingProgram` with equalities over the kernels K = U Z U' of a `rigidity.Face`, with the edges
-    that determine Z.
+    """An `UnfoldingProgram` with equalities over the kernels K = U Z U' of a `rigidity.Face`, with
+    the edges that determine Z.
 
     Every feasible kernel has that form up to rounding. The bounds are those of the ``original``
     program, at multipliers that come close to the bound over Z.
@@ -173,9 +175,9 @@ class UnfoldingOnFace(UnfoldingProgram):
     def lifted(self, L: Any, u: Any) -> Any:
         """Multipliers of the original program, from those of the face and a factor of Z.
 
-        D(v + t w) is the bound over Z less about <C S^+ C', K> / t, where S = A*(w) and C is the part of
-        A*(v) between the face and the rest. Of all v that are u on the face, least squares find the one
-        with the smallest such loss.
+        D(v + t w) is the bound over Z less about <C S^+ C', K> / t, where S = A*(w) and C is the
+        part of A*(v) between the face and the rest. Of all v that are u on the face, least squares
+        find the one with the smallest such loss.
         """
         given = self.original.b * 0
         given[self.kept] = u
@@ -203,8 +205,8 @@ class UnfoldingOnFace(UnfoldingProgram):
 
 
 class UnfoldingEvaluation(Evaluation):
-    """An `Evaluation` that, with a ``rank_guess`` and n large, computes few positive eigenpairs of K(u); if
-    these are not all, the dual value is unknown, -inf.
+    """An `Evaluation` that, with a ``rank_guess`` and n large, computes few positive eigenpairs of
+    K(u); if these are not all, the dual value is unknown, -inf.
     """
 
     @cached_property

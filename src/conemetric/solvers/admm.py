@@ -36,7 +36,7 @@ from ..core import spectral
 from ..core.arrays import arange, is_torch, namespace, on_device
 from .base import Iterate, Solver
 
-# steps between changes of beta, and the last that may change it: convergence is proven for fixed beta
+# steps between changes of beta, and the last to change it: the theory needs a fixed beta in the end
 BALANCE_EVERY, BALANCE_UNTIL = 10, 500
 BALANCE_FACTOR = 2.0  # by which beta changes at most
 DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gram matrix in float64
@@ -48,10 +48,10 @@ RENEW = 5  # steps between two bounds, each of which costs about as much as a st
 class ADMM(Solver):
     """Two-block ADMM; ``start`` is a pair (factor of P, y).
 
-    ``beta``, ``rho`` and ``eta`` are the penalty beta_1, the ratio beta_1 / beta_2 and the length of
-    the multiplier step, by default the paper's; ``balance`` adapts beta so that the primal and the
-    dual residual fall together. ``max_direct`` is the largest order of a matrix to factorise (None:
-    `DIRECT_ON_CPU` or `DIRECT_ON_GPU`).
+    ``beta``, ``rho`` and ``eta`` are the penalty beta_1, the ratio beta_1 / beta_2 and the length
+    of the multiplier step, by default the paper's; ``balance`` adapts beta so that the primal and
+    the dual residual fall together. ``max_direct`` is the largest order of a matrix to factorise
+    (None: `DIRECT_ON_CPU` or `DIRECT_ON_GPU`).
     """
 
     tol: float = 1e-4

@@ -104,8 +104,8 @@ class Certificate:
 class Iterate:
     """The state after an iteration; ``extra`` holds more scalars for the history.
 
-    Without a ``dual_point`` the dual value bounds this primal point only, and replaces earlier ones.
-    ``state`` is what the algorithm can resume from, if its points are not enough.
+    Without a ``dual_point`` the dual value bounds this primal point only, and replaces earlier
+    ones. ``state`` is what the algorithm can resume from, if its points are not enough.
     """
 
     primal: float
@@ -127,10 +127,11 @@ class Infeasible(Exception):
 
 @dataclass(frozen=True)
 class SolveResult:
-    """Best points found, their certificate, and the history: for each scalar an entry per iteration.
+    """Best points found, their certificate, and the history: for each scalar an entry per
+    iteration.
 
-    ``kept`` is what the caller keeps of the primal point (see `Solver.solve`), ``state`` that of the
-    last iterate.
+    ``kept`` is what the caller keeps of the primal point (see `Solver.solve`), ``state`` that of
+    the last iterate.
     """
 
     primal_point: Any
@@ -183,13 +184,13 @@ class Solver(ABC):
     ) -> SolveResult:
         """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
 
-        ``start`` is a point to begin from (default: the problem's own). ``callback`` receives a dict
-        of scalars after each iteration, and stops the solve if it returns true. ``keep`` maps the
-        best primal point to ``(kept, point)``: what the caller stores of it (rotated, truncated,
-        rounded), and the same as a point of the program, which is then the one certified.
-        ``measure`` maps each primal point to further scalars for callback and history. ``name`` is
-        the subject of warnings (default: the solver). With ``retried`` the caller solves again by
-        other means if ``tol`` is missed, and no warning is given.
+        ``start`` is a point to begin from (default: the problem's own). ``callback`` receives a
+        dict of scalars after each iteration, and stops the solve if it returns true. ``keep`` maps
+        the best primal point to ``(kept, point)``: what the caller stores of it (rotated,
+        truncated, rounded), and the same as a point of the program, which is then the one
+        certified. ``measure`` maps each primal point to further scalars for callback and history.
+        ``name`` is the subject of warnings (default: the solver). With ``retried`` the caller
+        solves again by other means if ``tol`` is missed, and no warning is given.
 
         Warns
         -----

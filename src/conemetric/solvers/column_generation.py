@@ -11,8 +11,8 @@ weights that turned out too large never shrink; so near that point (lambda_max <
 the weights alone keep the gap above tol, a corrective step is taken instead.
 
 An iteration costs one adjoint and one rank-one forward, O(nD + pairs); corrective ones also
-products with the margins of the learners in use, at most max(2D, 32) of them: beyond that they
-are replaced by the eigenvectors of M, which is the same metric.
+products with the margins of the learners in use, at most max(2D, 32) of them: beyond that they are
+replaced by the eigenvectors of M, which is the same metric.
 
 For a sum of losses the dual value is D of u scaled until it is feasible. For the exponential
 program it is the Frank-Wolfe bound, with the gap v Tr M - u'A(M) + Tr M (lambda_max - v)_+, once
@@ -44,8 +44,8 @@ FEWEST = 32  # learners whose margins are held, also in few dimensions
 
 @dataclass(frozen=True)
 class ColumnGeneration(Solver):
-    """Boosting of rank-one metrics; ``start`` is an `Ensemble` to continue, and the ``state`` of the
-    result the ensemble found. With ``corrective``, every iteration re-optimises all weights.
+    """Boosting of rank-one metrics; ``start`` is an `Ensemble` to continue, and the ``state`` of
+    the result the ensemble found. With ``corrective``, every iteration re-optimises all weights.
     """
 
     corrective: bool = False

@@ -4,11 +4,11 @@
     P(w) = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),  w >= 0        D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= c, Ly >= Z'lam
     w(lam) = max(0, Z'lam) / diag(L)     for diagonal L           dD/dlam_i = 1 - z_i'w
 
-(problems.comparisons). A sweep maximises D over each multiplier in turn, in random order, keeping
-w up to date [algorithm 2; eq. 3.13 for the step, lam_i = c_i if z_i = 0]. The paper updates t once
-a sweep; with L diagonal the best t for the current multipliers is known in closed form, so here it
-is always up to date. Multipliers at a bound whose gradient points outwards by more than anything
-moved in the last sweep are left out of the next (shrinking, as in LIBLINEAR).
+(problems.comparisons). A sweep maximises D over each multiplier in turn, in random order, keeping w
+up to date [algorithm 2; eq. 3.13 for the step, lam_i = c_i if z_i = 0]. The paper updates t once a
+sweep; with L diagonal the best t for the current multipliers is known in closed form, so here it is
+always up to date. Multipliers at a bound whose gradient points outwards by more than anything moved
+in the last sweep are left out of the next (shrinking, as in LIBLINEAR).
 
 If C is moderate, the first sweeps gain a digit each, later ones less and less; with a large C
 (vowel in raw units, C = 1: a relative gap of 0.3 after 1,000 sweeps) none does. So sweeps continue
@@ -89,10 +89,10 @@ class DualCoordinate(Solver):
 def dual_sweep(Z, starts, length, inverse, prices, bound, u, w, lam, active):
     """One coordinate maximisation of the dual per row of Z, with diagonal L (FastQP, algorithm 2).
 
-    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` = Z'lam (over all
-    rows) and ``w`` = max(u, 0) * ``inverse``, the weights of the best t, are kept up to date. Rows at
-    a bound whose gradient points outwards by more than ``bound`` leave ``active``. Returns the
-    largest gradient that moved a multiplier.
+    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` = Z'lam (over
+    all rows) and ``w`` = max(u, 0) * ``inverse``, the weights of the best t, are kept up to date.
+    Rows at a bound whose gradient points outwards by more than ``bound`` leave ``active``. Returns
+    the largest gradient that moved a multiplier.
     """
     m, p = Z.shape
     worst = 0.0

@@ -1,4 +1,5 @@
-"""Method of multipliers on a low-rank factor, which leading eigenvectors extend if its rank is too low.
+"""Method of multipliers on a low-rank factor, which leading eigenvectors extend if its rank is too
+low.
 
     P(L L') = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r,       t = b - A(L L')           (problems.eigenvalue)
     F_k(L)  = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r - mu/2 (v - u_kr)^2,             grad F_k = 2 (w I - A*(v)) L
@@ -7,16 +8,16 @@
 For programs whose matrix is too large to decompose and whose adjoint is sparse: an evaluation costs
 one forward and one sparse product with L, a few columns wide. F_k is not convex in L, but u_{k+1}
 bounds the optimum wherever the descent ends, and shows if L has too few columns: then
-lambda_max(A*(u)) > w, and the eigenvectors above w, found by Lanczos, are directions of descent that
-become new columns. Columns that vanish are dropped.
+lambda_max(A*(u)) > w, and the eigenvectors above w, found by Lanczos, are directions of descent
+that become new columns. Columns that vanish are dropped.
 
 `solvers.low_rank_lagrangian` is the same idea for constraints that must hold: there the multipliers
 have no bound, so that the penalty grows, and the descent is long and badly scaled, so that it has a
 smoother and an exact line search. Here a loss bounds the multipliers, mu is fixed, and SciPy's
 L-BFGS is enough.
 
-Chosen by measurement for matrix factorisation: with 102,000 observations of 1,000 x 1,700 entries it
-certifies 1e-2 in some 130 evaluations; a proximal step on the matrix would need some 50 leading
+Chosen by measurement for matrix factorisation: with 102,000 observations of 1,000 x 1,700 entries
+it certifies 1e-2 in some 130 evaluations; a proximal step on the matrix would need some 50 leading
 eigenpairs for each evaluation.
 
 Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is one descent, of `DESCENT` quasi-Newton

@@ -7,18 +7,19 @@ programs, with or without an interior.
 
 Newton's method on the path, in the symmetric scaling of Nesterov & Todd (1997): with G such that
 G^-1 X G^-T = G'ZG and G G' = Q diag(l) Q', the regulariser turns the usual Phi = l l' into Phi_ij =
-l_i l_j / (1 + l_i l_j / sigma). As mu falls the l of X's range grow and all others vanish, so below a
-few leading rows Phi is l l' to a percent: the m x m matrix of the step costs one product of all
-constraints with all for each such row, and one for the rest (`operators.base.rank_one_newton_matrix`);
-refinement with the exact W removes the error. Mehrotra's predictor chooses mu.
+l_i l_j / (1 + l_i l_j / sigma). As mu falls the l of X's range grow and all others vanish, so below
+a few leading rows Phi is l l' to a percent: the m x m matrix of the step costs one product of all
+constraints with all for each such row, and one for the rest
+(`operators.base.rank_one_newton_matrix`); refinement with the exact W removes the error. Mehrotra's
+predictor chooses mu.
 
 Why not Newton's method on the dual alone: a large sigma makes the dual nearly polyhedral, and the
 generalised Hessian sees one eigenvalue cross zero at a time (about 100 steps on 50 points, if it
 converges); the path keeps all eigenvalues away from zero, and takes 10 to 35. If no feasible X is
 definite, u grows and the path is followed as far as rounding allows.
 
-Stops when |P - D| / max(|P|, |D|) <= tol and the violation is <= tol, at the factor that the problem
-computes from X (`factor_of`) and may repair.
+Stops when |P - D| / max(|P|, |D|) <= tol and the violation is <= tol, at the factor that the
+problem computes from X (`factor_of`) and may repair.
 """
 
 import math

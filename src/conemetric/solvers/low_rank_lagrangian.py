@@ -8,14 +8,14 @@
 
 The inner problem is minimised by L-BFGS with an exact line search: along a line, A is quadratic and
 the whole a (piecewise) quartic. Its curvature is roughly that of A*(b), the Laplacian whose weights
-are the squared distances, so gradients are smoothed by the inverse of A*(b) plus a ridge, factorised
-once. Its stationary points are those of the convex program unless K(u) - Y Y' / sigma has a positive
-eigenvalue, K(u) the matrix of the dual; an eigenvector of it is then a direction of descent and is
-appended to Y, and columns that vanish are dropped. So the rank adapts, and an iteration costs as
-much as the edges times the rank, with one partial decomposition per outer step. On 200 points of a
-Swiss roll (sigma = 1e5) 10 decompositions and 1,758 such iterations (4,341 without smoothing) end
-with constraints missed by 3e-4; quasi-Newton ascent on the dual, which a large sigma makes
-ill-conditioned, still misses them by 2e-3 after 309 decompositions.
+are the squared distances, so gradients are smoothed by the inverse of A*(b) plus a ridge,
+factorised once. Its stationary points are those of the convex program unless K(u) - Y Y' / sigma
+has a positive eigenvalue, K(u) the matrix of the dual; an eigenvector of it is then a direction of
+descent and is appended to Y, and columns that vanish are dropped. So the rank adapts, and an
+iteration costs as much as the edges times the rank, with one partial decomposition per outer step.
+On 200 points of a Swiss roll (sigma = 1e5) 10 decompositions and 1,758 such iterations (4,341
+without smoothing) end with constraints missed by 3e-4; quasi-Newton ascent on the dual, which a
+large sigma makes ill-conditioned, still misses them by 2e-3 after 309 decompositions.
 
 `solvers.factored_descent` does the same for losses.
 
@@ -45,8 +45,8 @@ LONGEST = 10.0  # factor by which a step may grow in one trial
 
 @dataclass(frozen=True)
 class LowRankLagrangian(Solver):
-    """See the module docstring; ``start`` is the factor Y to begin from, ``inner_iter`` the most L-BFGS
-    iterations per outer one, ``memory`` the number of curvature pairs they keep.
+    """See the module docstring; ``start`` is the factor Y to begin from, ``inner_iter`` the most
+    L-BFGS iterations per outer one, ``memory`` the number of curvature pairs they keep.
     """
 
     max_iter: int = 100
@@ -203,9 +203,9 @@ class Line:
 class Section:
     """The augmented Lagrangian at Y + t Z as a function of t.
 
-    The margins are A0 + t A1 + t^2 A2. The derivative of <C, X> + ||X||_F^2 / (2 sigma) is a cubic in
-    t (``cubic``, its coefficients), by products of Y, Z and C Z; so is that of the rest if multipliers
-    are free.
+    The margins are A0 + t A1 + t^2 A2. The derivative of <C, X> + ||X||_F^2 / (2 sigma) is a cubic
+    in t (``cubic``, its coefficients), by products of Y, Z and C Z; so is that of the rest if
+    multipliers are free.
     """
 
     def __init__(self, line: Any, Z: Any, gradient: Any):

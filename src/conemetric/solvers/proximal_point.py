@@ -5,8 +5,8 @@ smooth dual.
     u_k     = argmax of the dual of that step, a `SpectralDual`: smooth over a box        S_{k+1} = sigma [K_k(u_k)]_+
 
 (the augmented Lagrangian method on the dual of P). Every S and every u gives bounds on P itself,
-``problem.bounds(L, u)``. A subproblem is solved by projected L-BFGS, warm-started, until its own gap
-is a share of the gap of P; then its solution is the next centre, and sigma doubles if that was
+``problem.bounds(L, u)``. A subproblem is solved by projected L-BFGS, warm-started, until its own
+gap is a share of the gap of P; then its solution is the next centre, and sigma doubles if that was
 quick. If it fails, the centre stays and sigma halves.
 
 Chosen by measurement for DML-eig and LMNN-eig: on the paper's sets it certifies 1e-3 in 50 to 350

@@ -6,8 +6,8 @@
 
     phi(w) = 1/2 w'Lw + sum_i max over 0 <= l <= c_i of (l s_i - (l - a_i)^2 / (2 sigma)),      w >= 0
 
-is piecewise quadratic and once differentiable: the l that attain it are lam(w) = clip(a + sigma s, 0,
-c), its gradient is Lw - Z'lam(w), and its Hessian L + sigma Z_F'Z_F, F the triplets with lam_i
+is piecewise quadratic and once differentiable: the l that attain it are lam(w) = clip(a + sigma s,
+0, c), its gradient is Lw - Z'lam(w), and its Hessian L + sigma Z_F'Z_F, F the triplets with lam_i
 strictly inside. Each step minimises that quadratic model over w >= 0 exactly (an active set on the
 few weights), then phi along the segment. Once phi is minimised well enough, a becomes lam(w) and
 sigma grows. At the minimum of phi, w is itself the dual's y, so that
@@ -16,8 +16,8 @@ sigma grows. At the minimum of phi, w is itself the dual's y, so that
 
 splits the gap into a part due to the multipliers and a part due to the steps; "well enough" means
 that the second is below `ENOUGH` times the first. The number of steps hardly depends on the
-conditioning of L, which may be singular: it is never inverted, and w'Lw >= sum_j L_jj w_j^2 for
-w >= 0 because no entry of L is negative.
+conditioning of L, which may be singular: it is never inverted, and w'Lw >= sum_j L_jj w_j^2 for w
+>= 0 because no entry of L is negative.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
@@ -165,9 +165,9 @@ class _Workspace(NamedTuple):
 
 
 class _SmallRun:
-    """`_Run` compiled as one function, for small programs, where calls of NumPy cost more than their work:
-    0.4 ms instead of 1.5 ms for 318 triplets and 7 weights, 0.5 ms instead of 0.6 ms for 1,053 triplets
-    and 33 weights.
+    """`_Run` compiled as one function, for small programs, where calls of NumPy cost more than
+    their work: 0.4 ms instead of 1.5 ms for 318 triplets and 7 weights, 0.5 ms instead of 0.6 ms
+    for 1,053 triplets and 33 weights.
     """
 
     def __init__(self, problem, centre, w):
@@ -299,8 +299,8 @@ def _hessian(Z, inside, sigma, L, H):
 
 @jit_sums
 def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
-    """Set lam to clip(centre + sigma * s, 0, c), ``change`` to its change, ``inside`` to where it is
-    strictly between; return the sums of c max(0, s), of lam, and of c max(0, s) - lam s.
+    """Set lam to clip(centre + sigma * s, 0, c), ``change`` to its change, ``inside`` to where it
+    is strictly between; return the sums of c max(0, s), of lam, and of c max(0, s) - lam s.
     """
     loss = total = used = 0.0
     for i in range(len(s)):
@@ -374,9 +374,9 @@ def _active_set(H, q, w, factor, half, x, support, inside):
     """`nonnegative_quadratic`, given the arrays it works in.
 
     The objective falls at every step, so that a result cut short by rounding is still a descent.
-    ``factor`` is the Cholesky factor of H on the support, in order of entry: an entry appends a row, a
-    departure recomputes those after it. A variable that depends on those before it, up to rounding,
-    gets its own diagonal entry as pivot: the others take over its part.
+    ``factor`` is the Cholesky factor of H on the support, in order of entry: an entry appends a
+    row, a departure recomputes those after it. A variable that depends on those before it, up to
+    rounding, gets its own diagonal entry as pivot: the others take over its part.
     """
     p, k, done = len(q), np.int64(0), np.int64(0)  # literals would be compiled twice
     for j in range(p):
