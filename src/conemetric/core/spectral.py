@@ -17,7 +17,7 @@ from scipy.linalg import cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from .arrays import float64, is_torch, like, namespace, to_numpy
+from .arrays import float64, identity, is_torch, like, namespace, to_numpy
 
 # rows; there one eigenvector takes 5 ms by Lanczos, all of them 12 (two Neoverse-N1 cores)
 PARTIAL_FROM = 300
@@ -91,7 +91,7 @@ class SpectralMap:
         )
         return namespace(self.tail).concatenate([self.leading, lower], 0)
 
-    def __call__(self, S):
+    def __call__(self, S: Any) -> Any:
         Q = self.basis
         return Q @ (self.weights * (Q.T @ S @ Q)) @ Q.T
 
@@ -106,7 +106,7 @@ def cholesky_solver(H: Any) -> Callable[[Any], Any]:
     ridge = 4 * float(xp.finfo(H.dtype).eps)
     while True:
         try:
-            L = xp.linalg.cholesky(scaled + ridge * xp.eye(len(H), dtype=H.dtype, device=H.device))
+            L = xp.linalg.cholesky(scaled + ridge * identity(len(H), H))
             break
         except xp.linalg.LinAlgError:
             if not ridge < 1:

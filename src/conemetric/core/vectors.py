@@ -109,10 +109,10 @@ class VectorSpace(ABC):
 class ArraySpace(VectorSpace):
     """Vectors that are NumPy arrays or PyTorch tensors, whole."""
 
-    def map(self, function, /, *vectors, **small):
+    def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
         return function(*vectors, **small)
 
-    def totals(self, *wanted):
+    def totals(self, *wanted: Total) -> list:
         return on_host([each.function(*each.vectors, **each.small) for each in wanted])
 
 

@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core import spectral
-from ..core.arrays import float64, is_scalar, zeros
+from ..core.arrays import float64, identity, is_scalar, zeros
 from ..core.vectors import Total, greatest, total
 from ..operators.entries import EntryOperator
 from .base import Bounds, Problem, SpectralDual
@@ -138,9 +138,8 @@ class EigenvalueProgram(Problem):
 
     def offset(self, center: Any, sigma: float) -> Any:
         """S_k / sigma - w I."""
-        xp, n = self.operator.xp, self.operator.n_features
-        identity = xp.eye(n, dtype=center.dtype, device=center.device)
-        return center @ center.T / sigma - self.trace_weight * identity
+        one = identity(self.operator.n_features, center)
+        return center @ center.T / sigma - self.trace_weight * one
 
 
 class ProximalDual(SpectralDual):
@@ -188,10 +187,9 @@ class DMLEigProgram(EigenvalueProgram):
         """1 / length: larger for shorter pairs (halfway to rows of unit norm, the best by
         measurement).
         """
-        operator, reference = self.operator, self.operator.reference
-        n = operator.n_features
-        identity = operator.xp.eye(n, dtype=operator.dtype, device=reference.device)
-        return operator.space.map(_inverse_root, operator.forward_factor(identity))
+        operator = self.operator
+        one = identity(operator.n_features, operator.reference)
+        return operator.space.map(_inverse_root, operator.forward_factor(one))
 
     def bounds(self, L: Any, u: Any, precise: bool = False) -> Bounds:
         cost, lower, _ = super().bounds(L, u, precise)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ..core import spectral
-from ..core.arrays import float64, like, namespace
+from ..core.arrays import float64, identity, like, namespace
 from ..core.vectors import Total, greatest
 from .base import SpectralProgram, relative
 
@@ -97,8 +97,7 @@ def _is_psd(A, slack):
     """Whether A + ``slack`` I is positive semidefinite."""
     xp = namespace(A)
     slack = slack + xp.finfo(A.dtype).tiny  # Cholesky's method fails for zero
-    identity = xp.eye(len(A), dtype=A.dtype, device=A.device)
-    return spectral.definite_part(A + slack * identity) is not None
+    return spectral.definite_part(A + slack * identity(len(A), A)) is not None
 
 
 def _largest_miss(margins, b, equality):

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from ..core import spectral
-from ..core.arrays import float64, like
+from ..core.arrays import float64, identity, like
 from ..operators.edges import ReducedEdges
 from .base import Bounds, Evaluation
 from .sdp import ConstrainedProgram
@@ -64,8 +64,8 @@ class UnfoldingProgram(ConstrainedProgram):
     @cached_property
     def offset(self) -> Any:
         n = self.operator.n_features
-        identity = self.operator.xp.eye(n, dtype=self.b.dtype, device=self.b.device)
-        return identity - 2.0 / n if self.operator.ignores_constants else identity
+        one = identity(n, self.b)
+        return one - 2.0 / n if self.operator.ignores_constants else one
 
     def start_factor(self, rank: int = START_RANK) -> Any:
         """The smoothest functions on the graph (first eigenvectors of A*(1)), scaled to fit the

@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 from scipy.linalg import cho_factor, cho_solve
 
 from ..core import spectral
-from ..core.arrays import arange, is_torch, namespace, on_device
+from ..core.arrays import arange, identity, is_torch, namespace, on_device
 from .base import Iterate, Solver
 
 # steps between changes of beta, and the last to change it: the theory needs a fixed beta in the end
@@ -70,7 +70,7 @@ class ADMM(Solver):
         A, xp, beta, rho = problem.operator, problem.operator.xp, self.beta, self.rho
         y = A.empty_constraint_vector()
         if start is None:
-            L = xp.eye(A.n_features, dtype=A.dtype, device=y.device)
+            L = identity(A.n_features, y)
         else:
             factor, y = start
             L = factor @ factor.T

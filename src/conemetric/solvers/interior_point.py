@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from ..core.arrays import identity
 from ..core.spectral import SpectralMap, cholesky_solver
 from .base import Infeasible, Iterate, Solver, relative_gap
 
@@ -85,8 +86,8 @@ class PathPoint:
     def begin(cls, problem: Any) -> Self:
         operator, xp = problem.operator, problem.operator.xp
         b = problem.b
-        identity = xp.eye(operator.n_features, dtype=b.dtype, device=b.device)
-        size = abs(operator.forward(identity)).mean()
+        one = identity(operator.n_features, b)
+        size = abs(operator.forward(one)).mean()
         # X about as large as the constraints suggest, so that it need not grow much
         x = FIRST_SIZE * operator.n_features * abs(b).mean() / size
         z = xp.linalg.vector_norm(problem.offset) / operator.n_features**0.5 + x / problem.sigma
@@ -94,7 +95,7 @@ class PathPoint:
         ones = b * 0 + 1
         s = xp.maximum(b, FIRST_SLACK * abs(b).max() * ones)
         u, s = (xp.where(bounded, each, 0.0) for each in (2 * z / size * ones, s))
-        return cls(problem, x * identity, z * identity, u, s, bounded)
+        return cls(problem, x * one, z * one, u, s, bounded)
 
     def iterate(self, point: Any, L: Any = None) -> Iterate:
         """The iterate with the dual at ``point``, and a factor of X or the one given."""
