@@ -1,9 +1,9 @@
 """Compiled loops, and how many threads they and BLAS may use.
 
-A kernel is a module-level function beside the code that calls it: plain loops over
-arrays, no Python objects. It releases the GIL and works on a range ``start:stop`` of
-rows, over which `threaded` spreads it. Sums use four running totals instead of
-fast-math, so that they vectorise while infinities and NaN keep their meaning.
+A kernel is a module-level function beside the code that calls it: plain loops over arrays, no
+Python objects. It releases the GIL and works on a range ``start:stop`` of rows, over which
+`threaded` spreads it. Sums use four running totals instead of fast-math, so that they vectorise
+while infinities and NaN keep their meaning.
 """
 
 import itertools
@@ -63,49 +63,35 @@ def alone(function: Callable, *args: Any) -> Any:
         _thread.alone = False
 
 
-class _SharedLimit:
-    """One BLAS thread while any block of `one_blas_thread` is open, in whatever thread: BLAS
-    has one setting per process, so the first block sets it and the last one restores it.
-    """
-
-    def __init__(self):
-        # re-entrant, since collecting garbage may close a block while another one opens
-        self._lock, self._open = threading.RLock(), 0
-        self._limit: Any = None
-
-    def enter(self):
-        with self._lock:
-            if self._open == 0:
-                libraries = _blas_libraries("torch" in sys.modules)
-                self._limit = libraries.limit(limits=1)
-            self._open += 1
-
-    def leave(self):
-        with self._lock:
-            self._open -= 1
-            if self._open == 0:
-                self._limit.restore_original_limits()
+# re-entrant, since collecting garbage may close a block of `one_blas_thread` while another one opens
+_blas_lock = threading.RLock()
+_blas_blocks: list[Any] = []  # the limit set by the first open block, once for each open block
 
 
 @lru_cache
 def _blas_libraries(with_torch: bool) -> ThreadpoolController:
-    """The libraries loaded so far; PyTorch may bring more. Finding them takes longer than a
-    small search.
+    """The libraries loaded so far (PyTorch may bring more); finding them takes longer than a small
+    search.
     """
     return ThreadpoolController().select(user_api="blas")
 
 
-_limit = _SharedLimit()
-
-
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let BLAS use one thread per call within the block, where we run several ourselves."""
-    _limit.enter()
+    """Let BLAS use one thread per call within the block, where we run several ourselves. BLAS has
+    one setting per process, so the first open block sets it and the last one restores it.
+    """
+    with _blas_lock:
+        first = not _blas_blocks
+        libraries = _blas_libraries("torch" in sys.modules)
+        _blas_blocks.append(libraries.limit(limits=1) if first else _blas_blocks[0])
     try:
         yield
     finally:
-        _limit.leave()
+        with _blas_lock:
+            limit = _blas_blocks.pop()
+            if not _blas_blocks:
+                limit.restore_original_limits()
 
 
 class _Compiling(event.Listener):
@@ -151,15 +137,15 @@ event.register("numba:compile", _Announcing())
 
 
 def stopwatch() -> float:
-    """A clock in seconds that stops while Numba compiles, so that the first fit in a new
-    environment is timed like any other.
+    """A clock in seconds that stops while Numba compiles, so that a first fit is timed like any
+    other.
     """
     return time.perf_counter() - seconds_compiling()
 
 
 def n_threads() -> int:
-    """Threads to use: one within `alone`; else ``OMP_NUM_THREADS`` if set (joblib's workers
-    set it); else the number of cores we may run on.
+    """Threads to use: one within `alone`; else ``OMP_NUM_THREADS`` if set (joblib's workers set
+    it); else the number of cores we may run on.
     """
     if getattr(_thread, "alone", False):
         return 1
@@ -171,8 +157,8 @@ def n_threads() -> int:
 
 
 def threaded(kernel: Callable, n_rows: int, work: int, *args: Any) -> None:
-    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in contiguous chunks, several
-    per thread; ``work`` is the number of scalar operations.
+    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in contiguous chunks, several per
+    thread; ``work`` is the number of scalar operations.
     """
     global _pool
     workers = n_threads()

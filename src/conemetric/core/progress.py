@@ -66,9 +66,7 @@ def emit(kind: str, **entries: Any) -> bool:
 
 @contextmanager
 def all_or_nothing() -> Iterator[None]:
-    """Let Ctrl-C end the whole block instead of one solve in it, when an interrupted solve
-    among many would be no use.
-    """
+    """Let Ctrl-C end the whole block instead of one solve in it."""
     token = _all_or_nothing.set(True)
     try:
         yield

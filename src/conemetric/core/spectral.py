@@ -1,9 +1,9 @@
 """Operations on one symmetric D x D matrix: positive part, shrinkage, leading eigenvectors,
 factors.
 
-Up to `PARTIAL_FROM` rows these are full decompositions (LAPACK's divide and conquer, or
-the device's); above it, Lanczos or LOBPCG if only a few leading eigenpairs are needed,
-warm-started if the caller has a starting vector.
+Up to `PARTIAL_FROM` rows these are full decompositions (LAPACK's divide and conquer, or the
+device's); above it, Lanczos or LOBPCG if only a few leading eigenpairs are needed, warm-started if
+the caller has a starting vector.
 """
 
 from collections.abc import Callable
@@ -30,13 +30,15 @@ UNDECIDED = 1e-3  # distance of a trace from an integer that reveals an eigenval
 FEW = 10  # leading eigenpairs are few up to this fraction of the order, as LOBPCG needs
 SPARE = 5  # eigenpairs computed beyond the expected rank, to see the sign change
 LOBPCG_STEPS = 500  # it converges in far fewer; a limit against a stall
+LOBPCG_TOL = 0.75  # exponent of eps: the residual that LOBPCG reaches in practice
+RIDGE, RIDGE_GROWTH = 4.0, 10.0  # first ridge in units of eps, and its growth until H is definite
 DEVICE_FULL_UP_TO = 2048  # rows; a GPU's full decomposition beats many small launches there
 
 
 @dataclass(frozen=True)
 class PSDPart:
-    """A positive semidefinite matrix by its positive eigenvalues (descending) and their
-    eigenvectors (columns).
+    """A positive semidefinite matrix by its positive eigenvalues (descending) and eigenvectors
+    (columns).
     """
 
     values: Any
@@ -73,9 +75,8 @@ class PSDPart:
 
 @dataclass(frozen=True)
 class SpectralMap:
-    """S -> Q (Phi o (Q'SQ)) Q', the linear map between A* and A in a Newton system.
-
-    Phi is symmetric, with the rows ``leading``; below them it is ``tail tail'``.
+    """S -> Q (Phi o (Q'SQ)) Q', the linear map between A* and A in a Newton system. Phi is
+    symmetric, with the rows ``leading``; below them it is ``tail tail'``.
     """
 
     basis: Any  # Q (D, D)
@@ -85,11 +86,9 @@ class SpectralMap:
     @cached_property
     def weights(self) -> Any:
         """Phi."""
-        k = len(self.leading)
-        lower = namespace(self.tail).concatenate(
-            [self.leading[:, k:].T, self.tail[:, None] * self.tail], 1
-        )
-        return namespace(self.tail).concatenate([self.leading, lower], 0)
+        k, xp = len(self.leading), namespace(self.tail)
+        lower = xp.concat([self.leading[:, k:].T, self.tail[:, None] * self.tail], 1)
+        return xp.concat([self.leading, lower], 0)
 
     def __call__(self, S: Any) -> Any:
         Q = self.basis
@@ -97,13 +96,13 @@ class SpectralMap:
 
 
 def cholesky_solver(H: Any) -> Callable[[Any], Any]:
-    """The map b -> H^-1 b for positive semidefinite H, with the smallest ridge (relative to
-    the diagonal) that makes it definite in this precision.
+    """The map b -> H^-1 b for positive semidefinite H, with the smallest ridge (relative to the
+    diagonal) that makes it definite in this precision.
     """
     xp = namespace(H)
     scale = xp.linalg.diagonal(H) ** -0.5
     scaled = H * scale * scale[:, None]
-    ridge = 4 * float(xp.finfo(H.dtype).eps)
+    ridge = RIDGE * float(xp.finfo(H.dtype).eps)
     while True:
         try:
             L = xp.linalg.cholesky(scaled + ridge * identity(len(H), H))
@@ -111,7 +110,7 @@ def cholesky_solver(H: Any) -> Callable[[Any], Any]:
         except xp.linalg.LinAlgError:
             if not ridge < 1:
                 raise
-            ridge *= 10
+            ridge *= RIDGE_GROWTH
 
     def solve(b):
         b = scale * b
@@ -142,9 +141,7 @@ class DefinitePart:
 
 
 def definite_part(S: Any) -> DefinitePart | None:
-    """[S]_+ = S if S is positive definite, in a tenth of the time of an eigendecomposition;
-    else None.
-    """
+    """[S]_+ = S if S is positive definite, in a tenth of the time of `eigh`; else None."""
     if is_torch(S):
         factor, fault = namespace(S).linalg.cholesky_ex(S)
         return None if bool(fault) else DefinitePart(S, factor)
@@ -184,13 +181,12 @@ def positive_factor(S: Any, rank_guess: int | None = None) -> PSDPart | Factored
 
 
 def by_sign(S: Any) -> FactoredPart | None:
-    """[S]_+ of a tensor in single precision by matrix products in double; None if that
-    fails.
+    """[S]_+ of a tensor in single precision by matrix products in double; None if that fails.
 
-    sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least
-    eigenvalue grows the most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for
-    improving the sign function computation of a Hermitian matrix"). Eigenvalues below
-    `NEGLIGIBLE` times ||S||_F count as negative: to single precision they are zero.
+    sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least eigenvalue grows
+    the most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for improving the sign function
+    computation of a Hermitian matrix"). Eigenvalues below `NEGLIGIBLE` times ||S||_F count as
+    negative: to single precision they are zero.
     """
     import torch
 
@@ -225,9 +221,9 @@ def by_sign(S: Any) -> FactoredPart | None:
 def psd_split(S: Any, rank_guess: int | None = None) -> PSDPart:
     """Positive part [S]_+ of a symmetric matrix.
 
-    ``rank_guess`` is the expected number of positive eigenvalues (say, of the last
-    iteration). If it is a small part of a large D, only the leading ones are computed, and
-    more if the guess was low; the result does not depend on it.
+    ``rank_guess`` is the expected number of positive eigenvalues (say, of the last iteration). If
+    it is a small part of a large D, only the leading ones are computed, and more if the guess was
+    low; the result does not depend on it.
     """
     return shrink(S, 0.0, rank_guess)
 
@@ -272,10 +268,10 @@ def shrink(S: Any, threshold: float, rank_guess: int | None = None) -> PSDPart:
 def eigh(S: Any) -> tuple[Any, Any]:
     """All eigenvalues, descending, and the eigenvectors.
 
-    A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms
-    at D = 164 on an H200); if its algorithm does not converge, the host's takes over. NumPy
-    decomposes it in double too. SciPy does not (1.6 against 0.8 s at D = 1,536 on one core),
-    but it has threads of its own, and waking them does not pay for small matrices.
+    A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms at D =
+    164 on an H200); if its algorithm does not converge, the host's takes over. NumPy decomposes it
+    in double too. SciPy does not (1.6 against 0.8 s at D = 1,536 on one core), but it has threads
+    of its own, and waking them does not pay for small matrices.
     """
     if is_torch(S):
         xp = namespace(S)
@@ -313,8 +309,8 @@ def largest_eigenvalue(S: Any) -> float:
 
 
 def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> tuple[Any, Any]:
-    """The k largest eigenvalues (descending) and their eigenvectors; S may also be
-    sparse or a SciPy ``LinearOperator``.
+    """The k largest eigenvalues (descending) and eigenvectors; S may be sparse or a
+    ``LinearOperator``.
     """
     n = S.shape[0]
     if issparse(S) and n <= PARTIAL_FROM:
@@ -347,7 +343,9 @@ def _leading_torch(S, k, start):
     block = like(rng.standard_normal((S.shape[0], k)), S)
     if start is not None:
         block[:, 0] = start
-    return torch.lobpcg(S, X=block, niter=LOBPCG_STEPS, tol=float(torch.finfo(S.dtype).eps) ** 0.75)
+    return torch.lobpcg(
+        S, X=block, niter=LOBPCG_STEPS, tol=float(torch.finfo(S.dtype).eps) ** LOBPCG_TOL
+    )
 
 
 def eigenvalues_of(components: Any) -> Any:
@@ -358,8 +356,8 @@ def eigenvalues_of(components: Any) -> Any:
 def factor(M: Any, rtol: float | None = None) -> Any:
     """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, signs fixed.
 
-    Eigenvalues below ``rtol`` times the largest (default: D times the machine
-    precision) count as zero. The entry of largest magnitude in each column is positive.
+    Eigenvalues below ``rtol`` times the largest (default: D times the machine precision) count as
+    zero. The entry of largest magnitude in each column is positive.
     """
     values, vectors = eigh(M)
     return _signed_factor(values, vectors, rtol)

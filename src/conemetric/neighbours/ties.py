@@ -117,16 +117,7 @@ def canonical_order(X: Any, y: Any) -> np.ndarray:
 
 
 def tie_numbers(keys: np.ndarray, rows: np.ndarray, n_rows: int) -> np.ndarray:
-    """Numbers for rows in the order of their keys; `rows_of` recovers the rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.neighbours.ties import row_keys, rows_of, tie_numbers
-    >>> numbers = tie_numbers(row_keys(np.eye(3)), np.arange(3), 3)
-    >>> rows_of(np.append(numbers, -1), 3)
-    array([ 0,  1,  2, -1])
-    """
+    """Numbers for rows in the order of their keys; `rows_of` recovers the rows."""
     return (keys % np.uint64(2**EXACT // n_rows)).astype(np.int64) * n_rows + rows
 
 

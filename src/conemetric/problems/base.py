@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from ..core import spectral
 from ..core.arrays import float64, is_float, namespace
-from ..core.vectors import Total, total
+from ..core.vectors import Total, clipped, total
 from ..operators.base import Operator
 from .losses import weighted_sum
 
@@ -79,7 +79,7 @@ class SpectralDual(ABC):
         return self.evaluate(self.project(self.operator.empty_constraint_vector()))
 
     def project(self, u: Any) -> Any:
-        return self.operator.space.map(_clip, u, self.lower, self.upper)
+        return self.operator.space.map(clipped, u, self.lower, self.upper)
 
     def gain(self, u: Any) -> Total:
         """The gain, as a pending reduction."""
@@ -305,10 +305,6 @@ def relative(amount: Any, objective: float) -> float:
 
 
 # ---- functions mapped and summed over blocks of multipliers
-
-
-def _clip(u, lower, upper):
-    return namespace(u).clip(u, lower, upper)
 
 
 def _bent(bend, direction):

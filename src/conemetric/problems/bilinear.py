@@ -17,19 +17,7 @@ from .frobenius import FrobeniusProgram
 
 
 class BilinearProgram(FrobeniusProgram):
-    """See the module docstring; parameters as for `FrobeniusProgram`, with a prior.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.operators.difference import from_comparisons
-    >>> from conemetric.problems.bilinear import BilinearProgram
-    >>> Q, D = np.array([[2.0]]), np.array([[0.0], [1.0]])
-    >>> operator = from_comparisons(Q, D, np.array([[0, 1, 0]]))  # A(W) = 2 W
-    >>> program = BilinearProgram(operator, C=1.0, prior=np.array([[0.25]]))
-    >>> program.certify(np.array([[0.5]]), np.array([0.125]))
-    Bounds(primal=0.03125, dual=0.03125, violation=0.0)
-    """
+    """See the module docstring; parameters as for `FrobeniusProgram`, with a prior."""
 
     def evaluate(self, u: Any, rank_guess: int | None = None, *wanted: Any) -> Evaluation:
         return BilinearEvaluation(self, u, rank_guess, wanted)

@@ -32,19 +32,8 @@ SPARSE = 4  # rows per row in use from which copying those in use is faster
 class ComparisonProgram(Problem):
     """See the module docstring; ``operator`` is over the mapped points A'x, in NumPy float64,
     ``gram`` is A'A (None: the identity), and ``weights`` are those of the triplets (None: one
-    each).
-
-    A Z of more than ``memory`` bytes is not stored; its rows are computed in blocks whenever read.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.operators import from_triplets
-    >>> from conemetric.problems.comparisons import ComparisonProgram
-    >>> X = np.array([[0.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
-    >>> problem = ComparisonProgram(from_triplets(X, [[0, 1, 2]]), C=1.0)  # z = (1, -4)
-    >>> problem.certify(np.array([1.0, 0.0]), (np.array([1.0]), np.array([1.0, 0.0])))
-    Bounds(primal=0.5, dual=0.5, violation=0.0)
+    each). A Z of more than ``memory`` bytes is not stored; its rows are computed in blocks whenever
+    read.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..core import spectral
 from ..core.arrays import float64, identity, is_scalar, zeros
-from ..core.vectors import Total, greatest, total
+from ..core.vectors import Total, clipped, greatest, minus_least, total
 from ..operators.entries import EntryOperator
 from .base import Bounds, Problem, SpectralDual
 from .losses import weighted_sum
@@ -68,7 +68,7 @@ class EigenvalueProgram(Problem):
     def terms(self, margins: Any) -> Total:
         """What `objective` needs of A(L L') = ``margins``, as a pending reduction."""
         if self.hard:
-            return greatest(_negative_least, margins)
+            return greatest(minus_least, margins)
         return total(_missing, margins, self.target, self.loss_weight)
 
     def objective(self, L: Any, terms: Any) -> float:
@@ -84,7 +84,7 @@ class EigenvalueProgram(Problem):
         """P(L L'), and D of u scaled to feasibility (of equal multipliers if u is zero)."""
         operator = self.operator
         wanted = self.terms(operator.forward_factor(L))
-        u = operator.space.map(_nonnegative, u)
+        u = operator.space.map(clipped, u, lower=0.0, upper=None)
         adjoint, (terms, *of_u) = operator.adjoint_and(u, wanted, *self._of_multipliers(u))
         if not of_u[0] > 0:
             u = operator.empty_constraint_vector() + 1
@@ -241,17 +241,9 @@ class MMMFProgram(EigenvalueProgram):
 # ---- functions mapped and summed over blocks of multipliers
 
 
-def _nonnegative(u):
-    return u.clip(0)
-
-
 def most_of_price(u: Any, price: Any) -> Any:
     """max_r u_r / c_r."""
     return u.max() / price if is_scalar(price) else (u / price).max()
-
-
-def _negative_least(margins):
-    return -margins.min()
 
 
 def _missing(margins, target, loss_weight):

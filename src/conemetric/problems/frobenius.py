@@ -26,8 +26,8 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 from ..core import spectral
-from ..core.arrays import float64, is_scalar, like, namespace
-from ..core.vectors import ARRAYS, Total, total
+from ..core.arrays import float64, is_scalar, like
+from ..core.vectors import ARRAYS, Total, clipped, total
 from .base import Evaluation, SpectralProgram
 from .losses import LOSSES, Loss, weighted_sum
 
@@ -39,16 +39,6 @@ class FrobeniusProgram(SpectralProgram):
     """See the module docstring: ``operator`` has one row per constraint, C weighs the mean loss,
     the ``prior`` M0 is positive semidefinite (None: zero), and ``weights`` are w, positive (None:
     ones).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.operators import from_triplets
-    >>> from conemetric.problems.frobenius import FrobeniusProgram
-    >>> X = np.array([[0.0], [1.0], [3.0]])
-    >>> program = FrobeniusProgram(from_triplets(X, [[0, 1, 2]]), C=1.0)  # A(M) = 8 M
-    >>> program.certify(np.array([[0.25]]), np.array([1 / 64]))
-    Bounds(primal=0.501953125, dual=0.0078125, violation=0.0)
     """
 
     def __init__(
@@ -81,7 +71,9 @@ class FrobeniusProgram(SpectralProgram):
             return 1.0
         space = self.operator.space
         mean = space.sum(weighted_sum, sizes) / self.operator.n_constraints
-        return space.map(_bounded, sizes, least=UNEVEN * mean) if 0 < mean < math.inf else 1.0
+        if not 0 < mean < math.inf:
+            return 1.0
+        return space.map(clipped, sizes, lower=UNEVEN * mean, upper=None)
 
     def start(self) -> Evaluation:
         """The best multiple of equal multipliers; with a prior the multipliers of its own margins,
@@ -218,17 +210,13 @@ class PriorEvaluation(Evaluation):
 # ---- functions mapped and summed over blocks of multipliers
 
 
-def _bounded(sizes, least):
-    return namespace(sizes).clip(sizes, least, None)
-
-
 def _scaled(margins, unit, function):
     return function(margins) * unit
 
 
 def _multiplier(margins, loss):
     """The multiplier of each margin, none larger than those of the hinge."""
-    return namespace(margins).clip(loss.multiplier(margins), None, 1.0)
+    return clipped(loss.multiplier(margins), None, 1.0)
 
 
 def _relative(u, unit, function):

@@ -33,7 +33,7 @@ from scipy import optimize
 
 from ..core import spectral
 from ..core.arrays import float64, is_scalar, like, namespace
-from ..core.vectors import greatest, total
+from ..core.vectors import greatest, minus_least, total
 from .base import Bounds, Problem
 from .losses import Loss, weighted_sum
 
@@ -106,7 +106,7 @@ class TraceProgram(Problem):
             return ""
         exact, L = self.exact, float64(primal_point)
         margins = exact.operator.forward_factor(L)
-        smallest = -exact.operator.space.max(_negative_largest, margins)
+        smallest = -exact.operator.space.max(minus_least, margins)
         if not smallest > self.v * float((L * L).sum()) > 0:
             return ""
         return (
@@ -152,10 +152,6 @@ class TraceProgram(Problem):
 def _scaled_gain(u, weights=1.0, *, loss, scale):
     v = namespace(u).clip(scale * u / weights, 0.0, loss.largest)
     return weighted_sum(loss.gain(v), weights)
-
-
-def _negative_largest(margins):
-    return (-margins).max()
 
 
 def combined_rows(H: Any, weights: Any) -> Any:

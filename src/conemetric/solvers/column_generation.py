@@ -31,6 +31,7 @@ import numpy as np
 from ..blocks.checkpoint import REMEDY
 from ..core import spectral
 from ..core.arrays import like, namespace, to_numpy, zeros
+from ..core.vectors import magnitude
 from ..problems.trace import MARGIN_LIMIT, combined_rows
 from .base import SAVE_EVERY, Iterate, Solver
 
@@ -112,7 +113,7 @@ class ColumnGeneration(Solver):
             first, second = problem.slope(margins, h, weight)
             return problem.v + first, second
 
-        limit = MARGIN_LIMIT / problem.operator.space.max(_largest, h)
+        limit = MARGIN_LIMIT / problem.operator.space.max(magnitude, h)
         return positive_root(slope, limit)
 
 
@@ -121,13 +122,6 @@ def positive_root(slope: Callable, limit: float, tol: float = SLOPE_TOL) -> tupl
 
     Newton's method inside a bracket, on ``slope``: w -> (value, derivative), until the value is
     below ``tol`` times that at 0. ``limit`` is returned if the function is still negative there.
-
-    Examples
-    --------
-    >>> from conemetric.solvers.column_generation import positive_root
-    >>> root, n_evaluations = positive_root(lambda w: (w * w - 4, 2 * w + 1), limit=100.0, tol=1e-9)
-    >>> round(root, 6)
-    2.0
     """
     value, derivative = slope(0.0)
     if not value < 0:
@@ -306,10 +300,6 @@ class LearnerMargins:
 
 def _moved(margins, h, weight):
     return margins + weight * h
-
-
-def _largest(values):
-    return abs(values).max()
 
 
 def _stacked(row, *rows):

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..core.arrays import is_scalar, is_torch, like, namespace
-from ..core.vectors import Total, VectorSpace, total
+from ..core.vectors import Total, VectorSpace, clipped, magnitude, total
 from .base import SAVE_EVERY, Infeasible, Iterate, Solver
 from .dual_rounds import Rounds, as_iterate, placed, unbound
 from .newton_direction import dot, newton_direction
@@ -180,7 +180,7 @@ class Box:
 
     def measured_in(self, unit: Any) -> Self:
         """The box with other units."""
-        return replace(self, unit=unit, relative=unit * (1 / self.space.max(_largest, unit)))
+        return replace(self, unit=unit, relative=unit * (1 / self.space.max(magnitude, unit)))
 
     @property
     def balanced(self) -> Self:
@@ -287,10 +287,6 @@ def two_loop(gram: np.ndarray, k: int) -> np.ndarray | None:
 # ---- functions mapped and summed over blocks of multipliers
 
 
-def _largest(values):
-    return abs(values).max() if np.ndim(values) else abs(values)
-
-
 def _part(vector, index, reference):
     """The entries ``index`` (None: all) of a vector; numbers stay."""
     if vector is None or is_scalar(vector):
@@ -315,7 +311,7 @@ def _steepest(u, g, lower, upper, unit, relative):
 
 
 def _advanced(u, direction, lower, upper, t):
-    return namespace(u).clip(u + t * direction, lower, upper)
+    return clipped(u + t * direction, lower, upper)
 
 
 def _extended(pairs, u, new_u, g, new_g, unit, relative, length):
