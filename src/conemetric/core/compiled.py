@@ -25,6 +25,19 @@ from threadpoolctl import ThreadpoolController
 
 from .progress import emit
 
+__all__ = [
+    "alone",
+    "jit",
+    "jit_inner",
+    "jit_inner_sums",
+    "jit_sums",
+    "n_threads",
+    "one_blas_thread",
+    "seconds_compiling",
+    "stopwatch",
+    "threaded",
+]
+
 # reorderings that fast-math may make in long sums, so that they vectorise; infinities and
 # NaN keep their meaning. Never for a certificate.
 SUMS = {"reassoc", "contract", "nsz"}

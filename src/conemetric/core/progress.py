@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+__all__ = ["Event", "all_or_nothing", "emit", "is_all_or_nothing", "labelled", "watching"]
+
 Event = dict[str, Any]
 Watcher = Callable[[Event], bool | None]
 

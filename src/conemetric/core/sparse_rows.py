@@ -9,6 +9,8 @@ from scipy import sparse
 
 from .compiled import jit, threaded
 
+__all__ = ["BLOCK", "SparseRows"]
+
 BLOCK = 1 << 24  # numbers of a dense product held at a time (128 MB in float64)
 
 

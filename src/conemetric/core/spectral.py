@@ -19,6 +19,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from .arrays import float64, identity, is_torch, like, namespace, to_numpy
 
+__all__ = ["SpectralMap", "cholesky_solver", "factor", "psd_split"]
+
 # rows; there one eigenvector takes 5 ms by Lanczos, all of them 12 (two Neoverse-N1 cores)
 PARTIAL_FROM = 300
 SINGLE_FROM = 512  # rows from which the host decomposes single precision without widening it

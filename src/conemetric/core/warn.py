@@ -15,6 +15,8 @@ from types import FrameType
 
 import sklearn
 
+__all__ = ["collected_warnings", "warn_user"]
+
 _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 
 

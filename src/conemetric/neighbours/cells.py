@@ -19,6 +19,8 @@ from . import exact, kernels
 from .cpu import Frame, HostSearch, parts
 from .query import LabelledRows, Nearest, SearchQuery
 
+__all__ = ["Cells", "search"]
+
 CELLS = 3.0  # number of cells over the square root of the number of references
 GOAL = 0.992  # share of a sample's neighbours in the cells that are visited
 SAMPLE = 500  # queries that set the number of visits, and as many to measure recall on

@@ -13,6 +13,8 @@ from . import kernels
 from .query import Nearest, SearchQuery
 from .rounding import product_gamma, tie_rule
 
+__all__ = ["Frame", "HostSearch", "parts"]
+
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
 BLOCK = 1 << 24  # numbers held at a time besides the lists of candidates
 

@@ -11,6 +11,8 @@ from . import kernels
 from .cpu import HostSearch
 from .query import Nearest, SearchQuery
 
+__all__ = ["search", "tournament"]
+
 TILE = 1024  # rows and columns of a tile
 
 

@@ -12,6 +12,8 @@ from ..core.progress import emit
 from .query import LabelledRows, Nearest, SearchQuery
 from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 
+__all__ = ["DeviceSearch", "search"]
+
 SPARE = 22  # extra candidates: half precision confuses near ones
 BLOCK = 1 << 29  # distances held at a time
 GATHERED = 1 << 26  # coordinates held at a time to measure distances

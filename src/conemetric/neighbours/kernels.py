@@ -14,6 +14,8 @@ import numpy as np
 
 from ..core.compiled import jit, jit_inner, jit_inner_sums
 
+__all__ = ["rank"]
+
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 
 

@@ -7,6 +7,8 @@ from .kernels import rank
 from .query import Nearest
 from .rounding import tie_rule
 
+__all__ = ["merge", "rank_lists"]
+
 HEAP_SORT = 8  # operations per candidate to sort some ten of them
 
 

@@ -10,6 +10,8 @@ from ..core.arrays import like, namespace, to_numpy
 from .search import MOST_IMPOSTORS, Neighbours, enough_impostors
 from .ties import row_keys
 
+__all__ = ["precomputed_neighbours"]
+
 MANY = 0.5  # share of points with too few neighbours in a graph above which we warn
 
 

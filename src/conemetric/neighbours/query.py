@@ -4,6 +4,8 @@ wanted.
 
 from typing import Any, NamedTuple
 
+__all__ = ["LabelledRows", "Nearest", "SearchQuery"]
+
 
 class LabelledRows(NamedTuple):
     """Rows X (n, D), float32 or float64, and labels y (n,), integers from 0 on the host."""

@@ -15,6 +15,8 @@ which of them comes first. So neither a change of units nor another order of row
 neighbours, and no result depends on how a search groups its sums.
 """
 
+__all__ = ["DOUBLE_EPS", "product_gamma", "tie_rule"]
+
 TIES = 4.0  # roundings by which ties may differ
 DOUBLE_EPS = 2.0**-52  # spacing of float64 numbers at 1
 SQUARES = 8  # roundings of a squared distance besides those of its products

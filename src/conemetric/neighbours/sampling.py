@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+__all__ = ["sample_classes", "sample_rows", "sample_size"]
+
 ALL_UP_TO = 200_000  # rows of a Dask collection up to which all are searched
 N_REFERENCES = 20_000  # rows of the sample of a larger collection
 

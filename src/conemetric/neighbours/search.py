@@ -12,6 +12,16 @@ from . import cells, exact, sparse
 from .query import LabelledRows, Nearest, SearchQuery
 from .ties import labelled_keys, numbers_on_demand, row_keys, rows_of, tie_numbers
 
+__all__ = [
+    "Neighbours",
+    "enough_impostors",
+    "enough_of",
+    "exact_search",
+    "nearer_impostors",
+    "nearest",
+    "neighbours_by_label",
+]
+
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
 ENOUGH_FOR = 2 / 3  # share of points that "auto" gives all impostors nearer than a target
 EXACT_WORK = 2e12  # n^2 D up to which "auto" searches exactly: half a minute on two cores

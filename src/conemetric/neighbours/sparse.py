@@ -11,6 +11,8 @@ from .merge import rank_lists
 from .query import Nearest, SearchQuery
 from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 
+__all__ = ["SparseSearch", "search"]
+
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
 BLOCK = 1 << 24  # distances held at a time
 

@@ -19,6 +19,8 @@ from ..core.sparse_rows import SparseRows
 from ..core.spectral import SpectralMap
 from ..core.vectors import ARRAYS, Total, VectorSpace
 
+__all__ = ["DifferenceOperator", "Operator", "rank_one_newton_matrix"]
+
 DIFFERENCES = 1 << 20  # numbers of pairs' differences held at a time
 
 
@@ -142,9 +144,9 @@ class DifferenceOperator(Operator):
     def pair_forward(self, M: Any) -> Any:
         """q(M), one value per unique pair."""
 
-    @abstractmethod
     def pair_forward_factor(self, L: Any) -> Any:
         """q(L L'), one value per unique pair."""
+        return self._pair_squared_distances(self.X @ L)
 
     @abstractmethod
     def pair_adjoint(self, w: Any) -> Any:

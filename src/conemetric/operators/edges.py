@@ -22,6 +22,8 @@ from ..core.spectral import SpectralMap
 from .base import Operator, rank_one_newton_matrix
 from .numpy import pair_squared_distances
 
+__all__ = ["EdgeOperator", "ReducedEdges"]
+
 BLOCK = 1 << 24  # scalars gathered at a time on a device
 
 

@@ -9,6 +9,8 @@ from ..core.arrays import like, namespace, zeros
 from ..core.spectral import SpectralMap
 from .base import Operator
 
+__all__ = ["MatrixOperator"]
+
 
 class MatrixOperator(Operator):
     """Operator of the symmetric parts of m matrices: an array (m, D, D), or a sequence, dense or

@@ -10,6 +10,14 @@ from ..core.compiled import jit, threaded
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
+__all__ = [
+    "NumpyBilinear",
+    "NumpyOperator",
+    "degrees",
+    "pair_inner_products",
+    "pair_squared_distances",
+]
+
 MOST_TOUCHED = 0.9  # share of points with a multiplier above which copying these does not pay
 # features from which computing half of a symmetric product saves more than visiting each pair
 # once does; and the number of block rows of that product
@@ -40,9 +48,6 @@ class NumpyOperator(DifferenceOperator):
 
     def pair_forward(self, M: Any) -> Any:
         return self._per_pair(pair_products, self.X, self.X @ M)
-
-    def pair_forward_factor(self, L: Any) -> Any:
-        return self._pair_squared_distances(self.X @ L)
 
     def _pair_squared_distances(self, Y):
         return self._per_pair(pair_squared_distances, Y)

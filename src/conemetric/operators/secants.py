@@ -15,13 +15,15 @@ does not.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import arange, float64, is_torch, like, namespace, on_device, to_index, zeros
 from ..core.compiled import jit, threaded
 from .base import Operator
+
+__all__ = ["DUPLICATE", "AllSecants", "ListedSecants", "Secants", "Sweep"]
 
 # squared length, relative to the largest squared distance from the mean: 1e-5 of the radius,
 # where half of the digits of float64 are left in a difference
@@ -104,6 +106,20 @@ class Scan:
     next_tile: int | None = None  # where to resume a pass that stopped early
 
 
+class Sweep(NamedTuple):
+    """Which pairs a scan visits: those of these ``points`` (None: all), in tiles that follow their
+    order, from ``first_tile`` on and around. With ``enough``, a pair (count, excess), it may stop
+    once it has this many violations larger than that.
+    """
+
+    points: Any = None
+    first_tile: int = 0
+    enough: tuple[int, float] | None = None
+
+
+ONCE = Sweep()  # every pair
+
+
 class Secants(ABC):
     """A complete set of secants of X, each named by an integer key.
 
@@ -137,21 +153,9 @@ class Secants(ABC):
         """Mask of the pairs of similar points; None for plain sets."""
 
     @abstractmethod
-    def scan(
-        self,
-        L: Any,
-        delta: float,
-        dtype: Any = None,
-        points: Any = None,
-        first_tile: int = 0,
-        enough: tuple[int, float] | None = None,
-    ) -> Scan:
-        """Visit every pair at P = L L' and return a `Scan`.
-
-        ``dtype`` is the precision of the pass (default: that of X). ``points`` restricts it to
-        pairs of these rows, and tiles follow their order. With ``enough``, a pair (count, excess),
-        the pass starts at ``first_tile``, wraps around, and may stop once it has this many
-        violations larger than that.
+    def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
+        """Visit every pair of the ``sweep`` at P = L L', in the precision ``dtype`` (default: that
+        of X).
         """
 
     def bounds(self, keys: Any, delta: float) -> tuple[Any, Any]:
@@ -226,16 +230,8 @@ class AllSecants(Secants):
         a, b = self.ends(keys)
         return self.y[a] == self.y[b]
 
-    def scan(
-        self,
-        L: Any,
-        delta: float,
-        dtype: Any = None,
-        points: Any = None,
-        first_tile: Any = 0,
-        enough: Any = None,
-    ) -> Scan:
-        xp = self.xp
+    def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
+        xp, (points, first_tile, enough) = self.xp, sweep
         dtype = self.X.dtype if dtype is None else dtype
         points = arange(self.n_points, self.X) if points is None else points
         y = None if self.y is None else self.y[points]
@@ -284,15 +280,7 @@ class ListedSecants(Secants):
     def similar_pairs(self, keys: Any) -> Any:
         return None if self.similar is None else self.similar[keys]
 
-    def scan(
-        self,
-        L: Any,
-        delta: float,
-        dtype: Any = None,
-        points: Any = None,
-        first_tile: Any = 0,
-        enough: Any = None,
-    ) -> Scan:
+    def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
         block, keys = max(1, LISTED_BLOCK // self.n_features), arange(self.n_pairs, self.X)
         parts = (keys[start : start + block] for start in range(0, self.n_pairs, block))
         excess = self.xp.concat([self.excess(part, L, delta) for part in parts])

@@ -26,6 +26,8 @@ import scipy.linalg
 from ..core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
 from ..core.sparse_rows import SparseRows
 
+__all__ = ["Coordinates", "Diagonal", "Matrix", "centred_in_span", "in_span", "lift"]
+
 # rank, as a share of the features, above which solving in the span does not pay for finding
 # it: a QR factorisation in float64 costs as much as three to six evaluations of the dual
 WORTHWHILE = 0.9

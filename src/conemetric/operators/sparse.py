@@ -14,6 +14,8 @@ from ..core.compiled import jit, threaded
 from ..core.sparse_rows import BLOCK, SparseRows
 from .numpy import NumpyOperator, degrees
 
+__all__ = ["SparseOperator"]
+
 
 class SparseOperator(NumpyOperator):
     """The points are `SparseRows`; everything else is a NumPy array."""

@@ -8,6 +8,8 @@ from torch.nn.functional import embedding_bag
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
+__all__ = ["TorchBilinear", "TorchOperator"]
+
 BLOCK = 1 << 24  # scalars gathered at a time (64 MB in float32)
 
 
@@ -44,9 +46,6 @@ class TorchOperator(DifferenceOperator):
         Y = self.X @ M
         X, vecdot = self.X, torch.linalg.vecdot
         return self._per_pair(lambda a, b: vecdot(X[a] - X[b], Y[a] - Y[b]), Y.shape[1])
-
-    def pair_forward_factor(self, L: Any) -> Any:
-        return self._pair_squared_distances(self.X @ L)
 
     def _pair_squared_distances(self, Y):
         norm = torch.linalg.vector_norm

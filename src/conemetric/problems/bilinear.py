@@ -15,6 +15,8 @@ from ..core.arrays import float64
 from .base import Bounds, Evaluation
 from .frobenius import FrobeniusProgram
 
+__all__ = ["BilinearProgram"]
+
 
 class BilinearProgram(FrobeniusProgram):
     """See the module docstring; parameters as for `FrobeniusProgram`, with a prior."""

@@ -25,6 +25,8 @@ import numpy as np
 from ..core.compiled import jit, threaded
 from .base import Bounds, Problem
 
+__all__ = ["ComparisonProgram", "MeasuredComparisonProgram"]
+
 BLOCK = 1 << 21  # entries of Z processed at a time
 SPARSE = 4  # rows per row in use from which copying those in use is faster
 

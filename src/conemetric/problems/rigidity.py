@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack, qr
 
+__all__ = ["clique_stress", "independent", "rigid_face"]
+
 FLAT = 1e-8  # relative singular value below which a clique is flat: distances lose its square
 NULL = 1e-10  # relative eigenvalue of A*(w) up to which a direction is not ruled out
 INDEPENDENT = 1e-10  # relative pivot below which a constraint follows from those before it

@@ -32,6 +32,8 @@ from ..operators.edges import ReducedEdges
 from .base import Bounds, Evaluation
 from .sdp import ConstrainedProgram
 
+__all__ = ["UnfoldingOnFace", "UnfoldingProgram"]
+
 REPAIRS = 6  # Gauss-Newton steps, at most
 STRESSES = 0.0, *10.0 ** np.arange(4, 12)  # multiples tried; larger ones are lost in rounding
 STIFFNESS = 1e7  # weight of equal multipliers on the face, against what they lose

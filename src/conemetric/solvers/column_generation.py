@@ -35,6 +35,8 @@ from ..core.vectors import magnitude
 from ..problems.trace import MARGIN_LIMIT, combined_rows
 from .base import SAVE_EVERY, Iterate, Solver
 
+__all__ = ["ColumnGeneration", "Ensemble", "LearnerMargins", "positive_root"]
+
 SLOPE_TOL = 1e-4  # share of the first slope at which a weight is found
 NEAR = 100.0  # gap, in units of tol, below which the tighter bound is worth its logarithms
 INNER_TOL = 0.1  # accuracy of corrective weights, relative to lambda_max - v
@@ -144,8 +146,10 @@ def positive_root(slope: Callable, limit: float, tol: float = SLOPE_TOL) -> tupl
 
 
 class Ensemble:
-    """M = sum_j w_j z_j z_j': the learners in the order found, and those used, with weights, in
-    every stage.
+    """M = sum_j w_j z_j z_j': the learners in the order found, and those used in every stage.
+
+    A stage is a range (begin, count) of the lists of numbers and weights; one that extends the
+    stage before it begins where that does.
     """
 
     ARRAYS = "learners", "numbers", "weights", "begins", "counts"
@@ -153,57 +157,54 @@ class Ensemble:
     def __init__(self, operator: Any):
         self._buffer = zeros((operator.n_features, 16), operator.reference)
         self._n_learners = 0
-        self._stages: list[tuple[list[int], list[float], int]] = []
-        self.use([], [])
+        self._numbers: list[int] = []
+        self._weights: list[float] = []
+        self._stages = [(0, 0)]
 
     def as_arrays(self) -> dict[str, np.ndarray]:
-        """As arrays: learners, the joined lists of stages, and each stage's place and length there."""
-        numbers: list[int] = []
-        weights: list[float] = []
-        begins: dict[int, int] = {}  # of each list; stages that extend each other share one
-        for its_numbers, its_weights, _ in self._stages:
-            if id(its_numbers) not in begins:
-                begins[id(its_numbers)] = len(numbers)
-                numbers += its_numbers
-                weights += its_weights
-        return {
-            "learners": to_numpy(self._buffer[:, : self._n_learners]),
-            "numbers": np.array(numbers, np.int64),
-            "weights": np.array(weights, np.float64),
-            "begins": np.array([begins[id(stage[0])] for stage in self._stages], np.int64),
-            "counts": np.array([count for *_, count in self._stages], np.int64),
-        }
+        """All of it, for a checkpoint."""
+        learners = to_numpy(self._buffer[:, : self._n_learners])
+        lists = np.array(self._numbers, np.int64), np.array(self._weights, np.float64)
+        stages = np.array(self._stages, np.int64)
+        arrays = learners, *lists, stages[:, 0].copy(), stages[:, 1].copy()
+        return dict(zip(self.ARRAYS, arrays, strict=True))
 
     @classmethod
     def from_arrays(
         cls, operator: Any, learners: Any, numbers: Any, weights: Any, begins: Any, counts: Any
     ) -> "Ensemble":
         """The ensemble that `as_arrays` describes."""
-        n_learners = learners.shape[1]
         if not (
             len(numbers) == len(weights)
-            and ((numbers >= 0) & (numbers < n_learners)).all()
+            and ((numbers >= 0) & (numbers < learners.shape[1])).all()
             and len(begins) == len(counts) > 0
             and (begins >= 0).all()
             and (np.diff(begins) >= 0).all()
             and (counts >= 0).all()
             and (begins + counts <= len(numbers)).all()
+            and begins[-1] + counts[-1] == len(numbers)
         ):
             raise ValueError(f"The learners of the checkpoint do not fit its stages; {REMEDY}")
         ensemble = cls(operator)
         for z in learners.T:
             ensemble.learn(like(z, ensemble._buffer))
-        starts = np.unique(begins).tolist()
-        lists = {
-            start: (numbers[start:stop].tolist(), weights[start:stop].tolist())
-            for start, stop in zip(starts, [*starts[1:], len(numbers)], strict=True)
-        }
-        ensemble._stages = [
-            (*lists[start], count)
-            for start, count in zip(begins.tolist(), counts.tolist(), strict=True)
-        ]
-        ensemble.numbers, ensemble.weights, _ = ensemble._stages[-1]
+        ensemble._numbers, ensemble._weights = numbers.tolist(), weights.tolist()
+        ensemble._stages = list(zip(begins.tolist(), counts.tolist(), strict=True))
         return ensemble
+
+    def _range(self, stage=-1):
+        begin, count = self._stages[stage]
+        return slice(begin, begin + count)
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the learners in use."""
+        return self._numbers[self._range()]
+
+    @property
+    def weights(self) -> list[float]:
+        """Their weights."""
+        return self._weights[self._range()]
 
     @property
     def trace(self) -> float:
@@ -227,23 +228,22 @@ class Ensemble:
 
     def extend(self, z: Any, weight: float) -> None:
         """Begin a stage with one more learner, the others unchanged."""
-        self.numbers.append(self.learn(z))
-        self.weights.append(weight)
-        self._mark()
+        self._numbers.append(self.learn(z))
+        self._weights.append(weight)
+        begin, count = self._stages[-1]
+        self._stages.append((begin, count + 1))
 
     def use(self, numbers: Any, weights: Any) -> None:
         """Begin a stage with these learners and weights."""
-        self.numbers, self.weights = list(numbers), list(weights)
-        self._mark()
-
-    def _mark(self):
-        # lists only grow, so a stage is the lists and their length at the time
-        self._stages.append((self.numbers, self.weights, len(self.weights)))
+        self._stages.append((len(self._numbers), len(numbers)))
+        self._numbers += list(numbers)
+        self._weights += list(weights)
 
     def factor(self, stage: int = -1) -> Any:
         """L with M = L L' after iteration ``stage`` (0: the empty start)."""
-        numbers, weights, count = self._stages[stage]
-        return self._buffer[:, numbers[:count]] * like(np.sqrt(weights[:count]), self._buffer)
+        used = self._range(stage)
+        roots = like(np.sqrt(self._weights[used]), self._buffer)
+        return self._buffer[:, self._numbers[used]] * roots
 
 
 class LearnerMargins:

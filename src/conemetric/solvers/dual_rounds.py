@@ -18,6 +18,8 @@ from ..core.arrays import is_scalar, is_torch, like, namespace, on_device, to_in
 from ..problems.mixture import Mixture
 from .base import Iterate, relative_gap
 
+__all__ = ["Rounds", "as_iterate", "placed", "unbound"]
+
 SMALL = 10_000  # constraints below which no round pays for its setup
 FEW = 0.1  # share of free multipliers up to which only they, and as many more, move
 FEW_FROM = 20  # evaluations before which the free set changes too quickly

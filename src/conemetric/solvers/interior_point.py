@@ -31,6 +31,8 @@ from ..core.arrays import identity
 from ..core.spectral import SpectralMap, cholesky_solver
 from .base import Infeasible, Iterate, Solver, relative_gap
 
+__all__ = ["InteriorPoint", "PathPoint", "System"]
+
 LARGE = 0.1  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1 %
 NEARLY = 3.0  # gap, in units of tol, at which repairing X begins to pay
 REFINEMENTS, REFINED = 5, 1e-10  # of one linear system, at most; and the residual that is enough

@@ -21,6 +21,8 @@ from ..core.arrays import like, to_numpy
 from .base import Iterate, Solver
 from .column_generation import Ensemble
 
+__all__ = ["LinearColumnGeneration"]
+
 PATIENCE = 10  # iterations that a column without weight is kept: it may come back
 STALE, LITTLE = 20, 0.99  # iterations in which the gap must fall, and to what share of itself
 

@@ -32,6 +32,8 @@ from ..core.arrays import like, to_numpy
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import MAX_TRIALS, two_loop
 
+__all__ = ["Line", "LowRankLagrangian"]
+
 GROWTH = 5.0  # of the penalty, if neither violation nor gap halved
 FIRST_ACCURACY = 1e-2  # of the gradient, relative to that of the objective alone
 INNER, FLOOR, FLOOR_REGULARISED = 0.1, 0.1, 0.03  # share of the error, of tol and of sqrt(tol)

@@ -33,9 +33,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..core.arrays import like, to_index, zeros
+from ..operators.secants import Sweep
 from ..problems.isometry import Multipliers
 from .admm import ADMM
 from .base import Iterate, Solver, relative_gap
+
+__all__ = ["SecantGeneration"]
 
 INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
 NEGLIGIBLE = (
@@ -173,9 +176,8 @@ class _Scanner:
         # active secants may be violated by as much as the solve allowed
         enough = 2 * needed, max(tol, active.allowed)
         while True:
-            scan = secants.scan(
-                active.factor, self.problem.delta, self.precision, self.points, self.tile, enough
-            )
+            sweep = Sweep(self.points, self.tile, enough)
+            scan = secants.scan(active.factor, self.problem.delta, self.precision, sweep)
             fresh = self._offenders(scan, active, needed)
             exact = self.precision == secants.xp.float64
             if exact or len(fresh) > 0 or active.allowed > active.goal:

@@ -31,6 +31,8 @@ import numpy as np
 from ..core.compiled import jit, jit_inner, jit_inner_sums, jit_sums
 from .base import Iterate, Solver
 
+__all__ = ["SemismoothNewton", "nonnegative_quadratic"]
+
 ENOUGH = 5.0  # the steps' part of the gap, relative to the multipliers' part, that is small enough
 GROWTH = 10.0  # of sigma, each time the multipliers are updated
 LARGEST = 1e8  # sigma / mean of c beyond which the Hessian has no digits left for L
