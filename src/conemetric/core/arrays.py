@@ -72,9 +72,7 @@ def refuse_masked(values: Any, name: str) -> None:
 
 
 def like(values: Any, reference: Any, dtype: Any = None) -> Any:
-    """``values`` in the library and on the device of ``reference``, with ``dtype`` (default: its
-    own).
-    """
+    """``values`` in the library and on the device of ``reference``, of ``dtype`` or its dtype."""
     dtype = reference.dtype if dtype is None else dtype
     if is_torch(reference):
         import torch

@@ -83,9 +83,7 @@ _blas_blocks: list[Any] = []  # the limit set by the first open block, once for 
 
 @lru_cache
 def _blas_libraries(with_torch: bool) -> ThreadpoolController:
-    """The libraries loaded so far (PyTorch may bring more); finding them takes longer than a small
-    search.
-    """
+    """The libraries loaded so far (PyTorch brings more); cached, since finding them takes long."""
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -150,9 +148,7 @@ event.register("numba:compile", _Announcing())
 
 
 def stopwatch() -> float:
-    """A clock in seconds that stops while Numba compiles, so that a first fit is timed like any
-    other.
-    """
+    """A clock in seconds that stops while Numba compiles, so that first fits compare to others."""
     return time.perf_counter() - seconds_compiling()
 
 
@@ -165,7 +161,7 @@ def n_threads() -> int:
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if first.isdecimal() and int(first) > 0:
         return int(first)
-    # Linux says which cores we may use; macOS and Windows only how many there are
+    # Linux tells which cores we may use; macOS and Windows only how many there are
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -39,9 +39,7 @@ DEVICE_FULL_UP_TO = 2048  # rows; a GPU's full decomposition beats many small la
 
 @dataclass(frozen=True)
 class PSDPart:
-    """A positive semidefinite matrix by its positive eigenvalues (descending) and eigenvectors
-    (columns).
-    """
+    """A positive semidefinite matrix: positive eigenvalues (descending), eigenvectors (columns)."""
 
     values: Any
     vectors: Any
@@ -311,9 +309,7 @@ def largest_eigenvalue(S: Any) -> float:
 
 
 def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> tuple[Any, Any]:
-    """The k largest eigenvalues (descending) and eigenvectors; S may be sparse or a
-    ``LinearOperator``.
-    """
+    """The k largest eigenvalues and eigenvectors; S may be sparse or a ``LinearOperator``."""
     n = S.shape[0]
     if issparse(S) and n <= PARTIAL_FROM:
         S = S.toarray()

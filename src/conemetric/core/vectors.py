@@ -67,9 +67,7 @@ def minus_least(values: Any) -> Any:
 
 @dataclass(frozen=True)
 class Total:
-    """A pending reduction: results of ``function`` for each block, combined by ``join`` in their
-    order.
-    """
+    """A pending reduction: ``function`` of each block, combined by ``join`` in their order."""
 
     function: Callable
     vectors: tuple
@@ -109,9 +107,7 @@ class VectorSpace(ABC):
         """The results of several reductions, in one visit to the blocks."""
 
     def sum(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
-        """The sum of ``function`` over the blocks, on the host: a float, an array, or a tuple of
-        those.
-        """
+        """The sum of ``function`` over the blocks, on the host: float, array or tuple of those."""
         return self.totals(total(function, *vectors, **small))[0]
 
     def max(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:

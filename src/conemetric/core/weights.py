@@ -14,9 +14,7 @@ HEAVIEST = {4: 1e12, 8: 1e60}
 
 
 def check_weights(sample_weight: Any, n: int, kind: str) -> np.ndarray:
-    """Weights of ``n`` things of this ``kind``, checked, in float64 on the host; None means one
-    each.
-    """
+    """Weights of ``n`` things of this ``kind``, checked, in float64 on the host; None: ones."""
     if sample_weight is None:
         return np.ones(n)
     weights = np.array(to_numpy(sample_weight), dtype=np.float64)

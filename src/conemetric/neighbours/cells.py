@@ -155,9 +155,7 @@ class Cells:
         return tuple(self.start[list(group)].tolist())
 
     def distances_by_label(self, Z: np.ndarray, labels: np.ndarray) -> tuple:
-        """Distances to cells with the point's label, and to those with another; infinite to the
-        rest.
-        """
+        """Distances to cells with the point's label, and with another; infinite to the rest."""
         distances = _squared_distances(Z, self.centres)
         same = np.full_like(distances, np.inf)
         size = self._label_start[labels + 1] - self._label_start[labels]
@@ -184,9 +182,7 @@ class Cells:
         return np.diff(self.start) @ np.bitwise_count(mask).sum(1) / len(rows)
 
     def enough(self, query: SearchQuery, rows: np.ndarray, truth: list[np.ndarray]) -> list[int]:
-        """How many cells of either kind to visit, so that these queries meet `GOAL` of their
-        neighbours.
-        """
+        """How many cells of either kind these queries must visit to meet `GOAL`."""
         X, y = query.queries
         mine = self.distances_by_label(self.frame.centred(X, rows), y[rows])
         counts = []

@@ -170,9 +170,7 @@ class DeviceSearch:
         return torch.linalg.vector_norm(differences, dim=2)
 
     def _nearest(self, rows, exact, numbers, count):
-        """The ``count`` nearest of each row, ties by number, and the distance beyond which they
-        have no ties: `kernels.rank` for tensors.
-        """
+        """`kernels.rank` for tensors: the ``count`` nearest of each row, and where ties end."""
         exact, order = exact.sort(dim=1)
         numbers = numbers.gather(1, order)
         tie, width = self.tie[rows, None], exact.shape[1]
@@ -194,9 +192,7 @@ class DeviceSearch:
         return numbers.gather(1, order), exact.gather(1, order), farthest
 
     def _search_again(self, rows, same, bound, count):
-        """The nearest of a few queries among all references within ``bound``, by products in
-        float64.
-        """
+        """The nearest of a few queries among all references within ``bound``, in float64."""
         pairs = self._within(rows, same, bound)
         if pairs is None:  # too many to hold
             halves = zip(rows.tensor_split(2), bound.tensor_split(2), strict=True)
@@ -295,9 +291,7 @@ def _padded(*columns):
 
 
 def _keep_least(tile, first, rows, candidates, limit):
-    """Write the least entries of each row of a tile, with first column ``first``, to the lists of
-    ``rows``.
-    """
+    """Write the least entries of each row of a tile (columns from ``first``) to the lists."""
     count = min(candidates.shape[1], tile.shape[1])
     n_chunks = tile.shape[1] // CHUNK
     if n_chunks <= 2 * count:

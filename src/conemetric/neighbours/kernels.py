@@ -210,9 +210,7 @@ def rank_within_bound(
 
 @jit_inner_sums
 def _measure(i, j, data):
-    """Distance from point i to reference j in float64, and the number of j. The scale is a power of
-    two: nothing overflows, and only the sum is rounded.
-    """
+    """Distance from i to j in float64, and the number of j; ``scale`` is a power of two."""
     X, row, R, reference_row, number, scale = data
     x, y = X[row[i]], R[reference_row[j]]
     total = 0.0

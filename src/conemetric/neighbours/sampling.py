@@ -44,9 +44,7 @@ def sample_classes(
 
 
 def sample_rows(y: np.ndarray, n_references: int, n_targets: int, random_state: Any) -> np.ndarray:
-    """`sample_classes` of points with labels y, integers from 0 (-1: none), as ascending row
-    numbers.
-    """
+    """`sample_classes` of points with labels y (integers, -1: none), as ascending row numbers."""
     labelled = np.flatnonzero(y >= 0)
     sizes = np.bincount(y[labelled])
     by_class = np.split(labelled[np.argsort(y[labelled], kind="stable")], np.cumsum(sizes)[:-1])

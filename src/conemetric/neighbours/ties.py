@@ -31,7 +31,7 @@ __all__ = [
 
 EXACT = 53  # binary digits of the whole numbers that float64 holds
 CELLS = {"float32": 11, "float64": 20}  # binary digits of the grid: rounding rarely shows
-HASHES = 3  # sums by which rows are told apart
+HASHES = 3  # sums that distinguish rows
 SHIFT = 0.1, 0.9  # range of the random shift of the grid: whole numbers lie inside its cells
 SMALLEST = 1e-280  # extent below which a column counts as constant
 BLOCK = 1 << 16  # numbers held at a time: they stay in the cache
@@ -103,9 +103,7 @@ def _matrix(X):
 
 
 def labelled_keys(X: Any, y: Any) -> np.ndarray:
-    """Keys that also distinguish equal rows of different classes: by the rows of the class, not its
-    name.
-    """
+    """Keys that distinguish equal rows of different classes, by the rows of the class."""
     keys = row_keys(X)
     code = np.unique(to_numpy(y), return_inverse=True)[1]
     classes = np.zeros(code.max(initial=0) + 1, np.uint64)

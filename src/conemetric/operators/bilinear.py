@@ -47,9 +47,7 @@ class BilinearOperator(Operator):
 
     @abstractmethod
     def distribute(self, u: Any) -> Any:
-        """For each unique pair, the multipliers of comparisons it wins minus those of comparisons
-        it loses.
-        """
+        """For each pair, multipliers of comparisons it wins minus those of comparisons it loses."""
 
     @abstractmethod
     def weighted_documents(self, w: Any) -> Any:
@@ -91,9 +89,7 @@ class BilinearOperator(Operator):
 
 
 def compared(queries: Any, documents: Any, comparisons: Any) -> tuple[Any, ...]:
-    """The arguments of a `BilinearOperator`: the queries and documents compared, and their unique
-    pairs.
-    """
+    """The arguments of a `BilinearOperator`: what is compared, and the unique pairs."""
     xp, n = namespace(queries, documents), len(documents)
     comparisons = like(comparisons, queries, xp.int64)
     i, j, k = (comparisons[:, column] for column in range(3))

@@ -85,7 +85,5 @@ def from_pairs(X: Any, pairs: Any, weights: Any = None) -> DifferenceOperator:
 
 
 def from_comparisons(queries: Any, documents: Any, comparisons: Any) -> BilinearOperator:
-    """Operator with a row per comparison (i, j, k), document j before k for query i: A(W) = q_i'W
-    (d_j - d_k).
-    """
+    """Operator with a row per comparison, document j before k for query i: q_i'W (d_j - d_k)."""
     return _backend(queries)[1](*compared(queries, documents, comparisons))

@@ -42,9 +42,7 @@ class DistanceOperator(Operator):
         return rank_one_newton_matrix(self.differences(curvature.basis), curvature)
 
     def gauss_newton_matrix(self, L: Any) -> Any:
-        """The m x m matrix of <A_r, A_s K + K A_s>, K = L L': the derivative by y of the distances
-        of (I + A*(y)) K (I + A*(y)).
-        """
+        """<A_r, A_s K + K A_s>, K = L L': how y moves distances of (I + A*(y)) K (I + A*(y))."""
         ends, rows = self.differences(identity(self.n_features, L)), self.differences(L)
         return 2 * (ends @ ends.T) * (rows @ rows.T)
 

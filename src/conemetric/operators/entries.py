@@ -23,9 +23,7 @@ MOST_DENSE = 120  # order of the adjoint up to which dense products are faster
 
 
 class EntryOperator(Operator):
-    """Operator over entries of a matrix of this ``shape``, NumPy only; constraints may share an
-    entry.
-    """
+    """Operator over entries of a matrix of this ``shape``, NumPy only; entries may repeat."""
 
     xp = np
     dtype = np.dtype(np.float64)

@@ -13,9 +13,7 @@ __all__ = ["MatrixOperator"]
 
 
 class MatrixOperator(Operator):
-    """Operator of the symmetric parts of m matrices: an array (m, D, D), or a sequence, dense or
-    sparse.
-    """
+    """Operator of the symmetric parts of m matrices: (m, D, D), or a sequence, dense or sparse."""
 
     def __init__(self, matrices: Any):
         if sparse.issparse(matrices[0]):

@@ -154,9 +154,7 @@ class Secants(ABC):
 
     @abstractmethod
     def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
-        """Visit every pair of the ``sweep`` at P = L L', in the precision ``dtype`` (default: that
-        of X).
-        """
+        """Visit the pairs of the ``sweep`` at P = L L', in the precision ``dtype`` (None: X's)."""
 
     def bounds(self, keys: Any, delta: float) -> tuple[Any, Any]:
         """Lower and upper bound of v'Pv per key, infinite if there is none."""
@@ -175,9 +173,7 @@ class Secants(ABC):
         return SecantOperator(like(V, V, self.X.dtype if dtype is None else dtype))
 
     def excess(self, keys: Any, L: Any, delta: float) -> Any:
-        """Violation per key in units of delta (negative inside the bounds), from differences in
-        float64.
-        """
+        """Violation per key in units of delta (negative inside), from differences in float64."""
         values = self.operator(keys, self.xp.float64).forward_factor(float64(L))
         lower, upper = self.bounds(keys, delta)
         return self.xp.maximum(lower - values, values - upper) / delta
@@ -256,9 +252,7 @@ class AllSecants(Secants):
 
 
 class ListedSecants(Secants):
-    """Given pairs (m, 2) with a secant; ``similar`` marks the similar ones, None for plain bounds
-    on all.
-    """
+    """Given pairs (m, 2) with a secant; ``similar`` marks similar ones (None: plain bounds)."""
 
     def __init__(self, X: Any, pairs: Any, similar: Any = None):
         super().__init__(X)
@@ -289,9 +283,7 @@ class ListedSecants(Secants):
 
 
 class _Tiles:
-    """All pairs of rows of X, tile by tile, and in each row of a tile the secants that L L'
-    preserves worst.
-    """
+    """All pairs of rows of X in tiles, and in each row of a tile the secants preserved worst."""
 
     def __init__(self, X, L, y, limit):
         self.y, self.limit = y, limit

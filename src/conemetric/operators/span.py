@@ -70,9 +70,7 @@ class Coordinates:
         return xp.linalg.qr(basis, mode="complete")[0][:, r:]
 
     def with_spare(self) -> "Coordinates":
-        """With a coordinate outside the span, in which no points differ; unchanged if the span is
-        everything.
-        """
+        """With a coordinate outside the span, if any, in which no points differ."""
         if not self.maps:
             return self
         xp, points = namespace(self.points), self.points

@@ -74,9 +74,7 @@ class SparseOperator(NumpyOperator):
 
 @jit
 def add_products(start, stop, first, row, value, g_first, g_column, g_value, out):
-    """out[f] += sum over entries (i, v) of column f of X of v G[i], f in start:stop; X by columns,
-    G by rows.
-    """
+    """out[f] += sum over entries (i, v) of column f of X of v G[i]; X by columns, G by rows."""
     for f in range(start, stop):
         for k in range(first[f], first[f + 1]):
             i, v = row[k], value[k]

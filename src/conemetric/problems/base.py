@@ -18,9 +18,7 @@ __all__ = ["Bounds", "Evaluation", "Problem", "SpectralDual", "SpectralProgram",
 
 
 class Bounds(NamedTuple):
-    """``dual <= optimum``, and a point of value ``primal`` with relative ``violation`` of the
-    constraints.
-    """
+    """``dual <= optimum``, and a point of value ``primal`` with this relative ``violation``."""
 
     primal: float
     dual: float
@@ -125,9 +123,7 @@ class SpectralDual(ABC):
 
     @abstractmethod
     def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
-        """(objective, relative violation) of X = L L', L = ``factor``, given ||X||_F^2 and
-        `primal_terms`.
-        """
+        """(objective, relative violation) of X = L L', L = ``factor``, given `primal_terms`."""
 
     def price(self, u: Any, margins: Any, primal: float) -> float:
         """What an infeasible point may have gained, relative to its objective ``primal``: sum_r
@@ -298,9 +294,7 @@ def squared_norm(factor: Any) -> float:
 
 
 def relative(amount: Any, objective: float) -> float:
-    """``amount`` over the size of ``objective``; 0 if ``amount`` is zero, infinite if only that is
-    not.
-    """
+    """``amount`` over the size of ``objective``; 0 for 0, infinite over 0."""
     if not amount:
         return 0.0
     return amount / abs(objective) if objective else float("inf")

@@ -159,9 +159,7 @@ class MeasuredComparisonProgram(ComparisonProgram):
 
 @jit
 def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
-    """out[r, c] = sum over pairs (i, j) of row first + r of weight (Y[i, c] - Y[j, c])^2, r in
-    start:stop.
-    """
+    """out[r, c] = sum over pairs (i, j) of row first + r of weight (Y[i, c] - Y[j, c])^2."""
     n_columns = Y.shape[1]
     for r in range(start, stop):
         out[r] = 0

@@ -74,9 +74,7 @@ class EigenvalueProgram(Problem):
         return total(_missing, margins, self.target, self.loss_weight)
 
     def objective(self, L: Any, terms: Any) -> float:
-        """P(L L'), given `terms`; of enforced constraints, P of the multiple of L L' that just
-        meets them.
-        """
+        """P(L L') from `terms`; of enforced constraints, at the multiple that just meets them."""
         trace = self.trace_weight * float((float64(L) ** 2).sum())
         if self.hard:
             return trace / -terms if terms < 0 else math.inf
@@ -117,9 +115,7 @@ class EigenvalueProgram(Problem):
     # ---- for the proximal-point method
 
     def start(self) -> tuple[Any, Any, float]:
-        """Feasible multipliers; a factor of the zero matrix; and a first sigma in the program's
-        units.
-        """
+        """Feasible multipliers, a factor of the zero matrix, and a first sigma."""
         operator, unit = self.operator, self.unit
         adjoint, (most, sum_) = operator.adjoint_and(
             unit, greatest(most_of_price, unit, self.price), total(weighted_sum, unit)
@@ -145,9 +141,7 @@ class EigenvalueProgram(Problem):
 
 
 class ProximalDual(SpectralDual):
-    """Dual of one proximal step of an `EigenvalueProgram`; its primal objective is that of the
-    step.
-    """
+    """Dual of one proximal step of an `EigenvalueProgram`; its primal is that of the step."""
 
     def __init__(self, program: Any, center: Any, sigma: float):
         self.program, self.center, self.sigma = program, center, sigma
@@ -186,9 +180,7 @@ class DMLEigProgram(EigenvalueProgram):
 
     @cached_property
     def unit(self) -> Any:
-        """1 / length: larger for shorter pairs (halfway to rows of unit norm, the best by
-        measurement).
-        """
+        """1 / length (halfway to rows of unit norm, the best by measurement)."""
         operator = self.operator
         one = identity(operator.n_features, operator.reference)
         return operator.space.map(_inverse_root, operator.forward_factor(one))

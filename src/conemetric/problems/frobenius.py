@@ -78,9 +78,7 @@ class FrobeniusProgram(SpectralProgram):
         return space.map(clipped, sizes, lower=UNEVEN * mean, upper=None)
 
     def start(self) -> Evaluation:
-        """The best multiple of equal multipliers; with a prior the multipliers of its own margins,
-        which are the optimum as C goes to zero.
-        """
+        """The best multiple of equal multipliers, or with a prior those of its own margins."""
         if self.prior is not None:
             margins = self.operator.forward(self.prior)
             u = self._scaled(partial(_multiplier, loss=self.loss), margins)
@@ -157,9 +155,7 @@ class FrobeniusProgram(SpectralProgram):
         return self.operator.forward_factor(primal_point)
 
     def significant(self, difference: Any) -> float:
-        """||difference||_F^2, or zero if it is the rounding of M0, so that a prior that needs no
-        change is proven to be the optimum.
-        """
+        """||difference||_F^2, or zero if it is the rounding of M0: then the prior is optimal."""
         square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))
         return square if square > self.rounding**2 * size else 0.0
 

@@ -38,9 +38,7 @@ class NearIsometryProgram(Problem):
         return xp.clip(y, least, most)
 
     def excess(self, values: Any) -> Any:
-        """Largest distance of A(P) = ``values`` outside the bounds in units of delta, or 0; a 0-d
-        array.
-        """
+        """Largest distance of ``values`` outside the bounds in units of delta, or 0 (0-d array)."""
         return self.operator.xp.clip(-self.slack(values).min(), 0, None) / self.delta
 
     def slack(self, values: Any) -> Any:
@@ -48,9 +46,7 @@ class NearIsometryProgram(Problem):
         return self.operator.xp.minimum(values - self.lower, self.upper - values)
 
     def bound(self, y: Any) -> float:
-        """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 if that is
-        negative.
-        """
+        """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 if negative."""
         xp = self.operator.xp
         y = self.project(y)
         value = xp.where(y > 0, self.lower, xp.where(y < 0, self.upper, 0.0)) @ y
@@ -64,9 +60,7 @@ class NearIsometryProgram(Problem):
 
 
 class Multipliers(NamedTuple):
-    """A dual point of `SecantIsometryProgram`: keys of secants and their multipliers; the rest are
-    0.
-    """
+    """A dual point of `SecantIsometryProgram`: keys of secants, multipliers; the rest are 0."""
 
     keys: object
     values: object

@@ -67,9 +67,7 @@ def independent(rows: np.ndarray) -> np.ndarray:
 
 
 def clique_stress(edges: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """Edge weights w with Lap(w) psd and Lap(w) X = 0: projections of a maximal clique around each
-    edge.
-    """
+    """Edge weights w with Lap(w) psd, Lap(w) X = 0: projections of a clique around each edge."""
     n = len(X)
     number = {(int(a), int(b)): e for e, (a, b) in enumerate(edges)}
     neighbours: list[set[int]] = [set() for _ in range(n)]
@@ -101,9 +99,7 @@ def _clique_around(a, b, neighbours):
 
 
 def null_basis(edges: np.ndarray, stress: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal basis of the centred null space of Lap(stress); and the other eigenvectors /
-    sqrt(eigenvalue).
-    """
+    """Centred null space of Lap(stress), orthonormal; and the other eigenvectors / sqrt(value)."""
     laplacian = np.zeros((n, n))
     laplacian[edges[:, 0], edges[:, 1]] = laplacian[edges[:, 1], edges[:, 0]] = -stress
     laplacian[np.arange(n), np.arange(n)] = -laplacian.sum(1)

@@ -59,9 +59,7 @@ class TraceProgram(Problem):
         return self.loss.evaluate(margins, self.operator.space, self.weights)
 
     def slope(self, margins: Any, change: Any, weight: float) -> tuple[float, float]:
-        """First and second derivative of the loss at ``margins + t change`` by t, at t =
-        ``weight``.
-        """
+        """First and second derivative of the loss at ``margins + t change``, t = ``weight``."""
         return self.loss.along(margins, change, weight, self.operator.space, self.weights)
 
     def bounds(self, loss: Any, captured: float, trace: float, leading: float) -> Bounds:

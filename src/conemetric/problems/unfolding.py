@@ -58,9 +58,7 @@ class UnfoldingProgram(ConstrainedProgram):
         self.size = float(self.b.max()) or 1.0
 
     def cost_product(self, Y: Any) -> Any:
-        """C Y, with C = -I on the centred subspace and +1 on the constant vector, so that Y stays
-        centred.
-        """
+        """C Y, with C = -I on the centred subspace and +1 on constants: Y stays centred."""
         return 2 * Y.mean(0) - Y if self.operator.ignores_constants else -Y
 
     @cached_property
@@ -70,17 +68,13 @@ class UnfoldingProgram(ConstrainedProgram):
         return one - 2.0 / n if self.operator.ignores_constants else one
 
     def start_factor(self, rank: int = START_RANK) -> Any:
-        """The smoothest functions on the graph (first eigenvectors of A*(1)), scaled to fit the
-        distances.
-        """
+        """The smoothest functions on the graph (eigenvectors of A*(1)), scaled to the distances."""
         rank = min(rank, self.operator.n_features - self.operator.ignores_constants)
         Y = self.leading_eigenpairs(self.b * 0 + 1, rank)[1]
         return Y * ((self.b.mean() or 1.0) / self.operator.forward_factor(Y).mean()) ** 0.5
 
     def leading_eigenpairs(self, u: Any, k: int) -> tuple[Any, Any]:
-        """The k largest eigenvalues of K(u) and their eigenvectors; on the host from the sparse
-        A*(u).
-        """
+        """The k largest eigenvalues and eigenvectors of K(u); on the host from the sparse A*(u)."""
         n = self.operator.n_features
         sparse = self.operator.xp is np and self.operator.ignores_constants
         if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.FEW:

@@ -46,7 +46,7 @@ class Status(StrEnum):
     STALLED = "stalled"  # the algorithm can make no further progress in this precision
     TRUNCATED = "truncated"  # solved, then reduced to n_components directions
     INTERRUPTED = "interrupted"  # Ctrl-C
-    STOPPED = "stopped"  # the callback asked for it
+    STOPPED = "stopped"  # by the callback
     INFEASIBLE = "infeasible"
     UNBOUNDED = "unbounded"  # the program is proven to have no minimum
 
@@ -102,9 +102,7 @@ class Certificate:
         return abs(self.relative_gap) <= tol and self.violation <= tol
 
     def truncated(self, primal: float, tol: float) -> "Certificate":
-        """For a point of value ``primal`` left by truncation: the same bound, and a gap that
-        includes the loss.
-        """
+        """For a truncated point of value ``primal``: the same bound, the gap including the cut."""
         status = self.status
         cut = Certificate.from_bounds(Bounds(primal, self.dual, self.violation), status)
         if status is Status.CONVERGED and not cut.meets(tol):
@@ -180,9 +178,7 @@ class Solver(ABC):
 
     @abstractmethod
     def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
-        """Yield the starting point, then an iterate per iteration; return if no progress is
-        possible.
-        """
+        """Yield the start, then an iterate per iteration; return if no progress is possible."""
 
     def solve(
         self,
@@ -224,8 +220,8 @@ class Solver(ABC):
         try:
             for iterate in self.steps(problem, start):
                 record = best.take(iterate)
-                asked = callback is not None and callback(record)
-                if emit("solve", **record) or asked:
+                stop = callback is not None and callback(record)
+                if emit("solve", **record) or stop:
                     status = Status.STOPPED
                     break
                 if best.converged:
@@ -279,9 +275,7 @@ class Solver(ABC):
 
 
 def _has(problem, name):
-    """Whether ``problem`` has the attribute ``name`` (may be dotted), without computing cached
-    ones.
-    """
+    """Whether ``problem`` has this attribute (may be dotted), without computing cached ones."""
     *path, last = name.split(".")
     for part in path:
         if not hasattr(problem, part):

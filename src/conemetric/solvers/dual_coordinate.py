@@ -59,9 +59,7 @@ class DualCoordinate(Solver):
         yield from SemismoothNewton(self.tol, self.max_iter).steps(problem, start)
 
     def _sweeps(self, problem, start, patience):
-        """Sweep while ``patience`` sweeps divide the gap by `WORTHWHILE`; return multipliers and
-        weights.
-        """
+        """Sweep while the gap falls fast enough; return multipliers and weights."""
         m, prices, inverse = len(problem.prices), problem.prices, problem.inverse_diagonal
         rng, length = np.random.default_rng(self.seed), max(1, RUN // len(inverse))
         lam = np.zeros(m) if start is None else np.clip(start[0], 0.0, prices)
@@ -114,7 +112,7 @@ def dual_sweep(Z, starts, length, inverse, prices, bound, u, w, lam, active):
                 active[i] = gradient <= bound
                 continue
             worst = max(worst, abs(gradient))
-            # a row of zeros has gradient 1 whatever w is: its multiplier belongs at c_i
+            # a row of zeros has gradient 1 for every w: its multiplier belongs at c_i
             new = prices[i]
             if curvature > 0:
                 new = min(max(old + gradient / curvature, 0.0), prices[i])

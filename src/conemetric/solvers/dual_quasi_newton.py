@@ -163,9 +163,7 @@ class DualQuasiNewton(Solver):
 
 @dataclass(frozen=True)
 class Box:
-    """The box of a dual, and the natural sizes of its multipliers: in these units float32 never
-    overflows.
-    """
+    """The box of a dual, and the units of its multipliers, in which float32 never overflows."""
 
     space: VectorSpace
     lower: Any
@@ -186,9 +184,7 @@ class Box:
 
     @property
     def balanced(self) -> Self:
-        """With units that fall as the root of the constraints' sizes, so that curvatures become
-        similar.
-        """
+        """With units divided by the root of the constraints' sizes, for similar curvatures."""
         unit = self.space.map(_per_root, self.unit, self.sizes)
         return replace(self.measured_in(unit), sizes=None)
 

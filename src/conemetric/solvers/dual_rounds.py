@@ -48,9 +48,7 @@ class Rounds:
         self.mixture: Mixture | None = None
 
     def chosen(self, point: Any, evaluations: int, iterations: int) -> tuple | None:
-        """(multipliers to move, None for all; whether in single precision), or None for a step of
-        the whole.
-        """
+        """(multipliers to move, None for all; whether in float32); None for a step of the whole."""
         if not self.possible or self.stuck or self._room(iterations) < SHORTEST:
             self.stuck = False
             return None
@@ -135,9 +133,7 @@ class Rounds:
         return replace(iterate, extra={"rank": whole.rank, "evaluations": evaluations})
 
     def _lifted(self, u, index, moved):
-        """u with the multipliers that ``moved``; those that rounding took off their bound return to
-        it.
-        """
+        """u with the multipliers that ``moved``, back at bounds that rounding took them off."""
         if moved.dtype != u.dtype:
             upper = self.problem.upper
             if index is not None and not is_scalar(upper):

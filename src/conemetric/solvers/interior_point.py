@@ -172,9 +172,7 @@ class System:
         return cls(state, G, G_inverse, middle, exact, damping, cholesky_solver(H))
 
     def direction(self, target: Any, predicted: tuple | None = None) -> tuple:
-        """(dX, dZ, du, ds) towards mu = ``target``, with the second-order terms of a ``predicted``
-        direction.
-        """
+        """(dX, dZ, du, ds) towards mu = ``target``, with second-order terms if ``predicted``."""
         xp, state, p = self.state.problem.operator.xp, self.state, self.state.problem
         A, Q = p.operator, self.curvature.basis
         wanted = xp.diag(target / self.middle - self.middle)

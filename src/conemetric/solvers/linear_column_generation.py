@@ -71,9 +71,7 @@ class LinearColumnGeneration(Solver):
                 return  # what is left is below the accuracy of the linear programs
 
     def _separate(self, operator, points, ceiling, bound, best):
-        """Eigenvectors of A*(u) above -``ceiling`` (if infinite, the leading one), the best bound
-        and its u.
-        """
+        """Eigenvectors of A*(u) above -``ceiling`` (or the leading one), best bound and its u."""
         directions = []
         for u in points:
             values, vectors = operator.xp.linalg.eigh(operator.adjoint(u))

@@ -116,9 +116,7 @@ class LowRankLagrangian(Solver):
         return line.Y, used, size / (2 * length)
 
     def _reshape(self, problem, Y, point, mu, accuracy):
-        """Y in its principal axes, without vanished columns, and with directions of descent
-        appended.
-        """
+        """Y in principal axes, without vanished columns, with directions of descent appended."""
         xp, forward = problem.operator.xp, problem.operator.forward_factor
         values, vectors = xp.linalg.eigh(Y.T @ Y)
         Y = (Y @ vectors)[:, values > NEGLIGIBLE * values[-1]]
@@ -261,9 +259,7 @@ class Section:
 
 
 def _objective_slope(gram, s):
-    """Coefficients of d/dt of <C, X> + s/2 ||X||_F^2 at X = (Y + t Z)(Y + t Z)', by products of Y,
-    Z, C Z.
-    """
+    """Coefficients of d/dt of <C, X> + s/2 ||X||_F^2 at X = (Y + t Z)(Y + t Z)'."""
     r = len(gram) // 3
     YY, YZ, ZZ = gram[:r, :r], gram[:r, r : 2 * r], gram[r : 2 * r, r : 2 * r]
     YCZ, ZCZ = np.trace(gram[:r, 2 * r :]), np.trace(gram[r : 2 * r, 2 * r :])
@@ -273,8 +269,6 @@ def _objective_slope(gram, s):
 
 
 def _penalty_slope(gram, mu):
-    """Coefficients of d/dt of ||u + mu (A - b)||^2 / (2 mu), by products of the multipliers, A1,
-    A2.
-    """
+    """Coefficients of d/dt of ||u + mu (A - b)||^2 / (2 mu)."""
     (_, m1, m2), (_, a11, a12), (_, _, a22) = gram
     return [m1, 2 * m2 + mu * a11, 3 * mu * a12, 2 * mu * a22]

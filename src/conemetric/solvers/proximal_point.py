@@ -38,9 +38,7 @@ ROUNDING = 4
 
 
 class Subproblem(NamedTuple):
-    """The state between subproblems: multipliers, a factor of the centre, sigma, and how many were
-    made and failed.
-    """
+    """The state between subproblems: u, a factor of the centre, sigma, and how many were solved."""
 
     u: Any
     center: Any

@@ -205,9 +205,7 @@ class _Scanner:
 
 
 def _solve_active(inner, active, point, violation, gap):
-    """The first ADMM iterate within this violation and relative gap (or the last), and the steps
-    taken.
-    """
+    """The first ADMM iterate within this violation and gap (or the last), and the steps taken."""
     for taken, iterate in enumerate(inner.steps(active, point), 1):
         close = abs(relative_gap(iterate.primal, iterate.dual)) <= gap
         if (close and iterate.violation <= violation) or taken == inner.max_iter:

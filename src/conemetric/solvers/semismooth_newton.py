@@ -104,8 +104,8 @@ class _Run:
         if gap <= tol * size or self.idle >= PATIENCE:
             return False
         self.n_steps += 1
-        owed = 0.5 * (square + square_y) - w @ self.combined
-        if not (owed > ENOUGH * slackness and self._move(Lw)):
+        due_to_steps = 0.5 * (square + square_y) - w @ self.combined
+        if not (due_to_steps > ENOUGH * slackness and self._move(Lw)):
             self.centre[:] = self.lam  # nothing left to gain with these
             self.sigma = min(GROWTH * self.sigma, LARGEST * self.size)
         return True
@@ -320,9 +320,7 @@ def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
 
 @jit_sums
 def _hinge_slope(s, ds, centre, sigma, prices, step):
-    """Sum of lam(step) ds, minus its derivative; lam(step) = clip(centre + sigma (s - step ds), 0,
-    c).
-    """
+    """Sum of lam ds, minus its derivative; lam = clip(centre + sigma (s - step ds), 0, c)."""
     slope = bend = 0.0
     for i in range(len(s)):
         free = centre[i] + sigma * (s[i] - step * ds[i])
@@ -364,9 +362,7 @@ def _hinge_search(s, ds, centre, sigma, prices, initial, linear, quadratic):
 
 
 def nonnegative_quadratic(H: np.ndarray, q: np.ndarray, w: np.ndarray) -> None:
-    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w: Lawson and Hanson's active
-    set.
-    """
+    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w (Lawson and Hanson)."""
     p = len(q)
     _active_set(H, q, w, np.empty((p, p)), *np.empty((2, p)), *np.empty((2, p), np.int64))
 
@@ -406,9 +402,7 @@ def _active_set(H, q, w, factor, half, x, support, inside):
 
 @jit_inner
 def _factorise(H, q, support, done, k, factor, half):
-    """Rows ``done`` to k of the Cholesky factor F on the support, and of the solution of F half =
-    q.
-    """
+    """Rows ``done`` to k of the Cholesky factor F on the support, and of F^-1 q."""
     for r in range(done, k):
         j = support[r]
         for c in range(r + 1):
@@ -426,9 +420,7 @@ def _factorise(H, q, support, done, k, factor, half):
 
 @jit_inner
 def _towards_minimum(factor, half, w, support, k, x):
-    """Set x to the minimum on the support; return how far w can go there, and what blocks it (-1:
-    none).
-    """
+    """Set x to the minimum on the support; how far w can go there, and what blocks it (or -1)."""
     step, blocking = 1.0, -1
     for r in range(k - 1, -1, -1):
         t = half[r]
@@ -445,9 +437,7 @@ def _towards_minimum(factor, half, w, support, k, x):
 
 @jit_inner
 def _take_step(w, x, step, blocking, support, k, inside):
-    """Take the step, drop variables that reach zero: (rows of the factor still valid, size of the
-    support).
-    """
+    """Take the step, drop zero variables: (valid rows of the factor, size of the support)."""
     done, kept = k, 0
     for r in range(k):
         j = support[r]
