@@ -166,11 +166,9 @@ def n_threads() -> int:
 
 
 def threaded(kernel: Callable, n_rows: int, work: int, *args: Any) -> None:
-    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in contiguous chunks, several per
-    thread; ``work`` is the number of scalar operations.
-    """
+    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in chunks, on all threads."""
     global _pool
-    workers = n_threads()
+    workers = n_threads()  # ``work`` is the number of scalar operations
     if work < SMALL or workers == 1:
         kernel(0, n_rows, *args)
         return

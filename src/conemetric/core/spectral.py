@@ -75,9 +75,7 @@ class PSDPart:
 
 @dataclass(frozen=True)
 class SpectralMap:
-    """S -> Q (Phi o (Q'SQ)) Q', the linear map between A* and A in a Newton system. Phi is
-    symmetric, with the rows ``leading``; below them it is ``tail tail'``.
-    """
+    """S -> Q (Phi o (Q'SQ)) Q', where the symmetric Phi has rows ``leading``, then tail tail'."""
 
     basis: Any  # Q (D, D)
     leading: Any  # (k, D)
@@ -96,9 +94,7 @@ class SpectralMap:
 
 
 def cholesky_solver(H: Any) -> Callable[[Any], Any]:
-    """The map b -> H^-1 b for positive semidefinite H, with the smallest ridge (relative to the
-    diagonal) that makes it definite in this precision.
-    """
+    """b -> H^-1 b for positive semidefinite H, with the smallest ridge that makes it definite."""
     xp = namespace(H)
     scale = xp.linalg.diagonal(H) ** -0.5
     scaled = H * scale * scale[:, None]
@@ -240,9 +236,7 @@ def positive_values(S: Any) -> PSDPart:
 
 
 def psd_derivative(S: Any) -> SpectralMap:
-    """A generalised derivative of the positive part at S: in its eigenbasis every entry is
-    multiplied by a divided difference of max(0, .) between two eigenvalues.
-    """
+    """A generalised derivative of [S]_+: divided differences of max(0, .) in the eigenbasis."""
     xp = namespace(S)
     values, vectors = eigh(S)
     k = int((values > 0).sum())
@@ -294,9 +288,7 @@ def _positive(values, vectors):
 
 
 def leading_eigenpair(S: Any, start: Any = None, tol: float = 0.0) -> tuple[float, Any]:
-    """Largest eigenvalue of S and its unit eigenvector, as ``(float, array)``; ``start`` is a
-    starting vector, ``tol`` the relative accuracy of the eigenvalue (0: full).
-    """
+    """Largest eigenvalue of S, a float, and its unit eigenvector (see `leading_eigenpairs`)."""
     values, vectors = leading_eigenpairs(S, 1, start, tol)
     return float(values[0]), vectors[:, 0]
 
@@ -309,7 +301,9 @@ def largest_eigenvalue(S: Any) -> float:
 
 
 def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> tuple[Any, Any]:
-    """The k largest eigenvalues and eigenvectors; S may be sparse or a ``LinearOperator``."""
+    """The k largest eigenvalues and eigenvectors of a matrix or ``LinearOperator`` S, by an
+    iteration from ``start`` to the relative accuracy ``tol`` (0: full) if S is large.
+    """
     n = S.shape[0]
     if issparse(S) and n <= PARTIAL_FROM:
         S = S.toarray()

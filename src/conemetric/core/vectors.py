@@ -98,9 +98,7 @@ class VectorSpace(ABC):
 
     @abstractmethod
     def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
-        """The vector of the results of ``function`` for each block. Tuples of arrays can be passed
-        on as one vector, but not be taken apart.
-        """
+        """The vector of the results of ``function`` for each block, arrays or tuples of them."""
 
     @abstractmethod
     def totals(self, *wanted: Total) -> list:

@@ -198,9 +198,8 @@ class Cells:
 
 
 def _means(points, n, random_state):
-    """Centres of at most n clusters by a few steps of Lloyd's algorithm, and the cluster of each
-    point. scikit-learn's KMeans would warn of clusters left empty by duplicates.
-    """
+    """Centres of at most n clusters by a few steps of Lloyd's algorithm, and those of points."""
+    # KMeans of scikit-learn would warn of clusters that duplicates leave empty
     centres, rows = points[random_state.permutation(len(points))[:n]], np.arange(len(points))
     for _ in range(LLOYD_STEPS):
         _, cluster, size = _clusters(points, centres)

@@ -210,9 +210,7 @@ class DeviceSearch:
         return self._nearest(rows, exact, numbers, count)[:2]
 
     def _within(self, rows, same, bound):
-        """Pairs (place among ``rows``, reference) no farther than ``bound``; None if there are too
-        many to hold and more than one row.
-        """
+        """Pairs (place in ``rows``, reference) within ``bound``; None if too many to hold."""
         Z = self._centred(self.X[self.order[rows]].double())
         found, n_found = [], 0
         for columns in torch.arange(len(self.R), device=self.device).split(

@@ -139,9 +139,7 @@ def _scan_across(row, begin, end, first, i, seen, lists):
 
 @jit
 def choose_cells(distances, first, count, mask):
-    """Set the bits of the ``count`` least finite distances of each row in ``mask``, whose rows are
-    cells; row r belongs to query ``first + r``.
-    """
+    """Set the bits of the ``count`` nearest cells (rows of ``mask``) of queries ``first`` on."""
     near, index = np.empty(count, np.float32), np.empty(count, np.int64)
     for r in range(distances.shape[0]):
         near[:] = np.inf

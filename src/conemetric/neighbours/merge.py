@@ -32,9 +32,7 @@ def _nearest(numbers, distances, more, their_distances, rule):
 def rank_lists(
     distances: np.ndarray, numbers: np.ndarray, count: int, rule: tuple
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers and distances of the ``count`` nearest of each row of candidates (at an infinite
-    distance if there is none), and the bounds of `kernels.rank`.
-    """
+    """Numbers, distances of the ``count`` nearest of each row, and the bounds of `kernels.rank`."""
     n = len(distances)
     out, distance, bound = np.empty((n, count), np.int64), np.empty((n, count)), np.empty(n)
     work = distances.size * HEAP_SORT

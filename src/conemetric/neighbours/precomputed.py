@@ -53,10 +53,8 @@ def _from_arrays(neighbors, y):
             f"neighbors is {type(neighbors).__name__}; give two index arrays, (targets, "
             "impostors), or one sparse graph of distances."
         )
-    return tuple(
-        _checked(part, name, y, same)
-        for part, name, same in zip(neighbors, ("targets", "impostors"), (True, False), strict=True)
-    )
+    targets, impostors = neighbors
+    return _checked(targets, "targets", y, True), _checked(impostors, "impostors", y, False)
 
 
 def _checked(numbers, name, y, same):

@@ -116,9 +116,7 @@ def _among(rows, X, y, *options):
 
 
 def _approximately(query, random_state):
-    """Search approximately among the points themselves, in the order of their keys: neither the
-    centres nor what comes first into a full list may depend on the order of rows.
-    """
+    """Search among the points in the order of their keys: that of rows must have no effect."""
     order = np.argsort(labelled_keys(*query.queries), kind="stable")
     points = LabelledRows(*(part[order] for part in query.queries))
     ordered = query._replace(queries=points, references=points, numbers=None)

@@ -66,9 +66,7 @@ class SparseSearch:
         return tile
 
     def nearest(self, rows: np.ndarray, tile: np.ndarray, count: int) -> tuple:
-        """Numbers and distances of the ``count`` nearest, and how many rows were ranked again
-        because more than their candidates may belong there.
-        """
+        """Numbers and distances of the ``count`` nearest, and how many rows were ranked again."""
         width = min(count + SPARE, tile.shape[1])
         candidates = np.argpartition(tile, width - 1, axis=1)[:, :width]
         values = np.take_along_axis(tile, candidates, 1)

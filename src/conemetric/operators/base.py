@@ -99,9 +99,8 @@ class Operator(ABC):
 
 
 def rank_one_newton_matrix(rows: Any, curvature: SpectralMap) -> Any:
-    """`Operator.newton_matrix` for A_r = a_r a_r', given ``rows`` = a_r'Q: one product of all rows
-    with all rows per leading row of Phi, and one for the tail.
-    """
+    """`Operator.newton_matrix` for A_r = a_r a_r', given ``rows`` = a_r'Q."""
+    # one product of all rows with all rows per leading row of Phi, and one for the tail
     k = len(curvature.leading)
     tail = rows[:, k:] * curvature.tail**0.5
     H = (tail @ tail.T) ** 2

@@ -26,14 +26,12 @@ SYMMETRIC_FROM, PARTS = 512, 8
 
 class NumpyOperator(DifferenceOperator):
     def _prepare(self):
-        self.X = self._contiguous(self.X)
+        if isinstance(self.X, np.ndarray):
+            self.X = np.ascontiguousarray(self.X)
         shape = (self.n_constraints, self.n_pairs)
         self._B = sparse.csr_array((self.weight, self.pair, self.row_start.astype(np.int32)), shape)
         self._B_transposed = sparse.csr_array(self._B.T)
         self._first = np.searchsorted(self.a, np.arange(self.n_points + 1))
-
-    def _contiguous(self, X):
-        return np.ascontiguousarray(X)
 
     def combine(self, q: Any) -> Any:
         return self._B @ q

@@ -189,9 +189,7 @@ class Secants(ABC):
 
 
 class AllSecants(Secants):
-    """Every pair of rows of X, visited tile by tile: two matrix products, then the worst pairs of
-    each row of the tile. Points of the same class in ``y`` are similar.
-    """
+    """Every pair of rows of X, visited in tiles; points of the same class in ``y`` are similar."""
 
     def __init__(self, X: Any, y: Any = None):
         super().__init__(X)

@@ -279,9 +279,7 @@ def _has_rank(X, most):
 
 
 def _least_rank(X):
-    """A lower bound on the rank of the centred rows, from their Gram matrix, which cannot tell a
-    direction 1e-8 times as large as the largest from none.
-    """
+    """A lower bound on the rank of the centred rows: directions below 1e-8 are not seen."""
     xp = namespace(X)
     mean, step = _mean(X), max(1, BLOCK // X.shape[1])
     gram = zeros((X.shape[1], X.shape[1]), mean)

@@ -22,9 +22,6 @@ class SparseOperator(NumpyOperator):
 
     X: SparseRows
 
-    def _contiguous(self, X):
-        return X
-
     def astype(self, dtype: Any) -> Self:
         if self.dtype == dtype:
             return self

@@ -91,9 +91,7 @@ def _in_blocks(function, width, a, b):
 
 
 def _weighted_rows(w, X, b, first):
-    """For each row i, the sum of w[p] X[b[p]] over the pairs p in ``first[i]:first[i + 1]``, in a
-    fixed order and without a (pairs x features) array.
-    """
+    """For each i the sum of w[p] X[b[p]], p in ``first[i]:first[i + 1]``, in a fixed order."""
     return embedding_bag(
         b, X, first.to(b.dtype), mode="sum", per_sample_weights=w, include_last_offset=True
     )

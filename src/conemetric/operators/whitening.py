@@ -55,9 +55,7 @@ def _divided(X, scale):
 
 
 def ridge_diagonal(X: Any, n_pairs: float, ridge: float) -> Any:
-    """``ridge`` times the expected diagonal of the scatter of ``n_pairs`` pairs of random rows, so
-    that it does not depend on the units of any feature.
-    """
+    """``ridge`` times the expected diagonal of the scatter of ``n_pairs`` pairs of random rows."""
     xp = namespace(X)
     if isinstance(X, SparseRows):
         spread = X.variances()

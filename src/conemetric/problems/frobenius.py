@@ -179,9 +179,7 @@ class PlainEvaluation(Evaluation):
 
 
 class PriorEvaluation(Evaluation):
-    """An `Evaluation` without the difference of two large norms (see the module docstring), and
-    without eigenvalues while M0 + A*(u) is positive definite.
-    """
+    """An `Evaluation` without differences of large norms, or eigenvalues if K is definite."""
 
     @cached_property
     def part(self) -> Any:

@@ -73,9 +73,7 @@ class SecantIsometryProgram(Problem):
         self.secants, self.delta = secants, float(delta)
 
     def restrict(self, keys: Any, dtype: Any = None, margin: float = 0.0) -> NearIsometryProgram:
-        """The program over these secants alone, its bounds tighter by ``margin`` * delta on either
-        side; without a margin its optimum is a lower bound on the whole program's.
-        """
+        """The program over these secants alone, its bounds tighter by ``margin`` * delta."""
         operator = self.secants.operator(keys, dtype)
         lower, upper = self.secants.bounds(keys, self.delta * (1 - margin))
         empty = operator.empty_constraint_vector()

@@ -104,9 +104,7 @@ class UnfoldingProgram(ConstrainedProgram):
         return L * min(1.0, float((self.b / self.operator.forward_factor(L)).min())) ** 0.5
 
     def repaired(self, L: Any) -> Any:
-        """L moved by Gauss-Newton steps L <- L + A*(y) L until it has the distances wanted, up to
-        rounding; L itself if that brings them no nearer.
-        """
+        """L after Gauss-Newton steps L <- L + A*(y) L towards the distances wanted."""
         operator = self.operator
         if not self.equality or L.shape[1] == 0:
             return L
@@ -201,9 +199,7 @@ class UnfoldingOnFace(UnfoldingProgram):
 
 
 class UnfoldingEvaluation(Evaluation):
-    """An `Evaluation` that, with a ``rank_guess`` and n large, computes few positive eigenpairs of
-    K(u); if these are not all, the dual value is unknown, -inf.
-    """
+    """An `Evaluation` by few eigenpairs if n is large; the dual is -inf if some are missing."""
 
     @cached_property
     def _decomposition(self):

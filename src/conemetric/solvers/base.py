@@ -128,7 +128,7 @@ class Iterate:
 
 
 class Infeasible(Exception):
-    """Raised by an algorithm that has proven its program infeasible; carries the last iterate."""
+    """Raised if an algorithm has proven its program infeasible; carries the last iterate."""
 
     def __init__(self, message: str, iterate: Iterate):
         super().__init__(message)

@@ -74,13 +74,9 @@ class ColumnGeneration(Solver):
             leading, z = spectral.leading_eigenpair(operator.adjoint(u), start=z)
             bounds = problem.bounds(loss, captured, ensemble.trace, leading)
             gap, misfit = bounds.primal - bounds.dual, v * ensemble.trace - captured
-            extra = {
-                "frank_wolfe_gap": gap,
-                "excess": bounds.violation,
-                "learners": len(ensemble.weights),
-                "stage": ensemble.n_stages,
-                "evaluations": evaluations,
-            }
+            extra = {"frank_wolfe_gap": gap, "excess": bounds.violation}
+            extra |= {"learners": len(ensemble.weights), "stage": ensemble.n_stages}
+            extra["evaluations"] = evaluations
             if problem.additive:
                 dual, multipliers = problem.chord_bound(loss, captured, leading), u
                 if bounds.primal - dual <= NEAR * self.tol * abs(bounds.primal):
