@@ -1,9 +1,9 @@
 """One stream of progress events, and what Ctrl-C ends.
 
-An event is a dict. Its ``kind`` is "stage" (a new ``stage`` of the work begins), "search"
-(the share of a neighbour search that is ``done``), "solve" (the scalars of an iteration) or
-"compile" (Numba begins or ends compiling a kernel). A `watching` block around the work
-receives what `emit` sends.
+An event is a dict. Its ``kind`` is "stage" (a new ``stage`` of the work begins), "search" (the
+share of a neighbour search that is ``done``), "solve" (the scalars of an iteration) or "compile"
+(Numba begins or ends compiling a kernel). A `watching` block around the work receives what `emit`
+sends.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,4 @@
-"""Rows of a sparse matrix instead of an array of points: never dense, and centred only if that
-costs nothing.
-"""
+"""Points that are rows of a sparse matrix: never dense, centred only if that is free."""
 
 from typing import Any
 
@@ -15,8 +13,7 @@ BLOCK = 1 << 24  # numbers of a dense product held at a time (128 MB in float64)
 
 
 class SparseRows:
-    """Points that are the rows of a sparse ``matrix`` (n, D), or of ``matrix @ basis``, which is
-    never formed.
+    """The rows of a sparse ``matrix`` (n, D), or of ``matrix @ basis``, which is never formed.
 
     Offers what an array of points does, on the host: shape, dtype, device, length, rows by number,
     products with a dense matrix.

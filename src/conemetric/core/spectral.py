@@ -1,5 +1,4 @@
-"""Operations on one symmetric D x D matrix: positive part, shrinkage, leading eigenvectors,
-factors.
+"""Operations on a symmetric matrix: positive part, shrinkage, leading eigenvectors, factors.
 
 Up to `PARTIAL_FROM` rows these are full decompositions (LAPACK's divide and conquer, or the
 device's); above it, Lanczos or LOBPCG if only a few leading eigenpairs are needed, warm-started if

@@ -32,8 +32,7 @@ QUERIES = 2048  # that choose their cells together, a multiple of 8
 
 def search(query: SearchQuery, random_state: np.random.RandomState) -> tuple[Nearest, float]:
     """Search approximately, and measure the recall: the share of the true neighbours that was
-    found, over random queries that set no parameter. An exact search that costs no more is used
-    instead.
+    found, over random queries that set no parameter. If exact costs no more, it is used.
     """
     queries, references, alone = query.queries, query.references, query.among_themselves
     sample = random_state.permutation(len(queries.y))[: 2 * SAMPLE]

@@ -1,6 +1,5 @@
 """Search on the host: tiles of squared distances, by matrix products in float32, are scanned for
-candidates, which are then ranked by exact distances in float64. `exact` visits all tiles, `cells`
-some.
+candidates, then ranked by exact distances in float64. `exact` visits all tiles, `cells` some.
 """
 
 from collections.abc import Iterator

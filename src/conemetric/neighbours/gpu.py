@@ -73,8 +73,7 @@ class DeviceSearch:
 
     def candidates(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """(references, limit) for each of the two lists: the nearest references of every query by
-        products in half precision, -1 if there are too few, and the largest of their squared
-        distances.
+        products in half precision, -1 if there are too few, and the largest squared distance.
         """
         left, right = self._factors()
         lists = [

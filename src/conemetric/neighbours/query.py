@@ -1,6 +1,4 @@
-"""A search for neighbours: references are the rows searched, queries those whose neighbours are
-wanted.
-"""
+"""A search for the neighbours of queries among references."""
 
 from typing import Any, NamedTuple
 
@@ -15,8 +13,7 @@ class LabelledRows(NamedTuple):
 
 
 class SearchQuery(NamedTuple):
-    """Find the nearest references of every query: ``n_same`` with its label and ``n_other`` with
-    another.
+    """Find the references nearest to each query: ``n_same`` of its label, ``n_other`` of others.
 
     ``references`` is the object ``queries`` if points are searched among themselves. ``own`` (q,)
     names for each query the reference that is the query itself, to be skipped, or -1. ``numbers``

@@ -24,8 +24,7 @@ def sample_classes(
     class_sizes: Any, n_references: int, n_targets: int, random_state: Any
 ) -> list[np.ndarray]:
     """Sample every class in proportion, but at least the rows that its points need for their
-    targets: ascending numbers among the rows of each class, so that the choice does not depend on
-    partitions.
+    targets: ascending numbers among the rows of each class, independent of partitions.
 
     Examples
     --------

@@ -178,11 +178,11 @@ def exact_search(query: SearchQuery) -> Nearest:
 def nearest(
     queries: Any, references: Any, k: int, keys: np.ndarray | None = None
 ) -> tuple[Any, Any]:
-    """Row numbers and distances (q, k) of the ``k`` nearest references of every query,
-    nearest first, in the library of the queries: arrays, tensors or sparse matrices.
+    """Row numbers and distances (q, k) of the ``k`` nearest references of every query, nearest
+    first, in the library of the queries: arrays, tensors or sparse matrices.
 
-    ``references=None`` searches the queries themselves, each without itself. Of ties the
-    reference with the lower key comes first (default: `ties.row_keys` of the references).
+    ``references=None`` searches the queries themselves, each without itself. Of ties the reference
+    with the lower key comes first (default: `ties.row_keys` of the references).
 
     Examples
     --------

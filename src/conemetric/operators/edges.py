@@ -1,5 +1,4 @@
-"""The difference operator over the edges of a graph: X is the identity, and the matrix is a kernel
-of the points themselves.
+"""The difference operator over the edges of a graph, for kernels of its points (X = I).
 
     forward   A(K)_e = K_aa + K_bb - 2 K_ab          with K = Y Y':  ||Y_a - Y_b||^2
     adjoint   A*(u) = Lap(u), the weighted graph Laplacian: one entry per edge, dense only for a decomposition

@@ -1,5 +1,4 @@
-"""The operator of single matrix entries: constraints on an n x m matrix X through M = [[A, X], [X',
-B]].
+"""The operator of entries of an n x m matrix X, through M = [[A, X], [X', B]].
 
     forward   A(M)_r = sign_r X[row_r, column_r]
     adjoint   A*(u) = 1/2 [[0, W], [W', 0]],   W = sum_r sign_r u_r e_row e_column'

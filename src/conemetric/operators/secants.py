@@ -1,4 +1,4 @@
-"""Secants: the unit vectors (x_a - x_b) / ||x_a - x_b|| over all pairs of rows of X, or listed
+"""Secants: the unit vectors (x_a - x_b) / ||x_a - x_b|| of all pairs of rows of X, or of listed
 ones.
 
 `SecantOperator` holds an explicit, bounded list of them (S x D: the active set of a column

@@ -202,9 +202,9 @@ class CentredColumns:
 def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     """Coordinates of X in an orthonormal basis of the span of its centred rows, in float64.
 
-    Only directions with singular values at the rounding level of float64 are left out. With
-    n > D rows, X is left unchanged unless its rank is at most this share of D; so are sparse
-    rows if there are more of them than features.
+    Only directions with singular values at the rounding level of float64 are left out. With n > D
+    rows, X is left unchanged unless its rank is at most this share of D; so are sparse rows if
+    there are more of them than features.
 
     Examples
     --------

@@ -1,6 +1,4 @@
-"""What every convex program offers: proven bounds on its optimum; and the dual of the Frobenius
-family.
-"""
+"""Proven bounds on the optimum of a convex program, and the dual of the Frobenius family."""
 
 from abc import ABC, abstractmethod
 from copy import copy

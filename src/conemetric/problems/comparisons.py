@@ -34,8 +34,7 @@ SPARSE = 4  # rows per row in use from which copying those in use is faster
 class ComparisonProgram(Problem):
     """See the module docstring; ``operator`` is over the mapped points A'x, in NumPy float64,
     ``gram`` is A'A (None: the identity), and ``weights`` are those of the triplets (None: one
-    each). A Z of more than ``memory`` bytes is not stored; its rows are computed in blocks whenever
-    read.
+    each). A Z of more than ``memory`` bytes is not stored but computed in blocks.
     """
 
     def __init__(

@@ -1,5 +1,4 @@
-"""Eigenvalue programs (Ying & Li 2012): a trace, plus a hinge loss on the constraints of one
-operator.
+"""Eigenvalue programs (Ying & Li 2012): a trace plus a hinge loss on the constraints.
 
     P(S) = w Tr S + sum_r c_r max(0, b_r - A(S)_r),   S psd           (c = inf: A(S) >= b is enforced)
     D(u) = b'u,                                       0 <= u_r <= c_r,  A*(u) <= w I
@@ -36,8 +35,7 @@ class EigenvalueProgram(Problem):
     """See the module docstring, with w = ``trace_weight``, c = ``loss_weight`` (a number, infinite
     to enforce the constraints, or one per constraint) and b = ``target`` (None: ones).
 
-    ``operator`` is in float64, where certificates are evaluated; ``dtype`` is the precision to
-    solve in (None: float64).
+    ``operator`` is in float64, for certificates; ``dtype`` is the precision to solve in.
     """
 
     def __init__(

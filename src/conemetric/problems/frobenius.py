@@ -39,8 +39,7 @@ EIGH_ERROR = 8.0  # error of an eigendecomposition on any device, in units of D 
 
 class FrobeniusProgram(SpectralProgram):
     """See the module docstring: ``operator`` has one row per constraint, C weighs the mean loss,
-    the ``prior`` M0 is positive semidefinite (None: zero), and ``weights`` are w, positive (None:
-    ones).
+    ``prior`` is M0, positive semidefinite (None: zero), ``weights`` are w > 0 (None: ones).
     """
 
     def __init__(

@@ -9,8 +9,7 @@ are bounded above only, the others below only (so y <= 0 and y >= 0 there). P = 
 so the program is never infeasible.
 
 A y that misses A*(y) <= I is divided by the largest eigenvalue of A*(y), which makes it feasible:
-any y gives a bound. The violation is the largest distance of v'Pv outside its bounds, in units of
-delta.
+any y gives a bound. The violation is how far v'Pv is outside its bounds, in units of delta.
 """
 
 from typing import Any, NamedTuple

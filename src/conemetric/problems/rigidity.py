@@ -1,5 +1,4 @@
-"""What a graph with given distances determines: the face of the cone that every kernel with these
-distances lies on.
+"""The face of the cone that every kernel with given distances along a graph lies on.
 
 Points of a clique whose coordinates span fewer dimensions than its size allows (four points in a
 plane, three on a line) are rigid: every kernel with these distances has the same Gram matrix on

@@ -19,7 +19,7 @@ from .base import SpectralProgram, relative
 
 __all__ = ["ConstrainedProgram", "SemidefiniteProgram"]
 
-OUT_OF_REACH = 1e8  # size of a feasible point, relative to what the data suggest, that is none
+OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
 
 
 class ConstrainedProgram(SpectralProgram):
@@ -41,7 +41,7 @@ class ConstrainedProgram(SpectralProgram):
 class SemidefiniteProgram(ConstrainedProgram):
     """See the module docstring; C is symmetric, and ``equality`` marks E."""
 
-    def __init__(self, operator: Any, C: float, b: Any, sigma: float, equality: Any):
+    def __init__(self, operator: Any, C: Any, b: Any, sigma: float, equality: Any):
         xp = operator.xp
         zero = operator.empty_constraint_vector()
         self.operator, self.sigma = operator, float(sigma)

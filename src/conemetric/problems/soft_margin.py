@@ -56,8 +56,7 @@ class SoftMarginProgram(Problem):
         return float(price @ np.maximum(rho - margins, 0) - rho)
 
     def restricted(self, H: Any) -> tuple[np.ndarray, np.ndarray, float] | None:
-        """The program over M = sum_j w_j z_j z_j', given the margins H[j] of each z_j z_j': a
-        linear program.
+        """The program over M = sum_j w_j z_j z_j', with margins H[j]: a linear program.
 
         Returns (weights, u, dual) by HiGHS, where dual = -max_j H[j]'u is above D(u) until the
         columns suffice; None if no method of HiGHS solves it.

@@ -46,8 +46,7 @@ INNER = {"maxcor": 30, "maxiter": 100}  # of L-BFGS-B: pairs for tens of weights
 
 class TraceProgram(Problem):
     """Smooth ``loss`` (a Loss, or LogSumExp) of the margins A(M) plus v times the trace of M; see
-    the module docstring. ``operator`` has one row per triplet, and ``weights`` are w, positive
-    (None: ones).
+    the module docstring. ``operator`` has one row per triplet, ``weights`` are w > 0 (None: ones).
     """
 
     def __init__(self, operator: Any, v: float, loss: Any, weights: Any = None):
@@ -116,8 +115,7 @@ class TraceProgram(Problem):
 
     def restricted(self, H: Any, weights: Any, tol: float) -> np.ndarray:
         """Weights w >= 0 that minimise the program over M = sum_j w_j z_j z_j', given the margins
-        H[j] of each z_j z_j', one row each: L-BFGS-B from ``weights``, until no slope is above
-        ``tol``.
+        H[j] of each z_j z_j', one row each: L-BFGS-B from ``weights`` to slopes of ``tol``.
         """
         operator, space = self.operator, self.operator.space
         squares, most = space.totals(total(_row_squares, H), greatest(_row_largest, H))

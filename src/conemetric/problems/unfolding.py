@@ -46,11 +46,10 @@ LANCZOS_TOL = 1e-6  # relative accuracy of leading eigenvalues, which no certifi
 
 class UnfoldingProgram(ConstrainedProgram):
     """See the module docstring: ``operator`` is an `EdgeOperator`, or `ReducedEdges` with
-    orthonormal, centred columns; ``b`` are squared distances, to be kept (``equality``) or not to
-    be exceeded.
+    orthonormal, centred columns; ``b`` are squared distances, kept (``equality``) or upper bounds.
     """
 
-    def __init__(self, operator: Any, b: Any, sigma: float, equality: Any):
+    def __init__(self, operator: Any, b: Any, sigma: float, equality: bool):
         self.operator, self.sigma, self.equality = operator, float(sigma), bool(equality)
         self.b = like(b, operator.empty_constraint_vector())
         self.linear = -self.b

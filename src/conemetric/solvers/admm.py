@@ -12,14 +12,14 @@ One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho 
 
 which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 substituted: then the
 right-hand side of eq. 13 is beta_1 P + beta_2 A*(q), one product with A* serves L and Z, and beta
-may change without a new factorisation. The matrix rho I + A A* is factorised once (A A* =
-(V V') o (V V'); with more secants than entries of a symmetric matrix, rho I + A* A instead), or,
-above ``max_direct`` rows, solved by conjugate gradients, whose residual is carried in A(L).
+may change without a new factorisation. The matrix rho I + A A* is factorised once (A A* = (V V') o
+(V V'); with more secants than entries of a symmetric matrix, rho I + A* A instead), or, above
+``max_direct`` rows, solved by conjugate gradients, whose residual is carried in A(L).
 
 Since beta (L + Z / beta - P) <= I after the shrinkage, the multipliers y + beta z of a full step
 are nearly dual feasible: A*(y + beta z) <= I + beta (L_new - L_old). Every `RENEW` steps one more
-product with A* and the largest eigenvalue of the result make them feasible, for a new bound on
-the optimum; the steps between keep the last bound.
+product with A* and the largest eigenvalue of the result make them feasible, for a new bound on the
+optimum; the steps between keep the last bound.
 
 Stops when the gap between Tr P and that bound, and the violation of P, are within tol. The paper's
 own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``residual``.

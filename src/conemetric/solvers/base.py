@@ -137,11 +137,9 @@ class Infeasible(Exception):
 
 @dataclass(frozen=True)
 class SolveResult:
-    """Best points found, their certificate, and the history: for each scalar an entry per
-    iteration.
+    """Best points found, their certificate, and the history of each scalar.
 
-    ``kept`` is what the caller keeps of the primal point (see `Solver.solve`), ``state`` that of
-    the last iterate.
+    ``kept`` is what `Solver.solve` was asked to keep, ``state`` that of the last iterate.
     """
 
     primal_point: Any

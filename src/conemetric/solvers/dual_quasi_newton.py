@@ -48,8 +48,7 @@ CHUNK = 1 << 16  # multipliers whose curvature pairs are read at a time: few cal
 
 @dataclass(frozen=True)
 class DualQuasiNewton(Solver):
-    """Projected L-BFGS with ``memory`` curvature pairs; ``start`` are the multipliers to begin
-    from.
+    """Projected L-BFGS with ``memory`` curvature pairs; ``start`` are multipliers.
 
     Multipliers in blocks are saved every ``save_every`` iterations (None: never). The curvature
     pairs are dropped then, so that the multipliers alone are the state.
@@ -257,7 +256,7 @@ class CurvatureMemory:
 
 
 def two_loop(gram: np.ndarray, k: int) -> np.ndarray | None:
-    """Coefficients of the L-BFGS direction H g over (s_1 .. s_k, y_1 .. y_k, g), from their Gram
+    """Coefficients of the L-BFGS direction over (s_1 .. s_k, y_1 .. y_k, g), from their Gram
     matrix.
 
     Nearly orthogonal pairs (s, y) are left out: restricted to the free multipliers, a pair may hide

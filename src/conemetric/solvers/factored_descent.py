@@ -1,5 +1,4 @@
-"""Method of multipliers on a low-rank factor, which leading eigenvectors extend if its rank is too
-low.
+"""Method of multipliers on a low-rank factor, extended by leading eigenvectors as needed.
 
     P(L L') = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r,       t = b - A(L L')           (problems.eigenvalue)
     F_k(L)  = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r - mu/2 (v - u_kr)^2,             grad F_k = 2 (w I - A*(v)) L

@@ -1,5 +1,4 @@
-"""Proximal-point method for semidefinite programs without strong convexity, each step solved in its
-smooth dual.
+"""Proximal-point method for semidefinite programs, each step solved in its smooth dual.
 
     S_{k+1} = argmin P(S) + ||S - S_k||_F^2 / (2 sigma_k)         P linear, plus hinge losses or constraints
     u_k     = argmax of the dual of that step, a `SpectralDual`: smooth over a box        S_{k+1} = sigma [K_k(u_k)]_+

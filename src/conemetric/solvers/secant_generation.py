@@ -1,5 +1,4 @@
-"""Column generation over secants (NuMax, algorithm 2), finished only if a scan of every pair finds
-none violated.
+"""Column generation over secants (NuMax, algorithm 2), until a scan finds none violated.
 
 The program has one constraint per pair of points, of which a few thousand matter. A round
 
@@ -12,7 +11,6 @@ The program has one constraint per pair of points, of which a few thousand matte
        adds offenders: half the worst, half drawn from the rest, since the worst are similar.
 
 The restricted program has fewer constraints, so the dual bound of step 1 bounds the whole program
-from collections.abc import Iterator
 from below, and Tr P bounds it from above, up to the violation, once the scan is complete. Tiles are
 of points in random order, so the first ones are a sample of the rest. Scans begin in float32; one
 that finds nothing above tol among all pairs is repeated in float64, and from then on scans are in
