@@ -31,7 +31,7 @@ UNDECIDED = 1e-3  # distance of a trace from an integer that reveals an eigenval
 FEW = 10  # leading eigenpairs are few up to this fraction of the order, as LOBPCG needs
 SPARE = 5  # eigenpairs computed beyond the expected rank, to see the sign change
 LOBPCG_STEPS = 500  # it converges in far fewer; a limit against a stall
-LOBPCG_TOL = 0.75  # exponent of eps: the residual that LOBPCG reaches in practice
+LOBPCG_TOL = 0.75  # exponent of eps in the residual at which LOBPCG ends
 RIDGE, RIDGE_GROWTH = 4.0, 10.0  # first ridge in units of eps, and its growth until H is definite
 DEVICE_FULL_UP_TO = 2048  # rows; a GPU's full decomposition beats many small launches there
 

@@ -41,7 +41,7 @@ __all__ = ["MARGIN_LIMIT", "TraceProgram", "combined_rows"]
 
 MARGIN_LIMIT = 1e4  # largest change of a margin by one weight: steps end here without a minimum
 FAR = 0.1  # relative excess of lambda_max(A*(u)) over v above which there is no bound
-INNER = {"maxcor": 30, "maxiter": 100}  # of L-BFGS-B: pairs for tens of weights, warm-started
+INNER = {"maxcor": 30, "maxiter": 100}  # of L-BFGS-B, which starts from the last weights
 
 
 class TraceProgram(Problem):

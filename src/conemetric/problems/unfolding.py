@@ -40,7 +40,7 @@ STIFFNESS = 1e7  # weight of equal multipliers on the face, against what they lo
 LIFTED = 6000  # edges over which multipliers are spread, at most: a matrix of that order is formed
 ROUNDING = 16 * np.finfo(float).eps  # of sums and of eigenvalues, relative
 SPARE = 10  # eigenpairs computed beyond the rank expected
-START_RANK = 8  # columns of a first factor: more than an embedding usually has dimensions
+START_RANK = 8  # columns of a first factor; its rank adapts
 LANCZOS_TOL = 1e-6  # relative accuracy of leading eigenvalues, which no certificate uses
 
 

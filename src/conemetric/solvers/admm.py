@@ -43,7 +43,7 @@ BALANCE_EVERY, BALANCE_UNTIL = 10, 500
 BALANCE_FACTOR = 2.0  # by which beta changes at most
 DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gram matrix in float64
 CG_TOL, CG_STEPS = 0.1, 100  # 1e-3 took twice the time on all of MNIST at delta = 0.1
-RENEW = 5  # steps between two bounds, each of which costs about as much as a step
+RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from .semismooth_newton import SemismoothNewton
 
 __all__ = ["RUN", "DualCoordinate", "dual_sweep"]
 
-WORTHWHILE = 4.0  # the digit or so per sweep beyond which a Newton step gains more
+WORTHWHILE = 4.0  # factor by which a sweep must divide the gap before Newton steps take over
 WIDE = 500  # weights up to which Newton's p x p matrices are small
 PATIENCE = 200  # sweeps to divide the gap in, for a program with more weights than triplets
 RUN = 1 << 12  # entries of Z in a run of rows swept in order: six times faster than single rows

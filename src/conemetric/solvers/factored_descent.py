@@ -41,7 +41,7 @@ SLOW = 0.7  # descents double in length when the gap falls by less than this fac
 ESCAPES = 10  # eigenvectors that may join in one iteration
 FIRST_SIZE, LATER_SIZE = 0.3, 0.05  # of new columns; later ones relative to the largest
 DEAD = 1e-6  # squared length of a column, relative to the largest, below which it is dropped
-ABOVE = 0.1  # share of tol by which an eigenvalue must exceed w, so that rounding adds no column
+ABOVE = 0.1  # share of tol by which an eigenvalue must exceed w to add a column
 FTOL = 1e-12  # relative fall of F_k that ends a descent early: rounding
 
 

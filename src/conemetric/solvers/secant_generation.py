@@ -39,9 +39,7 @@ from .base import Iterate, Solver, relative_gap
 __all__ = ["SecantGeneration"]
 
 INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
-NEGLIGIBLE = (
-    0.1  # share of the largest multiplier below which a secant inside its bounds is dropped
-)
+NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be dropped
 SINGLE_FROM = 2000  # points; with fewer, every scan is in float64
 GOAL, MARGIN_COST = 0.5, 0.25  # shares of tol: accuracy of the last rounds, cost of their margin
 STUCK = 0.9  # share of the last error above which an exhausted inner solver has stalled
