@@ -148,7 +148,7 @@ event.register("numba:compile", _Announcing())
 
 
 def stopwatch() -> float:
-    """A clock in seconds that stops while Numba compiles, so that first fits compare to others."""
+    """A clock in seconds that stops while Numba compiles, for comparable times of first fits."""
     return time.perf_counter() - seconds_compiling()
 
 
@@ -166,9 +166,9 @@ def n_threads() -> int:
 
 
 def threaded(kernel: Callable, n_rows: int, work: int, *args: Any) -> None:
-    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in chunks, on all threads."""
+    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in chunks; ``work``: operations."""
     global _pool
-    workers = n_threads()  # ``work`` is the number of scalar operations
+    workers = n_threads()
     if work < SMALL or workers == 1:
         kernel(0, n_rows, *args)
         return

@@ -74,8 +74,7 @@ class EdgeOperator(DistanceOperator):
         number = np.tile(np.arange(m), 2)
         order = np.lexsort((others, ends))
         start = np.searchsorted(ends[order], np.arange(n_points + 1))
-        # the adjacency matrix in compressed rows: entry k joins its row to _neighbour[k] by the edge
-        # _number[k]
+        # adjacency in compressed rows: entry k joins its row to _neighbour[k] by edge _number[k]
         self._start = self._index(start, self.xp.int32)
         self._row, self._neighbour = (
             self._index(points[order], self.xp.int32) for points in (ends, others)
