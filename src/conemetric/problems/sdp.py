@@ -31,10 +31,10 @@ class ConstrainedProgram(SpectralProgram):
     size: float  # of b
 
     def primal_terms(self, margins: Any) -> Total:
-        return greatest(_largest_miss, margins, self.b, equality=self.equality)
+        return greatest(_largest_miss, margins, self.b, self.equality)
 
     def price(self, u: Any, margins: Any, primal: float) -> float:
-        missed = self.operator.space.sum(_priced_misses, u, margins, self.b, equality=self.equality)
+        missed = self.operator.space.sum(_priced_misses, u, margins, self.b, self.equality)
         return relative(missed, primal)
 
 
