@@ -30,7 +30,7 @@ class FrankWolfe(Solver):
 
     mu: float = 1e-4
     takes_start: ClassVar[bool] = False
-    requires: ClassVar[tuple[str, ...]] = ("operator", "trace_weight", "price", "hard")
+    requires: ClassVar[str] = "operator trace_weight price hard"
 
     def steps(self, problem, start):
         operator, xp = problem.operator, problem.operator.xp

@@ -104,7 +104,7 @@ def test_infeasibility_is_reported():
 def test_requirements_are_checked_before_the_first_iteration():
     @dataclass(frozen=True)
     class Demanding(Counter):
-        requires = ("box",)
+        requires = "box"
 
     with pytest.raises(TypeError, match="Demanding needs box"):
         Demanding().solve(Counting())

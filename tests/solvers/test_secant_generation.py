@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 
 from conemetric import NuMax
 from conemetric.core.arrays import to_numpy
-from conemetric.operators.secants import AllSecants, ListedSecants
+from conemetric.operators.secants import ONCE, AllSecants, ListedSecants
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
 from conemetric.solvers.admm import ADMM, CG_TOL
 from conemetric.solvers.base import Status
@@ -128,9 +128,9 @@ def test_scans_stop_early_go_round_and_end_with_every_pair_in_double_precision(m
     seen = []
     scan = problem.secants.scan
 
-    def watched(L, delta, dtype, points=None, first_tile=0, enough=None):
-        found = scan(L, delta, dtype, points, first_tile, enough)
-        seen.append((dtype, first_tile, found.next_tile))
+    def watched(L, delta, dtype, sweep=ONCE):
+        found = scan(L, delta, dtype, sweep)
+        seen.append((dtype, sweep.first_tile, found.next_tile))
         return found
 
     monkeypatch.setattr(problem.secants, "scan", watched)

@@ -1,13 +1,31 @@
 """NumPy or PyTorch, inferred from the arrays themselves.
 
-NumPy >= 2 and PyTorch share the part of the array API that the solvers use (``clip``,
-``where``, ``sum``, ``linalg.eigh`` ...), so the namespace *is* the library: ``xp =
-namespace(X)``.
+NumPy >= 2 and PyTorch share the part of the array API that the solvers use (``clip``, ``where``,
+``sum``, ``linalg.eigh`` ...), so the namespace *is* the library: ``xp = namespace(X)``.
 """
 
 from typing import Any
 
 import numpy as np
+
+__all__ = [
+    "arange",
+    "as_array",
+    "float64",
+    "identity",
+    "is_float",
+    "is_scalar",
+    "is_torch",
+    "like",
+    "namespace",
+    "on_device",
+    "refuse_masked",
+    "to_index",
+    "to_numpy",
+    "transposed",
+    "unique_rows",
+    "zeros",
+]
 
 
 def is_torch(array: Any) -> bool:
@@ -16,7 +34,7 @@ def is_torch(array: Any) -> bool:
 
 
 def namespace(*arrays: Any) -> Any:
-    """``numpy`` or ``torch``; a mixture is refused, since it would hide copies between devices."""
+    """``numpy`` or ``torch``; mixtures are refused, since they would hide copies between devices."""
     kinds = {is_torch(array) for array in arrays if array is not None}
     if kinds == {True}:
         import torch
@@ -54,9 +72,7 @@ def refuse_masked(values: Any, name: str) -> None:
 
 
 def like(values: Any, reference: Any, dtype: Any = None) -> Any:
-    """Convert ``values`` to the library and device of ``reference``, and to ``dtype`` or that of
-    ``reference``.
-    """
+    """``values`` in the library and on the device of ``reference``, of ``dtype`` or its dtype."""
     dtype = reference.dtype if dtype is None else dtype
     if is_torch(reference):
         import torch
@@ -70,6 +86,11 @@ def zeros(shape: int | tuple[int, ...], reference: Any) -> Any:
     """Zeros in the library, dtype and on the device of ``reference``."""
     xp = namespace(reference)
     return xp.zeros(shape, dtype=reference.dtype, device=reference.device)
+
+
+def identity(n: int, reference: Any) -> Any:
+    """The identity matrix in the library, dtype and on the device of ``reference``."""
+    return namespace(reference).eye(n, dtype=reference.dtype, device=reference.device)
 
 
 def arange(n: int, reference: Any) -> Any:

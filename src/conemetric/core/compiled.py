@@ -1,9 +1,9 @@
 """Compiled loops, and how many threads they and BLAS may use.
 
-A kernel is a module-level function beside the code that calls it: plain loops over
-arrays, no Python objects. It releases the GIL and works on a range ``start:stop`` of
-rows, over which `threaded` spreads it. Sums use four running totals instead of
-fast-math, so that they vectorise while infinities and NaN keep their meaning.
+A kernel is a module-level function beside the code that calls it: plain loops over arrays, no
+Python objects. It releases the GIL and works on a range ``start:stop`` of rows, over which
+`threaded` spreads it. Sums use four running totals instead of fast-math, so that they vectorise
+while infinities and NaN keep their meaning.
 """
 
 import itertools
@@ -24,6 +24,19 @@ from numba.core import event
 from threadpoolctl import ThreadpoolController
 
 from .progress import emit
+
+__all__ = [
+    "alone",
+    "jit",
+    "jit_inner",
+    "jit_inner_sums",
+    "jit_sums",
+    "n_threads",
+    "one_blas_thread",
+    "seconds_compiling",
+    "stopwatch",
+    "threaded",
+]
 
 # reorderings that fast-math may make in long sums, so that they vectorise; infinities and
 # NaN keep their meaning. Never for a certificate.
@@ -63,49 +76,33 @@ def alone(function: Callable, *args: Any) -> Any:
         _thread.alone = False
 
 
-class _SharedLimit:
-    """One BLAS thread while any block of `one_blas_thread` is open, in whatever thread: BLAS
-    has one setting per process, so the first block sets it and the last one restores it.
-    """
-
-    def __init__(self):
-        # re-entrant, since collecting garbage may close a block while another one opens
-        self._lock, self._open = threading.RLock(), 0
-        self._limit: Any = None
-
-    def enter(self):
-        with self._lock:
-            if self._open == 0:
-                libraries = _blas_libraries("torch" in sys.modules)
-                self._limit = libraries.limit(limits=1)
-            self._open += 1
-
-    def leave(self):
-        with self._lock:
-            self._open -= 1
-            if self._open == 0:
-                self._limit.restore_original_limits()
+# re-entrant, since collecting garbage may close a block of `one_blas_thread` while another one opens
+_blas_lock = threading.RLock()
+_blas_blocks: list[Any] = []  # the limit set by the first open block, once for each open block
 
 
 @lru_cache
 def _blas_libraries(with_torch: bool) -> ThreadpoolController:
-    """The libraries loaded so far; PyTorch may bring more. Finding them takes longer than a
-    small search.
-    """
+    """The libraries loaded so far (PyTorch brings more); cached, since finding them takes long."""
     return ThreadpoolController().select(user_api="blas")
-
-
-_limit = _SharedLimit()
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let BLAS use one thread per call within the block, where we run several ourselves."""
-    _limit.enter()
+    """Let BLAS use one thread per call within the block, where we run several ourselves. BLAS has
+    one setting per process, so the first open block sets it and the last one restores it.
+    """
+    with _blas_lock:
+        first = not _blas_blocks
+        libraries = _blas_libraries("torch" in sys.modules)
+        _blas_blocks.append(libraries.limit(limits=1) if first else _blas_blocks[0])
     try:
         yield
     finally:
-        _limit.leave()
+        with _blas_lock:
+            limit = _blas_blocks.pop()
+            if not _blas_blocks:
+                limit.restore_original_limits()
 
 
 class _Compiling(event.Listener):
@@ -151,29 +148,25 @@ event.register("numba:compile", _Announcing())
 
 
 def stopwatch() -> float:
-    """A clock in seconds that stops while Numba compiles, so that the first fit in a new
-    environment is timed like any other.
-    """
+    """A clock in seconds that stops while Numba compiles, for comparable times of first fits."""
     return time.perf_counter() - seconds_compiling()
 
 
 def n_threads() -> int:
-    """Threads to use: one within `alone`; else ``OMP_NUM_THREADS`` if set (joblib's workers
-    set it); else the number of cores we may run on.
+    """Threads to use: one within `alone`; else ``OMP_NUM_THREADS`` if set (joblib's workers set
+    it); else the number of cores we may run on.
     """
     if getattr(_thread, "alone", False):
         return 1
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if first.isdecimal() and int(first) > 0:
         return int(first)
-    # Linux says which cores we may use; macOS and Windows only how many there are
+    # Linux tells which cores we may use; macOS and Windows only how many there are
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threaded(kernel: Callable, n_rows: int, work: int, *args: Any) -> None:
-    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in contiguous chunks, several
-    per thread; ``work`` is the number of scalar operations.
-    """
+    """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in chunks; ``work``: operations."""
     global _pool
     workers = n_threads()
     if work < SMALL or workers == 1:

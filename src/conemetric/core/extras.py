@@ -3,16 +3,11 @@
 import importlib
 from typing import Any
 
+__all__ = ["require"]
+
 
 def require(module: str, extra: str) -> Any:
-    """Import ``module`` (by its full name), or name the extra of conemetric that installs it.
-
-    Examples
-    --------
-    >>> from conemetric.core.extras import require
-    >>> require("json", "cli").dumps([1])
-    '[1]'
-    """
+    """Import ``module`` (by its full name), or name the extra of conemetric that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

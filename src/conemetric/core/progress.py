@@ -1,15 +1,17 @@
 """One stream of progress events, and what Ctrl-C ends.
 
-An event is a dict. Its ``kind`` is "stage" (a new ``stage`` of the work begins), "search"
-(the share of a neighbour search that is ``done``), "solve" (the scalars of an iteration) or
-"compile" (Numba begins or ends compiling a kernel). A `watching` block around the work
-receives what `emit` sends.
+An event is a dict. Its ``kind`` is "stage" (a new ``stage`` of the work begins), "search" (the
+share of a neighbour search that is ``done``), "solve" (the scalars of an iteration) or "compile"
+(Numba begins or ends compiling a kernel). A `watching` block around the work receives what `emit`
+sends.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+__all__ = ["Event", "all_or_nothing", "emit", "is_all_or_nothing", "labelled", "watching"]
 
 Event = dict[str, Any]
 Watcher = Callable[[Event], bool | None]
@@ -66,9 +68,7 @@ def emit(kind: str, **entries: Any) -> bool:
 
 @contextmanager
 def all_or_nothing() -> Iterator[None]:
-    """Let Ctrl-C end the whole block instead of one solve in it, when an interrupted solve
-    among many would be no use.
-    """
+    """Let Ctrl-C end the whole block instead of one solve in it."""
     token = _all_or_nothing.set(True)
     try:
         yield

@@ -1,6 +1,4 @@
-"""Rows of a sparse matrix instead of an array of points: never dense, and centred only if
-that costs nothing.
-"""
+"""Points that are rows of a sparse matrix: never dense, centred only if that is free."""
 
 from typing import Any
 
@@ -9,27 +7,16 @@ from scipy import sparse
 
 from .compiled import jit, threaded
 
+__all__ = ["BLOCK", "SparseRows"]
+
 BLOCK = 1 << 24  # numbers of a dense product held at a time (128 MB in float64)
 
 
 class SparseRows:
-    """Points that are the rows of a sparse ``matrix`` (n, D), or of ``matrix @ basis``, which is
-    never formed.
+    """The rows of a sparse ``matrix`` (n, D), or of ``matrix @ basis``, which is never formed.
 
-    Offers what an array of points does, on the host: shape, dtype, device, length, rows by
-    number, products with a dense matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> from conemetric.core.sparse_rows import SparseRows
-    >>> X = SparseRows(csr_array([[0.0, 2.0, 0.0], [1.0, 0.0, 0.0]]))
-    >>> len(X), X @ np.ones((3, 1))
-    (2, array([[2.],
-           [1.]]))
-    >>> X.squared_distances(np.array([0]), np.array([1]))
-    array([5.])
+    Offers what an array of points does, on the host: shape, dtype, device, length, rows by number,
+    products with a dense matrix.
     """
 
     ndim = 2
@@ -76,8 +63,8 @@ class SparseRows:
         return self._with_data(self.matrix.data * factors[self.matrix.indices])
 
     def centred(self) -> "SparseRows":
-        """Features without a zero entry about their mean, which changes no difference and
-        keeps its digits; the others are never far from zero relative to their spread.
+        """Features without a zero entry about their mean, which changes no difference and keeps its
+        digits; the others are never far from zero relative to their spread.
         """
         n, D = self.matrix.shape
         full = np.bincount(self.matrix.indices, minlength=D) == n

@@ -1,9 +1,8 @@
-"""Operations on one symmetric D x D matrix: positive part, shrinkage, leading eigenvectors,
-factors.
+"""Operations on a symmetric matrix: positive part, shrinkage, leading eigenvectors, factors.
 
-Up to `PARTIAL_FROM` rows these are full decompositions (LAPACK's divide and conquer, or
-the device's); above it, Lanczos or LOBPCG if only a few leading eigenpairs are needed,
-warm-started if the caller has a starting vector.
+Up to `PARTIAL_FROM` rows these are full decompositions (LAPACK's divide and conquer, or the
+device's); above it, Lanczos or LOBPCG if only a few leading eigenpairs are needed, warm-started if
+the caller has a starting vector.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,9 @@ from scipy.linalg import cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from .arrays import float64, is_torch, like, namespace, to_numpy
+from .arrays import float64, identity, is_torch, like, namespace, to_numpy
+
+__all__ = ["SpectralMap", "cholesky_solver", "factor", "psd_split"]
 
 # rows; there one eigenvector takes 5 ms by Lanczos, all of them 12 (two Neoverse-N1 cores)
 PARTIAL_FROM = 300
@@ -30,14 +31,14 @@ UNDECIDED = 1e-3  # distance of a trace from an integer that reveals an eigenval
 FEW = 10  # leading eigenpairs are few up to this fraction of the order, as LOBPCG needs
 SPARE = 5  # eigenpairs computed beyond the expected rank, to see the sign change
 LOBPCG_STEPS = 500  # it converges in far fewer; a limit against a stall
+LOBPCG_TOL = 0.75  # exponent of eps in the residual at which LOBPCG ends
+RIDGE, RIDGE_GROWTH = 4.0, 10.0  # first ridge in units of eps, and its growth until H is definite
 DEVICE_FULL_UP_TO = 2048  # rows; a GPU's full decomposition beats many small launches there
 
 
 @dataclass(frozen=True)
 class PSDPart:
-    """A positive semidefinite matrix by its positive eigenvalues (descending) and their
-    eigenvectors (columns).
-    """
+    """A positive semidefinite matrix: positive eigenvalues (descending), eigenvectors (columns)."""
 
     values: Any
     vectors: Any
@@ -73,10 +74,7 @@ class PSDPart:
 
 @dataclass(frozen=True)
 class SpectralMap:
-    """S -> Q (Phi o (Q'SQ)) Q', the linear map between A* and A in a Newton system.
-
-    Phi is symmetric, with the rows ``leading``; below them it is ``tail tail'``.
-    """
+    """S -> Q (Phi o (Q'SQ)) Q', where the symmetric Phi has rows ``leading``, then tail tail'."""
 
     basis: Any  # Q (D, D)
     leading: Any  # (k, D)
@@ -85,33 +83,29 @@ class SpectralMap:
     @cached_property
     def weights(self) -> Any:
         """Phi."""
-        k = len(self.leading)
-        lower = namespace(self.tail).concatenate(
-            [self.leading[:, k:].T, self.tail[:, None] * self.tail], 1
-        )
-        return namespace(self.tail).concatenate([self.leading, lower], 0)
+        k, xp = len(self.leading), namespace(self.tail)
+        lower = xp.concat([self.leading[:, k:].T, self.tail[:, None] * self.tail], 1)
+        return xp.concat([self.leading, lower], 0)
 
-    def __call__(self, S):
+    def __call__(self, S: Any) -> Any:
         Q = self.basis
         return Q @ (self.weights * (Q.T @ S @ Q)) @ Q.T
 
 
 def cholesky_solver(H: Any) -> Callable[[Any], Any]:
-    """The map b -> H^-1 b for positive semidefinite H, with the smallest ridge (relative to
-    the diagonal) that makes it definite in this precision.
-    """
+    """b -> H^-1 b for positive semidefinite H, with the smallest ridge that makes it definite."""
     xp = namespace(H)
     scale = xp.linalg.diagonal(H) ** -0.5
     scaled = H * scale * scale[:, None]
-    ridge = 4 * float(xp.finfo(H.dtype).eps)
+    ridge = RIDGE * float(xp.finfo(H.dtype).eps)
     while True:
         try:
-            L = xp.linalg.cholesky(scaled + ridge * xp.eye(len(H), dtype=H.dtype, device=H.device))
+            L = xp.linalg.cholesky(scaled + ridge * identity(len(H), H))
             break
         except xp.linalg.LinAlgError:
             if not ridge < 1:
                 raise
-            ridge *= 10
+            ridge *= RIDGE_GROWTH
 
     def solve(b):
         b = scale * b
@@ -142,9 +136,7 @@ class DefinitePart:
 
 
 def definite_part(S: Any) -> DefinitePart | None:
-    """[S]_+ = S if S is positive definite, in a tenth of the time of an eigendecomposition;
-    else None.
-    """
+    """[S]_+ = S if S is positive definite, in a tenth of the time of `eigh`; else None."""
     if is_torch(S):
         factor, fault = namespace(S).linalg.cholesky_ex(S)
         return None if bool(fault) else DefinitePart(S, factor)
@@ -184,13 +176,12 @@ def positive_factor(S: Any, rank_guess: int | None = None) -> PSDPart | Factored
 
 
 def by_sign(S: Any) -> FactoredPart | None:
-    """[S]_+ of a tensor in single precision by matrix products in double; None if that
-    fails.
+    """[S]_+ of a tensor in single precision by matrix products in double; None if that fails.
 
-    sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least
-    eigenvalue grows the most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for
-    improving the sign function computation of a Hermitian matrix"). Eigenvalues below
-    `NEGLIGIBLE` times ||S||_F count as negative: to single precision they are zero.
+    sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least eigenvalue grows
+    the most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for improving the sign function
+    computation of a Hermitian matrix"). Eigenvalues below `NEGLIGIBLE` times ||S||_F count as
+    negative: to single precision they are zero.
     """
     import torch
 
@@ -225,9 +216,9 @@ def by_sign(S: Any) -> FactoredPart | None:
 def psd_split(S: Any, rank_guess: int | None = None) -> PSDPart:
     """Positive part [S]_+ of a symmetric matrix.
 
-    ``rank_guess`` is the expected number of positive eigenvalues (say, of the last
-    iteration). If it is a small part of a large D, only the leading ones are computed, and
-    more if the guess was low; the result does not depend on it.
+    ``rank_guess`` is the expected number of positive eigenvalues (say, of the last iteration). If
+    it is a small part of a large D, only the leading ones are computed, and more if the guess was
+    low; the result does not depend on it.
     """
     return shrink(S, 0.0, rank_guess)
 
@@ -244,9 +235,7 @@ def positive_values(S: Any) -> PSDPart:
 
 
 def psd_derivative(S: Any) -> SpectralMap:
-    """A generalised derivative of the positive part at S: in its eigenbasis every entry is
-    multiplied by a divided difference of max(0, .) between two eigenvalues.
-    """
+    """A generalised derivative of [S]_+: divided differences of max(0, .) in the eigenbasis."""
     xp = namespace(S)
     values, vectors = eigh(S)
     k = int((values > 0).sum())
@@ -272,10 +261,10 @@ def shrink(S: Any, threshold: float, rank_guess: int | None = None) -> PSDPart:
 def eigh(S: Any) -> tuple[Any, Any]:
     """All eigenvalues, descending, and the eigenvectors.
 
-    A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms
-    at D = 164 on an H200); if its algorithm does not converge, the host's takes over. NumPy
-    decomposes it in double too. SciPy does not (1.6 against 0.8 s at D = 1,536 on one core),
-    but it has threads of its own, and waking them does not pay for small matrices.
+    A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms at D =
+    164 on an H200); if its algorithm does not converge, the host's takes over. NumPy decomposes it
+    in double too. SciPy does not (1.6 against 0.8 s at D = 1,536 on one core), but it has threads
+    of its own, and waking them does not pay for small matrices.
     """
     if is_torch(S):
         xp = namespace(S)
@@ -298,9 +287,7 @@ def _positive(values, vectors):
 
 
 def leading_eigenpair(S: Any, start: Any = None, tol: float = 0.0) -> tuple[float, Any]:
-    """Largest eigenvalue of S and its unit eigenvector, as ``(float, array)``; ``start`` is a
-    starting vector, ``tol`` the relative accuracy of the eigenvalue (0: full).
-    """
+    """Largest eigenvalue of S, a float, and its unit eigenvector (see `leading_eigenpairs`)."""
     values, vectors = leading_eigenpairs(S, 1, start, tol)
     return float(values[0]), vectors[:, 0]
 
@@ -313,8 +300,8 @@ def largest_eigenvalue(S: Any) -> float:
 
 
 def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> tuple[Any, Any]:
-    """The k largest eigenvalues (descending) and their eigenvectors; S may also be
-    sparse or a SciPy ``LinearOperator``.
+    """The k largest eigenvalues and eigenvectors of a matrix or ``LinearOperator`` S, by an
+    iteration from ``start`` to the relative accuracy ``tol`` (0: full) if S is large.
     """
     n = S.shape[0]
     if issparse(S) and n <= PARTIAL_FROM:
@@ -347,7 +334,9 @@ def _leading_torch(S, k, start):
     block = like(rng.standard_normal((S.shape[0], k)), S)
     if start is not None:
         block[:, 0] = start
-    return torch.lobpcg(S, X=block, niter=LOBPCG_STEPS, tol=float(torch.finfo(S.dtype).eps) ** 0.75)
+    return torch.lobpcg(
+        S, X=block, niter=LOBPCG_STEPS, tol=float(torch.finfo(S.dtype).eps) ** LOBPCG_TOL
+    )
 
 
 def eigenvalues_of(components: Any) -> Any:
@@ -358,8 +347,8 @@ def eigenvalues_of(components: Any) -> Any:
 def factor(M: Any, rtol: float | None = None) -> Any:
     """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, signs fixed.
 
-    Eigenvalues below ``rtol`` times the largest (default: D times the machine
-    precision) count as zero. The entry of largest magnitude in each column is positive.
+    Eigenvalues below ``rtol`` times the largest (default: D times the machine precision) count as
+    zero. The entry of largest magnitude in each column is positive.
     """
     values, vectors = eigh(M)
     return _signed_factor(values, vectors, rtol)

@@ -1,14 +1,13 @@
 """Vectors with one entry per constraint: multipliers, margins, gradients.
 
-Solvers and problems never look into such a vector. They *map* a function over vectors,
-which gives another vector, or *sum* one over them, which gives numbers on the host;
-`Operator.space` is the space of an operator's vectors. Here a vector is one array, and
-both just call the function. In `blocks.vectors` it is spread over many memories, and a sum
-is a visit to all of them.
+Solvers and problems never look into such a vector. They *map* a function over vectors, which gives
+another vector, or *sum* one over them, which gives numbers on the host; `Operator.space` is the
+space of an operator's vectors. Here a vector is one array, and both just call the function. In
+`blocks.vectors` it is spread over many memories, and a sum is a visit to all of them.
 
-A function that is mapped or summed is pure, defined at the top of a module (so that it
-can be sent elsewhere) and works on the arrays of one block. A number may take the place of
-a vector; arguments that are the same for all blocks are keywords.
+A function that is mapped or summed is pure, defined at the top of a module (so that it can be sent
+elsewhere) and works on the arrays of one block. A number may take the place of a vector; arguments
+that are the same for all blocks are keywords.
 """
 
 from abc import ABC, abstractmethod
@@ -20,6 +19,20 @@ from typing import Any
 import numpy as np
 
 from .arrays import is_torch, namespace
+
+__all__ = [
+    "ARRAYS",
+    "Total",
+    "Vector",
+    "VectorSpace",
+    "clipped",
+    "greatest",
+    "magnitude",
+    "minus_least",
+    "on_host",
+    "same",
+    "total",
+]
 
 
 def same(value: Any) -> Any:
@@ -37,11 +50,24 @@ def larger(a: Any, b: Any) -> Any:
     return tuple(map(larger, a, b)) if isinstance(a, tuple) else np.maximum(a, b)
 
 
+def clipped(values: Any, lower: Any, upper: Any) -> Any:
+    """``values`` between ``lower`` and ``upper``; None is no bound."""
+    return namespace(values).clip(values, lower, upper)
+
+
+def magnitude(values: Any) -> Any:
+    """The largest absolute value of a vector or number."""
+    return abs(values).max() if np.ndim(values) else abs(values)
+
+
+def minus_least(values: Any) -> Any:
+    """Minus the least value, so that its `greatest` finds the least of all blocks."""
+    return -values.min()
+
+
 @dataclass(frozen=True)
 class Total:
-    """A pending reduction: the results of ``function`` for each block, combined by ``join`` in
-    the order of the blocks.
-    """
+    """A pending reduction: ``function`` of each block, combined by ``join`` in their order."""
 
     function: Callable
     vectors: tuple
@@ -72,20 +98,14 @@ class VectorSpace(ABC):
 
     @abstractmethod
     def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
-        """The vector of the results of ``function`` for each block.
-
-        If these are tuples of arrays, the result can be passed on as one vector, but not
-        be taken apart.
-        """
+        """The vector of the results of ``function`` for each block, arrays or tuples of them."""
 
     @abstractmethod
     def totals(self, *wanted: Total) -> list:
         """The results of several reductions, in one visit to the blocks."""
 
     def sum(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
-        """The sum of ``function`` over the blocks, on the host: a float, a NumPy array, or a
-        tuple of those.
-        """
+        """The sum of ``function`` over the blocks, on the host: float, array or tuple of those."""
         return self.totals(total(function, *vectors, **small))[0]
 
     def max(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
@@ -93,15 +113,14 @@ class VectorSpace(ABC):
         return self.totals(greatest(function, *vectors, **small))[0]
 
     def save_state(self, **state: Any) -> dict[str, Any]:
-        """Save a state, vectors and small values by name, and return it as read back, without
-        the history of its computation; unchanged if there is nowhere to save it.
+        """Save a state, vectors and small values by name, and return it as read back, without the
+        history of its computation; unchanged if there is nowhere to save it.
         """
         return state
 
     def resume(self, operator: Any, *names: str) -> dict[str, Any] | None:
-        """The state that an earlier process saved under these names: vectors with one entry
-        per constraint of ``operator``, matrices with a row per feature, lists and numbers.
-        None if there is none.
+        """The state that an earlier process saved under these names, or None: vectors with one
+        entry per constraint of ``operator``, matrices with a row per feature, lists and numbers.
         """
         return None
 
@@ -109,10 +128,10 @@ class VectorSpace(ABC):
 class ArraySpace(VectorSpace):
     """Vectors that are NumPy arrays or PyTorch tensors, whole."""
 
-    def map(self, function, /, *vectors, **small):
+    def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
         return function(*vectors, **small)
 
-    def totals(self, *wanted):
+    def totals(self, *wanted: Total) -> list:
         return on_host([each.function(*each.vectors, **each.small) for each in wanted])
 
 
@@ -120,8 +139,8 @@ ARRAYS = ArraySpace()
 
 
 def on_host(results: Any) -> Any:
-    """Scalars of a nested tuple or list as floats, arrays as NumPy arrays (from a device
-    in one transfer), anything else unchanged.
+    """Scalars of a nested tuple or list as floats, arrays as NumPy arrays (from a device in one
+    transfer), anything else unchanged.
     """
     leaves: list = []
     _collect(results, leaves)
@@ -150,7 +169,6 @@ def _rebuild(results, leaves):
     if type(results) in (tuple, list):
         return type(results)(_rebuild(part, leaves) for part in results)
     leaf = next(leaves)
-    scalar = isinstance(leaf, Number | np.generic) or (
-        isinstance(leaf, np.ndarray) and not leaf.ndim
-    )
+    is_array = isinstance(leaf, np.ndarray) and leaf.ndim
+    scalar = isinstance(leaf, Number | np.generic | np.ndarray) and not is_array
     return float(leaf) if scalar else leaf

@@ -1,8 +1,8 @@
 """Warnings to the user, and blocks that collect them instead.
 
-Python's own way to record or silence warnings changes the filters of the whole process, so
-that of two threads the one that ends last may leave them changed. Here a block collects the
-warnings of its own thread (and of threads that run in a copy of its context) only.
+Python's own way to record or silence warnings changes the filters of the whole process, so that of
+two threads the one that ends last may leave them changed. Here a block collects the warnings of its
+own thread (and of threads that run in a copy of its context) only.
 """
 
 import sys
@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FrameType
 
 import sklearn
+
+__all__ = ["collected_warnings", "warn_user"]
 
 _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 

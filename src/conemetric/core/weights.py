@@ -6,21 +6,15 @@ import numpy as np
 
 from .arrays import to_numpy
 
-# the largest weight, and one over the smallest, by the bytes of the numbers of X: products of
-# two weights and a squared distance stay within the range of the precision
+__all__ = ["HEAVIEST", "check_range", "check_weights", "class_factors", "factors_of_classes"]
+
+# the largest weight, and one over the smallest, by the bytes of numbers in X: products of two weights
+# and a squared distance stay within the range of the precision
 HEAVIEST = {4: 1e12, 8: 1e60}
 
 
 def check_weights(sample_weight: Any, n: int, kind: str) -> np.ndarray:
-    """Validated weights of ``n`` things of this ``kind``, in float64 on the host; None means one
-    each.
-
-    Examples
-    --------
-    >>> from conemetric.core.weights import check_weights
-    >>> check_weights([1, 0, 2], 3, "rows of X")
-    array([1., 0., 2.])
-    """
+    """Weights of ``n`` things of this ``kind``, checked, in float64 on the host; None: ones."""
     if sample_weight is None:
         return np.ones(n)
     weights = np.array(to_numpy(sample_weight), dtype=np.float64)
@@ -39,14 +33,7 @@ def check_weights(sample_weight: Any, n: int, kind: str) -> np.ndarray:
 
 
 def check_range(weights: np.ndarray, dtype: Any, name: str = "sample_weight") -> None:
-    """Refuse nonzero weights too large or too small for the precision of X.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.core.weights import check_range
-    >>> check_range(np.array([0.0, 1e-9, 1e9]), np.dtype(np.float32))
-    """
+    """Refuse nonzero weights too large or too small for the precision of X."""
     heaviest = HEAVIEST[dtype.itemsize]
     outside = (weights > heaviest) | ((weights > 0) & (weights < 1 / heaviest))
     if outside.any():
@@ -57,16 +44,8 @@ def check_range(weights: np.ndarray, dtype: Any, name: str = "sample_weight") ->
 
 
 def class_factors(class_weight: Any, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The factor by which ``class_weight`` multiplies the weight of each row: "balanced" gives
-    all classes the same total weight; a dict has the factors of some classes, the others
-    have 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.core.weights import class_factors
-    >>> class_factors("balanced", np.array([0, 0, 0, 1]), np.ones(4)).round(3)
-    array([0.667, 0.667, 0.667, 2.   ])
+    """The factor by which ``class_weight`` multiplies the weight of each row: "balanced" gives all
+    classes the same total weight; a dict has the factors of some classes, the others have 1.
     """
     classes, number = np.unique(y, return_inverse=True)
     return factors_of_classes(class_weight, classes, np.bincount(number, weights))[number]

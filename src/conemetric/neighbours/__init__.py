@@ -1,8 +1,7 @@
 """Nearest neighbours, of the same label and of others.
 
-`query` defines a search. It runs exactly on the host (`exact`), on a device (`gpu`) and
-among sparse points (`sparse`), or approximately on the host (`cells`); `precomputed`
-takes neighbours that the user has found.
+`query` defines a search. It runs exactly on the host (`exact`), on a device (`gpu`) and among
+sparse points (`sparse`), or approximately on the host (`cells`); `precomputed` checks a user's.
 """
 
 from .merge import merge

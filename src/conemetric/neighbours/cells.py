@@ -1,12 +1,11 @@
-"""Approximate search on the host: references are divided into cells about centres, and
-each query visits the cells nearest to it.
+"""Approximate search on the host: references are divided into cells about centres, and each query
+visits the cells nearest to it.
 
-Cells are visited by label: for neighbours of its own label a query skips cells without
-that label, for others it skips cells with that label only. So well separated classes
-cost no more than overlapping ones, although the nearest points of any label would mostly
-be of the query's own. Among points themselves a visit counts for both: two points meet if
-either visits the cell of the other. The number of cells to visit comes from the exact
-neighbours of a random sample of queries.
+Cells are visited by label: for neighbours of its own label a query skips cells without that label,
+for others it skips cells with that label only. So well separated classes cost no more than
+overlapping ones, although the nearest points of any label would mostly be of the query's own. Among
+points themselves a visit counts for both: two points meet if either visits the cell of the other.
+The number of cells to visit comes from the exact neighbours of a random sample of queries.
 """
 
 from itertools import pairwise
@@ -20,6 +19,8 @@ from . import exact, kernels
 from .cpu import Frame, HostSearch, parts
 from .query import LabelledRows, Nearest, SearchQuery
 
+__all__ = ["Cells", "search"]
+
 CELLS = 3.0  # number of cells over the square root of the number of references
 GOAL = 0.992  # share of a sample's neighbours in the cells that are visited
 SAMPLE = 500  # queries that set the number of visits, and as many to measure recall on
@@ -30,9 +31,8 @@ QUERIES = 2048  # that choose their cells together, a multiple of 8
 
 
 def search(query: SearchQuery, random_state: np.random.RandomState) -> tuple[Nearest, float]:
-    """Search approximately, and measure the recall: the share of the true neighbours that
-    was found, over random queries that set no parameter. If the exact search costs no
-    more, it is used instead, with recall 1.0.
+    """Search approximately, and measure the recall: the share of the true neighbours that was
+    found, over random queries that set no parameter. If exact costs no more, it is used.
     """
     queries, references, alone = query.queries, query.references, query.among_themselves
     sample = random_state.permutation(len(queries.y))[: 2 * SAMPLE]
@@ -54,9 +54,7 @@ def search(query: SearchQuery, random_state: np.random.RandomState) -> tuple[Nea
 
 
 def _recall(found, truth, rows):
-    """Share of the neighbours of every second query of ``truth`` that was found, counting
-    others as near.
-    """
+    """Share found of the neighbours of every second query of ``truth``, counting others as near."""
     n_there = n_found = 0
     for distances, true in zip(found[2:4], truth[2:4], strict=True):
         distances, true = distances[rows], true[1::2]
@@ -67,7 +65,7 @@ def _recall(found, truth, rows):
 
 
 def _visit(state, cells, counts, alone):
-    """Every query visits its cells, on all cores at once; no two cores share a query."""
+    """Let every query visit its cells, on all cores at once; no two cores share a query."""
     n, n_cells = len(state.order), len(cells.centres)
     work = state.Z.size * n_cells
     mask = np.zeros((n_cells, -(-n // 8)), np.uint8)
@@ -102,9 +100,8 @@ def _choose(start, stop, state, blocks, cells, counts, mask):
 class Cells:
     """References by the nearest of some centres; within a cell by label.
 
-    ``cell`` is that of each reference; ``order`` lists the references cell by cell, and
-    cell k is order[start[k]:start[k + 1]]; ``groups`` are ranges (first, last) of cells
-    near each other.
+    ``cell`` is that of each reference; ``order`` lists the references cell by cell, and cell k is
+    order[start[k]:start[k + 1]]; ``groups`` are ranges (first, last) of cells near each other.
     """
 
     def __init__(self, query: SearchQuery, random_state: np.random.RandomState):
@@ -156,12 +153,8 @@ class Cells:
         """The range of ``order`` with the references of a group of cells."""
         return tuple(self.start[list(group)].tolist())
 
-    def distances_by_label(
-        self, Z: np.ndarray, labels: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Distances to the cells with the label of a point, and to those with another;
-        infinite to the rest.
-        """
+    def distances_by_label(self, Z: np.ndarray, labels: np.ndarray) -> tuple:
+        """Distances to cells with the point's label, and with another; infinite to the rest."""
         distances = _squared_distances(Z, self.centres)
         same = np.full_like(distances, np.inf)
         size = self._label_start[labels + 1] - self._label_start[labels]
@@ -188,9 +181,7 @@ class Cells:
         return np.diff(self.start) @ np.bitwise_count(mask).sum(1) / len(rows)
 
     def enough(self, query: SearchQuery, rows: np.ndarray, truth: list[np.ndarray]) -> list[int]:
-        """How many cells with the query's label and with another to visit so that these
-        queries meet `GOAL` of their true neighbours.
-        """
+        """How many cells of either kind these queries must visit to meet `GOAL`."""
         X, y = query.queries
         mine = self.distances_by_label(self.frame.centred(X, rows), y[rows])
         counts = []
@@ -206,10 +197,8 @@ class Cells:
 
 
 def _means(points, n, random_state):
-    """Centres of at most n clusters by a few steps of Lloyd's algorithm, and the cluster of
-    each point. scikit-learn's KMeans would warn if duplicates leave clusters empty, and
-    only filters of the whole process could silence it.
-    """
+    """Centres of at most n clusters by a few steps of Lloyd's algorithm, and those of points."""
+    # KMeans of scikit-learn would warn of clusters that duplicates leave empty
     centres, rows = points[random_state.permutation(len(points))[:n]], np.arange(len(points))
     for _ in range(LLOYD_STEPS):
         _, cluster, size = _clusters(points, centres)
@@ -220,9 +209,7 @@ def _means(points, n, random_state):
 
 
 def _clusters(points, centres):
-    """The centres that are nearest to some point, which of them each has, and how many
-    points have each.
-    """
+    """The centres nearest to some point, the one of each point, and how many points each has."""
     nearest = _squared_distances(points, centres).argmin(1)
     return np.unique(nearest, return_inverse=True, return_counts=True)
 

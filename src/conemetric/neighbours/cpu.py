@@ -1,7 +1,5 @@
-"""Search on the host: tiles of squared distances, by matrix products in float32, are
-scanned for candidates, which are then ranked by exact distances in float64.
-
-`exact` visits all tiles, `cells` some.
+"""Search on the host: tiles of squared distances, by matrix products in float32, are scanned for
+candidates, then ranked by exact distances in float64. `exact` visits all tiles, `cells` some.
 """
 
 from collections.abc import Iterator
@@ -13,6 +11,8 @@ from ..core.compiled import threaded
 from . import kernels
 from .query import Nearest, SearchQuery
 from .rounding import product_gamma, tie_rule
+
+__all__ = ["Frame", "HostSearch", "parts"]
 
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
 BLOCK = 1 << 24  # numbers held at a time besides the lists of candidates
@@ -38,10 +38,8 @@ class Frame(NamedTuple):
 
 
 class HostSearch:
-    """Lists of candidates for every query, to which references are offered in tiles.
-
-    Queries and references are visited in ``order`` and ``reference_order``, in which
-    labels must ascend within the columns of a tile.
+    """Lists of candidates for every query, to which references are offered in tiles. Labels must
+    ascend within the columns of a tile, in ``order`` (of queries) and ``reference_order``.
     """
 
     def __init__(self, query: SearchQuery, order: np.ndarray, reference_order: np.ndarray):
@@ -75,8 +73,7 @@ class HostSearch:
 
     def rank(self, all_offered: bool) -> Nearest:
         """Rank candidates by exact distances, and search again for queries that may miss
-        neighbours: through rounding if all references were offered, else for lack of
-        candidates.
+        neighbours: through rounding if all references were offered, else for lack of candidates.
         """
         same, again_same = self._rank(True, all_offered)
         other, again_other = self._rank(False, all_offered)

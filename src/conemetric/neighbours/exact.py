@@ -1,6 +1,4 @@
-"""Exact search on the host: every pair of points is visited; among points themselves,
-once for both.
-"""
+"""Exact search on the host: every pair is visited; among points themselves, once for both."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -13,15 +11,17 @@ from . import kernels
 from .cpu import HostSearch
 from .query import Nearest, SearchQuery
 
+__all__ = ["search", "tournament"]
+
 TILE = 1024  # rows and columns of a tile
 
 
 def search(query: SearchQuery) -> Nearest:
     """Search exactly.
 
-    Rows are sorted by label, so that those of one label are a range of columns. Tiles
-    are visited on all cores at once, no two with a query in common. Memory: a tile per
-    core, one copy of the points in float32, and the lists of candidates.
+    Rows are sorted by label, so that those of one label are a range of columns. Tiles are visited
+    on all cores at once, no two with a query in common. Memory: a tile per core, one copy of the
+    points in float32, and the lists of candidates.
     """
     queries, references, alone = query.queries, query.references, query.among_themselves
     n, n_references = len(queries.y), len(references.y)
@@ -41,18 +41,14 @@ def search(query: SearchQuery) -> Nearest:
 
 
 def _meet(start, stop, pairs, alone, arrays, visits):
-    """Offer the references of each block to the queries of its partner; among points
-    themselves, also the other way round.
-    """
+    """Offer the references of each block to its partner's queries; with ``alone`` also the reverse."""
     for one, other in pairs[start:stop]:
         both = int(alone and one != other)
         kernels.offer(np.arange(*one), *other, TILE, both, arrays, visits)
 
 
 def tournament(players: list) -> Iterator[list]:
-    """Rounds of pairs in which each player meets at most one other, until all have met; in
-    the first, each meets itself.
-    """
+    """Rounds of pairs, each player in at most one, until all have met; first each meets itself."""
     yield [(player, player) for player in players]
     first, *circle = [*players, None] if len(players) % 2 else players
     for _ in circle if len(players) > 1 else ():

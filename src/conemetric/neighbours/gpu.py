@@ -1,6 +1,5 @@
-"""Exact search on a device: candidates from products in half precision, ranked by exact
-distances in float64; queries that rounding leaves in doubt are searched again by products
-in float64.
+"""Exact search on a device: candidates from products in half precision, ranked by exact distances
+in float64; queries that rounding leaves in doubt are searched again by products in float64.
 """
 
 import threading
@@ -13,6 +12,8 @@ from ..core.progress import emit
 from .query import LabelledRows, Nearest, SearchQuery
 from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 
+__all__ = ["DeviceSearch", "search"]
+
 SPARE = 22  # extra candidates: half precision confuses near ones
 BLOCK = 1 << 29  # distances held at a time
 GATHERED = 1 << 26  # coordinates held at a time to measure distances
@@ -24,9 +25,9 @@ FORMATS = (torch.float16, torch.bfloat16)  # of products: more digits, or more r
 def search(query: SearchQuery) -> Nearest:
     """Search exactly, on the device of the points.
 
-    Rows are sorted by label: labels are compared only in the range of columns that has
-    the labels of a block of queries. Memory: `BLOCK` distances, two copies of the points
-    in half precision, and the lists of candidates.
+    Rows are sorted by label: labels are compared only in the range of columns that has the labels
+    of a block of queries. Memory: `BLOCK` distances, two copies of the points in half precision,
+    and the lists of candidates.
     """
     state = DeviceSearch(query)
     near_same, near_other = state.candidates()
@@ -43,10 +44,8 @@ class DeviceSearch:
         self.X, self.R, self.device = queries.X, references.X, queries.X.device
         self.order, self.host_labels = self._by_label(queries)
         self.reference_order, self.reference_host_labels = self._by_label(references)
-        self.labels, self.reference_labels = (
-            torch.as_tensor(labels, device=self.device)
-            for labels in (self.host_labels, self.reference_host_labels)
-        )
+        self.labels = torch.as_tensor(self.host_labels, device=self.device)
+        self.reference_labels = torch.as_tensor(self.reference_host_labels, device=self.device)
         place = torch.full((len(self.R) + 1,), -1, device=self.device)
         place[self.reference_order] = torch.arange(len(self.R), device=self.device)
         self.own = place[torch.as_tensor(query.own, device=self.device)[self.order]]
@@ -73,9 +72,8 @@ class DeviceSearch:
     # ---- candidates
 
     def candidates(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """(references, limit) for each of the two lists: the nearest references of every
-        query by products in half precision, -1 if there are too few, and the largest of
-        their squared distances.
+        """(references, limit) for each of the two lists: the nearest references of every query by
+        products in half precision, -1 if there are too few, and the largest squared distance.
         """
         left, right = self._factors()
         lists = [
@@ -107,11 +105,11 @@ class DeviceSearch:
         return lists
 
     def _factors(self):
-        """Half-precision arrays (left, right), with ``left @ right.T`` the squared
-        distances; columns beyond the references are infinite.
+        """Half-precision arrays (left, right), with ``left @ right.T`` the squared distances;
+        columns beyond the references are infinite.
 
-        A rounded point h = z - r has |r| <= rho |z|, which moves a squared distance by
-        no more than rho (1 + rho / 2) (|z_i| + |z_j|)^2.
+        A rounded point h = z - r has |r| <= rho |z|, which moves a squared distance by no more than
+        rho (1 + rho / 2) (|z_i| + |z_j|)^2.
         """
         Z = self._centred(self.X[self.order]).float()
         Z_reference = self._centred(self.R[self.reference_order]).float()
@@ -135,8 +133,8 @@ class DeviceSearch:
     def rank(
         self, same: bool, count: int, candidates: torch.Tensor, limit: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """Numbers and distances of the ``count`` nearest of every query, and how many
-        queries were searched again because more than their candidates may belong there.
+        """Numbers and distances of the ``count`` nearest of every query, and how many queries were
+        searched again because more than their candidates may belong there.
         """
         n = len(self.order)
         numbers = torch.full((n, count), -1, device=self.device)
@@ -171,9 +169,7 @@ class DeviceSearch:
         return torch.linalg.vector_norm(differences, dim=2)
 
     def _nearest(self, rows, exact, numbers, count):
-        """The ``count`` nearest of each row, ties by number, and the distance beyond which
-        they have no ties: `kernels.rank` on the device, where the candidates are.
-        """
+        """`kernels.rank` for tensors: the ``count`` nearest of each row, and where ties end."""
         exact, order = exact.sort(dim=1)
         numbers = numbers.gather(1, order)
         tie, width = self.tie[rows, None], exact.shape[1]
@@ -195,9 +191,7 @@ class DeviceSearch:
         return numbers.gather(1, order), exact.gather(1, order), farthest
 
     def _search_again(self, rows, same, bound, count):
-        """The nearest of a few queries, among all references within ``bound`` by products
-        in float64.
-        """
+        """The nearest of a few queries among all references within ``bound``, in float64."""
         pairs = self._within(rows, same, bound)
         if pairs is None:  # too many to hold
             halves = zip(rows.tensor_split(2), bound.tensor_split(2), strict=True)
@@ -215,9 +209,7 @@ class DeviceSearch:
         return self._nearest(rows, exact, numbers, count)[:2]
 
     def _within(self, rows, same, bound):
-        """Pairs (place among ``rows``, reference) no farther than ``bound``; None if a
-        table of them would be too large and there is more than one row.
-        """
+        """Pairs (place in ``rows``, reference) within ``bound``; None if too many to hold."""
         Z = self._centred(self.X[self.order[rows]].double())
         found, n_found = [], 0
         for columns in torch.arange(len(self.R), device=self.device).split(
@@ -252,9 +244,9 @@ _flags = threading.Lock()
 def _sums_in_float32():
     """Sum products in half precision in float32.
 
-    PyTorch offers only flags of the whole process for this. They change while a product
-    is launched, and by one thread at a time, so that none restores what another has
-    changed; products launched elsewhere meanwhile become more precise.
+    PyTorch offers only process-wide flags for this. They change while a product is launched, in one
+    thread at a time, so that none restores what another has changed; products launched elsewhere
+    meanwhile become more precise.
     """
     flags = "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"
     matmul = torch.backends.cuda.matmul
@@ -285,9 +277,8 @@ def _in_three(squares, format):
     for _ in range(3):
         columns.append(squares.to(format))
         squares = squares - columns[-1]
-    return torch.stack(columns, 1), torch.ones(
-        (len(squares), 3), dtype=format, device=squares.device
-    )
+    together = torch.stack(columns, 1)
+    return together, torch.ones_like(together)
 
 
 def _padded(*columns):
@@ -297,9 +288,7 @@ def _padded(*columns):
 
 
 def _keep_least(tile, first, rows, candidates, limit):
-    """Write the least entries of each row of a tile, whose columns begin with reference
-    ``first``, to the lists of ``rows``.
-    """
+    """Write the least entries of each row of a tile (columns from ``first``) to the lists."""
     count = min(candidates.shape[1], tile.shape[1])
     n_chunks = tile.shape[1] // CHUNK
     if n_chunks <= 2 * count:

@@ -1,28 +1,29 @@
-"""Numba kernels of the neighbour search on the host: scan tiles of distances for
-candidates, and rank candidates by exact distances.
+"""Numba kernels of the neighbour search on the host: scan tiles of distances for candidates, and
+rank candidates by exact distances.
 
-Points are three arrays: Z (n, D), their squared lengths (n,) and labels (n,), which
-ascend within the columns of one tile. Lists of candidates are three arrays: squared
-distances ``near`` (n, c), ascending, infinite while empty; the references ``index``
-(n, c); and ``limit`` (n,), a contiguous copy of the last column of ``near``. ``search`` =
-(queries, references, own, same, other): points, points, the reference that is the query
-itself, and two lists for each query, of references with its label and of others.
-``visits`` = (cell, mask): the cell of each point, and for each cell a bit for every query
-that visits it, packed as by `numpy.packbits`.
+Points are three arrays: Z (n, D), their squared lengths (n,) and labels (n,), which ascend within
+the columns of one tile. Lists of candidates are three arrays: squared distances ``near`` (n, c),
+ascending, infinite while empty; the references ``index`` (n, c); and ``limit`` (n,), a contiguous
+copy of the last column of ``near``. ``search`` = (queries, references, own, same, other): points,
+points, the reference that is the query itself, and two lists for each query, of references with its
+label and of others. ``visits`` = (cell, mask): the cell of each point, and for each cell a bit for
+every query that visits it, packed as by `numpy.packbits`.
 """
 
 import numpy as np
 
 from ..core.compiled import jit, jit_inner, jit_inner_sums
 
+__all__ = ["rank"]
+
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 
 
 @jit
 def visit_cells(start, stop, calls, begin, size, search, visits):
-    """For each of calls[start:stop], (first query, last, first cell, last, both): offer to
-    these queries the references in the cells that they visit, and with ``both`` the
-    visitors to the references. Cell k holds references begin[k]:begin[k + 1].
+    """For each of calls[start:stop], (first query, last, first cell, last, both): offer these
+    queries the references in the cells they visit, and with ``both`` the visitors to the
+    references. Cell k holds references begin[k]:begin[k + 1].
     """
     visitors = np.empty(size + 8, np.int64)
     for t in range(start, stop):
@@ -41,9 +42,7 @@ def visit_cells(start, stop, calls, begin, size, search, visits):
 
 @jit_inner
 def _append_set(bits, byte, first, last, numbers, count):
-    """Append to the first ``count`` numbers those of first:last whose bit is set in this
-    byte, and return the new count.
-    """
+    """Append the numbers of first:last whose bit is set in this byte; return the new count."""
     for i in range(max(first, 8 * byte), min(last, 8 * byte + 8)):
         if bits[byte] & (128 >> (i & 7)):
             numbers[count] = i
@@ -53,9 +52,9 @@ def _append_set(bits, byte, first, last, numbers, count):
 
 @jit
 def offer(rows, first, last, size, both, search, visits):
-    """Offer references first:last to queries ``rows``, in tiles of ``size``. With ``both``,
-    among points themselves, also offer the queries to the references, except to those
-    that visit the query's cell in their turn.
+    """Offer references first:last to queries ``rows``, in tiles of ``size``. With ``both``, among
+    points themselves, also offer the queries to the references, except those that visit the query's
+    cell.
     """
     (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = search[:2]
     own, same, other = search[2:]
@@ -104,9 +103,7 @@ def _count_below(ascending, value):
 
 @jit_inner
 def _scan_row(row, begin, end, square, first, squares, own, i, lists):
-    """Turn inner products begin:end into squared distances, and offer their references
-    to query i.
-    """
+    """Turn inner products begin:end into squared distances, and offer their references to query i."""
     near, index, limit = lists
     two, bound = row.dtype.type(2), limit[i]
     for start in range(begin, end, STRIDE):
@@ -142,9 +139,7 @@ def _scan_across(row, begin, end, first, i, seen, lists):
 
 @jit
 def choose_cells(distances, first, count, mask):
-    """Set the bits of the ``count`` least finite distances of each row in ``mask``, whose
-    rows are cells; row r belongs to query ``first + r``.
-    """
+    """Set the bits of the ``count`` nearest cells (rows of ``mask``) of queries ``first`` on."""
     near, index = np.empty(count, np.float32), np.empty(count, np.int64)
     for r in range(distances.shape[0]):
         near[:] = np.inf
@@ -172,15 +167,15 @@ def _insert(d, j, near, index):
 
 @jit
 def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
-    """Write the nearest references of points start:stop among their candidates: numbers
-    to ``out``, distances to ``distance``.
+    """Write the nearest references of points start:stop among their candidates: numbers to ``out``,
+    distances to ``distance``.
 
-    ``data`` = (X, row, R, reference_row, number, scale): point i is X[row[i]], reference j
-    is R[reference_row[j]] with number[j]; distances are multiplied by ``scale``.
-    ``rule`` = (reach, gamma, tie, slope): the scan errs by at most gamma (reach[i] + d)^2
-    in the squared distance d^2, and rounding moves a distance d from i by at most
-    tie[i] + slope d. ``bound[i]`` is the largest value of the scan for a reference that
-    could belong to ``out[i]``; infinite if there are too few candidates.
+    ``data`` = (X, row, R, reference_row, number, scale): point i is X[row[i]], reference j is
+    R[reference_row[j]] with number[j]; distances are multiplied by ``scale``. ``rule`` = (reach,
+    gamma, tie, slope): the scan errs by at most gamma (reach[i] + d)^2 in the squared distance d^2,
+    and rounding moves a distance d from i by at most tie[i] + slope d. ``bound[i]`` is the largest
+    value of the scan for a reference that could belong to ``out[i]``; infinite if there are too few
+    candidates.
     """
     near, index, _ = lists
     width = near.shape[1]
@@ -197,9 +192,9 @@ def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
 def rank_within_bound(
     start, stop, tile, rows, own, labels, column_labels, same, data, rule, out, distance, bound
 ):
-    """`rank_candidates` for points rows[start:stop] among all references whose entry in
-    a tile of squared distances, with a column for each, is within ``bound``; with the
-    label of the point, or another (by ``same``).
+    """`rank_candidates` for points rows[start:stop] among all references within ``bound`` in a tile
+    of squared distances, with a column for each; with the label of the point, or another (by
+    ``same``).
     """
     exact, found = np.empty(tile.shape[1]), np.empty(tile.shape[1])
     for r in range(start, stop):
@@ -213,9 +208,7 @@ def rank_within_bound(
 
 @jit_inner_sums
 def _measure(i, j, data):
-    """Distance from point i to reference j in float64, and the number of j. The scale is
-    a power of two: nothing overflows, and only the sum is rounded.
-    """
+    """Distance from i to j in float64, and the number of j; ``scale`` is a power of two."""
     X, row, R, reference_row, number, scale = data
     x, y = X[row[i]], R[reference_row[j]]
     total = 0.0
@@ -227,11 +220,11 @@ def _measure(i, j, data):
 
 @jit_inner
 def rank(i, exact, found, count, rule, out, distance):
-    """Write the nearest of the first ``count`` of ``found``, numbers held in float64, and
-    return the largest value of the scan for any of them or their ties.
+    """Write the nearest of the first ``count`` of ``found``, numbers held in float64, and return
+    the largest value of the scan for any of them or their ties.
 
-    Ties of the nearest are those farther by no more than rounding; they are sorted by
-    number. The nearest of the rest has its own ties, and so on.
+    Ties of the nearest are those farther by no more than rounding; they are sorted by number. The
+    nearest of the rest has its own ties, and so on.
     """
     reach, gamma, tie, slope = rule
     k, bound = out.shape[1], np.inf
@@ -258,9 +251,7 @@ def rank(i, exact, found, count, rule, out, distance):
 
 @jit_inner
 def _sort(keys, others, first, last):
-    """Sort keys[first:last], and ``others`` with them: a heap sort, because Numba's sort
-    takes seconds to compile.
-    """
+    """Heap sort of keys[first:last], with ``others``: Numba's own sort takes seconds to compile."""
     n = last - first
     for end in range(n + n // 2 - 1, 0, -1):
         if end >= n:  # make the heap, from its last parent on

@@ -7,38 +7,35 @@ from .kernels import rank
 from .query import Nearest
 from .rounding import tie_rule
 
+__all__ = ["merge", "rank_lists"]
+
+HEAP_SORT = 8  # operations per candidate to sort some ten of them
+
 
 def merge(X: np.ndarray, first: Nearest, second: Nearest) -> Nearest:
-    """The nearest of two results for the same queries X, whose numbers agree; of ties the
-    lower number comes first, as in any other search.
-    """
+    """The nearest of two results for the same queries X, whose numbers agree; the lower wins ties."""
     per_length, slope = tie_rule(X.shape[1], float(np.finfo(X.dtype).eps))
     lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
     rule = np.zeros(len(X)), 0.0, per_length * lengths, slope
-    same, same_distances, _ = rank_lists(
-        np.hstack([first.same_distances, second.same_distances]),
-        np.hstack([first.same, second.same]),
-        first.same.shape[1],
-        rule,
-    )
-    other, other_distances, _ = rank_lists(
-        np.hstack([first.other_distances, second.other_distances]),
-        np.hstack([first.other, second.other]),
-        first.other.shape[1],
-        rule,
-    )
+    found = first.same, first.same_distances, second.same, second.same_distances
+    same, same_distances = _nearest(*found, rule)
+    found = first.other, first.other_distances, second.other, second.other_distances
+    other, other_distances = _nearest(*found, rule)
     return Nearest(same, other, same_distances, other_distances, first.n_again + second.n_again)
+
+
+def _nearest(numbers, distances, more, their_distances, rule):
+    lists = np.hstack([distances, their_distances]), np.hstack([numbers, more])
+    return rank_lists(*lists, numbers.shape[1], rule)[:2]
 
 
 def rank_lists(
     distances: np.ndarray, numbers: np.ndarray, count: int, rule: tuple
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers and distances of the ``count`` nearest of each row of candidates, whose
-    distance is infinite if there is none, and the bounds of `kernels.rank`.
-    """
+    """Numbers, distances of the ``count`` nearest of each row, and the bounds of `kernels.rank`."""
     n = len(distances)
     out, distance, bound = np.empty((n, count), np.int64), np.empty((n, count)), np.empty(n)
-    work = distances.size * 8  # a heap sort of some ten candidates
+    work = distances.size * HEAP_SORT
     threaded(_rank_lists, n, work, distances, numbers, rule, out, distance, bound)
     return out, distance, bound
 

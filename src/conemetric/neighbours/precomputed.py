@@ -10,6 +10,8 @@ from ..core.arrays import like, namespace, to_numpy
 from .search import MOST_IMPOSTORS, Neighbours, enough_impostors
 from .ties import row_keys
 
+__all__ = ["precomputed_neighbours"]
+
 MANY = 0.5  # share of points with too few neighbours in a graph above which we warn
 
 
@@ -18,10 +20,10 @@ def precomputed_neighbours(
 ) -> Neighbours:
     """Check neighbours given by the user for the rows of X with labels y (-1: none).
 
-    ``neighbors`` is (targets, impostors), integer arrays (n, k) with row numbers of points
-    of the same label and of another, -1 for none. Or it is a sparse graph (n, n): row i
-    holds the distances of point i to its nearest points of any label, of which the first
-    ``n_targets`` and ``n_impostors`` are taken, as by `neighbours_by_label`.
+    ``neighbors`` is (targets, impostors), integer arrays (n, k) with row numbers of points of the
+    same label and of another, -1 for none. Or it is a sparse graph (n, n): row i holds the
+    distances of point i to its nearest points of any label, of which the first ``n_targets`` and
+    ``n_impostors`` are taken, as by `neighbours_by_label`.
 
     Examples
     --------
@@ -51,10 +53,8 @@ def _from_arrays(neighbors, y):
             f"neighbors is {type(neighbors).__name__}; give two index arrays, (targets, "
             "impostors), or one sparse graph of distances."
         )
-    return tuple(
-        _checked(part, name, y, same)
-        for part, name, same in zip(neighbors, ("targets", "impostors"), (True, False), strict=True)
-    )
+    targets, impostors = neighbors
+    return _checked(targets, "targets", y, True), _checked(impostors, "impostors", y, False)
 
 
 def _checked(numbers, name, y, same):
@@ -93,8 +93,7 @@ def _from_graph(graph, keys, y, n_targets, n_impostors):
     n, most = len(y), MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
     if graph.shape != (n, n):
         raise ValueError(
-            f"neighbors is a graph of shape {graph.shape}; give one of the {n} rows of X: "
-            f"({n}, {n})."
+            f"neighbors is a graph of shape {graph.shape}; give one of shape ({n}, {n}), the rows of X."
         )
     row, column = np.repeat(np.arange(n), np.diff(graph.indptr)), graph.indices.astype(np.int64)
     distance = graph.data.astype(np.float64)

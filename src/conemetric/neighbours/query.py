@@ -1,9 +1,8 @@
-"""A search for neighbours, and the form of its result.
-
-References are the rows searched among, queries those whose neighbours are wanted.
-"""
+"""A search for the neighbours of queries among references."""
 
 from typing import Any, NamedTuple
+
+__all__ = ["LabelledRows", "Nearest", "SearchQuery"]
 
 
 class LabelledRows(NamedTuple):
@@ -14,14 +13,13 @@ class LabelledRows(NamedTuple):
 
 
 class SearchQuery(NamedTuple):
-    """Find the nearest references of every query: ``n_same`` with its label and
-    ``n_other`` with another.
+    """Find the references nearest to each query: ``n_same`` of its label, ``n_other`` of others.
 
-    ``references`` is the object ``queries`` if points are searched among themselves.
-    ``own`` (q,) names for each query the reference that is the query itself, to be
-    skipped, or -1. ``numbers`` identify the references in the result, distinct integers
-    below 2^53; of ties the lower number comes first (see `ties`). They are an array, a
-    function of row numbers, or None for the row numbers themselves.
+    ``references`` is the object ``queries`` if points are searched among themselves. ``own`` (q,)
+    names for each query the reference that is the query itself, to be skipped, or -1. ``numbers``
+    identify the references in the result, distinct integers below 2^53; of ties the lower number
+    comes first (see `ties`). They are an array, a function of row numbers, or None for the row
+    numbers themselves.
     """
 
     queries: LabelledRows
@@ -43,11 +41,11 @@ class SearchQuery(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """Numbers of the references found (q, k) and their distances in float64, nearest
-    first; -1 and infinity if there are too few.
+    """Numbers of the references found (q, k) and their distances in float64, nearest first; -1 and
+    infinity if there are too few.
 
-    ``n_again`` counts lists that were searched a second time because rounding (or, in an
-    approximate search, too small a part of the references) left them in doubt.
+    ``n_again`` counts lists searched a second time because rounding (or, in an approximate search,
+    too small a part of the references) left them in doubt.
     """
 
     same: Any

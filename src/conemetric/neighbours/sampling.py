@@ -1,19 +1,19 @@
-"""A random sample of rows to search neighbours among, for data with too many rows to
-search them all.
-"""
+"""A random sample of rows to search neighbours among, for data with too many rows to search all."""
 
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+__all__ = ["sample_classes", "sample_rows", "sample_size"]
+
 ALL_UP_TO = 200_000  # rows of a Dask collection up to which all are searched
 N_REFERENCES = 20_000  # rows of the sample of a larger collection
 
 
 def sample_size(n_references: int | str | None, n_rows: int, partitioned: bool) -> int | None:
-    """How many rows to search among, None for all. "auto" takes all rows in memory and of
-    a Dask collection of up to `ALL_UP_TO` rows, else `N_REFERENCES`.
+    """How many rows to search among, None for all. "auto" takes all rows in memory and of a Dask
+    collection of up to `ALL_UP_TO` rows, else `N_REFERENCES`.
     """
     if n_references == "auto":
         return N_REFERENCES if partitioned and n_rows > ALL_UP_TO else None
@@ -23,9 +23,8 @@ def sample_size(n_references: int | str | None, n_rows: int, partitioned: bool) 
 def sample_classes(
     class_sizes: Any, n_references: int, n_targets: int, random_state: Any
 ) -> list[np.ndarray]:
-    """Sample every class in proportion, but take at least the rows that its points need
-    for their targets: ascending numbers among the rows of each class, so that the choice
-    does not depend on partitions.
+    """Sample every class in proportion, but at least the rows that its points need for their
+    targets: ascending numbers among the rows of each class, independent of partitions.
 
     Examples
     --------
@@ -44,13 +43,10 @@ def sample_classes(
 
 
 def sample_rows(y: np.ndarray, n_references: int, n_targets: int, random_state: Any) -> np.ndarray:
-    """`sample_classes` of points with labels y, integers from 0 (-1: none), as ascending
-    row numbers.
-    """
+    """`sample_classes` of points with labels y (integers, -1: none), as ascending row numbers."""
     labelled = np.flatnonzero(y >= 0)
     sizes = np.bincount(y[labelled])
     by_class = np.split(labelled[np.argsort(y[labelled], kind="stable")], np.cumsum(sizes)[:-1])
     chosen = sample_classes(sizes, n_references, n_targets, random_state)
-    return np.sort(
-        np.concatenate([rows[pick] for rows, pick in zip(by_class, chosen, strict=True)])
-    )
+    picked = [rows[pick] for rows, pick in zip(by_class, chosen, strict=True)]
+    return np.sort(np.concatenate(picked))

@@ -12,6 +12,16 @@ from . import cells, exact, sparse
 from .query import LabelledRows, Nearest, SearchQuery
 from .ties import labelled_keys, numbers_on_demand, row_keys, rows_of, tie_numbers
 
+__all__ = [
+    "Neighbours",
+    "enough_impostors",
+    "enough_of",
+    "exact_search",
+    "nearer_impostors",
+    "nearest",
+    "neighbours_by_label",
+]
+
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
 ENOUGH_FOR = 2 / 3  # share of points that "auto" gives all impostors nearer than a target
 EXACT_WORK = 2e12  # n^2 D up to which "auto" searches exactly: half a minute on two cores
@@ -19,11 +29,11 @@ NEARER = 1 - 1e-6  # share of another distance below which rounding cannot have 
 
 
 class Neighbours(NamedTuple):
-    """Nearest points of the same label (``targets``) and of others (``impostors``), row
-    numbers (n, k) in the library of X, nearest first; -1 if there are too few.
+    """Nearest points of the same label (``targets``) and of others (``impostors``), row numbers (n,
+    k) in the library of X, nearest first; -1 if there are too few.
 
-    ``recall`` is the share of the true neighbours that was found: 1.0 for an exact
-    search, measured on a random sample for an approximate one, None if unknown.
+    ``recall`` is the share of the true neighbours that was found: 1.0 for an exact search, measured
+    on a random sample for an approximate one, None if unknown.
     """
 
     targets: Any
@@ -40,17 +50,17 @@ def neighbours_by_label(
     random_state: Any = None,
     references: np.ndarray | None = None,
 ) -> Neighbours:
-    """Nearest points of the same and of other labels for every row of X, an array, tensor
-    or SparseRows; ties are decided by values, not by the order of rows (see `ties`).
+    """Nearest points of the same and of other labels for every row of X, an array, tensor or
+    SparseRows; ties are decided by values, not by the order of rows (see `ties`).
 
-    Labels y are encoded by `constraints.check_labels`: -1 means none, and such a row has
-    no neighbours and is nobody's neighbour. ``n_impostors="auto"`` finds as many as two
-    points in three have nearer than their farthest target, but at least 3 and at most 10:
-    if classes overlap that much, three impostors are a small and noisy part of those to
-    push away. ``method`` is "exact", "approximate" or "auto" (exact while n^2 D is at most
-    `EXACT_WORK`); on a device and among sparse points every search is exact.
-    ``random_state`` draws the sample and the cells of an approximate search; None is a
-    fixed seed. ``references`` are labelled rows to search among, exactly; default: all.
+    Labels y are encoded by `constraints.check_labels`: -1 means none, and such a row has no
+    neighbours and is nobody's neighbour. ``n_impostors="auto"`` finds as many as two points in
+    three have nearer than their farthest target, but at least 3 and at most 10: if classes overlap
+    that much, three impostors are a small and noisy part of those to push away. ``method`` is
+    "exact", "approximate" or "auto" (exact while n^2 D is at most `EXACT_WORK`); on a device and
+    among sparse points every search is exact. ``random_state`` draws the sample and the cells of an
+    approximate search; None is a fixed seed. ``references`` are labelled rows to search among,
+    exactly; default: all.
 
     Examples
     --------
@@ -106,10 +116,7 @@ def _among(rows, X, y, *options):
 
 
 def _approximately(query, random_state):
-    """Search approximately among the points themselves, in the order of their keys: which
-    rows become centres, and which comes first into a full list, must not depend on the
-    order of rows either.
-    """
+    """Search among the points in the order of their keys: that of rows must have no effect."""
     order = np.argsort(labelled_keys(*query.queries), kind="stable")
     points = LabelledRows(*(part[order] for part in query.queries))
     ordered = query._replace(queries=points, references=points, numbers=None)
@@ -127,16 +134,12 @@ def _worth_approximating(X, method):
 
 
 def enough_impostors(target_distances: np.ndarray, impostor_distances: np.ndarray) -> int:
-    """As many impostors as two points in three have nearer than their farthest target,
-    from the distances of the nearest (infinite if there is none).
-    """
+    """As many impostors as two points in three have nearer than their farthest target."""
     return enough_of(nearer_impostors(target_distances, impostor_distances))
 
 
 def nearer_impostors(target_distances: np.ndarray, impostor_distances: np.ndarray) -> np.ndarray:
-    """How many points have 0, 1, 2, ... impostors nearer than their farthest target; points
-    without a target do not count.
-    """
+    """How many points with a target have 0, 1, 2, ... impostors nearer than their farthest target."""
     farthest = np.where(target_distances < np.inf, target_distances, -np.inf).max(1)
     nearer = (impostor_distances < NEARER * farthest[:, None]).sum(1)
     return np.bincount(nearer[farthest >= 0], minlength=impostor_distances.shape[1] + 1)
@@ -153,8 +156,6 @@ def exact_search(query: SearchQuery) -> Nearest:
 
     Examples
     --------
-    Rows of one block against those of another:
-
     >>> import numpy as np
     >>> from conemetric.neighbours import LabelledRows, SearchQuery, exact_search
     >>> here = LabelledRows(np.array([[0.0], [2.0]]), np.array([0, 1]))
@@ -177,11 +178,11 @@ def exact_search(query: SearchQuery) -> Nearest:
 def nearest(
     queries: Any, references: Any, k: int, keys: np.ndarray | None = None
 ) -> tuple[Any, Any]:
-    """Row numbers and distances (q, k) of the ``k`` nearest references of every query,
-    nearest first, in the library of the queries: arrays, tensors or sparse matrices.
+    """Row numbers and distances (q, k) of the ``k`` nearest references of every query, nearest
+    first, in the library of the queries: arrays, tensors or sparse matrices.
 
-    ``references=None`` searches the queries themselves, each without itself. Of ties the
-    reference with the lower key comes first (default: `ties.row_keys` of the references).
+    ``references=None`` searches the queries themselves, each without itself. Of ties the reference
+    with the lower key comes first (default: `ties.row_keys` of the references).
 
     Examples
     --------

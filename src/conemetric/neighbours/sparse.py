@@ -1,5 +1,5 @@
-"""Exact search among sparse points: products of sparse rows, a block of queries at a
-time, and candidates ranked by their differences.
+"""Exact search among sparse points: products of sparse rows, a block of queries at a time, and
+candidates ranked by their differences.
 """
 
 import numpy as np
@@ -10,6 +10,8 @@ from ..core.sparse_rows import SparseRows
 from .merge import rank_lists
 from .query import Nearest, SearchQuery
 from .rounding import DOUBLE_EPS, product_gamma, tie_rule
+
+__all__ = ["SparseSearch", "search"]
 
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
 BLOCK = 1 << 24  # distances held at a time
@@ -41,9 +43,8 @@ class SparseSearch:
         queries, references = query.queries.X, query.references.X
         parts = [queries] if query.among_themselves else [queries, references]
         # one matrix, so that differences of a query and a reference can be formed
-        self.points = SparseRows(
-            sparse.vstack([float64(part).matrix for part in parts], format="csr")
-        )
+        matrices = [float64(part).matrix for part in parts]
+        self.points = SparseRows(sparse.vstack(matrices, format="csr"))
         self.centred = self.points.centred()
         self.own, self.first_reference = query.own, 0 if len(parts) == 1 else len(queries)
         self.numbers = query.numbers_of(np.arange(len(references)))
@@ -64,12 +65,8 @@ class SparseSearch:
         tile[mine, self.own[rows[mine]]] = np.inf
         return tile
 
-    def nearest(
-        self, rows: np.ndarray, tile: np.ndarray, count: int
-    ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Numbers and distances of the ``count`` nearest, and how many rows were ranked
-        again because more than their candidates may belong there.
-        """
+    def nearest(self, rows: np.ndarray, tile: np.ndarray, count: int) -> tuple:
+        """Numbers and distances of the ``count`` nearest, and how many rows were ranked again."""
         width = min(count + SPARE, tile.shape[1])
         candidates = np.argpartition(tile, width - 1, axis=1)[:, :width]
         values = np.take_along_axis(tile, candidates, 1)

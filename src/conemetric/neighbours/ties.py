@@ -1,14 +1,13 @@
 """Which of several neighbours at the same distance comes first.
 
-Not the lower row number: in a file sorted by class all ties would go to one class.
-Instead every row has a key, a hash of its values, and the lower key comes first. The
-order of rows and the names of classes do not affect it.
+Not the lower row number: in a file sorted by class all ties would go to one class. Instead every
+row has a key, a hash of its values, and the lower key comes first. The order of rows and the names
+of classes do not affect it.
 
-The hash is of the position of each value between the minimum and the maximum of its
-column, on a grid that is coarse compared with rounding. So keys do not change with units
-or origin, or if the same scaling is computed in another order of rows. On the grid rows
-are whole numbers, whose products with whole numbers are exact in float64, in any library
-and any order of summation.
+The hash is of the position of each value between the minimum and the maximum of its column, on a
+grid that is coarse compared with rounding. So keys do not change with units or origin, or if the
+same scaling is computed in another order of rows. On the grid rows are whole numbers, whose
+products with whole numbers are exact in float64, in any library and any order of summation.
 """
 
 from collections.abc import Callable
@@ -20,21 +19,28 @@ from scipy.sparse import csr_array, issparse
 from ..core.arrays import as_array, like, namespace, to_numpy
 from ..core.sparse_rows import SparseRows
 
+__all__ = [
+    "canonical_order",
+    "column_extent",
+    "labelled_keys",
+    "numbers_on_demand",
+    "row_keys",
+    "rows_of",
+    "tie_numbers",
+]
+
 EXACT = 53  # binary digits of the whole numbers that float64 holds
 CELLS = {"float32": 11, "float64": 20}  # binary digits of the grid: rounding rarely shows
-HASHES = 3  # sums by which rows are told apart
+HASHES = 3  # sums that distinguish rows
 SHIFT = 0.1, 0.9  # range of the random shift of the grid: whole numbers lie inside its cells
 SMALLEST = 1e-280  # extent below which a column counts as constant
 BLOCK = 1 << 16  # numbers held at a time: they stay in the cache
-CANONICAL_DIGITS = (
-    8  # of relative squared distances: well above rounding, so that it orders no rows
-)
+CANONICAL_DIGITS = 8  # of relative squared distances: coarse enough that rounding orders no rows
 
 
 def row_keys(X: Any, extent: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
-    """A 64-bit hash of each row of an array, tensor or sparse matrix, on the host: equal
-    rows have equal keys in every library. ``extent``: `column_extent` of all rows if X is
-    a part of them.
+    """A 64-bit hash of each row of an array, tensor or sparse matrix, on the host: equal rows have
+    equal keys in every library. ``extent``: `column_extent` of all rows if X is a part of them.
 
     Examples
     --------
@@ -97,9 +103,7 @@ def _matrix(X):
 
 
 def labelled_keys(X: Any, y: Any) -> np.ndarray:
-    """Keys that also distinguish equal rows of different classes: by the rows of the
-    class, not by its name.
-    """
+    """Keys that distinguish equal rows of different classes, by the rows of the class."""
     keys = row_keys(X)
     code = np.unique(to_numpy(y), return_inverse=True)[1]
     classes = np.zeros(code.max(initial=0) + 1, np.uint64)
@@ -121,23 +125,12 @@ def canonical_order(X: Any, y: Any) -> np.ndarray:
 
 
 def tie_numbers(keys: np.ndarray, rows: np.ndarray, n_rows: int) -> np.ndarray:
-    """Numbers for rows in the order of their keys; `rows_of` recovers the rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.neighbours.ties import row_keys, rows_of, tie_numbers
-    >>> numbers = tie_numbers(row_keys(np.eye(3)), np.arange(3), 3)
-    >>> rows_of(np.append(numbers, -1), 3)
-    array([ 0,  1,  2, -1])
-    """
+    """Numbers for rows in the order of their keys; `rows_of` recovers the rows."""
     return (keys % np.uint64(2**EXACT // n_rows)).astype(np.int64) * n_rows + rows
 
 
 def numbers_on_demand(X: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """`tie_numbers` of the rows of X as a function, which hashes only the rows it is
-    called with.
-    """
+    """`tie_numbers` of the rows of X as a function, which hashes only the rows it is called with."""
     X = _matrix(X)
     n, extent = X.shape[0], column_extent(X)
     if not _is_bounded(X, extent):

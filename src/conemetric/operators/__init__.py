@@ -1,5 +1,5 @@
-"""The linear operator A and its adjoint A*, over pairs of points (`from_triplets`,
-`from_pairs`) or given matrices.
+"""The linear operator A and its adjoint A*, over pairs of points (`from_triplets`, `from_pairs`) or
+given matrices.
 """
 
 from .base import DifferenceOperator, Operator

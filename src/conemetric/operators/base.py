@@ -1,23 +1,25 @@
-"""The one linear operator: from a symmetric matrix M to one number per constraint, and back.
+"""The linear operator: from a symmetric matrix M to one number per constraint, and back.
 
-A *pair* p = (a, b) of rows of X has the difference d_p = x_a - x_b and q_p(M) = d_p' M
-d_p. A constraint is a weighted sum of pairs, row r of the sparse matrix B, so that
+A *pair* p = (a, b) of rows of X has the difference d_p = x_a - x_b and q_p(M) = d_p' M d_p. A
+constraint is a weighted sum of pairs, row r of the sparse matrix B, so that
 
     forward   A(M)_r = (B q(M))_r            adjoint   A*(u) = sum_p (B'u)_p d_p d_p' = X' Lap(B'u) X
 
-with Lap(w) the weighted graph Laplacian of the pairs. Work is done once per unique
-unordered pair; no array of size (constraints x features) is ever formed. X is centred
-once, which changes no difference but keeps every digit of them.
+with Lap(w) the weighted graph Laplacian of the pairs. Work is done once per unique unordered pair;
+no array of size (constraints x features) is ever formed. X is centred once, which changes no
+difference but keeps every digit of them.
 """
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
-from ..core.arrays import arange, like, namespace, zeros
+from ..core.arrays import arange, is_torch, like, namespace, zeros
 from ..core.sparse_rows import SparseRows
 from ..core.spectral import SpectralMap
 from ..core.vectors import ARRAYS, Total, VectorSpace
+
+__all__ = ["DifferenceOperator", "Operator", "rank_one_newton_matrix"]
 
 DIFFERENCES = 1 << 20  # numbers of pairs' differences held at a time
 
@@ -47,9 +49,7 @@ class Operator(ABC):
         return self.adjoint(u), self.space.totals(*wanted)
 
     def precise_adjoint(self, u: Any) -> Any:
-        """A*(u) for a certificate: if pairs nearly coincide, the product with the Laplacian
-        loses digits that a sum over differences keeps.
-        """
+        """A*(u) for a certificate, with all digits even if pairs nearly coincide."""
         return self.adjoint(u)
 
     def newton_matrix(self, curvature: SpectralMap) -> Any:
@@ -99,9 +99,8 @@ class Operator(ABC):
 
 
 def rank_one_newton_matrix(rows: Any, curvature: SpectralMap) -> Any:
-    """`Operator.newton_matrix` for A_r = a_r a_r', given ``rows`` = a_r'Q: one product of all
-    rows with all rows per leading row of Phi, and one for the tail.
-    """
+    """`Operator.newton_matrix` for A_r = a_r a_r', given ``rows`` = a_r'Q."""
+    # one product of all rows with all rows per leading row of Phi, and one for the tail
     k = len(curvature.leading)
     tail = rows[:, k:] * curvature.tail**0.5
     H = (tail @ tail.T) ** 2
@@ -115,9 +114,9 @@ def rank_one_newton_matrix(rows: Any, curvature: SpectralMap) -> Any:
 class DifferenceOperator(Operator):
     """Constraints on squared distances between rows of X; see the module docstring.
 
-    X (n, D) is centred by `from_triplets` and `from_pairs`; ``a`` < ``b`` are the unique
-    pairs, sorted; ``incidence`` is B in compressed rows: constraint r is
-    ``sum(weight[k] * q[pair[k]] for k in row_start[r]:row_start[r+1])``.
+    X (n, D) is centred by `from_triplets` and `from_pairs`; ``a`` < ``b`` are the unique pairs,
+    sorted; ``incidence`` is B in compressed rows: constraint r is ``sum(weight[k] * q[pair[k]] for
+    k in row_start[r]:row_start[r+1])``.
     """
 
     # the operator this one was rounded from: this one solves, that one certifies
@@ -131,7 +130,7 @@ class DifferenceOperator(Operator):
         self._prepare()
 
     @property
-    def xp(self):
+    def xp(self) -> Any:
         return namespace(self.X)
 
     @abstractmethod
@@ -142,9 +141,9 @@ class DifferenceOperator(Operator):
     def pair_forward(self, M: Any) -> Any:
         """q(M), one value per unique pair."""
 
-    @abstractmethod
     def pair_forward_factor(self, L: Any) -> Any:
         """q(L L'), one value per unique pair."""
+        return self._pair_squared_distances(self.X @ L)
 
     @abstractmethod
     def pair_adjoint(self, w: Any) -> Any:
@@ -158,13 +157,13 @@ class DifferenceOperator(Operator):
     def distribute(self, u: Any) -> Any:
         """B' u."""
 
-    def forward(self, M):
+    def forward(self, M: Any) -> Any:
         return self.combine(self.pair_forward(M))
 
-    def forward_factor(self, L):
+    def forward_factor(self, L: Any) -> Any:
         return self.combine(self.pair_forward_factor(L))
 
-    def adjoint(self, u):
+    def adjoint(self, u: Any) -> Any:
         return self.pair_adjoint(self.distribute(u))
 
     def precise_adjoint(self, u: Any) -> Any:
@@ -179,7 +178,7 @@ class DifferenceOperator(Operator):
         return total
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         return self.X.dtype
 
     @property
@@ -201,7 +200,7 @@ class DifferenceOperator(Operator):
         return self._pair_squared_distances(self.X)
 
     @property
-    def row_sizes(self):
+    def row_sizes(self) -> Any:
         """sum_p |B_rp| ||d_p||^2, within a factor of two of the norm of A_r for a triplet."""
         return self._combine_sizes(self.pair_lengths)
 
@@ -213,10 +212,10 @@ class DifferenceOperator(Operator):
     def _pair_squared_distances(self, Y):
         """||Y_a - Y_b||^2 for every unique pair."""
 
-    def empty_constraint_vector(self):
+    def empty_constraint_vector(self) -> Any:
         return zeros(self.n_constraints, self.X)
 
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> "DifferenceOperator":
         if self.X.dtype == dtype:
             return self
         if self.source is not None and self.source.dtype == dtype:
@@ -228,33 +227,21 @@ class DifferenceOperator(Operator):
             other.source = self
         return other
 
-    def subset(self, index):
+    def subset(self, index: Any) -> Self:
         xp = self.xp
         index = like(index, self.row_start)
         length = (self.row_start[1:] - self.row_start[:-1])[index]
-        row_start = xp.zeros(
-            index.shape[0] + 1, dtype=self.row_start.dtype, device=self.row_start.device
-        )
+        row_start = zeros(index.shape[0] + 1, self.row_start)
         row_start[1:] = xp.cumsum(length, 0)
         n_entries = int(row_start[-1])
         shift = self.row_start[index] - row_start[:-1]
-        entry = arange(n_entries, self.row_start) + self._repeat(shift, length)
+        repeat = xp.repeat_interleave if is_torch(self.X) else xp.repeat
+        entry = arange(n_entries, self.row_start) + repeat(shift, length)
         pairs, pair = xp.unique(self.pair[entry], return_inverse=True)
         points, ends = xp.unique(xp.concat([self.a[pairs], self.b[pairs]]), return_inverse=True)
-        a, b = ends[: pairs.shape[0]], ends[pairs.shape[0] :]
-        return type(self)(
-            self.X[points],
-            like(a, self.a),
-            like(b, self.b),
-            (row_start, like(pair, self.pair), self.weight[entry]),
-        )
-
-    def _repeat(self, values, times):
-        return (
-            self.xp.repeat(values, times)
-            if self.xp.__name__ == "numpy"
-            else self.xp.repeat_interleave(values, times)
-        )
+        a, b = like(ends[: pairs.shape[0]], self.a), like(ends[pairs.shape[0] :], self.b)
+        incidence = row_start, like(pair, self.pair), self.weight[entry]
+        return type(self)(self.X[points], a, b, incidence)
 
 
 def _parts(value):

@@ -1,28 +1,29 @@
 """Scores of documents for queries: from a matrix W to one number per comparison, and back.
 
-A comparison r = (query, better, worse) requires a higher score of the better document,
-where q'W d is the score of a document d for a query q:
+A comparison r = (query, better, worse) requires a higher score of the better document, where q'W d
+is the score of a document d for a query q:
 
     forward   A(W)_r = q_r' W (b_r - w_r)        adjoint   A*(u) = sum_r u_r q_r (b_r - w_r)'
 
-Work is done once per unique (query, document) pair: with P the sparse matrix of queries
-x documents that holds each pair's multiplier, A*(u) = Q' P D. No array of size
-(comparisons x features) is ever formed. Documents are centred once, which changes no
-comparison but keeps every digit of them.
+Work is done once per unique (query, document) pair: with P the sparse matrix of queries x documents
+that holds each pair's multiplier, A*(u) = Q' P D. No array of size (comparisons x features) is ever
+formed. Documents are centred once, which changes no comparison but keeps every digit of them.
 """
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Self
 
 from ..core.arrays import like, namespace, zeros
 from .base import Operator
+
+__all__ = ["BilinearOperator", "compared"]
 
 
 class BilinearOperator(Operator):
     """Comparisons of documents for queries; see the module docstring.
 
-    `from_comparisons` centres the documents; ``query`` and ``document`` are the unique
-    pairs, sorted; ``better`` and ``worse`` number the two pairs of every comparison.
+    `from_comparisons` centres the documents; ``query`` and ``document`` are the unique pairs,
+    sorted; ``better`` and ``worse`` number the two pairs of every comparison.
     """
 
     def __init__(
@@ -46,43 +47,41 @@ class BilinearOperator(Operator):
 
     @abstractmethod
     def distribute(self, u: Any) -> Any:
-        """For each unique pair, the multipliers of the comparisons it wins minus those of the
-        comparisons it loses.
-        """
+        """For each pair, multipliers of comparisons it wins minus those of comparisons it loses."""
 
     @abstractmethod
     def weighted_documents(self, w: Any) -> Any:
         """P D: the sum of the documents of each query, weighted by ``w`` (one per pair)."""
 
-    def forward(self, W):
+    def forward(self, W: Any) -> Any:
         scores = self.pair_scores(self.queries @ W)
         return scores[self.better] - scores[self.worse]
 
-    def forward_factor(self, L):
+    def forward_factor(self, L: Any) -> Any:
         return self.forward(L @ L.T)
 
-    def adjoint(self, u):
+    def adjoint(self, u: Any) -> Any:
         return self.queries.T @ self.weighted_documents(self.distribute(u))
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         return self.queries.dtype
 
     @property
     def n_pairs(self) -> int:
         return self.query.shape[0]
 
-    def empty_constraint_vector(self):
+    def empty_constraint_vector(self) -> Any:
         return zeros(self.n_constraints, self.queries)
 
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> Self:
         if self.dtype == dtype:
             return self
         queries, documents = (like(X, X, dtype) for X in (self.queries, self.documents))
         pairs = self.query, self.document, self.better, self.worse
         return type(self)(queries, documents, *pairs)
 
-    def subset(self, index):
+    def subset(self, index: Any) -> Self:
         index = like(index, self.better, self.xp.int64)
         better, worse = self.better[index], self.worse[index]
         columns = self.query[better], self.document[better], self.document[worse]
@@ -90,9 +89,7 @@ class BilinearOperator(Operator):
 
 
 def compared(queries: Any, documents: Any, comparisons: Any) -> tuple[Any, ...]:
-    """The arguments of a `BilinearOperator`: the queries and documents that are compared, and
-    the unique pairs of them.
-    """
+    """The arguments of a `BilinearOperator`: what is compared, and the unique pairs."""
     xp, n = namespace(queries, documents), len(documents)
     comparisons = like(comparisons, queries, xp.int64)
     i, j, k = (comparisons[:, column] for column in range(3))

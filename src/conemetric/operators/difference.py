@@ -10,19 +10,19 @@ from ..core.sparse_rows import SparseRows
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator, compared
 
+__all__ = ["from_comparisons", "from_pairs", "from_triplets"]
+
 
 def _backend(X):
+    """The difference and the bilinear operator in the library of X, imported on first use."""
     if is_torch(X):
-        from .torch import TorchOperator
+        from .torch import TorchBilinear, TorchOperator
 
-        return TorchOperator
-    if isinstance(X, SparseRows):
-        from .sparse import SparseOperator
+        return TorchOperator, TorchBilinear
+    from .numpy import NumpyBilinear, NumpyOperator
+    from .sparse import SparseOperator
 
-        return SparseOperator
-    from .numpy import NumpyOperator
-
-    return NumpyOperator
+    return SparseOperator if isinstance(X, SparseRows) else NumpyOperator, NumpyBilinear
 
 
 def _unique_pairs(X, first, second):
@@ -36,8 +36,7 @@ def _unique_pairs(X, first, second):
 
 def _centred(X):
     """X about its mean. In single precision only the columns that lose no digit, those with all
-    numbers between half and twice their mean (Sterbenz): a certificate is about the rows as
-    given.
+    numbers between half and twice their mean (Sterbenz): a certificate is about the rows as given.
     """
     if isinstance(X, SparseRows):
         return X.centred()
@@ -50,10 +49,9 @@ def _centred(X):
 
 
 def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
-    """Operator with one row per triplet (i, j, k): A(M) = d_ik' M d_ik - d_ij' M d_ij.
-
-    For a quadruplet (i, j, k, l) it is d_kl' M d_kl - d_ij' M d_ij: x_i should be closer to
-    x_j than x_k to x_l.
+    """Operator with one row per triplet (i, j, k): A(M) = d_ik' M d_ik - d_ij' M d_ij; for a
+    quadruplet (i, j, k, l), in which x_i should be closer to x_j than x_k to x_l, d_kl' M d_kl -
+    d_ij' M d_ij.
     """
     xp, m = namespace(X), len(triplets)
     triplets = like(triplets, X, xp.int64)
@@ -64,44 +62,28 @@ def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
     weight = xp.ones((m, 2), dtype=X.dtype, device=X.device)
     weight[:, 1] = -1
     row_start = xp.arange(0, 2 * m + 1, 2, dtype=xp.int64, device=X.device)
-    return _backend(X)(_centred(X), a, b, (row_start, pair, weight.reshape(-1)))
+    return _backend(X)[0](_centred(X), a, b, (row_start, pair, weight.reshape(-1)))
 
 
 def from_pairs(X: Any, pairs: Any, weights: Any = None) -> DifferenceOperator:
     """Operator over pairs of rows of X, one constraint per pair or one per row of ``weights``.
 
-    A vector of weights scales each pair (1 / ||d||^2 makes unit secants); with a sparse
-    matrix (m, P), constraint r is the sum of ``weights[r, p] * d_p' M d_p``.
+    A vector of weights scales each pair (1 / ||d||^2 makes unit secants); with a sparse matrix (m,
+    P), constraint r is the sum of ``weights[r, p] * d_p' M d_p``.
     """
     xp, n_pairs = namespace(X), len(pairs)
     pairs = like(pairs, X, xp.int64)
     a, b, number = _unique_pairs(X, pairs[:, 0], pairs[:, 1])
     if sparse.issparse(weights):
         B = sparse.csr_array(weights)
-        row_start, column, weight = (
-            like(B.indptr, X, xp.int64),
-            like(B.indices, X, xp.int64),
-            like(B.data, X),
-        )
-        number = number[column]
+        row_start, weight = like(B.indptr, X, xp.int64), like(B.data, X)
+        number = number[like(B.indices, X, xp.int64)]
     else:
         row_start = xp.arange(n_pairs + 1, dtype=xp.int64, device=X.device)
         weight = like(np.ones(n_pairs) if weights is None else weights, X)
-    return _backend(X)(_centred(X), a, b, (row_start, number, weight))
+    return _backend(X)[0](_centred(X), a, b, (row_start, number, weight))
 
 
 def from_comparisons(queries: Any, documents: Any, comparisons: Any) -> BilinearOperator:
-    """Operator with one row per comparison: A(W) = q'W (b - w). Row (i, j, k) means that
-    document j suits query i better than document k.
-    """
-    return _bilinear_backend(queries)(*compared(queries, documents, comparisons))
-
-
-def _bilinear_backend(X):
-    if is_torch(X):
-        from .torch import TorchBilinear
-
-        return TorchBilinear
-    from .numpy import NumpyBilinear
-
-    return NumpyBilinear
+    """Operator with a row per comparison, document j before k for query i: q_i'W (d_j - d_k)."""
+    return _backend(queries)[1](*compared(queries, documents, comparisons))

@@ -1,13 +1,12 @@
-"""The difference operator over the edges of a graph: X is the identity, and the matrix
-is a kernel of the points themselves.
+"""The difference operator over the edges of a graph, for kernels of its points (X = I).
 
     forward   A(K)_e = K_aa + K_bb - 2 K_ab          with K = Y Y':  ||Y_a - Y_b||^2
     adjoint   A*(u) = Lap(u), the weighted graph Laplacian: one entry per edge, dense only for a decomposition
 
-`ReducedEdges` is the same operator on kernels K = Q M Q' spanned by the columns of Q
-(landmarks).
+`ReducedEdges` is the same operator on kernels K = Q M Q' spanned by the columns of Q (landmarks).
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -16,20 +15,50 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from ..core.arrays import like, namespace, zeros
+from ..core.arrays import identity, like, namespace, zeros
 from ..core.compiled import threaded
+from ..core.spectral import SpectralMap
 from .base import Operator, rank_one_newton_matrix
 from .numpy import pair_squared_distances
+
+__all__ = ["EdgeOperator", "ReducedEdges"]
 
 BLOCK = 1 << 24  # scalars gathered at a time on a device
 
 
-class EdgeOperator(Operator):
+class DistanceOperator(Operator):
+    """A_r = a_r a_r', where a_r'Y is the difference of Y along an edge."""
+
+    @abstractmethod
+    def differences(self, Y: Any) -> Any:
+        """a_r'Y for every edge."""
+
+    @abstractmethod
+    def adjoint_product(self, u: Any, Y: Any) -> Any:
+        """A*(u) Y without forming A*(u)."""
+
+    def newton_matrix(self, curvature: SpectralMap) -> Any:
+        return rank_one_newton_matrix(self.differences(curvature.basis), curvature)
+
+    def gauss_newton_matrix(self, L: Any) -> Any:
+        """<A_r, A_s K + K A_s>, K = L L': how y moves distances of (I + A*(y)) K (I + A*(y))."""
+        ends, rows = self.differences(identity(self.n_features, L)), self.differences(L)
+        return 2 * (ends @ ends.T) * (rows @ rows.T)
+
+    def smoother(self, weights: Any, ridge: float) -> Callable[[Any], Any]:
+        """The map Y -> (A*(w) + ridge I)^-1 Y, for weights w with mean diagonal entry 1 of A*(w)."""
+        A = self.adjoint(weights)
+        scaled = A / A.diagonal().mean() + ridge * identity(len(A), A)
+        inverse = self.xp.linalg.inv(scaled)
+        return lambda Y: inverse @ Y
+
+
+class EdgeOperator(DistanceOperator):
     """Squared distances along the edges of a graph, of a kernel matrix over its points.
 
-    ``edges`` (m, 2) are distinct pairs of different points; ``reference`` sets library,
-    dtype and device. ``ignores_constants`` means that A*(u) 1 = 0, so that a problem must
-    handle the constant vector itself.
+    ``edges`` (m, 2) are distinct pairs of different points; ``reference`` sets library, dtype and
+    device. ``ignores_constants`` means that A*(u) 1 = 0, so that a problem must handle the constant
+    vector.
     """
 
     ignores_constants = True
@@ -45,8 +74,7 @@ class EdgeOperator(Operator):
         number = np.tile(np.arange(m), 2)
         order = np.lexsort((others, ends))
         start = np.searchsorted(ends[order], np.arange(n_points + 1))
-        # the adjacency matrix in compressed rows: entry k joins its row to
-        # _neighbour[k] by the edge _number[k]
+        # adjacency in compressed rows: entry k joins its row to _neighbour[k] by edge _number[k]
         self._start = self._index(start, self.xp.int32)
         self._row, self._neighbour = (
             self._index(points[order], self.xp.int32) for points in (ends, others)
@@ -57,11 +85,11 @@ class EdgeOperator(Operator):
     def _index(self, values, dtype):
         return like(np.ascontiguousarray(values), self._zero, dtype)
 
-    def forward(self, M):
+    def forward(self, M: Any) -> Any:
         diagonal = self.xp.linalg.diagonal(M)
         return diagonal[self._a] + diagonal[self._b] - 2 * M[self._a, self._b]
 
-    def forward_factor(self, L):
+    def forward_factor(self, L: Any) -> Any:
         if self.xp is np:
             L, q = np.ascontiguousarray(L), np.empty(self.n_constraints, L.dtype)
             threaded(pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q)
@@ -72,7 +100,7 @@ class EdgeOperator(Operator):
         blocks = zip(self._a.split(step), self._b.split(step), strict=True)
         return self.xp.cat([(L[a] - L[b]).square().sum(1) for a, b in blocks])
 
-    def adjoint(self, u):
+    def adjoint(self, u: Any) -> Any:
         S = zeros((self.n_points, self.n_points), u)
         S[self._a, self._b] = -u
         S[self._b, self._a] = -u
@@ -81,50 +109,30 @@ class EdgeOperator(Operator):
         return S
 
     def adjoint_product(self, u: Any, Y: Any) -> Any:
-        """A*(u) Y without forming A*(u)."""
         if self.xp is np:
             return self._degrees(u)[:, None] * Y - self._adjacency(u[self._number]) @ Y
         flow = u[self._number, None] * (Y[self._row] - Y[self._neighbour])
         return self.xp.segment_reduce(flow, "sum", offsets=self._start64, initial=0)
 
-    def newton_matrix(self, curvature):
-        return rank_one_newton_matrix(self.differences(curvature.basis), curvature)
-
-    def gauss_newton_matrix(self, L: Any) -> Any:
-        """The m x m matrix of <A_r, A_s K + K A_s>, K = L L': the derivative by y of the
-        distances of (I + A*(y)) K (I + A*(y)).
-        """
-        identity = self.xp.eye(self.n_points, dtype=L.dtype, device=L.device)
-        ends, rows = self.differences(identity), self.differences(L)
-        return 2 * (ends @ ends.T) * (rows @ rows.T)
-
     def differences(self, Y: Any) -> Any:
-        """Y_a - Y_b for every edge."""
         return Y[self._a] - Y[self._b]
 
     def smoother(self, weights: Any, ridge: float) -> Callable[[Any], Any]:
-        """The map Y -> (A*(w) + ridge I)^-1 Y, with w the weights scaled so that the mean
-        diagonal entry of A*(w) is 1.
-        """
-        if self.xp is np:
-            laplacian = self.sparse_adjoint(weights)
-            scaled = laplacian * (self.n_points / laplacian.trace()) + ridge * sparse.eye_array(
-                self.n_points
-            )
-            return splu(scaled.tocsc()).solve
-        return _dense_smoother(self.adjoint(weights), ridge)
+        if self.xp is not np:
+            return super().smoother(weights, ridge)
+        laplacian, n = self.sparse_adjoint(weights), self.n_points
+        scaled = laplacian * (n / laplacian.trace()) + ridge * sparse.eye_array(n)
+        return splu(scaled.tocsc()).solve
 
     def sparse_adjoint(self, u: Any) -> Any:
         """A*(u) as a SciPy sparse matrix (on the host only)."""
-        return sparse.dia_array(
-            (self._degrees(u)[None], [0]), (self.n_points,) * 2
-        ).tocsr() - self._adjacency(u[self._number])
+        degrees = sparse.dia_array((self._degrees(u)[None], [0]), (self.n_points,) * 2)
+        return degrees.tocsr() - self._adjacency(u[self._number])
 
     def _degrees(self, u):
         if self.xp is np:
-            degrees = np.bincount(self._a, u, self.n_points) + np.bincount(
-                self._b, u, self.n_points
-            )
+            n = self.n_points
+            degrees = np.bincount(self._a, u, n) + np.bincount(self._b, u, n)
             return degrees.astype(u.dtype, copy=False)
         return self.xp.segment_reduce(u[self._number], "sum", offsets=self._start64, initial=0)
 
@@ -141,19 +149,17 @@ class EdgeOperator(Operator):
         return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self._zero)
 
     def astype(self, dtype: Any) -> "EdgeOperator":
-        return (
-            self
-            if dtype == self.dtype
-            else EdgeOperator(self.edges, self.n_points, like(self._zero, self._zero, dtype))
-        )
+        if dtype == self.dtype:
+            return self
+        return EdgeOperator(self.edges, self.n_points, like(self._zero, self._zero, dtype))
 
-    def empty_constraint_vector(self):
+    def empty_constraint_vector(self) -> Any:
         return zeros(self.n_constraints, self._zero)
 
 
-class ReducedEdges(Operator):
-    """An `EdgeOperator` on kernels K = Q M Q'; the variable is M. If Q (n_points, n_landmarks)
-    has orthonormal columns, M has the trace and the Frobenius norm of K.
+class ReducedEdges(DistanceOperator):
+    """An `EdgeOperator` on kernels K = Q M Q'; the variable is M. If Q (n_points, n_landmarks) has
+    orthonormal columns, M has the trace and the Frobenius norm of K.
     """
 
     ignores_constants = False
@@ -162,42 +168,27 @@ class ReducedEdges(Operator):
         self.edges, self.Q, self.xp, self.dtype = edges, Q, edges.xp, edges.dtype
         self.n_constraints, self.n_features = edges.n_constraints, Q.shape[1]
 
-    def forward(self, M):
+    def forward(self, M: Any) -> Any:
         return self.edges.forward(self.Q @ M @ self.Q.T)
 
-    def forward_factor(self, L):
+    def forward_factor(self, L: Any) -> Any:
         return self.edges.forward_factor(self.Q @ L)
 
-    def adjoint(self, u):
+    def adjoint(self, u: Any) -> Any:
         S = self.Q.T @ self.edges.adjoint_product(u, self.Q)
         return (S + S.T) / 2
 
     def adjoint_product(self, u: Any, Y: Any) -> Any:
         return self.Q.T @ self.edges.adjoint_product(u, self.Q @ Y)
 
-    def newton_matrix(self, curvature):
-        rows = self.edges.differences(self.Q @ curvature.basis)
-        return rank_one_newton_matrix(rows, curvature)
+    def differences(self, Y: Any) -> Any:
+        return self.edges.differences(self.Q @ Y)
 
-    def gauss_newton_matrix(self, L: Any) -> Any:
-        ends, rows = self.edges.differences(self.Q), self.edges.differences(self.Q @ L)
-        return 2 * (ends @ ends.T) * (rows @ rows.T)
-
-    def smoother(self, weights: Any, ridge: float) -> Callable[[Any], Any]:
-        return _dense_smoother(self.adjoint(weights), ridge)
-
-    def subset(self, index):
+    def subset(self, index: Any) -> "ReducedEdges":
         return ReducedEdges(self.edges.subset(index), self.Q)
 
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> "ReducedEdges":
         return ReducedEdges(self.edges.astype(dtype), like(self.Q, self.Q, dtype))
 
-    def empty_constraint_vector(self):
+    def empty_constraint_vector(self) -> Any:
         return self.edges.empty_constraint_vector()
-
-
-def _dense_smoother(A, ridge):
-    xp = namespace(A)
-    identity = xp.eye(len(A), dtype=A.dtype, device=A.device)
-    inverse = xp.linalg.inv(A / A.diagonal().mean() + ridge * identity)
-    return lambda Y: inverse @ Y

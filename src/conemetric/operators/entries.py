@@ -1,12 +1,13 @@
-"""The operator of single matrix entries: constraints on an n x m matrix X through M =
-[[A, X], [X', B]].
+"""The operator of entries of an n x m matrix X, through M = [[A, X], [X', B]].
 
     forward   A(M)_r = sign_r X[row_r, column_r]
     adjoint   A*(u) = 1/2 [[0, W], [W', 0]],   W = sum_r sign_r u_r e_row e_column'
 
-The adjoint is a matrix of order n + m: dense up to `MOST_DENSE`, where sparse products
-take longer; sparse beyond, and nothing dense of that order is ever formed.
+The adjoint is a matrix of order n + m: dense up to `MOST_DENSE`, where sparse products take longer;
+sparse beyond, and nothing dense of that order is ever formed.
 """
+
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -15,13 +16,13 @@ from ..core.compiled import threaded
 from .base import Operator
 from .numpy import pair_inner_products
 
+__all__ = ["EntryOperator"]
+
 MOST_DENSE = 120  # order of the adjoint up to which dense products are faster
 
 
 class EntryOperator(Operator):
-    """Operator over entries of a matrix of this ``shape``, NumPy only; several constraints may
-    share an entry.
-    """
+    """Operator over entries of a matrix of this ``shape``, NumPy only; entries may repeat."""
 
     xp = np
     dtype = np.dtype(np.float64)
@@ -43,28 +44,28 @@ class EntryOperator(Operator):
         self._place = pattern.data.astype(np.int64) - 1
         self._indices, self._row_start = pattern.indices, pattern.indptr
 
-    def forward(self, M):
+    def forward(self, M: Any) -> np.ndarray:
         return self.signs * M[self._a, self._b][self._entry]
 
-    def forward_factor(self, L):
+    def forward_factor(self, L: Any) -> np.ndarray:
         L = np.ascontiguousarray(L)
         out = np.empty(len(self._a))
         threaded(pair_inner_products, len(out), L.shape[1] * len(out), L, L, self._a, self._b, out)
         return self.signs * out[self._entry]
 
-    def adjoint(self, u):
+    def adjoint(self, u: Any) -> Any:
         weight = np.bincount(self._entry, weights=self.signs * u, minlength=len(self._a))
         parts = (0.5 * weight[self._place], self._indices, self._row_start)
         adjoint = sparse.csr_array(parts, shape=(self.n_features, self.n_features))
         return adjoint.toarray() if self.is_dense else adjoint
 
-    def subset(self, index):
+    def subset(self, index: Any) -> "EntryOperator":
         return EntryOperator(self.rows[index], self.columns[index], self.signs[index], self.shape)
 
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> Self:
         if dtype != np.float64:
             raise ValueError(f"EntryOperator works in float64 only; got dtype={dtype}.")
         return self
 
-    def empty_constraint_vector(self):
+    def empty_constraint_vector(self) -> np.ndarray:
         return np.zeros(self.n_constraints)

@@ -1,18 +1,19 @@
 """The operator of explicitly given constraint matrices: A(M)_r = <A_r, M>, dense or sparse."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from ..core.arrays import like, namespace, zeros
+from ..core.spectral import SpectralMap
 from .base import Operator
+
+__all__ = ["MatrixOperator"]
 
 
 class MatrixOperator(Operator):
-    """Operator of the symmetric parts of m matrices, given as an array (m, D, D) or a sequence
-    of dense or SciPy sparse ones.
-    """
+    """Operator of the symmetric parts of m matrices: (m, D, D), or a sequence, dense or sparse."""
 
     def __init__(self, matrices: Any):
         if sparse.issparse(matrices[0]):
@@ -30,28 +31,27 @@ class MatrixOperator(Operator):
         self.n_constraints, self.dtype = flat.shape[0], flat.dtype
         self.xp = np if sparse.issparse(flat) else namespace(flat)
 
-    def forward(self, M):
+    def forward(self, M: Any) -> Any:
         return self._flat @ M.reshape(-1)
 
-    def forward_factor(self, L):
+    def forward_factor(self, L: Any) -> Any:
         return self.forward(L @ L.T)
 
-    def adjoint(self, u):
+    def adjoint(self, u: Any) -> Any:
         return (self._flat_transposed @ u).reshape(self.n_features, self.n_features)
 
-    def newton_matrix(self, curvature):
+    def newton_matrix(self, curvature: SpectralMap) -> Any:
         D, Q = self.n_features, curvature.basis
         flat = self._flat.toarray() if sparse.issparse(self._flat) else self._flat
         rotated = (Q.T @ flat.reshape(-1, D, D) @ Q).reshape(-1, D * D)
         return (rotated * curvature.weights.reshape(-1)) @ rotated.T
 
-    def subset(self, index):
+    def subset(self, index: Any) -> Self:
         return self._replace(self._flat[index])
 
-    def astype(self, dtype):
-        return self._replace(
-            self._flat.astype(dtype) if self.xp is np else like(self._flat, self._flat, dtype)
-        )
+    def astype(self, dtype: Any) -> Self:
+        flat = self._flat
+        return self._replace(flat.astype(dtype) if self.xp is np else like(flat, flat, dtype))
 
     def _replace(self, flat):
         other = object.__new__(type(self))
@@ -59,7 +59,7 @@ class MatrixOperator(Operator):
         other._set(flat)
         return other
 
-    def empty_constraint_vector(self):
+    def empty_constraint_vector(self) -> Any:
         if self.xp is np:  # sparse matrices have no device
             return np.zeros(self.n_constraints, self.dtype)
         return zeros(self.n_constraints, self._flat)

@@ -1,8 +1,7 @@
-"""The difference and the bilinear operator on NumPy arrays: BLAS for dense products, Numba
-threads for the pairs.
-"""
+"""The difference and the bilinear operator on NumPy arrays: BLAS for products, Numba for the pairs."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -11,9 +10,15 @@ from ..core.compiled import jit, threaded
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
-# share of the points with a multiplier above which leaving out the others does not pay for
-# copying these
-MOST_TOUCHED = 0.9
+__all__ = [
+    "NumpyBilinear",
+    "NumpyOperator",
+    "degrees",
+    "pair_inner_products",
+    "pair_squared_distances",
+]
+
+MOST_TOUCHED = 0.9  # share of points with a multiplier above which copying these does not pay
 # features from which computing half of a symmetric product saves more than visiting each pair
 # once does; and the number of block rows of that product
 SYMMETRIC_FROM, PARTS = 512, 8
@@ -21,16 +26,14 @@ SYMMETRIC_FROM, PARTS = 512, 8
 
 class NumpyOperator(DifferenceOperator):
     def _prepare(self):
-        self.X = self._contiguous(self.X)
+        if isinstance(self.X, np.ndarray):
+            self.X = np.ascontiguousarray(self.X)
         shape = (self.n_constraints, self.n_pairs)
         self._B = sparse.csr_array((self.weight, self.pair, self.row_start.astype(np.int32)), shape)
         self._B_transposed = sparse.csr_array(self._B.T)
         self._first = np.searchsorted(self.a, np.arange(self.n_points + 1))
 
-    def _contiguous(self, X):
-        return np.ascontiguousarray(X)
-
-    def combine(self, q):
+    def combine(self, q: Any) -> Any:
         return self._B @ q
 
     def _combine_sizes(self, q):
@@ -38,32 +41,27 @@ class NumpyOperator(DifferenceOperator):
         parts = abs(self.weight), self._B.indices, self._B.indptr
         return sparse.csr_array(parts, self._B.shape) @ q
 
-    def distribute(self, u):
+    def distribute(self, u: Any) -> Any:
         return self._B_transposed @ u
 
-    def pair_forward(self, M):
+    def pair_forward(self, M: Any) -> Any:
         return self._per_pair(pair_products, self.X, self.X @ M)
-
-    def pair_forward_factor(self, L):
-        return self._pair_squared_distances(self.X @ L)
 
     def _pair_squared_distances(self, Y):
         return self._per_pair(pair_squared_distances, Y)
 
     def _per_pair(self, kernel, *arrays):
         q = np.empty(self.n_pairs, dtype=self.dtype)
-        threaded(
-            kernel, self.n_pairs, self.n_pairs * arrays[0].shape[1], *arrays, self.a, self.b, q
-        )
+        work = self.n_pairs * arrays[0].shape[1]
+        threaded(kernel, self.n_pairs, work, *arrays, self.a, self.b, q)
         return q
 
-    def pair_adjoint(self, w):
+    def pair_adjoint(self, w: Any) -> Any:
         degree = np.zeros(self.n_points, dtype=self.dtype)
         touched = np.zeros(self.n_points, dtype=np.bool_)
         degrees(self.a, self.b, w, degree, touched)
         rows = np.flatnonzero(touched)
-        # points without a multiplier add nothing; copying the others costs a column or two of
-        # the product
+        # points without a multiplier add nothing, and copying the others is cheap
         X = self.X if len(rows) > MOST_TOUCHED * self.n_points else self.X[rows]
         rows = np.arange(self.n_points) if X is self.X else rows
         G = np.empty_like(X)
@@ -105,17 +103,17 @@ class NumpyBilinear(BilinearOperator):
         self.queries, self.documents = map(np.ascontiguousarray, (self.queries, self.documents))
         self._first = np.searchsorted(self.query, np.arange(len(self.queries) + 1))
 
-    def pair_scores(self, mapped):
+    def pair_scores(self, mapped: Any) -> Any:
         scores = np.empty(self.n_pairs, dtype=self.dtype)
         args = (mapped, self.documents, self.query, self.document, scores)
         threaded(pair_inner_products, self.n_pairs, self.n_pairs * self.n_features, *args)
         return scores
 
-    def distribute(self, u):
+    def distribute(self, u: Any) -> Any:
         won, lost = (np.bincount(pair, u, self.n_pairs) for pair in (self.better, self.worse))
         return (won - lost).astype(self.dtype, copy=False)
 
-    def weighted_documents(self, w):
+    def weighted_documents(self, w: Any) -> Any:
         total = np.empty_like(self.queries)
         work = self.n_pairs * self.n_features
         args = (self.documents, w, self._first, self.document, total)
@@ -166,8 +164,8 @@ def pair_products(start, stop, X, Y, a, b, out):
 
 @jit
 def half_laplacian(start, stop, rows, X, w, degree, first, b, out):
-    """out[k] = degree[i]/2 X[i] - sum over pairs p = (i, b[p]) of w[p] X[b[p]] with i =
-    rows[k], for k in start:stop.
+    """out[k] = degree[i]/2 X[i] - sum over pairs p = (i, b[p]) of w[p] X[b[p]] with i = rows[k],
+    for k in start:stop.
 
     If each unique pair is listed once, at its first point, X' Lap(w) X is out' X plus its
     transpose; if it is listed at both points, with twice the degree, it is out' X.

@@ -1,28 +1,29 @@
-"""Secants: the unit vectors (x_a - x_b) / ||x_a - x_b|| over all pairs of rows of X, or
-over listed ones.
+"""Secants: the unit vectors (x_a - x_b) / ||x_a - x_b|| of all pairs of rows of X, or of listed
+ones.
 
-`SecantOperator` holds an explicit, bounded list of them (S x D: the active set of a
-column generation, never all pairs). It is an `Operator` made of dense products, with
-the Gram matrix A A* = (V V') o (V V') that ADMM factorises. `AllSecants` and
-`ListedSecants` are the complete sets. They store only X (and the list); an integer *key*
-names one secant, and `scan` visits all of them.
+`SecantOperator` holds an explicit, bounded list of them (S x D: the active set of a column
+generation, never all pairs). It is an `Operator` made of dense products, with the Gram matrix A A*
+= (V V') o (V V') that ADMM factorises. `AllSecants` and `ListedSecants` are the complete sets. They
+store only X (and the list); an integer *key* names one secant, and `scan` visits all of them.
 
-A pair is *near-duplicate*, and has no secant, when ||x_a - x_b||^2 <= `DUPLICATE` *
-max_i ||x_i - mean||^2. Scans count such pairs. Scans in float32 skip pairs below the
-coarser limit `NOISY`, where single-precision distances carry no information; the scan in
-float64, which every certificate needs, does not.
+A pair is *near-duplicate*, and has no secant, when ||x_a - x_b||^2 <= `DUPLICATE` * max_i ||x_i -
+mean||^2. Scans count such pairs. Scans in float32 skip pairs below the coarser limit `NOISY`, where
+single-precision distances carry no information; the scan in float64, which every certificate needs,
+does not.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import arange, float64, is_torch, like, namespace, on_device, to_index
+from ..core.arrays import arange, float64, is_torch, like, namespace, on_device, to_index, zeros
 from ..core.compiled import jit, threaded
 from .base import Operator
+
+__all__ = ["DUPLICATE", "AllSecants", "ListedSecants", "Secants", "Sweep"]
 
 # squared length, relative to the largest squared distance from the mean: 1e-5 of the radius,
 # where half of the digits of float64 are left in a difference
@@ -41,13 +42,13 @@ class SecantOperator(Operator):
         # dimension of the symmetric matrices
         self.n_symmetric = self.n_features * (self.n_features + 1) // 2
 
-    def forward(self, M):
+    def forward(self, M: Any) -> Any:
         return ((self.V @ M) * self.V).sum(1)
 
-    def forward_factor(self, L):
+    def forward_factor(self, L: Any) -> Any:
         return ((self.V @ L) ** 2).sum(1)
 
-    def adjoint(self, u):
+    def adjoint(self, u: Any) -> Any:
         return self.V.T @ (u[:, None] * self.V)
 
     def gram(self) -> Any:
@@ -58,9 +59,7 @@ class SecantOperator(Operator):
 
     @cached_property
     def _triangle(self):
-        """Rows, columns and weights (1, or sqrt 2 off the diagonal) that turn a symmetric
-        matrix into a vector of the same norm.
-        """
+        """Rows, columns and weights that turn a symmetric matrix into a vector of the same norm."""
         rows, columns = np.triu_indices(self.n_features)
         weight = like(np.where(rows == columns, 1.0, 2**0.5), self.V)
         return like(rows, self.V, self.xp.int64), like(columns, self.V, self.xp.int64), weight
@@ -81,19 +80,19 @@ class SecantOperator(Operator):
     def symmetric_forward(self, m: Any) -> Any:
         """A of the symmetric matrix with vector m."""
         rows, columns, weight = self._triangle
-        M = self.xp.zeros((self.n_features, self.n_features), dtype=m.dtype, device=m.device)
+        M = zeros((self.n_features, self.n_features), m)
         M[rows, columns] = m / weight
         M[columns, rows] = m / weight
         return self.forward(M)
 
-    def subset(self, index):
+    def subset(self, index: Any) -> "SecantOperator":
         return SecantOperator(self.V[index])
 
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> "SecantOperator":
         return SecantOperator(like(self.V, self.V, dtype))
 
-    def empty_constraint_vector(self):
-        return self.xp.zeros(self.n_constraints, dtype=self.dtype, device=self.V.device)
+    def empty_constraint_vector(self) -> Any:
+        return zeros(self.n_constraints, self.V)
 
 
 @dataclass(frozen=True)
@@ -107,16 +106,30 @@ class Scan:
     next_tile: int | None = None  # where to resume a pass that stopped early
 
 
+class Sweep(NamedTuple):
+    """Which pairs a scan visits: those of these ``points`` (None: all), in tiles that follow their
+    order, from ``first_tile`` on and around. With ``enough``, a pair (count, excess), it may stop
+    once it has this many violations larger than that.
+    """
+
+    points: Any = None
+    first_tile: int = 0
+    enough: tuple[int, float] | None = None
+
+
+ONCE = Sweep()  # every pair
+
+
 class Secants(ABC):
     """A complete set of secants of X, each named by an integer key.
 
-    Plain sets require 1 - delta <= v'Pv <= 1 + delta; with classes, secants between similar
-    points have only the upper bound, the others only the lower one.
+    Plain sets require 1 - delta <= v'Pv <= 1 + delta; with classes, secants between similar points
+    have only the upper bound, the others only the lower one.
     """
 
     n_pairs: int
 
-    def __init__(self, X):
+    def __init__(self, X: Any):
         X = X - X[:1]  # exact where rows coincide; a mean is rounded
         self.X, self.xp = X - X.mean(0), namespace(X)
         self.n_points, self.n_features = X.shape
@@ -140,22 +153,8 @@ class Secants(ABC):
         """Mask of the pairs of similar points; None for plain sets."""
 
     @abstractmethod
-    def scan(
-        self,
-        L: Any,
-        delta: float,
-        dtype: Any = None,
-        points: Any = None,
-        first_tile: int = 0,
-        enough: tuple[int, float] | None = None,
-    ) -> Scan:
-        """Visit every pair at P = L L' and return a `Scan`.
-
-        ``dtype`` is the precision of the pass (default: that of X). ``points`` restricts it
-        to pairs of these rows, and tiles follow their order. With ``enough``, a pair (count,
-        excess), the pass starts at ``first_tile``, wraps around, and may stop once it has
-        this many violations larger than that.
-        """
+    def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
+        """Visit the pairs of the ``sweep`` at P = L L', in the precision ``dtype`` (None: X's)."""
 
     def bounds(self, keys: Any, delta: float) -> tuple[Any, Any]:
         """Lower and upper bound of v'Pv per key, infinite if there is none."""
@@ -174,9 +173,7 @@ class Secants(ABC):
         return SecantOperator(like(V, V, self.X.dtype if dtype is None else dtype))
 
     def excess(self, keys: Any, L: Any, delta: float) -> Any:
-        """Violation per key in units of delta (negative inside the bounds), from differences
-        in float64.
-        """
+        """Violation per key in units of delta (negative inside), from differences in float64."""
         values = self.operator(keys, self.xp.float64).forward_factor(float64(L))
         lower, upper = self.bounds(keys, delta)
         return self.xp.maximum(lower - values, values - upper) / delta
@@ -192,16 +189,14 @@ class Secants(ABC):
 
 
 class AllSecants(Secants):
-    """Every pair of rows of X, visited tile by tile: two matrix products, then the worst pairs
-    of each row of the tile. Points of the same class in ``y`` are similar.
-    """
+    """Every pair of rows of X, visited in tiles; points of the same class in ``y`` are similar."""
 
     def __init__(self, X: Any, y: Any = None):
         super().__init__(X)
         self.y = None if y is None else like(y, X, self.xp.int32)
         self.n_pairs = self.n_points * (self.n_points - 1) // 2
 
-    def sample(self, size, rng):
+    def sample(self, size: int, rng: Any) -> Any:
         xp, n = self.xp, self.n_points
         if self.n_pairs <= size:
             first, second = np.triu_indices(n, 1)
@@ -220,17 +215,17 @@ class AllSecants(Secants):
         keys = xp.minimum(far, others) * self.n_points + xp.maximum(far, others)
         return keys[self._have_secant(*self.ends(keys))][:size]
 
-    def ends(self, keys):
+    def ends(self, keys: Any) -> tuple[Any, Any]:
         return keys // self.n_points, keys % self.n_points
 
-    def similar_pairs(self, keys):
+    def similar_pairs(self, keys: Any) -> Any:
         if self.y is None:
             return None
         a, b = self.ends(keys)
         return self.y[a] == self.y[b]
 
-    def scan(self, L, delta, dtype=None, points=None, first_tile=0, enough=None):
-        xp = self.xp
+    def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
+        xp, (points, first_tile, enough) = self.xp, sweep
         dtype = self.X.dtype if dtype is None else dtype
         points = arange(self.n_points, self.X) if points is None else points
         y = None if self.y is None else self.y[points]
@@ -255,9 +250,7 @@ class AllSecants(Secants):
 
 
 class ListedSecants(Secants):
-    """Given pairs (m, 2) only, without those that have no secant; ``similar`` is a mask of the
-    similar ones, None for plain bounds on all.
-    """
+    """Given pairs (m, 2) with a secant; ``similar`` marks similar ones (None: plain bounds)."""
 
     def __init__(self, X: Any, pairs: Any, similar: Any = None):
         super().__init__(X)
@@ -267,43 +260,34 @@ class ListedSecants(Secants):
         self.similar = None if similar is None else like(similar, X, self.xp.bool)[keep]
         self.n_near_duplicates = len(pairs) - self.n_pairs
 
-    def sample(self, size, rng):
-        chosen = (
-            np.arange(self.n_pairs)
-            if self.n_pairs <= size
-            else np.sort(rng.choice(self.n_pairs, size, replace=False))
-        )
+    def sample(self, size: int, rng: Any) -> Any:
+        chosen = np.arange(self.n_pairs)
+        if self.n_pairs > size:
+            chosen = np.sort(rng.choice(self.n_pairs, size, replace=False))
         return like(chosen, self.X, self.xp.int64)
 
-    def ends(self, keys):
+    def ends(self, keys: Any) -> tuple[Any, Any]:
         return self.pairs[keys, 0], self.pairs[keys, 1]
 
-    def similar_pairs(self, keys):
+    def similar_pairs(self, keys: Any) -> Any:
         return None if self.similar is None else self.similar[keys]
 
-    def scan(self, L, delta, dtype=None, points=None, first_tile=0, enough=None):
-        block = max(1, LISTED_BLOCK // self.n_features)
-        keys = arange(self.n_pairs, self.X)
-        parts = [
-            self.excess(keys[start : start + block], L, delta)
-            for start in range(0, self.n_pairs, block)
-        ]
-        excess = self.xp.concat(parts)
+    def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
+        block, keys = max(1, LISTED_BLOCK // self.n_features), arange(self.n_pairs, self.X)
+        parts = (keys[start : start + block] for start in range(0, self.n_pairs, block))
+        excess = self.xp.concat([self.excess(part, L, delta) for part in parts])
         keep = to_index(excess > 0)
         return self._scan_result(keys[keep], excess[keep], self.n_near_duplicates)
 
 
 class _Tiles:
-    """All pairs of rows of X, tile by tile, and in each row of a tile the secants that L L'
-    preserves worst.
-    """
+    """All pairs of rows of X in tiles, and in each row of a tile the secants preserved worst."""
 
     def __init__(self, X, L, y, limit):
         self.y, self.limit = y, limit
         self.rows, self.columns = GPU_TILE if on_device(X) else CPU_TILE
-        self.corners = [
-            (i, j) for i in range(0, len(X), self.rows) for j in range(i, len(X), self.columns)
-        ]
+        starts, n = range(0, len(X), self.rows), len(X)
+        self.corners = [(i, j) for i in starts for j in range(i, n, self.columns)]
         self.factors = _distance_factors(X)
         self.embedded_factors = _distance_factors(X @ like(L, X))
         self._find = _worst_on_device if is_torch(X) else _worst_on_threads
@@ -332,31 +316,18 @@ def _distance_factors(X):
 
 
 def _worst_on_threads(squared, embedded, shift, classes, limit):
-    """For each row of a tile the columns of the shortest and the longest embedded
-    secant, by how far they are from 1.
+    """For each row of a tile the columns of the shortest and the longest embedded secant, and how
+    far they are from 1.
 
-    Entry (r, c) of the tile counts only when c + ``shift`` > r, so that every pair is
-    visited once. With classes, only secants between similar points count as long, and only
-    the others as short.
+    Entry (r, c) of the tile counts only if c + ``shift`` > r, so that every pair is visited once.
+    With classes, only secants between similar points count as long, and only the others as short.
     """
     n = len(squared)
     column, value = np.zeros((n, 2), np.int64), np.empty((n, 2), squared.dtype)
     short = np.empty(n, np.int64)
     y_rows, y_columns = (np.zeros(0, np.int32),) * 2 if classes is None else classes
-    threaded(
-        worst_secants,
-        n,
-        squared.size,
-        squared,
-        embedded,
-        shift,
-        y_rows,
-        y_columns,
-        limit,
-        column,
-        value,
-        short,
-    )
+    args = squared, embedded, shift, y_rows, y_columns, limit
+    threaded(worst_secants, n, squared.size, *args, column, value, short)
     return column, value, short.sum()
 
 
@@ -385,12 +356,11 @@ def _worst_on_device(squared, embedded, shift, classes, limit):
 def worst_secants(
     start, stop, squared, embedded, shift, y_rows, y_columns, limit, column, value, short
 ):
-    """Per row r of a tile of pairs: the columns of the smallest and the largest
-    embedded/squared, and their distance from 1.
+    """Per row r of a tile of pairs: the columns of the smallest and the largest embedded/squared,
+    and their distance from 1, over the entries with c + shift > r.
 
-    Entry (r, c) counts when c + shift > r. Pairs with ``squared`` not above ``limit``
-    are counted in ``short[r]`` and skipped. With labels, the smallest is over pairs of
-    different labels and the largest over pairs of the same label.
+    Pairs with ``squared`` not above ``limit`` are counted in ``short[r]`` and skipped. With labels,
+    the smallest is over pairs of different labels and the largest over pairs of the same label.
     """
     n_columns, plain = squared.shape[1], len(y_rows) == 0
     one = squared.dtype.type(1)

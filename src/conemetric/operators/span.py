@@ -1,20 +1,19 @@
 """Points in as few coordinates as their differences need, and the map back to the features.
 
-Constraints see differences of rows of X, and these lie in the span of the centred rows.
-With Q (D x r) an orthonormal basis of it and x - mean = Q z,
+Constraints see differences of rows of X, and these lie in the span of the centred rows. With Q (D x
+r) an orthonormal basis of it and x - mean = Q z,
 
     (x - x')' M (x - x') = (z - z')' (Q'MQ) (z - z')      for every M,
 
-and neither the trace nor the Frobenius norm of Q'MQ is larger than that of M. So a
-program that depends on differences and is regularised by either has its optimum at Q N Q',
-with N the optimum of the same program over the coordinates z. The multipliers are the
-same, and A*(u) over X is Q times A*(u) over z times Q': its positive eigenvalues, and hence
-every bound proven over z, hold in all D dimensions. Nothing here is D x D unless X has more
-rows than features.
+and neither the trace nor the Frobenius norm of Q'MQ is larger than that of M. So a program that
+depends on differences and is regularised by either has its optimum at Q N Q', with N the optimum of
+the same program over the coordinates z. The multipliers are the same, and A*(u) over X is Q times
+A*(u) over z times Q': its positive eigenvalues, and hence every bound proven over z, hold in all D
+dimensions. Nothing here is D x D unless X has more rows than features.
 
-The basis of dense rows comes from a QR factorisation. For sparse rows it is Q = X_c' W,
-with W from the eigenvectors of the Gram matrix X_c X_c', and is never formed; there,
-directions below about 1e-6 of the largest are rounding.
+The basis of dense rows comes from a QR factorisation. For sparse rows it is Q = X_c' W, with W from
+the eigenvectors of the Gram matrix X_c X_c', and is never formed; there, directions below about
+1e-6 of the largest are rounding.
 """
 
 from abc import ABC, abstractmethod
@@ -24,8 +23,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ..core.arrays import float64, is_torch, like, namespace, to_index, zeros
+from ..core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
 from ..core.sparse_rows import SparseRows
+
+__all__ = ["Coordinates", "Diagonal", "Matrix", "centred_in_span", "in_span", "lift"]
 
 # rank, as a share of the features, above which solving in the span does not pay for finding
 # it: a QR factorisation in float64 costs as much as three to six evaluations of the dual
@@ -39,8 +40,8 @@ BLOCK = 1 << 22  # entries of X converted to float64 at a time
 class Coordinates:
     """Rows of X as ``points`` (n, r) in r <= D coordinates.
 
-    The product B (D x r) of ``maps`` leads back: a metric with factor L over the points has
-    factor B L over the features. No maps mean that the points are the rows of X.
+    The product B (D x r) of ``maps`` leads back: a metric with factor L over the points has factor
+    B L over the features. No maps mean that the points are the rows of X.
     """
 
     points: Any
@@ -63,17 +64,13 @@ class Coordinates:
         return all(step.isometric for step in self.maps)
 
     def outside(self) -> Any:
-        """An orthonormal basis, in float64, of the complement of the range of the maps: as
-        large as a matrix over all features.
-        """
+        """An orthonormal basis of the complement of the range of the maps, in float64: up to D x D."""
         xp, r = namespace(self.points), self.points.shape[1]
-        identity = xp.eye(r, dtype=xp.float64, device=self.points.device)
-        return xp.linalg.qr(self.lift(identity), mode="complete")[0][:, r:]
+        basis = self.lift(identity(r, like(self.points[:0], self.points, xp.float64)))
+        return xp.linalg.qr(basis, mode="complete")[0][:, r:]
 
     def with_spare(self) -> "Coordinates":
-        """With one more coordinate, a direction outside the span, in which no points differ;
-        unchanged if the span is everything.
-        """
+        """With a coordinate outside the span, if any, in which no points differ."""
         if not self.maps:
             return self
         xp, points = namespace(self.points), self.points
@@ -122,13 +119,13 @@ class Orthonormal(Map):
         """Columns from sparse rows are orthonormal only up to about 1e-10."""
         return not any(isinstance(factor, CentredColumns) for factor in self.factors)
 
-    def lift(self, L):
+    def lift(self, L: Any) -> Any:
         for factor in reversed(self.factors):
             # in column order, so that the transpose is in the order of a metric's rows
             L = factor @ L if isinstance(factor, CentredColumns) else (L.T @ factor.T).T
         return L
 
-    def lower(self, F):
+    def lower(self, F: Any) -> Any:
         for factor in self.factors:
             F = factor.T @ F
         return F
@@ -140,10 +137,10 @@ class Diagonal(Map):
 
     values: Any
 
-    def lift(self, L):
+    def lift(self, L: Any) -> Any:
         return self.values[:, None] * L
 
-    def lower(self, F):
+    def lower(self, F: Any) -> Any:
         return F / self.values[:, None]
 
 
@@ -154,10 +151,10 @@ class Matrix(Map):
     matrix: Any
     inverse: Any = None
 
-    def lift(self, L):
+    def lift(self, L: Any) -> Any:
         return self.matrix @ L
 
-    def lower(self, F):
+    def lower(self, F: Any) -> Any:
         if self.inverse is not None:
             return self.inverse @ F
         xp = namespace(self.matrix)
@@ -176,10 +173,10 @@ class Beside(Map):
     def isometric(self) -> bool:
         return all(step.isometric for step in self.maps)
 
-    def lift(self, L):
+    def lift(self, L: Any) -> Any:
         return lift(self.maps, L[:-1]) + self.column * L[-1:]
 
-    def lower(self, F):
+    def lower(self, F: Any) -> Any:
         last = self.column.T @ F
         for step in self.maps:
             F = step.lower(F)
@@ -205,9 +202,9 @@ class CentredColumns:
 def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     """Coordinates of X in an orthonormal basis of the span of its centred rows, in float64.
 
-    Only directions with singular values at the rounding level of float64 are left out. With
-    n > D rows, X is left unchanged unless its rank is at most this share of D; so are sparse
-    rows if there are more of them than features.
+    Only directions with singular values at the rounding level of float64 are left out. With n > D
+    rows, X is left unchanged unless its rank is at most this share of D; so are sparse rows if
+    there are more of them than features.
 
     Examples
     --------
@@ -282,9 +279,7 @@ def _has_rank(X, most):
 
 
 def _least_rank(X):
-    """A lower bound on the rank of the centred rows, from their Gram matrix, which cannot tell
-    a direction 1e-8 times as large as the largest from none.
-    """
+    """A lower bound on the rank of the centred rows: directions below 1e-8 are not seen."""
     xp = namespace(X)
     mean, step = _mean(X), max(1, BLOCK // X.shape[1])
     gram = zeros((X.shape[1], X.shape[1]), mean)
@@ -296,7 +291,7 @@ def _least_rank(X):
     scale = xp.diagonal(gram) ** 0.5
     gram = gram / scale / scale[:, None]
     floor = SURELY_POSITIVE * len(varying)  # the trace, which no eigenvalue exceeds
-    if _is_positive(gram - floor * xp.eye(len(varying), dtype=gram.dtype, device=gram.device)):
+    if _is_positive(gram - floor * identity(len(varying), gram)):
         return len(varying)
     return int((xp.linalg.eigvalsh(gram) > floor).sum())
 

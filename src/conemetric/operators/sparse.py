@@ -5,6 +5,7 @@ adjoint   S = X' (H X) with H X sparse, H half the Laplacian; summed in a dense 
 """
 
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,28 +14,27 @@ from ..core.compiled import jit, threaded
 from ..core.sparse_rows import BLOCK, SparseRows
 from .numpy import NumpyOperator, degrees
 
+__all__ = ["SparseOperator"]
+
 
 class SparseOperator(NumpyOperator):
     """The points are `SparseRows`; everything else is a NumPy array."""
 
     X: SparseRows
 
-    def _contiguous(self, X):
-        return X
-
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> Self:
         if self.dtype == dtype:
             return self
         incidence = self.row_start, self.pair, self.weight.astype(dtype)
         return type(self)(self.X.astype(dtype), self.a, self.b, incidence)
 
-    def pair_forward(self, M):
+    def pair_forward(self, M: Any) -> Any:
         values, vectors = np.linalg.eigh(M)
         above, below = values > 0, values < 0
         L = vectors * abs(values) ** 0.5
         return self.pair_forward_factor(L[:, above]) - self.pair_forward_factor(L[:, below])
 
-    def pair_forward_factor(self, L):
+    def pair_forward_factor(self, L: Any) -> Any:
         q = np.zeros(self.n_pairs, self.dtype)
         step = max(1, BLOCK // self.n_points)
         for start in range(0, L.shape[1], step):
@@ -42,7 +42,7 @@ class SparseOperator(NumpyOperator):
         return q
 
     @cached_property
-    def pair_lengths(self):
+    def pair_lengths(self) -> Any:
         if self.X.basis is not None:
             return self.pair_forward_factor(np.eye(self.n_features, dtype=self.dtype))
         return self.X.squared_distances(self.a, self.b).astype(self.dtype, copy=False)
@@ -51,7 +51,7 @@ class SparseOperator(NumpyOperator):
     def _by_feature(self):
         return sparse.csc_array(self.X.matrix)
 
-    def pair_adjoint(self, w):
+    def pair_adjoint(self, w: Any) -> Any:
         degree = np.zeros(self.n_points, dtype=self.dtype)
         degrees(self.a, self.b, w, degree, np.zeros(self.n_points, np.bool_))
         used = np.flatnonzero(w)
@@ -71,9 +71,7 @@ class SparseOperator(NumpyOperator):
 
 @jit
 def add_products(start, stop, first, row, value, g_first, g_column, g_value, out):
-    """out[f] += sum over the entries (i, v) of column f of X of v G[i], for f in
-    start:stop; X by columns, G by rows.
-    """
+    """out[f] += sum over entries (i, v) of column f of X of v G[i]; X by columns, G by rows."""
     for f in range(start, stop):
         for k in range(first[f], first[f + 1]):
             i, v = row[k], value[k]

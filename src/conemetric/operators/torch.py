@@ -1,10 +1,14 @@
 """The difference and the bilinear operator on PyTorch tensors, on the device of the data."""
 
+from typing import Any
+
 import torch
 from torch.nn.functional import embedding_bag
 
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
+
+__all__ = ["TorchBilinear", "TorchOperator"]
 
 BLOCK = 1 << 24  # scalars gathered at a time (64 MB in float32)
 
@@ -24,7 +28,7 @@ class TorchOperator(DifferenceOperator):
         # entries of each constraint, if all have the same number
         self._n_entries = int(sizes[0]) if len(sizes) == 1 else None
 
-    def combine(self, q):
+    def combine(self, q: Any) -> Any:
         return self._per_constraint(self.weight * q[self.pair])
 
     def _combine_sizes(self, q):
@@ -35,28 +39,23 @@ class TorchOperator(DifferenceOperator):
             return values.reshape(-1, self._n_entries).sum(1)
         return _segment_sums(values, self.row_start)
 
-    def distribute(self, u):
+    def distribute(self, u: Any) -> Any:
         return _segment_sums(self._entry_weight * u[self._entry_constraint], self._pair_start)
 
-    def pair_forward(self, M):
+    def pair_forward(self, M: Any) -> Any:
         Y = self.X @ M
-        return self._per_pair(
-            lambda a, b: torch.linalg.vecdot(self.X[a] - self.X[b], Y[a] - Y[b]), Y.shape[1]
-        )
-
-    def pair_forward_factor(self, L):
-        return self._pair_squared_distances(self.X @ L)
+        X, vecdot = self.X, torch.linalg.vecdot
+        return self._per_pair(lambda a, b: vecdot(X[a] - X[b], Y[a] - Y[b]), Y.shape[1])
 
     def _pair_squared_distances(self, Y):
-        return self._per_pair(
-            lambda a, b: torch.linalg.vector_norm(Y[a].sub_(Y[b]), dim=1).square(), Y.shape[1]
-        )
+        norm = torch.linalg.vector_norm
+        return self._per_pair(lambda a, b: norm(Y[a].sub_(Y[b]), dim=1).square(), Y.shape[1])
 
     def _per_pair(self, function, width):
         parts = _in_blocks(function, width, self.a, self.b)
         return torch.cat(parts) if parts else self.X.new_zeros(0)
 
-    def pair_adjoint(self, w):
+    def pair_adjoint(self, w: Any) -> Any:
         degree = _segment_sums(torch.cat([w, w])[self._end_order], self._end_start)
         G = 0.5 * degree[:, None] * self.X
         G -= _weighted_rows(w, self.X, self.b, self._first)
@@ -71,35 +70,28 @@ class TorchBilinear(BilinearOperator):
         self._pair_start = _starts(ends[self._order], self.n_pairs)
         self._first = _starts(self.query, len(self.queries))
 
-    def pair_scores(self, mapped):
-        parts = _in_blocks(
-            lambda i, j: torch.linalg.vecdot(mapped[i], self.documents[j]),
-            self.n_features,
-            self.query,
-            self.document,
-        )
-        return torch.cat(parts)
+    def pair_scores(self, mapped: Any) -> Any:
+        def scores(i, j):
+            return torch.linalg.vecdot(mapped[i], self.documents[j])
 
-    def distribute(self, u):
+        return torch.cat(_in_blocks(scores, self.n_features, self.query, self.document))
+
+    def distribute(self, u: Any) -> Any:
         return _segment_sums(torch.cat([u, -u])[self._order], self._pair_start)
 
-    def weighted_documents(self, w):
+    def weighted_documents(self, w: Any) -> Any:
         return _weighted_rows(w, self.documents, self.document, self._first)
 
 
 def _in_blocks(function, width, a, b):
     """``function`` of the pairs (a, b) in blocks, so that no (pairs x features) array exists."""
     block = max(1, BLOCK // max(1, width))
-    return [
-        function(a[start : start + block], b[start : start + block])
-        for start in range(0, len(a), block)
-    ]
+    parts = (slice(start, start + block) for start in range(0, len(a), block))
+    return [function(a[part], b[part]) for part in parts]
 
 
 def _weighted_rows(w, X, b, first):
-    """For each row i, the sum of w[p] X[b[p]] over the pairs p in ``first[i]:first[i + 1]``, in
-    a fixed order and without a (pairs x features) array.
-    """
+    """For each i the sum of w[p] X[b[p]], p in ``first[i]:first[i + 1]``, in a fixed order."""
     return embedding_bag(
         b, X, first.to(b.dtype), mode="sum", per_sample_weights=w, include_last_offset=True
     )
@@ -112,7 +104,5 @@ def _starts(sorted_numbers, n):
 
 
 def _segment_sums(values, start):
-    """Sum of ``values[start[i]:start[i+1]]`` for every i, in a fixed order: bit-identical every
-    time, unlike sparse products.
-    """
+    """Sum of ``values[start[i]:start[i+1]]`` for every i, in a fixed order, unlike sparse products."""
     return torch.segment_reduce(values, "sum", offsets=start)

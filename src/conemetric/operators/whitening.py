@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from ..core.arrays import float64, namespace
+from ..core.arrays import float64, identity, namespace
 from ..core.sparse_rows import SparseRows
 from .difference import from_pairs
 from .span import Coordinates, Diagonal, Matrix, centred_in_span
+
+__all__ = ["amount", "ridge_of_spread", "scatter", "similar_scatter", "whiten", "whitening"]
 
 
 def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coordinates:
@@ -26,10 +28,9 @@ def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coo
 
 def whitening(scatter: Any) -> Matrix:
     """The map to coordinates in which this scatter plus the identity is the identity."""
-    xp = namespace(scatter)
-    identity = xp.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
-    R = xp.linalg.cholesky(scatter + identity)
-    return Matrix(xp.linalg.solve(R.T, identity), R.T)
+    xp, one = namespace(scatter), identity(len(scatter), scatter)
+    R = xp.linalg.cholesky(scatter + one)
+    return Matrix(xp.linalg.solve(R.T, one), R.T)
 
 
 def scatter(X: Any, pairs: Any, weights: Any = None) -> Any:
@@ -54,9 +55,7 @@ def _divided(X, scale):
 
 
 def ridge_diagonal(X: Any, n_pairs: float, ridge: float) -> Any:
-    """``ridge`` times the expected diagonal of the scatter of ``n_pairs`` pairs of random rows,
-    so that it does not depend on the units of any feature.
-    """
+    """``ridge`` times the expected diagonal of the scatter of ``n_pairs`` pairs of random rows."""
     xp = namespace(X)
     if isinstance(X, SparseRows):
         spread = X.variances()

@@ -1,3 +1,1 @@
-"""The convex programs: primal, dual, the primal point that belongs to a dual one, and
-the certificate.
-"""
+"""The convex programs: primal, dual, the map from dual to primal points, and the certificate."""

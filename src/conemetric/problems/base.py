@@ -1,6 +1,4 @@
-"""What every convex program offers: bounds on its optimum, proven in float64; and the
-dual shared by the Frobenius family.
-"""
+"""Proven bounds on the optimum of a convex program, and the dual of the Frobenius family."""
 
 from abc import ABC, abstractmethod
 from copy import copy
@@ -10,14 +8,15 @@ from typing import Any, NamedTuple, Self
 
 from ..core import spectral
 from ..core.arrays import float64, is_float, namespace
-from ..core.vectors import Total, total
+from ..core.vectors import Total, clipped, total
 from ..operators.base import Operator
+from .losses import weighted_sum
+
+__all__ = ["Bounds", "Evaluation", "Problem", "SpectralDual", "SpectralProgram", "relative"]
 
 
 class Bounds(NamedTuple):
-    """``dual <= optimum``, and a point of value ``primal`` that misses the constraints
-    by ``violation`` (relative).
-    """
+    """``dual <= optimum``, and a point of value ``primal`` with this relative ``violation``."""
 
     primal: float
     dual: float
@@ -25,7 +24,7 @@ class Bounds(NamedTuple):
 
 
 class Problem(ABC):
-    """A convex program. Solvers see what they declare in ``requires``; everyone sees `certify`."""
+    """A convex program. Solvers use what they declare in ``requires``; everyone uses `certify`."""
 
     @cached_property
     def exact(self) -> Self:
@@ -41,22 +40,21 @@ class Problem(ABC):
         return program
 
     @abstractmethod
-    def certify(self, primal_point, dual_point) -> Bounds:
+    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         """Bounds from a primal and a dual feasible point, in float64, on the original program."""
 
-    def unbounded(self, primal_point) -> str:
-        """Why the program has no minimum, where the point proves it; else nothing."""
+    def unbounded(self, primal_point: Any) -> str:
+        """Why the program has no minimum, if the point proves it; else an empty string."""
         return ""
 
 
 class SpectralDual(ABC):
     """Maximise gain(u) - sigma/2 ||[K(u)]_+||_F^2 over a box, with K(u) = K0 + sign A*(u).
 
-    The dual of every Frobenius-regularised program here, and of every proximal step.
-    gain is concave and a sum over the constraints: linear'u unless a subclass says
-    otherwise. X(u) = sigma [K(u)]_+ is the primal point that belongs to u and
-    gain'(u) - sign A(X(u)) the gradient. Subclasses set the attributes and say what the
-    primal objective is.
+    The dual of every Frobenius-regularised program here, and of every proximal step. gain is
+    concave and a sum over the constraints: linear'u unless a subclass overrides it. X(u) = sigma
+    [K(u)]_+ is the primal point of u, and gain'(u) - sign A(X(u)) the gradient. Subclasses set the
+    attributes and define the primal objective.
     """
 
     operator: Any
@@ -66,10 +64,10 @@ class SpectralDual(ABC):
     sign = 1.0
     sigma = 1.0
     offset: Any = None  # K0, or None for zero
-    # natural size of a multiplier, a number or one per constraint; the solver works in
-    # u / unit
+    # a number, or one per constraint: natural size of a multiplier (solvers work in u / unit), and
+    # size of the constraint's matrix if solvers may scale by it
     unit: Any = 1.0
-    sizes: Any = 1.0  # of the constraints' matrices, likewise, where a solver may scale by them
+    sizes: Any = 1.0
     interior = False  # whether the gain keeps every multiplier away from its bounds
     constant = 0.0  # added to the dual value
     restrictable = False  # whether it has `restricted` and `single` (problems.frobenius)
@@ -78,70 +76,64 @@ class SpectralDual(ABC):
         """The dual at a first point of the box."""
         return self.evaluate(self.project(self.operator.empty_constraint_vector()))
 
-    def project(self, u):
-        return self.operator.space.map(_clip, u, self.lower, self.upper)
+    def project(self, u: Any) -> Any:
+        return self.operator.space.map(clipped, u, self.lower, self.upper)
 
-    def gain(self, u) -> Total:
-        """The gain, a reduction to be made."""
-        return total(_product, self.linear, u)
+    def gain(self, u: Any) -> Total:
+        """The gain, as a pending reduction."""
+        return total(weighted_sum, u, self.linear)
 
-    def gain_slope(self, u):
+    def gain_slope(self, u: Any) -> Any:
         """Gradient of the gain."""
         return self.linear
 
-    def gain_bend(self, u):
-        """Minus the second derivatives of the gain, one per constraint; None where all are zero."""
+    def gain_bend(self, u: Any) -> Any:
+        """Minus the second derivatives of the gain, one per constraint; None if all are zero."""
         return None
 
-    def evaluate(self, u, rank_guess=None, *wanted):
-        """The dual at u; ``wanted`` are sums to be made on the way (`Evaluation.also`)."""
+    def evaluate(self, u: Any, rank_guess: int | None = None, *wanted: Any) -> "Evaluation":
+        """The dual at u, with the sums ``wanted`` computed in the same visit (`Evaluation.also`)."""
         return Evaluation(self, u, rank_guess, wanted)
 
-    def curvature(self, direction, u) -> float:
+    def curvature(self, direction: Any, u: Any) -> float:
         """An upper bound on the dual's curvature at u along ``direction``."""
         bend = self.gain_bend(u)
         wanted = [] if bend is None else [total(_bent, bend, direction)]
         adjoint, bent = self.operator.adjoint_and(direction, *wanted)
         return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(bent)
 
-    def hessian(self, point) -> "Hessian":
+    def hessian(self, point: Any) -> "Hessian":
         """Minus the second derivative of the dual at ``point``."""
         K = point.combined if self.offset is None else point.combined + self.offset
         return Hessian(self, spectral.psd_derivative(K), self.gain_bend(point.u))
 
-    def refutation(self, point):
-        """Why the program has no feasible point, where the multipliers at ``point``
-        prove it; else None.
-        """
+    def refutation(self, point: Any) -> str | None:
+        """Why no point is feasible, if the multipliers at ``point`` prove it; else None."""
         return None
 
-    def proven(self, factor, point) -> float:
-        """The bound that `certify` will find with this factor of X and the multipliers at
-        ``point``.
-        """
+    def proven(self, factor: Any, point: Any) -> float:
+        """The bound that `certify` will find with this factor of X and these multipliers."""
         return point.dual
 
     @abstractmethod
-    def primal_terms(self, margins) -> Total:
-        """What `primal_value` needs of A(X) = ``margins``, a reduction to be made."""
+    def primal_terms(self, margins: Any) -> Total:
+        """What `primal_value` needs of A(X) = ``margins``, as a pending reduction."""
 
     @abstractmethod
-    def primal_value(self, terms, squared_norm, factor):
-        """(objective, relative violation) of X = L L' with L = ``factor``, ||X||_F^2 =
-        ``squared_norm`` and these ``terms`` of the margins.
-        """
+    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
+        """(objective, relative violation) of X = L L', L = ``factor``, given `primal_terms`."""
 
-    def price(self, u, margins, primal) -> float:
-        """What a point that misses its constraints may have gained by that, relative to
-        its objective ``primal``: sum_r |u_r| times what A(X)_r = ``margins`` misses.
+    def price(self, u: Any, margins: Any, primal: float) -> float:
+        """What an infeasible point may have gained, relative to its objective ``primal``: sum_r
+        |u_r| times what A(X)_r = ``margins`` misses.
 
-        X is feasible for the bounds it reaches, so the optimum for the true ones is
-        above its objective by at most that, u being optimal multipliers.
+        X is feasible for the bounds it reaches, so the optimum for the true ones exceeds its
+        objective by at most that, if u are optimal multipliers.
         """
         return 0.0
 
-    def primal_at(self, factor, margins):
-        """(objective, relative violation) of X = L L' with L = ``factor``, A(X) = ``margins``."""
+    def primal_at(self, factor: Any, margins: Any) -> tuple[float, float]:
+        """(objective, relative violation) of X = L L' with L = ``factor`` and A(X) = ``margins``."""
         (terms,) = self.operator.space.totals(self.primal_terms(margins))
         return self.primal_value(terms, squared_norm(factor), factor)
 
@@ -149,7 +141,7 @@ class SpectralDual(ABC):
 class SpectralProgram(SpectralDual, Problem):
     """A Frobenius-regularised program, certified by its dual evaluated in float64."""
 
-    def certify(self, primal_point, dual_point):
+    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         exact = self.exact
         L, u = float64(primal_point), exact.project(float64(dual_point))
         margins = exact.operator.forward_factor(L)
@@ -159,121 +151,113 @@ class SpectralProgram(SpectralDual, Problem):
 
 
 class Evaluation:
-    """The dual at one point: its value at once, the gradient and the primal point when
-    first asked for.
-    """
+    """The dual at one point; gradient and primal point are computed on first use."""
 
     def __init__(
-        self,
-        problem: Any,  # a SpectralDual
-        u: Any,
-        rank_guess: int | None = None,
-        wanted: tuple[Total, ...] = (),
+        self, problem: Any, u: Any, rank_guess: int | None = None, wanted: tuple[Total, ...] = ()
     ):
         self.problem, self.u, self.rank_guess, self.wanted = problem, u, rank_guess, wanted
         self._terms: Any = None  # set by `measure`
 
     @cached_property
     def _first(self):
-        """A*(u), the gain, and what else was wanted on the way."""
+        """A*(u), the gain, and the sums wanted."""
         p = self.problem
         adjoint, (gain, *also) = p.operator.adjoint_and(self.u, p.gain(self.u), *self.wanted)
         return adjoint, gain, also
 
     @property
-    def also(self):
-        """The results of the sums that were wanted."""
+    def also(self) -> list:
+        """The results of the sums wanted."""
         return self._first[2]
 
     @property
-    def gain(self):
+    def gain(self) -> float:
         return self._first[1]
 
     @cached_property
-    def combined(self):
+    def combined(self) -> Any:
         """sign A*(u)."""
         adjoint = self._first[0]
         return adjoint if self.problem.sign > 0 else -adjoint
 
     @property
-    def shifted(self):
+    def shifted(self) -> Any:
         """K(u)."""
         offset = self.problem.offset
         return self.combined if offset is None else self.combined + offset
 
     @cached_property
-    def part(self):
+    def part(self) -> Any:
         return spectral.psd_split(self.shifted, self.rank_guess)
 
     @cached_property
-    def dual(self):
+    def dual(self) -> float:
         return self.dual_of(self.part)
 
     @property
-    def bound(self):
-        """The value of the dual alone, from eigenvalues without eigenvectors: a third of the
-        work.
-        """
+    def bound(self) -> float:
+        """The dual value from eigenvalues without eigenvectors: a third of the work."""
         return self.dual_of(spectral.positive_values(self.shifted))
 
-    def dual_of(self, part):
-        """The value of the dual, given the positive part of K(u)."""
+    def dual_of(self, part: Any) -> float:
+        """The dual value, given the positive part of K(u)."""
         p = self.problem
         return p.constant + self.gain - 0.5 * p.sigma * part.squared_norm
 
     @cached_property
-    def factor(self):
+    def factor(self) -> Any:
         """L with X(u) = L L'."""
         return self.problem.sigma**0.5 * self.part.factor
 
     @property
-    def primal_point(self):
-        """X(u) as the program's certificate takes it."""
+    def primal_point(self) -> Any:
+        """X(u) in the form that the certificate takes."""
         return self.factor
 
     @property
-    def matrix(self):
+    def matrix(self) -> Any:
         """X(u), dense."""
         return self.problem.sigma * self.part.matrix()
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         return self.part.rank
 
     @cached_property
-    def margins(self):
+    def margins(self) -> Any:
         """A(X(u))."""
         return self.problem.operator.forward_factor(self.factor)
 
     @cached_property
-    def gradient(self):
+    def gradient(self) -> Any:
         p = self.problem
         return p.operator.space.map(_gradient, p.gain_slope(self.u), self.margins, sign=p.sign)
 
     @cached_property
-    def primal(self):
+    def primal(self) -> tuple[float, float]:
         """(objective, violation) of X(u)."""
         squared_norm = self.problem.sigma**2 * self.part.squared_norm
         value, violation = self.problem.primal_value(self.terms, squared_norm, self.factor)
         return value, max(violation, self.problem.price(self.u, self.margins, value))
 
     @property
-    def terms(self):
+    def terms(self) -> Any:
         """What the primal objective needs of the margins."""
         if self._terms is None:
             self.measure()
         return self._terms
 
-    def moved(self, u):
-        """The same point with ``u`` for its multipliers, which are equal but held elsewhere."""
+    def moved(self, u: Any) -> "Evaluation":
+        """The same point with equal multipliers ``u`` that are stored elsewhere."""
         point = copy(self)
         point.u = u
         for vector in ("margins", "gradient"):
             vars(point).pop(vector, None)
         return point
 
-    def measure(self, *wanted: Total):
-        """The results of these reductions, in one visit with what `primal` needs."""
+    def measure(self, *wanted: Total) -> list:
+        """The results of these reductions, in one visit with `terms`."""
         p = self.problem
         self._terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *wanted)
         return results
@@ -287,42 +271,34 @@ class Hessian:
     derivative: spectral.SpectralMap  # W
     bend: Any  # of the gain, one per constraint; None where all are zero
 
-    def __call__(self, d):
+    def __call__(self, d: Any) -> Any:
         operator = self.problem.operator
         curved = operator.forward(self.derivative(operator.adjoint(d))) * self.problem.sigma
         return curved if self.bend is None else curved + self.bend * d
 
     @property
-    def diagonal(self):
-        """Its diagonal, were W the identity."""
+    def diagonal(self) -> Any:
+        """The diagonal with the identity for W."""
         sizes = self.problem.sizes
         own = sizes * sizes * self.problem.sigma
         return own if self.bend is None else own + self.bend
 
 
-def squared_norm(factor):
+def squared_norm(factor: Any) -> float:
     """||L L'||_F^2 for L = ``factor``."""
     wide = factor.shape[1] > factor.shape[0]
     gram = factor @ factor.T if wide else factor.T @ factor
     return float((gram**2).sum())
 
 
-def relative(amount, objective):
-    """``amount`` over the size of ``objective``; infinity where that is zero, unless both are."""
+def relative(amount: Any, objective: float) -> float:
+    """``amount`` over the size of ``objective``; 0 for 0, infinite over 0."""
     if not amount:
         return 0.0
     return amount / abs(objective) if objective else float("inf")
 
 
-# ---- what is mapped and summed over the blocks of multipliers
-
-
-def _clip(u, lower, upper):
-    return namespace(u).clip(u, lower, upper)
-
-
-def _product(a, b):
-    return (a * b).sum(dtype=namespace(b).float64)
+# ---- functions mapped and summed over blocks of multipliers
 
 
 def _bent(bend, direction):

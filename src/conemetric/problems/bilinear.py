@@ -4,45 +4,36 @@
     D(u) = sum_r c_r g(u_r / c_r) - 1/2 ||A*(u)||_F^2 - <W0, A*(u)>,   u_r / c_r in the domain of g
     W(u) = W0 + A*(u)        grad D(u)_r = g'(u_r / c_r) - A(W(u))_r
 
-The dual of `problems.frobenius` with the positive part replaced by the identity: W need
-be neither symmetric nor positive. c_r = C w_r / sum(w), l and g as in `problems.losses`.
+The dual of `problems.frobenius` with the positive part replaced by the identity: W need be neither
+symmetric nor positive. c_r = C w_r / sum(w), l and g as in `problems.losses`.
 """
 
 from functools import cached_property
+from typing import Any
 
 from ..core.arrays import float64
 from .base import Bounds, Evaluation
 from .frobenius import FrobeniusProgram
 
+__all__ = ["BilinearProgram"]
+
 
 class BilinearProgram(FrobeniusProgram):
-    """See the module docstring; parameters as for `FrobeniusProgram`, with a prior.
+    """See the module docstring; parameters as for `FrobeniusProgram`, with a prior."""
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.operators.difference import from_comparisons
-    >>> from conemetric.problems.bilinear import BilinearProgram
-    >>> Q, D = np.array([[2.0]]), np.array([[0.0], [1.0]])
-    >>> operator = from_comparisons(Q, D, np.array([[0, 1, 0]]))  # A(W) = 2 W
-    >>> program = BilinearProgram(operator, C=1.0, prior=np.array([[0.25]]))
-    >>> program.certify(np.array([[0.5]]), np.array([0.125]))
-    Bounds(primal=0.03125, dual=0.03125, violation=0.0)
-    """
-
-    def evaluate(self, u, rank_guess=None, *wanted):
+    def evaluate(self, u: Any, rank_guess: int | None = None, *wanted: Any) -> Evaluation:
         return BilinearEvaluation(self, u, rank_guess, wanted)
 
-    def primal_value(self, terms, squared_norm, W):
+    def primal_value(self, terms: Any, squared_norm: Any, W: Any) -> tuple[float, float]:
         return self.constant + 0.5 * self.significant(W - self.prior) + terms, 0.0
 
-    def primal_point(self, W):
+    def primal_point(self, W: Any) -> Any:
         return W
 
-    def margins_of(self, W):
+    def margins_of(self, W: Any) -> Any:
         return self.operator.forward(W)
 
-    def certify(self, primal_point, dual_point):
+    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         exact, W = self.exact, float64(primal_point)
         u, terms = exact.project(float64(dual_point)), exact.primal_terms(exact.operator.forward(W))
         point = exact.evaluate(u, None, terms)
@@ -50,22 +41,22 @@ class BilinearProgram(FrobeniusProgram):
 
 
 class BilinearEvaluation(Evaluation):
-    """As `Evaluation`; the primal point is W(u) itself."""
+    """An `Evaluation` whose primal point is W(u) itself."""
 
     @cached_property
-    def primal_point(self):
+    def primal_point(self) -> Any:
         return self.problem.prior + self.combined
 
     @property
-    def matrix(self):
+    def matrix(self) -> Any:
         return self.primal_point
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         return len(self.combined)
 
     @cached_property
-    def margins(self):
+    def margins(self) -> Any:
         return self.problem.operator.forward(self.primal_point)
 
     @cached_property
@@ -74,10 +65,10 @@ class BilinearEvaluation(Evaluation):
         return float((float64(self.combined) ** 2).sum())
 
     @cached_property
-    def dual(self):
+    def dual(self) -> float:
         shared = float((float64(self.combined) * float64(self.problem.prior)).sum())
         return self.problem.constant + self.gain - 0.5 * self._squared_change - shared
 
     @cached_property
-    def primal(self):
+    def primal(self) -> tuple[float, float]:
         return self.problem.constant + 0.5 * self._squared_change + self.terms, 0.0

@@ -1,62 +1,45 @@
-"""The relative-comparison program of Schultz & Joachims (2004), as in FastQP (Nguyen,
-Morell & De Baets 2015, 2.3 and 3.8).
+"""The relative-comparison program of Schultz & Joachims (2004), as in FastQP (Nguyen, Morell & De
+Baets 2015, 2.3 and 3.8).
 
     P(w)      = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),      w >= 0
     D(lam, t) = 1'lam - 1/2 (Z'lam + t)' L^-1 (Z'lam + t),   0 <= lam <= c, t >= 0
     w(lam, t) = L^-1 (Z'lam + t)
 
-with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet (i, j,
-k), the metric M = A diag(w) A', and c_i = C times the weight of the triplet.
+with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet (i, j, k), the
+metric M = A diag(w) A', and c_i = C times the weight of the triplet.
 
 L is never inverted. With y = L^-1 (Z'lam + t) in place of t the dual reads
 
     D(lam, y) = 1'lam - 1/2 y'Ly,                            0 <= lam <= c, Ly >= Z'lam
 
-which also holds for a singular L. No entry of L is negative, so any y becomes feasible
-by adding max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, y), P(w)
->= D(lam, y), and both are the optimum at the solution, where y = w.
+which also holds for a singular L. No entry of L is negative, so any y becomes feasible by adding
+max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, y), P(w) >= D(lam, y), and
+both are the optimum at the solution, where y = w.
 """
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ..core.compiled import jit, threaded
 from .base import Bounds, Problem
 
-BLOCK = 1 << 21  # entries of Z worked on at a time
-SPARSE = 4  # times as many rows as are used, beyond which those are copied out first
+__all__ = ["ComparisonProgram", "MeasuredComparisonProgram"]
+
+BLOCK = 1 << 21  # entries of Z processed at a time
+SPARSE = 4  # rows per row in use from which copying those in use is faster
 
 
 class ComparisonProgram(Problem):
-    """See the module docstring.
-
-    Parameters
-    ----------
-    operator : DifferenceOperator on NumPy float64
-        Over the mapped points A'x, one row per triplet.
-    C : float
-        Weight of the hinge loss, a sum over triplets.
-    gram : array (p, p), default=None
-        A'A; None for the identity.
-    memory : int, default=2**30
-        Bytes that Z may take. A larger Z is not stored; its rows are computed again in
-        blocks whenever they are read.
-    weights : array (m,), default=None
-        Of the triplets, positive; None means one each.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.operators import from_triplets
-    >>> from conemetric.problems.comparisons import ComparisonProgram
-    >>> X = np.array([[0.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
-    >>> problem = ComparisonProgram(from_triplets(X, [[0, 1, 2]]), C=1.0)  # z = (1, -4)
-    >>> problem.certify(np.array([1.0, 0.0]), (np.array([1.0]), np.array([1.0, 0.0])))
-    Bounds(primal=0.5, dual=0.5, violation=0.0)
+    """See the module docstring; ``operator`` is over the mapped points A'x, in NumPy float64,
+    ``gram`` is A'A (None: the identity), and ``weights`` are those of the triplets (None: one
+    each). A Z of more than ``memory`` bytes is not stored but computed in blocks.
     """
 
-    def __init__(self, operator, C, gram=None, memory=1 << 30, weights=None):
+    def __init__(
+        self, operator: Any, C: float, gram: Any = None, memory: int = 1 << 30, weights: Any = None
+    ):
         self.operator, self.C = operator, float(C)
         m, p = operator.n_constraints, operator.n_features
         self.prices = self.C * np.ones(m) if weights is None else self.C * weights  # c
@@ -65,10 +48,9 @@ class ComparisonProgram(Problem):
             self.L = np.ascontiguousarray(gram, dtype=np.float64) ** 2
             self.diagonal = np.diag(self.L).copy()
             self.is_diagonal = np.count_nonzero(self.L) == np.count_nonzero(self.diagonal)
-        # a zero on the diagonal is a zero column of A: that weight changes nothing, and stays zero
-        self.inverse_diagonal = np.divide(
-            1.0, self.diagonal, out=np.zeros(p), where=self.diagonal > 0
-        )
+        # a zero on the diagonal is a zero column of A: its weight has no effect, and stays zero
+        there = self.diagonal > 0
+        self.inverse_diagonal = np.divide(1.0, self.diagonal, out=np.zeros(p), where=there)
         step = min(m, max(1, BLOCK // p))
         self.slices = [slice(start, min(start + step, m)) for start in range(0, m, step)]
         stored = m * p * self.diagonal.itemsize <= memory
@@ -78,11 +60,11 @@ class ComparisonProgram(Problem):
             self._fill(slice(0, m), self._Z)
 
     @cached_property
-    def L(self):
-        """The matrix L; where it is the identity it is made when first asked for."""
+    def L(self) -> np.ndarray:
+        """The matrix L; the identity is formed on first use."""
         return np.diag(self.diagonal)
 
-    def weigh(self, w):
+    def weigh(self, w: np.ndarray) -> np.ndarray:
         """Lw."""
         return self.diagonal * w if self.is_diagonal else self.L @ w
 
@@ -91,21 +73,19 @@ class ComparisonProgram(Problem):
         pairs = A.X, A.a, A.b, A.row_start, A.pair, A.weight
         threaded(comparison_rows, n, 8 * n * out.shape[1], rows.start, *pairs, out)
 
-    def block(self, rows):
-        """The rows of Z in one of ``slices``; a block that is not stored is valid until
-        the next is asked for.
-        """
+    def block(self, rows: slice) -> np.ndarray:
+        """The rows of Z in one of ``slices``; if not stored, valid until the next call."""
         if self._Z is not None:
             return self._Z[rows]
         out = self._buffer[: rows.stop - rows.start]
         self._fill(rows, out)
         return out
 
-    def margins(self, w):
+    def margins(self, w: np.ndarray) -> np.ndarray:
         """Zw, one value per triplet."""
         return np.concatenate([self.block(rows) @ w for rows in self.slices])
 
-    def combine(self, lam):
+    def combine(self, lam: np.ndarray) -> np.ndarray:
         """Z'lam, one value per weight; rows whose multiplier is zero are not read."""
         out = np.zeros(self.operator.n_features)
         for rows in self.slices:
@@ -118,7 +98,7 @@ class ComparisonProgram(Problem):
                 out += part @ self.block(rows)
         return out
 
-    def gram(self, chosen):
+    def gram(self, chosen: np.ndarray) -> np.ndarray:
         """Z_F'Z_F for the rows F that a mask marks."""
         out = np.zeros_like(self.L)
         for rows in self.slices:
@@ -128,31 +108,28 @@ class ComparisonProgram(Problem):
                 out += block.T @ block
         return out
 
-    def cover(self, y, combined):
-        """The least raise of y along the coordinates, each on its own, that makes Ly >=
-        Z'lam = ``combined``.
-        """
+    def cover(self, y: np.ndarray, combined: np.ndarray) -> np.ndarray:
+        """y raised, in each coordinate as little as possible, until Ly >= Z'lam = ``combined``."""
         return y + np.maximum(combined - self.weigh(y), 0.0) * self.inverse_diagonal
 
-    def primal_value(self, w, loss):
+    def primal_value(self, w: np.ndarray, loss: float) -> float:
         """P(w), given the sum of the hinge losses, each times its price."""
         return 0.5 * float(w @ self.weigh(w)) + float(loss)
 
-    def loss(self, margins):
+    def loss(self, margins: np.ndarray) -> float:
         """sum_i c_i max(0, 1 - z_i'w), given the ``margins`` Zw."""
         return float(self.prices @ np.maximum(1 - margins, 0.0))
 
-    def dual_value(self, total, y):
+    def dual_value(self, total: float, y: np.ndarray) -> float:
         """D(lam, y), given the sum of lam and a feasible y."""
         return float(total) - 0.5 * float(y @ self.weigh(y))
 
-    def certify(self, primal_point, dual_point):
+    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         w = np.maximum(primal_point, 0.0)
-        return Bounds(
-            self.primal_value(w, self.loss(self.margins(w))), self.lower_bound(dual_point)
-        )
+        primal = self.primal_value(w, self.loss(self.margins(w)))
+        return Bounds(primal, self.lower_bound(dual_point))
 
-    def lower_bound(self, dual_point):
+    def lower_bound(self, dual_point: Any) -> float:
         """D at a dual point made feasible."""
         lam, y = np.clip(dual_point[0], 0.0, self.prices), dual_point[1]
         return self.dual_value(lam.sum(), self.cover(y, self.combine(lam)))
@@ -161,24 +138,17 @@ class ComparisonProgram(Problem):
 class MeasuredComparisonProgram(ComparisonProgram):
     """The same program, certified at a metric L L' over the features it is stored for.
 
-    P is 1/2 ||M||_F^2 plus a loss of the margins, whatever M is: so it can be told of a
-    metric that rounding or a cut has moved away from every A diag(w) A', too.
-
-    Parameters
-    ----------
-    over : Operator on NumPy float64
-        Over those features, one row per triplet.
-    features_gram : array or None
-        Inner products of the features' directions; None where they are orthonormal.
-    *args
-        Of `ComparisonProgram`.
+    P is 1/2 ||M||_F^2 plus a loss of the margins for any M, so also for a metric that rounding or a
+    cut has moved away from every A diag(w) A'. ``over`` is the operator over those features, in
+    NumPy float64, and ``features_gram`` holds the inner products of their directions (None:
+    orthonormal).
     """
 
-    def __init__(self, over, features_gram, *args):
+    def __init__(self, over: Any, features_gram: Any, *args: Any):
         super().__init__(*args)
         self.over, self.features_gram = over, features_gram
 
-    def certify(self, primal_point, dual_point):
+    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         L = np.asarray(primal_point, dtype=np.float64)
         inner = L.T @ (L if self.features_gram is None else self.features_gram @ L)
         loss = self.loss(self.over.forward_factor(L))
@@ -188,9 +158,7 @@ class MeasuredComparisonProgram(ComparisonProgram):
 
 @jit
 def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
-    """out[r, c] = sum over the pairs p of row first + r of weight * (Y[a[p], c] -
-    Y[b[p], c])^2, for r in start:stop.
-    """
+    """out[r, c] = sum over pairs (i, j) of row first + r of weight (Y[i, c] - Y[j, c])^2."""
     n_columns = Y.shape[1]
     for r in range(start, stop):
         out[r] = 0

@@ -1,52 +1,51 @@
-"""Eigenvalue programs (Ying & Li 2012): a trace, plus a hinge loss on the constraints
-of one operator.
+"""Eigenvalue programs (Ying & Li 2012): a trace plus a hinge loss on the constraints.
 
     P(S) = w Tr S + sum_r c_r max(0, b_r - A(S)_r),   S psd           (c = inf: A(S) >= b is enforced)
     D(u) = b'u,                                       0 <= u_r <= c_r,  A*(u) <= w I
     any u >= 0, times min(1 / max_r u_r / c_r, w / lambda_max(A*(u))), is dual feasible
 
-For b = 1 and all c_r = c this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi = 1"
-(Lemma 2): a point of value delta there, divided by delta, is a point of value 1/delta
-here, and the paper's bound max(max u / c, lambda_max(A*(u)) / w) over the simplex is
-one over the bound above. The proximal subproblem
+For b = 1 and all c_r = c this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi =
+1" (Lemma 2): a point of value delta there, divided by delta, is a point of value 1/delta here, and
+the paper's bound max(max u / c, lambda_max(A*(u)) / w) over the simplex is one over the bound
+above. The proximal subproblem
 
     min P(S) + ||S - S_k||_F^2 / (2 sigma)
 
-has a dual in the form of `SpectralDual`, with K(u) = S_k / sigma - w I + A*(u): a box
-and a smooth objective.
+has a dual in the form of `SpectralDual`, with K(u) = S_k / sigma - w I + A*(u): a box and a smooth
+objective.
 """
 
 import math
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
 from ..core import spectral
-from ..core.arrays import float64, is_scalar, namespace, zeros
-from ..core.vectors import Total, greatest, total
+from ..core.arrays import float64, identity, is_scalar, zeros
+from ..core.vectors import Total, clipped, greatest, minus_least, total
 from ..operators.entries import EntryOperator
 from .base import Bounds, Problem, SpectralDual
 from .losses import weighted_sum
 
+__all__ = ["DMLEigProgram", "EigenvalueProgram", "LMNNEigProgram", "MMMFProgram"]
+
 
 class EigenvalueProgram(Problem):
-    """See the module docstring.
+    """See the module docstring, with w = ``trace_weight``, c = ``loss_weight`` (a number, infinite
+    to enforce the constraints, or one per constraint) and b = ``target`` (None: ones).
 
-    Parameters
-    ----------
-    operator : Operator
-        In float64, where certificates are evaluated.
-    trace_weight : float
-        w.
-    loss_weight : float or array (m,)
-        c, one for all or one each; infinity for all enforces the constraints.
-    dtype : dtype, default=None
-        Precision to solve in; None keeps float64.
-    target : array (m,), default=None
-        b; None means one each.
+    ``operator`` is in float64, for certificates; ``dtype`` is the precision to solve in.
     """
 
-    def __init__(self, operator, trace_weight, loss_weight, dtype=None, target=None):
+    def __init__(
+        self,
+        operator: Any,
+        trace_weight: float,
+        loss_weight: Any,
+        dtype: Any = None,
+        target: Any = None,
+    ):
         self.exact_operator = operator
         self.operator = operator if dtype is None else operator.astype(dtype)
         self.trace_weight = float(trace_weight)
@@ -55,39 +54,35 @@ class EigenvalueProgram(Problem):
         self.target = 1.0 if target is None else self.operator.constraint_vector(target)
 
     @property
-    def hard(self):
-        """Whether the constraints are enforced rather than penalised."""
+    def hard(self) -> bool:
+        """Whether the constraints are enforced, not penalised."""
         return is_scalar(self.loss_weight) and math.isinf(self.loss_weight)
 
     @property
-    def price(self):
-        """c where it is finite: the size of a multiplier, if only up to scale."""
+    def price(self) -> Any:
+        """c if finite: the size of a multiplier, up to scale."""
         return 1.0 if self.hard else self.loss_weight
 
     # ---- the program
 
-    def terms(self, margins) -> Total:
-        """What `objective` needs of A(L L') = ``margins``, a reduction to be made."""
+    def terms(self, margins: Any) -> Total:
+        """What `objective` needs of A(L L') = ``margins``, as a pending reduction."""
         if self.hard:
-            return greatest(_negative_least, margins)
+            return greatest(minus_least, margins)
         return total(_missing, margins, self.target, self.loss_weight)
 
-    def objective(self, L, terms):
-        """P(L L'), given the `terms` of its margins; where constraints are enforced, of the
-        multiple of L L' that just meets them.
-        """
+    def objective(self, L: Any, terms: Any) -> float:
+        """P(L L') from `terms`; of enforced constraints, at the multiple that just meets them."""
         trace = self.trace_weight * float((float64(L) ** 2).sum())
         if self.hard:
             return trace / -terms if terms < 0 else math.inf
         return trace + terms
 
-    def bounds(self, L, u, precise=False):
-        """Bounds on the program from a factor L of S and multipliers u: P(L L'), and D of
-        u scaled to feasibility (of equal multipliers where u is zero).
-        """
+    def bounds(self, L: Any, u: Any, precise: bool = False) -> Bounds:
+        """P(L L'), and D of u scaled to feasibility (of equal multipliers if u is zero)."""
         operator = self.operator
         wanted = self.terms(operator.forward_factor(L))
-        u = operator.space.map(_nonnegative, u)
+        u = operator.space.map(clipped, u, lower=0.0, upper=None)
         adjoint, (terms, *of_u) = operator.adjoint_and(u, wanted, *self._of_multipliers(u))
         if not of_u[0] > 0:
             u = operator.empty_constraint_vector() + 1
@@ -98,89 +93,72 @@ class EigenvalueProgram(Problem):
         return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
 
     def _of_multipliers(self, u):
-        return greatest(most_of_price, u, self.price), total(_gain, u, self.target)
+        return greatest(most_of_price, u, self.price), total(weighted_sum, u, self.target)
 
     def _scale(self, adjoint, most):
-        """What makes multipliers feasible whose A*(u) is ``adjoint`` and ``most`` the
-        largest u_r / c_r.
-        """
+        """The factor that makes u feasible, given A*(u) and ``most``, the largest u_r / c_r."""
         largest = spectral.largest_eigenvalue(adjoint)
-        return min(
-            math.inf if self.hard else 1 / most,
-            self.trace_weight / largest if largest > 0 else math.inf,
-        )
+        scale = self.trace_weight / largest if largest > 0 else math.inf
+        return scale if self.hard else min(1 / most, scale)
 
     @cached_property
-    def exact(self):
+    def exact(self) -> Self:
         program = super().exact
         program.operator = self.exact_operator  # not the one rounded to the precision solved in
         return program
 
-    def certify(self, primal_point, dual_point):
+    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         return self.exact.bounds(float64(primal_point), float64(dual_point), precise=True)
 
     # ---- for the proximal-point method
 
-    def start(self):
-        """Feasible multipliers; the zero matrix, as its factor; and a first sigma in
-        the units of the program.
-        """
+    def start(self) -> tuple[Any, Any, float]:
+        """Feasible multipliers, a factor of the zero matrix, and a first sigma."""
         operator, unit = self.operator, self.unit
         adjoint, (most, sum_) = operator.adjoint_and(
-            unit, greatest(most_of_price, unit, self.price), total(_gain, unit, 1.0)
+            unit, greatest(most_of_price, unit, self.price), total(weighted_sum, unit)
         )
         scale = self._scale(adjoint, most)
         center = zeros((operator.n_features, 0), operator.reference)
         return scale * unit, center, scale * sum_ / self.trace_weight**2
 
     @cached_property
-    def unit(self):
+    def unit(self) -> Any:
         """Natural size of each multiplier, up to scale."""
         ones = self.operator.empty_constraint_vector() + 1
         return ones if is_scalar(self.loss_weight) else ones * self.loss_weight
 
-    def proximal(self, center, sigma):
-        """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), S_k = L_k L_k' with L_k =
-        ``center``.
-        """
+    def proximal(self, center: Any, sigma: float) -> "ProximalDual":
+        """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), where ``center`` is a factor of S_k."""
         return ProximalDual(self, center, sigma)
 
-    def offset(self, center, sigma):
+    def offset(self, center: Any, sigma: float) -> Any:
         """S_k / sigma - w I."""
-        identity = self.operator.xp.eye(
-            self.operator.n_features, dtype=center.dtype, device=center.device
-        )
-        return center @ center.T / sigma - self.trace_weight * identity
+        one = identity(self.operator.n_features, center)
+        return center @ center.T / sigma - self.trace_weight * one
 
 
 class ProximalDual(SpectralDual):
-    """Dual of one proximal step of an `EigenvalueProgram`, which certifies it; its
-    primal objective is that of the step.
-    """
+    """Dual of one proximal step of an `EigenvalueProgram`; its primal is that of the step."""
 
-    def __init__(self, program, center, sigma):
+    def __init__(self, program: Any, center: Any, sigma: float):
         self.program, self.center, self.sigma = program, center, sigma
-        self.operator, self.upper, self.linear = (
-            program.operator,
-            program.loss_weight,
-            program.target,
-        )
+        self.operator, self.linear = program.operator, program.target
+        self.upper = program.loss_weight
         self.lower = 0.0 if is_scalar(self.upper) else 0.0 * self.upper
         self.unit, self.offset = program.unit, program.offset(center, sigma)
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
-    def primal_terms(self, margins):
+    def primal_terms(self, margins: Any) -> Total:
         return self.program.terms(margins)
 
-    def primal_value(self, terms, squared_norm, factor):
+    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
         scale = 1.0
         if self.program.hard:
             scale = -1 / terms if terms < 0 else math.inf
         overlap = float((float64(self.center.T @ factor) ** 2).sum())
-        distance = self.constant + (scale**2 * squared_norm - 2 * scale * overlap) / (
-            2 * self.sigma
-        )
-        return self.program.objective(factor, terms) + distance, 0.0
+        change = (scale**2 * squared_norm - 2 * scale * overlap) / (2 * self.sigma)
+        return self.program.objective(factor, terms) + (self.constant + change), 0.0
 
 
 class DMLEigProgram(EigenvalueProgram):
@@ -189,115 +167,75 @@ class DMLEigProgram(EigenvalueProgram):
         primal   max over M psd, <X_S, M> <= 1, of min_r <X_r, M>             X_r = d_r d_r' over the dissimilar pairs
         dual     min over u in the simplex of lambda_max(R^-1 (sum_r u_r X_r) R^-T)        R R' = X_S (+ ridge)
 
-    With S = R'MR it is the eigenvalue program with c = inf, w = 1, b = 1 over the whitened
-    points: a matrix S of trace t whose smallest margin is a has value a / t here. A
-    maximisation, so both bounds change sign: primal = -min_r <X_r, M> and dual =
-    -lambda_max. Where a dissimilar pair has distance zero the optimum is 0, every M is
-    optimal, and the bounds are 0.
-
-    Parameters
-    ----------
-    operator : Operator
-        One row per dissimilar pair of whitened points, in float64.
-    dtype : dtype, default=None
-        Precision to solve in.
+    With S = R'MR it is the eigenvalue program with c = inf, w = 1, b = 1 over the whitened points:
+    a matrix S of trace t whose smallest margin is a has value a / t here. A maximisation, so both
+    bounds change sign: primal = -min_r <X_r, M> and dual = -lambda_max. If a dissimilar pair has
+    distance zero the optimum is 0, every M is optimal, and the bounds are 0.
     """
 
-    def __init__(self, operator, dtype=None):
+    def __init__(self, operator: Any, dtype: Any = None):
         super().__init__(operator, 1.0, math.inf, dtype)
 
     @cached_property
-    def unit(self):
-        """1 / length: the shorter a pair, the larger its multiplier (halfway to rows of
-        unit norm, the best by measurement).
-        """
+    def unit(self) -> Any:
+        """1 / length (halfway to rows of unit norm, the best by measurement)."""
         operator = self.operator
-        identity = operator.xp.eye(
-            operator.n_features, dtype=operator.dtype, device=operator.reference.device
-        )
-        return operator.space.map(_inverse_root, operator.forward_factor(identity))
+        one = identity(operator.n_features, operator.reference)
+        return operator.space.map(_inverse_root, operator.forward_factor(one))
 
-    def bounds(self, L, u, precise=False):
+    def bounds(self, L: Any, u: Any, precise: bool = False) -> Bounds:
         cost, lower, _ = super().bounds(L, u, precise)
         return Bounds(-1 / cost if cost > 0 else 0.0, -1 / lower if lower > 0 else 0.0)
 
 
 class LMNNEigProgram(EigenvalueProgram):
-    """The LMNN-eig program (Ying & Li 2012, equations 7 and 17).
+    """The LMNN-eig program (Ying & Li 2012, equations 7 and 17), with ``weights`` w_r (None: ones).
 
         primal   min over M psd of (1 - gamma) sum_r w_r max(0, 1 - <C_r, M>) + gamma <X_S, M>      C_r = d_ik d_ik' - d_ij d_ij'
         dual     max 1'u,  0 <= u_r <= (1 - gamma) w_r,  sum_r u_r C_r <= gamma X_S
 
-    With X_S (+ ridge) = R R' and S = R'MR it is the eigenvalue program with c_r = (1 - gamma)
-    w_r, w = gamma, b = 1 over the whitened points.
-
-    Parameters
-    ----------
-    operator : Operator
-        One row per triplet of whitened points, in float64.
-    gamma : float, between 0 and 1
-    dtype : dtype, default=None
-        Precision to solve in.
-    weights : array (m,), default=None
-        w_r, positive; None means one each.
+    With X_S (+ ridge) = R R' and S = R'MR it is the eigenvalue program with c_r = (1 - gamma) w_r,
+    w = gamma, b = 1 over the whitened points.
     """
 
-    def __init__(self, operator, gamma, dtype=None, weights=None):
+    def __init__(self, operator: Any, gamma: float, dtype: Any = None, weights: Any = None):
         loss_weight = 1.0 - gamma if weights is None else (1 - gamma) * weights
         super().__init__(operator, gamma, loss_weight, dtype)
 
 
 class MMMFProgram(EigenvalueProgram):
-    """Maximum-margin matrix factorisation in its eigenvalue form (Srebro et al. 2005; Ying
-    & Li 2012, equations 27 and 28).
+    """Maximum-margin matrix factorisation in its eigenvalue form (Srebro et al. 2005; Ying & Li
+    2012, equations 27 and 28).
 
         primal   min over X of sum_r max(0, b_r - s_r X[i_r, a_r]) + gamma ||X||_*
         dual     max b'u,  0 <= u <= 1,  ||W(u)||_2 <= gamma         W(u) = sum_r u_r s_r e_i e_a', sparse
 
-    With M = L L' = [[A, X], [X', B]] it is the eigenvalue program with c = 1 over
-    `EntryOperator`. Since ||X||_* is *half* the least Tr A + Tr B, its w is gamma / 2: the
-    paper's gamma Tr M would be 2 gamma ||X||_*.
+    With M = L L' = [[A, X], [X', B]] it is the eigenvalue program with c = 1 over `EntryOperator`.
+    Since ||X||_* is *half* the least Tr A + Tr B, its w is gamma / 2: the paper's gamma Tr M would
+    be 2 gamma ||X||_*.
 
-    Observations of levels 0, 1, ..., R-1 become one constraint per threshold theta_1 < ...
-    < theta_{R-1}: s = 1 and b = 1 + theta for a level above it, s = -1 and b = 1 - theta
-    for one below. Two levels and theta = 0 are the +-1 observations of the paper.
-
-    Parameters
-    ----------
-    rows, columns, levels : integer arrays (n_observed,)
-    shape : (int, int)
-    thresholds : increasing array (R - 1,)
-    gamma : float
+    Observations of ``levels`` 0, 1, ..., R-1 at ``rows`` and ``columns`` become one constraint for
+    each of the ``thresholds`` theta_1 < ... < theta_{R-1}: s = 1 and b = 1 + theta for a level
+    above it, s = -1 and b = 1 - theta for one below. Two levels and theta = 0 are the +-1
+    observations of the paper.
     """
 
-    def __init__(self, rows, columns, levels, shape, thresholds, gamma):
+    def __init__(
+        self, rows: Any, columns: Any, levels: Any, shape: Any, thresholds: Any, gamma: float
+    ):
         above = levels[:, None] > np.arange(len(thresholds))
         signs = np.where(above, 1.0, -1.0)
-        repeat = len(thresholds)
-        operator = EntryOperator(
-            np.repeat(rows, repeat), np.repeat(columns, repeat), signs.ravel(), shape
-        )
+        rows, columns = (np.repeat(each, len(thresholds)) for each in (rows, columns))
+        operator = EntryOperator(rows, columns, signs.ravel(), shape)
         super().__init__(operator, gamma / 2, 1.0, target=(1 + signs * thresholds).ravel())
 
 
-# ---- what is mapped and summed over the blocks of multipliers
+# ---- functions mapped and summed over blocks of multipliers
 
 
-def _nonnegative(u):
-    return u.clip(0)
-
-
-def most_of_price(u, price):
+def most_of_price(u: Any, price: Any) -> Any:
     """max_r u_r / c_r."""
     return u.max() / price if is_scalar(price) else (u / price).max()
-
-
-def _gain(u, target):
-    return (target * u).sum(dtype=namespace(u).float64)
-
-
-def _negative_least(margins):
-    return -margins.min()
 
 
 def _missing(margins, target, loss_weight):

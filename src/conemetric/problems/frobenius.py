@@ -4,21 +4,20 @@
     D(u) = sum_r c_r g(u_r / c_r) + 1/2 ||M0||_F^2 - 1/2 ||[M0 + A*(u)]_+||_F^2,  u_r / c_r in the domain of g
     M(u) = [M0 + A*(u)]_+        grad D(u)_r = g'(u_r / c_r) - A(M(u))_r
 
-with c_r = C w_r / sum(w) and l, g a loss and its gain (`problems.losses`). For the hinge
-without prior and weights: D(u) = 1'u - 1/2 ||[A*(u)]_+||_F^2 on 0 <= u <= C/m.
+with c_r = C w_r / sum(w) and l, g a loss and its gain (`problems.losses`). For the hinge without
+prior and weights: D(u) = 1'u - 1/2 ||[A*(u)]_+||_F^2 on 0 <= u <= C/m.
 
-Where M0 is large against what is learned, both values are differences of large numbers.
-So P is evaluated from M - M0, and D from S = A*(u) and K_- = [M0 + S]_+ - (M0 + S)
-where S is the smaller:
+If M0 is large against what is learned, both values are differences of large numbers. So P is
+evaluated from M - M0, and D from S = A*(u) and K_- = [M0 + S]_+ - (M0 + S) if S is the smaller:
 
     1/2 ||M0||^2 - 1/2 ||[M0 + S]_+||^2 = 1/2 ||K_-||^2 - 1/2 ||S||^2 - <M0, S>
 
-With some multipliers fixed at f, the rest have a program of the same kind: of their
-constraints alone, about the prior O = M0 + A*(f). For every M and u
+With some multipliers fixed at f, the rest have a program of the same kind: of their constraints
+alone, about the prior O = M0 + A*(f). For every M and u
 
     P(M) >= P_O(M) + c,   D(u) = D_O(u) + c,   c = gain(f) + 1/2 ||M0||^2 - 1/2 ||O||^2,
 
-with equality where f are multipliers of the margins A(M) of their own constraints.
+with equality if f are multipliers of the margins A(M) of their own constraints.
 """
 
 import math
@@ -27,38 +26,20 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 from ..core import spectral
-from ..core.arrays import float64, is_scalar, like, namespace
-from ..core.vectors import ARRAYS, total
+from ..core.arrays import float64, is_scalar, like
+from ..core.vectors import ARRAYS, Total, clipped, total
 from .base import Evaluation, SpectralProgram
 from .losses import LOSSES, Loss, weighted_sum
 
-UNEVEN = 0.1  # part of the mean below which no constraint's size counts
+__all__ = ["EIGH_ERROR", "FrobeniusProgram"]
+
+UNEVEN = 0.1  # smallest size of a constraint that counts, relative to the mean
+EIGH_ERROR = 8.0  # error of an eigendecomposition on any device, in units of D eps
 
 
 class FrobeniusProgram(SpectralProgram):
-    """See the module docstring.
-
-    Parameters
-    ----------
-    operator : Operator
-        One row per constraint.
-    C : float
-        Weight of the mean loss.
-    loss : Loss or str, default="hinge"
-    prior : array (D, D), default=None
-        M0, symmetric and positive semidefinite; None is zero.
-    weights : array (m,), default=None
-        w, positive; None means one each.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.operators import from_triplets
-    >>> from conemetric.problems.frobenius import FrobeniusProgram
-    >>> X = np.array([[0.0], [1.0], [3.0]])
-    >>> program = FrobeniusProgram(from_triplets(X, [[0, 1, 2]]), C=1.0)  # A(M) = 8 M
-    >>> program.certify(np.array([[0.25]]), np.array([1 / 64]))
-    Bounds(primal=0.501953125, dual=0.0078125, violation=0.0)
+    """See the module docstring: ``operator`` has one row per constraint, C weighs the mean loss,
+    ``prior`` is M0, positive semidefinite (None: zero), ``weights`` are w > 0 (None: ones).
     """
 
     def __init__(
@@ -79,32 +60,29 @@ class FrobeniusProgram(SpectralProgram):
         low, high = self.loss.domain(operator.dtype, operator.xp)
         self.lower, self.upper = low * self.unit, high * self.unit
         self.prior = self.offset = None if prior is None else like(prior, operator.reference)
-        # relative error of an eigendecomposition, on any device
-        self.rounding = 8 * operator.n_features * operator.eps
+        self.rounding = EIGH_ERROR * operator.n_features * operator.eps
         self.linear, self.interior = 1.0, self.loss.steep
         self.restrictable = operator.space is ARRAYS and not self.loss.steep
 
     @cached_property
-    def sizes(self):
-        """Sizes of the constraints' matrices, none far below the mean; 1.0 where nothing is
-        known of them.
-        """
+    def sizes(self) -> Any:
+        """Sizes of the constraints' matrices, none far below the mean; 1.0 if unknown."""
         sizes = self.operator.row_sizes
         if is_scalar(sizes):
             return 1.0
         space = self.operator.space
         mean = space.sum(weighted_sum, sizes) / self.operator.n_constraints
-        return space.map(_bounded, sizes, least=UNEVEN * mean) if 0 < mean < math.inf else 1.0
+        if not 0 < mean < math.inf:
+            return 1.0
+        return space.map(clipped, sizes, lower=UNEVEN * mean, upper=None)
 
-    def start(self):
-        """Without a prior the best multiple of the all-equal multipliers; else the
-        multipliers of the prior's own margins, which are the optimum as C goes to zero.
-        """
+    def start(self) -> Evaluation:
+        """The best multiple of equal multipliers, or with a prior those of its own margins."""
         if self.prior is not None:
             margins = self.operator.forward(self.prior)
             u = self._scaled(partial(_multiplier, loss=self.loss), margins)
             return self.evaluate(self.project(u))
-        point = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
+        point: Any = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
         curvature = point.part.squared_norm
         return point.times(self.loss.best_multiple(self.C, curvature) if curvature > 0 else 1.0)
 
@@ -115,33 +93,31 @@ class FrobeniusProgram(SpectralProgram):
         """``function`` of v = u / c."""
         return self.operator.space.map(_relative, u, self.unit, function=function)
 
-    def gain(self, u):
+    def gain(self, u: Any) -> Total:
         if self.loss.linear:
             return super().gain(u)
         return total(_gain, u, self.unit, loss=self.loss)
 
-    def gain_slope(self, u):
+    def gain_slope(self, u: Any) -> Any:
         return self.linear if self.loss.linear else self._relative(self.loss.slope, u)
 
-    def gain_bend(self, u):
+    def gain_bend(self, u: Any) -> Any:
         return None if self.loss.linear else self._relative(self.loss.bend, u) / self.unit
 
-    def evaluate(self, u, rank_guess=None, *wanted):
+    def evaluate(self, u: Any, rank_guess: int | None = None, *wanted: Any) -> Evaluation:
         kind = PlainEvaluation if self.prior is None else PriorEvaluation
         return kind(self, u, rank_guess, wanted)
 
-    def primal_terms(self, margins):
+    def primal_terms(self, margins: Any) -> Total:
         return total(_loss, margins, self.unit, loss=self.loss)
 
-    def primal_value(self, terms, squared_norm, factor):
+    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
         if self.prior is not None:
             squared_norm = self.significant(factor @ factor.T - self.prior)
         return self.constant + 0.5 * squared_norm + terms, 0.0
 
     def restricted(self, index: Any, u: Any) -> Self:
-        """The program of the constraints ``index`` when the multipliers of all others stay
-        as they are in u (see the module docstring).
-        """
+        """The program of the constraints ``index``, with all other multipliers fixed as in u."""
         fixed = u + 0
         fixed[index] = 0
         change, (gain,) = self.operator.adjoint_and(fixed, self.gain(fixed))
@@ -166,33 +142,31 @@ class FrobeniusProgram(SpectralProgram):
             if value is not None and not is_scalar(value):
                 setattr(program, name, like(value, self.operator.reference, xp.float32))
         program.offset = program.prior
-        program.rounding = 8 * self.operator.n_features * program.operator.eps
+        program.rounding = EIGH_ERROR * self.operator.n_features * program.operator.eps
         return program
 
-    def primal_point(self, M):
-        """M as a certificate takes it."""
+    def primal_point(self, M: Any) -> Any:
+        """M in the form that a certificate takes."""
         return spectral.psd_split(M).factor
 
-    def margins_of(self, primal_point):
-        """A(M) of what a certificate takes."""
+    def margins_of(self, primal_point: Any) -> Any:
+        """A(M), for M in that form."""
         return self.operator.forward_factor(primal_point)
 
-    def significant(self, difference):
-        """||difference||_F^2; zero where it is the rounding of M0, so that a prior that
-        needs no change is proven to be the optimum.
-        """
+    def significant(self, difference: Any) -> float:
+        """||difference||_F^2, or zero if it is the rounding of M0: then the prior is optimal."""
         square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))
         return square if square > self.rounding**2 * size else 0.0
 
 
 class PlainEvaluation(Evaluation):
-    """As `Evaluation`, of which the solver asks no eigenvalues."""
+    """An `Evaluation` without a prior, which needs no eigenvalues."""
 
     @cached_property
-    def part(self):
+    def part(self) -> Any:
         return spectral.positive_factor(self.combined, self.rank_guess)
 
-    def times(self, multiple):
+    def times(self, multiple: float) -> "PlainEvaluation":
         """The dual at a positive multiple of u: K(u) is linear, so its eigenvectors stay."""
         p = self.problem
         u = p.project(self.u * multiple)
@@ -204,12 +178,10 @@ class PlainEvaluation(Evaluation):
 
 
 class PriorEvaluation(Evaluation):
-    """As `Evaluation`, without the difference of two large norms (see the module
-    docstring), and without eigenvalues while M0 + A*(u) is positive definite.
-    """
+    """An `Evaluation` without differences of large norms, or eigenvalues if K is definite."""
 
     @cached_property
-    def part(self):
+    def part(self) -> Any:
         K = self.shifted
         if self.rank_guess in (None, len(K)):
             definite = spectral.definite_part(K)
@@ -217,7 +189,7 @@ class PriorEvaluation(Evaluation):
                 return definite
         return spectral.positive_factor(K, self.rank_guess)
 
-    def dual_of(self, part):
+    def dual_of(self, part: Any) -> float:
         p, S = self.problem, float64(self.combined)
         squares = float((float64(p.offset) ** 2).sum()), part.squared_norm
         if float((S**2).sum()) > sum(squares):
@@ -230,11 +202,7 @@ class PriorEvaluation(Evaluation):
         return p.constant + self.gain + 0.5 * (spare - shared)
 
 
-# ---- what is mapped and summed over the blocks of multipliers
-
-
-def _bounded(sizes, least):
-    return namespace(sizes).clip(sizes, least, None)
+# ---- functions mapped and summed over blocks of multipliers
 
 
 def _scaled(margins, unit, function):
@@ -242,8 +210,8 @@ def _scaled(margins, unit, function):
 
 
 def _multiplier(margins, loss):
-    """The multiplier of each margin, none beyond those of the hinge."""
-    return namespace(margins).clip(loss.multiplier(margins), None, 1.0)
+    """The multiplier of each margin, none larger than those of the hinge."""
+    return clipped(loss.multiplier(margins), None, 1.0)
 
 
 def _relative(u, unit, function):

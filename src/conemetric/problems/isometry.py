@@ -4,68 +4,62 @@
     D(y) = lower'y_+ - upper'y_-    s.t.  A*(y) <= I (as matrices),   y_+ and y_- the positive and negative part of y
     P - D = <P, I - A*(y)> + y_+'(A(P) - lower) + y_-'(upper - A(P)) >= 0
 
-Plain: the bounds are 1 -+ delta on all secants. With classes: secants between points
-of one class are bounded above only, the others below only (so y <= 0 and y >= 0 there). P = I
-meets every bound, so the program is never infeasible.
+Plain: the bounds are 1 -+ delta on all secants. With classes: secants between points of one class
+are bounded above only, the others below only (so y <= 0 and y >= 0 there). P = I meets every bound,
+so the program is never infeasible.
 
-A y that misses A*(y) <= I is divided by the largest eigenvalue of A*(y), which makes it
-feasible: any y gives a bound. The violation is the largest distance of v'Pv outside its
-bounds, in units of delta.
+A y that misses A*(y) <= I is divided by the largest eigenvalue of A*(y), which makes it feasible:
+any y gives a bound. The violation is how far v'Pv is outside its bounds, in units of delta.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.arrays import float64
 from .base import Bounds, Problem
 
+__all__ = ["Multipliers", "SecantIsometryProgram"]
+
 
 class NearIsometryProgram(Problem):
-    """The program over an explicit list of secants, as ADMM solves it. ``lower`` and
-    ``upper`` are infinite where there is no bound; ``delta`` is the unit of the violation.
+    """The program over an explicit list of secants, as ADMM solves it. ``lower`` and ``upper`` are
+    infinite where there is no bound; ``delta`` is the unit of the violation.
     """
 
-    def __init__(self, operator, lower, upper, delta):
+    def __init__(self, operator: Any, lower: Any, upper: Any, delta: float):
         self.operator, self.lower, self.upper, self.delta = operator, lower, upper, float(delta)
         xp = operator.xp
         self.has_lower, self.has_upper = xp.isfinite(lower), xp.isfinite(upper)
 
-    def project(self, y):
-        """The nearest y with no multiplier on a bound that does not exist."""
+    def project(self, y: Any) -> Any:
+        """y without multipliers on bounds that do not exist."""
         xp = self.operator.xp
-        return xp.clip(
-            y, xp.where(self.has_upper, -xp.inf, 0.0), xp.where(self.has_lower, xp.inf, 0.0)
-        )
+        least, most = xp.where(self.has_upper, -xp.inf, 0.0), xp.where(self.has_lower, xp.inf, 0.0)
+        return xp.clip(y, least, most)
 
-    def excess(self, values):
-        """Largest distance of A(P) = ``values`` outside the bounds in units of delta,
-        at least 0; a 0-d array.
-        """
+    def excess(self, values: Any) -> Any:
+        """Largest distance of ``values`` outside the bounds in units of delta, or 0 (0-d array)."""
         return self.operator.xp.clip(-self.slack(values).min(), 0, None) / self.delta
 
-    def slack(self, values):
-        """Distance of A(P) = ``values`` to the nearer bound, negative outside."""
+    def slack(self, values: Any) -> Any:
+        """Distance of A(P) = ``values`` from the nearer bound, negative outside."""
         return self.operator.xp.minimum(values - self.lower, self.upper - values)
 
-    def bound(self, y):
-        """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 where
-        that is negative.
-        """
+    def bound(self, y: Any) -> float:
+        """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 if negative."""
         xp = self.operator.xp
         y = self.project(y)
         value = xp.where(y > 0, self.lower, xp.where(y < 0, self.upper, 0.0)) @ y
         largest = xp.linalg.eigvalsh(self.operator.adjoint(y))[-1]
         return float(value / largest) if value > 0 else 0.0
 
-    def certify(self, primal_point, dual_point):
+    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         exact, L = self.exact, float64(primal_point)
         violation = float(exact.excess(exact.operator.forward_factor(L)))
         return Bounds(float((L * L).sum()), exact.bound(float64(dual_point)), violation)
 
 
 class Multipliers(NamedTuple):
-    """A dual point of `SecantIsometryProgram`: the secants with a multiplier, by key, and the
-    multipliers; all others are 0.
-    """
+    """A dual point of `SecantIsometryProgram`: keys of secants, multipliers; the rest are 0."""
 
     keys: object
     values: object
@@ -74,22 +68,18 @@ class Multipliers(NamedTuple):
 class SecantIsometryProgram(Problem):
     """The program over a complete set of secants, which only scans visit."""
 
-    def __init__(self, secants, delta):
+    def __init__(self, secants: Any, delta: float):
         self.secants, self.delta = secants, float(delta)
 
-    def restrict(self, keys, dtype=None, margin=0.0):
-        """The program over these secants alone, its bounds tighter by ``margin`` *
-        delta on either side.
-
-        Without a margin its optimum is a lower bound on the whole program's.
-        """
+    def restrict(self, keys: Any, dtype: Any = None, margin: float = 0.0) -> NearIsometryProgram:
+        """The program over these secants alone, its bounds tighter by ``margin`` * delta."""
         operator = self.secants.operator(keys, dtype)
         lower, upper = self.secants.bounds(keys, self.delta * (1 - margin))
         empty = operator.empty_constraint_vector()
         return NearIsometryProgram(operator, empty + lower, empty + upper, self.delta)
 
-    def certify(self, primal_point, dual_point):
-        """Bounds from a scan of every secant in float64 and from multipliers on any of them."""
+    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+        """Bounds from a scan of every secant in float64, and from multipliers on any of them."""
         xp, L = self.secants.xp, float64(primal_point)
         scan = self.secants.scan(L, self.delta, dtype=xp.float64)
         dual = self.restrict(dual_point.keys, xp.float64).bound(float64(dual_point.values))

@@ -1,9 +1,8 @@
-"""Losses of the margins rho = A(M): what a program asks of them, primal and dual.
+"""Losses of the margins rho = A(M), and their duals.
 
-A loss l falls as the margin grows, and is convex. Its multiplier v = -l'(rho) says how
-much the margin still matters. A program with weights c_r and multipliers u_r = c_r v_r
-needs, besides l itself, the concave gain g(v) = -l*(-v) of the multipliers (l* the
-conjugate), its slope and its bend:
+A loss l falls as the margin grows, and is convex. Its multiplier v = -l'(rho) says how much the
+margin still matters. A program with weights c_r and multipliers u_r = c_r v_r needs, besides l, the
+concave gain g(v) = -l*(-v) of the multipliers (l* the conjugate), its slope and its bend:
 
     sum_r c_r l(rho_r) >= sum_r c_r g(u_r / c_r) - u'rho       for all rho and u in the domain
 
@@ -25,13 +24,17 @@ from scipy.optimize import brentq
 from ..core.arrays import float64, is_scalar, namespace
 from ..core.vectors import ARRAYS, Total, VectorSpace
 
+__all__ = ["LOSSES", "Exponential", "LogSumExp", "Logistic", "Loss", "SquaredHinge", "weighted_sum"]
+
+LARGEST_MARGIN = 80.0  # beyond, logistic multipliers are zero in any sum, and float32 overflows
+
 
 class Loss(ABC):
     """A convex, falling loss of one margin; see the module docstring."""
 
     largest: ClassVar[float]  # the upper end of the domain of v
-    linear: ClassVar[bool] = False  # whether g(v) = v, so that a dual needs no slope
-    steep: ClassVar[bool] = False  # whether the slope of g is infinite where the domain ends
+    linear: ClassVar[bool] = False  # whether g(v) = v
+    steep: ClassVar[bool] = False  # whether the slope of g is infinite at the ends of the domain
 
     @abstractmethod
     def value(self, margins: Any) -> Any:
@@ -66,7 +69,7 @@ class Loss(ABC):
     def evaluate(
         self, margins: Any, space: VectorSpace = ARRAYS, weights: Any = 1.0
     ) -> tuple[float, Any, float]:
-        """(sum of w l, u, u'margins) with u = w v(margins), w one number or one each."""
+        """(sum of w l, u, u'margins) with u = w v(margins); w is one number, or one per margin."""
         pair = space.map(self._weighted, margins, weights)
         loss, captured = space.sum(_loss_and_captured, pair, margins)
         return loss, space.map(_second, pair), captured
@@ -82,7 +85,7 @@ class Loss(ABC):
         return space.sum(self.slope_and_bend, margins, change, weights, t=t)
 
     def domain(self, dtype: Any, xp: Any = np) -> tuple[float, float]:
-        """Ends of the domain of v; a rounding inside it where the slope there is infinite."""
+        """Ends of the domain of v, moved inwards by a rounding if the slope is infinite there."""
         inside = float(xp.finfo(dtype).eps) if self.steep else 0.0
         return inside, self.largest - inside
 
@@ -90,53 +93,54 @@ class Loss(ABC):
         """The t in the domain that maximises C g(t) - curvature t^2 / 2."""
         low, high = self.domain(np.float64)
         high = min(high, 1.0 + C / curvature)  # g grows no faster than v beyond 1
-        rise = [C * float(self.slope(np.float64(t))) - curvature * t for t in (low, high)]
-        if rise[0] <= 0 or rise[1] >= 0:
-            return low if rise[0] <= 0 else high
-        return float(
-            brentq(lambda t: C * float(self.slope(np.float64(t))) - curvature * t, low, high)
-        )
+
+        def rise(t):
+            return C * float(self.slope(np.float64(t))) - curvature * t
+
+        if rise(low) <= 0 or rise(high) >= 0:
+            return low if rise(low) <= 0 else high
+        return float(brentq(rise, low, high))
 
 
 class Hinge(Loss):
     largest = 1.0
     linear = True
 
-    def value(self, margins):
+    def value(self, margins: Any) -> Any:
         return namespace(margins).clip(1 - margins, 0, None)
 
-    def multiplier(self, margins):
+    def multiplier(self, margins: Any) -> Any:
         return namespace(margins).where(margins < 1, margins * 0 + 1, margins * 0)
 
-    def gain(self, v):
+    def gain(self, v: Any) -> Any:
         return v
 
-    def slope(self, v):
+    def slope(self, v: Any) -> Any:
         return v * 0 + 1
 
-    def bend(self, v):
+    def bend(self, v: Any) -> Any:
         return v * 0
 
-    def best_multiple(self, C, curvature):
+    def best_multiple(self, C: float, curvature: float) -> float:
         return min(1.0, C / curvature)
 
 
 class SquaredHinge(Loss):
     largest = np.inf
 
-    def value(self, margins):
+    def value(self, margins: Any) -> Any:
         return 0.5 * self.multiplier(margins) ** 2
 
-    def multiplier(self, margins):
+    def multiplier(self, margins: Any) -> Any:
         return namespace(margins).clip(1 - margins, 0, None)
 
-    def gain(self, v):
+    def gain(self, v: Any) -> Any:
         return v - 0.5 * v * v
 
-    def slope(self, v):
+    def slope(self, v: Any) -> Any:
         return 1 - v
 
-    def bend(self, v):
+    def bend(self, v: Any) -> Any:
         return v * 0 + 1
 
 
@@ -144,31 +148,30 @@ class Logistic(Loss):
     largest = 1.0
     steep = True
 
-    def value(self, margins):
+    def value(self, margins: Any) -> Any:
         return namespace(margins).logaddexp(margins * 0, -margins)
 
-    def multiplier(self, margins):
-        # beyond 80 it is zero in any sum, and single precision would overflow
+    def multiplier(self, margins: Any) -> Any:
         xp = namespace(margins)
-        return 1 / (1 + xp.exp(xp.clip(margins, None, 80.0)))
+        return 1 / (1 + xp.exp(xp.clip(margins, None, LARGEST_MARGIN)))
 
-    def value_and_multiplier(self, margins):
+    def value_and_multiplier(self, margins: Any) -> tuple[Any, Any]:
         loss = self.value(margins)
         return loss, namespace(margins).exp(-margins - loss)
 
-    def slope_and_bend(self, margins, change, weights, t):
+    def slope_and_bend(self, margins: Any, change: Any, weights: Any, t: float) -> tuple[Any, Any]:
         v = self.multiplier(margins + t * change)
         weighted = v * change if is_scalar(weights) else weights * v * change
         return -weighted.sum(), ((1 - v) * weighted) @ change
 
-    def gain(self, v):
+    def gain(self, v: Any) -> Any:
         return _entropy(v) + _entropy(1 - v)
 
-    def slope(self, v):
+    def slope(self, v: Any) -> Any:
         xp = namespace(v)
         return xp.log1p(-v) - xp.log(v)
 
-    def bend(self, v):
+    def bend(self, v: Any) -> Any:
         return 1 / (v * (1 - v))
 
 
@@ -176,37 +179,41 @@ class Exponential(Loss):
     largest = np.inf
     steep = True
 
-    def value(self, margins):
-        # infinity where exp would overflow: a long step may pass through such margins
+    def value(self, margins: Any) -> Any:
+        # infinite where exp would overflow: a long step may pass through such margins
         xp = namespace(margins)
         largest = math.floor(math.log(xp.finfo(margins.dtype).max))
         finite = xp.exp(xp.clip(-margins, None, largest))
         return xp.where(-margins > largest, xp.inf, finite)
 
-    def multiplier(self, margins):
+    def multiplier(self, margins: Any) -> Any:
         return self.value(margins)
 
-    def gain(self, v):
+    def gain(self, v: Any) -> Any:
         return v + _entropy(v)
 
-    def slope(self, v):
+    def slope(self, v: Any) -> Any:
         return -namespace(v).log(v)
 
-    def bend(self, v):
+    def bend(self, v: Any) -> Any:
         return 1 / v
 
 
 class LogSumExp:
-    """log sum_r w_r exp(-rho_r): not a sum of losses, but as good for boosting."""
+    """log sum_r w_r exp(-rho_r): not a sum of losses, but boosting can use it like one."""
 
-    def evaluate(self, margins, space=ARRAYS, weights=1.0):
+    def evaluate(
+        self, margins: Any, space: Any = ARRAYS, weights: Any = 1.0
+    ) -> tuple[float, Any, float]:
         powers = space.map(_powers, _less_log(margins, weights, space))
         wanted = Total(_sums_of_powers, (powers, margins), join=_join_scaled)
         ((shift, total, captured),) = space.totals(wanted)
         u = space.map(_normalised, powers, shift=shift, total=total)
         return shift + np.log(total), u, captured / total
 
-    def along(self, margins, change, t, space=ARRAYS, weights=1.0):
+    def along(
+        self, margins: Any, change: Any, t: float, space: Any = ARRAYS, weights: Any = 1.0
+    ) -> tuple[float, float]:
         margins = _less_log(margins, weights, space)
         wanted = Total(_moments, (margins, change), {"t": t}, _join_scaled)
         ((_, total, first, second),) = space.totals(wanted)
@@ -224,7 +231,7 @@ def _second(pair):
 
 
 def _less_log(margins, weights, space):
-    """rho - log w: w exp(-rho) is the exponential of its negative."""
+    """rho - log w, with w exp(-rho) the exponential of its negative."""
     return margins if is_scalar(weights) else space.map(_minus_log, margins, weights)
 
 
@@ -233,7 +240,7 @@ def _minus_log(margins, weights):
 
 
 def _powers(margins):
-    """exp(-rho - shift), and the shift that makes the largest of them one."""
+    """exp(-rho - shift), with the shift that makes the largest one."""
     shift = -margins.min()
     return namespace(margins).exp(-margins - shift), shift
 

@@ -1,20 +1,19 @@
-"""What a graph with given distances already determines: the face of the cone that every
-kernel with these distances lies on.
+"""The face of the cone that every kernel with given distances along a graph lies on.
 
-Points of a clique whose coordinates span fewer dimensions than its size allows (four points
-in a plane, three on a line) are rigid: every kernel with these distances has the same
-Gram matrix on them. So K P = 0 for the projection P onto the vectors of the clique that
-are orthogonal to its coordinates and to the constant one, and
+Points of a clique whose coordinates span fewer dimensions than its size allows (four points in a
+plane, three on a line) are rigid: every kernel with these distances has the same Gram matrix on
+them. So K P = 0 for the projection P onto the vectors of the clique that are orthogonal to its
+coordinates and to the constant one, and
 
     <sum of P, K> = 0   for every feasible K,      hence   K = U Z U',  U a basis of the null space of sum of P
 
 (facial reduction, Krislock & Wolkowicz 2010). A projection orthogonal to constants that is
-supported on a clique is the Laplacian of weights on its edges: the sum is A*(w), and w is
-a multiplier of value b'w = 0, the proof that the face holds all feasible kernels.
+supported on a clique is the Laplacian of weights on its edges: the sum is A*(w), and w is a
+multiplier of value b'w = 0, the proof that the face holds all feasible kernels.
 
-A graph can be more rigid than its cliques (a Swiss roll of 400 points with 8 neighbours has
-no kernel but its own). Then no kernel on this face is definite either, multipliers grow on
-it until rounding hides the bound, and the program over all kernels is the better one.
+A graph can be more rigid than its cliques (a Swiss roll of 400 points with 8 neighbours has no
+kernel but its own). Then no kernel on this face is definite either, multipliers grow on it until
+rounding hides the bound, and the program over all kernels is the better one.
 """
 
 from typing import Any, NamedTuple
@@ -22,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack, qr
 
-FLAT = (
-    1e-8  # singular value, relative, below which a clique is flat: its square is lost in a distance
-)
+__all__ = ["clique_stress", "independent", "rigid_face"]
+
+FLAT = 1e-8  # relative singular value below which a clique is flat: distances lose its square
 NULL = 1e-10  # relative eigenvalue of A*(w) up to which a direction is not ruled out
 INDEPENDENT = 1e-10  # relative pivot below which a constraint follows from those before it
 
@@ -35,12 +34,12 @@ class Face(NamedTuple):
     basis: Any  # U (n, r), orthonormal and centred
     outside: Any  # V / sqrt(lambda), the other eigenvectors of A*(w) over their eigenvalues' roots
     stress: Any  # w, one weight per edge
-    kept: Any  # numbers of the edges that say all about Z
+    kept: Any  # numbers of edges that determine Z
 
 
-def rigid_face(edges, X):
-    """The `Face` of the distances between the rows of X along ``edges`` (a < b); None where
-    no clique is flat. Edges of length zero contribute to it but are not numbered.
+def rigid_face(edges: np.ndarray, X: np.ndarray) -> Face | None:
+    """The `Face` of the distances between the rows of X along ``edges`` (a < b); None if no clique
+    is flat. Edges of length zero contribute to it but are not numbered.
     """
     stress = clique_stress(edges, X)
     if not stress.any():
@@ -51,7 +50,7 @@ def rigid_face(edges, X):
     return Face(basis, outside, stress[apart], independent(basis[a] - basis[b]))
 
 
-def independent(rows):
+def independent(rows: np.ndarray) -> np.ndarray:
     """Numbers of constraints a_e'Z a_e (``rows`` = a_e) that all others follow from."""
     m, r = rows.shape
     if r * (r + 1) // 2 < m:
@@ -66,10 +65,8 @@ def independent(rows):
     return np.sort(order[:rank] - 1)
 
 
-def clique_stress(edges, X):
-    """Weights w of the edges with Lap(w) psd and Lap(w) X = 0: the sum of projections of
-    one maximal clique around each edge.
-    """
+def clique_stress(edges: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """Edge weights w with Lap(w) psd, Lap(w) X = 0: projections of a clique around each edge."""
     n = len(X)
     number = {(int(a), int(b)): e for e, (a, b) in enumerate(edges)}
     neighbours: list[set[int]] = [set() for _ in range(n)]
@@ -78,7 +75,7 @@ def clique_stress(edges, X):
         neighbours[b].add(a)
     stress = np.zeros(len(edges))
     for clique in {_clique_around(a, b, neighbours) for a, b in number}:
-        points = X[list(clique)] - X[clique[0]]  # exact, however far from the origin
+        points = X[list(clique)] - X[clique[0]]  # exact at any distance from the origin
         U, singular, _ = np.linalg.svd(points - points.mean(0), full_matrices=False)
         inside = U[:, singular > FLAT * singular[0]]
         if inside.shape[1] == len(clique) - 1:
@@ -91,7 +88,7 @@ def clique_stress(edges, X):
 
 
 def _clique_around(a, b, neighbours):
-    """A maximal clique that holds a and b, as a sorted tuple: common neighbours in turn."""
+    """A maximal clique that contains a and b, as a sorted tuple: common neighbours in turn."""
     clique, candidates = {a, b}, neighbours[a] & neighbours[b]
     while candidates:
         c = max(candidates, key=lambda point: (len(candidates & neighbours[point]), -point))
@@ -100,10 +97,8 @@ def _clique_around(a, b, neighbours):
     return tuple(sorted(clique))
 
 
-def null_basis(edges, stress, n):
-    """Orthonormal basis of the centred null space of Lap(stress); and of the space outside,
-    each vector divided by the root of its eigenvalue.
-    """
+def null_basis(edges: np.ndarray, stress: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Centred null space of Lap(stress), orthonormal; and the other eigenvectors / sqrt(value)."""
     laplacian = np.zeros((n, n))
     laplacian[edges[:, 0], edges[:, 1]] = laplacian[edges[:, 1], edges[:, 0]] = -stress
     laplacian[np.arange(n), np.arange(n)] = -laplacian.sum(1)

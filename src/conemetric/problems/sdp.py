@@ -4,28 +4,44 @@
     D(u) = -b'u - sigma/2 ||(C + A*(u))_-||_F^2,   u_I >= 0, u_E free
     X(u) = -sigma (C + A*(u))_-        grad D(u) = A(X(u)) - b
 
-In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the
-limit, so a certificate has a violation: the larger of max_i residual_i / max_i |b_i| and
-sum_i |u_i residual_i| / |P|, what missing them can have gained; residuals one-sided for
-inequalities.
+In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the limit, so a
+certificate has a violation: the larger of max_i residual_i / max_i |b_i| and sum_i |u_i residual_i|
+/ |P|, which is what missing them can have gained; residuals one-sided for inequalities.
 """
 
 from functools import cached_property
+from typing import Any
 
 from ..core import spectral
-from ..core.arrays import float64, like, namespace
-from ..core.vectors import greatest
+from ..core.arrays import float64, identity, like, namespace
+from ..core.vectors import Total, greatest
 from .base import SpectralProgram, relative
 
-OUT_OF_REACH = 1e8  # a feasible point would have to be this many times larger than the data suggest
+__all__ = ["ConstrainedProgram", "SemidefiniteProgram"]
+
+OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
 
 
-class SemidefiniteProgram(SpectralProgram):
-    """See the module docstring; C is symmetric, and ``equality`` marks E."""
+class ConstrainedProgram(SpectralProgram):
+    """A program with constraints A(X) = b or A(X) <= b, by ``equality``: one bool, or one each."""
 
     sign = -1.0
+    b: Any
+    equality: Any
+    size: float  # of b
 
-    def __init__(self, operator, C, b, sigma, equality):
+    def primal_terms(self, margins: Any) -> Total:
+        return greatest(_largest_miss, margins, self.b, self.equality)
+
+    def price(self, u: Any, margins: Any, primal: float) -> float:
+        missed = self.operator.space.sum(_priced_misses, u, margins, self.b, self.equality)
+        return relative(missed, primal)
+
+
+class SemidefiniteProgram(ConstrainedProgram):
+    """See the module docstring; C is symmetric, and ``equality`` marks E."""
+
+    def __init__(self, operator: Any, C: Any, b: Any, sigma: float, equality: Any):
         xp = operator.xp
         zero = operator.empty_constraint_vector()
         self.operator, self.sigma = operator, float(sigma)
@@ -36,31 +52,24 @@ class SemidefiniteProgram(SpectralProgram):
         self.upper = zero + xp.inf
         self.size = float(abs(self.b).max()) or 1.0
 
-    def primal_terms(self, margins):
-        return greatest(_residual, margins, self.b, self.equality)
-
-    def primal_value(self, terms, squared_norm, factor):
+    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
         linear = float(float64((self.C @ factor) * factor).sum())
         return linear + squared_norm / (2 * self.sigma), terms / self.size
 
-    def price(self, u, margins, primal):
-        missed = self.operator.space.sum(_missed, u, margins, self.b, self.equality)
-        return relative(missed, primal)
-
-    def factor_of(self, X):
-        """L with X = L L', for X positive semidefinite to rounding."""
+    def factor_of(self, X: Any) -> Any:
+        """L with X = L L', for X positive semidefinite up to rounding."""
         return spectral.psd_split(X).factor
 
-    def repaired(self, L):
+    def repaired(self, L: Any) -> Any:
         """L itself: general constraints have no cheap repair."""
         return L
 
-    def refutation(self, point):
-        """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for
-        every feasible X, so Tr X >= -b'u / e.
+    def refutation(self, point: Any) -> str | None:
+        """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every
+        feasible X, so Tr X >= -b'u / e.
 
-        Reported once that bound is `OUT_OF_REACH` times the natural size of X. e follows
-        from A*(u) = -C - K(u), or is the rounding of an A*(u) that is psd.
+        Reported once that bound is `OUT_OF_REACH` times the natural size of X. e follows from A*(u)
+        = -C - K(u), or is the rounding of an A*(u) that is psd.
         """
         forced, eps = point.gain, self.operator.eps
         if not forced > eps * float(abs(self.b * point.u).sum()):
@@ -82,27 +91,27 @@ class SemidefiniteProgram(SpectralProgram):
     def _size_of_X(self):
         """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
-        return (
-            self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else float("inf")
-        )
+        square = float((self.b**2).sum())
+        return self.C.shape[0] ** 0.5 * square / norm if norm > 0 else float("inf")
 
 
 def _is_psd(A, slack):
     """Whether A + ``slack`` I is positive semidefinite."""
     xp = namespace(A)
-    slack = slack + xp.finfo(A.dtype).tiny  # Cholesky's method takes no zero
-    identity = xp.eye(len(A), dtype=A.dtype, device=A.device)
-    return spectral.definite_part(A + slack * identity) is not None
+    slack = slack + xp.finfo(A.dtype).tiny  # Cholesky's method fails for zero
+    return spectral.definite_part(A + slack * identity(len(A), A)) is not None
 
 
-def _residual(margins, b, equality):
+def _largest_miss(margins, b, equality):
     return _misses(margins, b, equality).max()
 
 
-def _missed(u, margins, b, equality):
+def _priced_misses(u, margins, b, equality):
     return (abs(u) * _misses(margins, b, equality)).sum(dtype=namespace(u).float64)
 
 
 def _misses(margins, b, equality):
     residual = margins - b
+    if isinstance(equality, bool):
+        return abs(residual) if equality else residual.clip(0)
     return namespace(margins).where(equality, abs(residual), residual.clip(0))

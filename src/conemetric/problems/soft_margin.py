@@ -1,15 +1,16 @@
-"""The BoostMetric program with the hinge loss (Shen et al. 2012, eqs. 7 and 10),
-written as a minimisation.
+"""The BoostMetric program with the hinge loss (Shen et al. 2012, eqs. 7 and 10), as a minimisation.
 
     P(M) = -max_rho [ rho - sum_r v_r max(0, rho - A(M)_r) ],   M psd, Tr M = 1
     D(u) = -lambda_max(A*(u)),                                  0 <= u_r <= v_r, sum u = 1
 
-with v_r = v w_r. The best rho for given margins is the first at which the v_r of it and
-the smaller ones reach one; with equal weights their order statistic number 1/v, and P(M)
-minus the mean of the 1/v smallest. Any u of the dual set bounds the optimum, P(M) >=
-D(u). sum v_r >= 1 is needed, or rho could grow without limit: with equal weights v = 1/m
-is the mean margin, v >= 1 the smallest one.
+with v_r = v w_r. The best rho for given margins is the first at which the v_r of it and the smaller
+ones reach one; with equal weights their order statistic number 1/v, and P(M) is minus the mean of
+the 1/v smallest. Any u of the dual set bounds the optimum, P(M) >= D(u). sum v_r >= 1 is needed, or
+rho could grow without limit: with equal weights v = 1/m is the mean margin, v >= 1 the smallest
+one.
 """
+
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -17,25 +18,21 @@ from scipy import optimize
 from ..core import spectral
 from ..core.arrays import float64, to_numpy
 from .base import Bounds, Problem
+from .frobenius import EIGH_ERROR
 
-# of HiGHS, the least it takes
+__all__ = ["SoftMarginProgram"]
+
+# the smallest that HiGHS accepts
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 class SoftMarginProgram(Problem):
-    """Soft-margin metric of trace one; see the module docstring.
-
-    Parameters
-    ----------
-    operator : Operator
-        One row per triplet.
-    v : float
-        Price of one unit of slack, at least 1 / (sum of the weights).
-    weights : array (m,), default=None
-        w, positive; None means one each.
+    """Soft-margin metric of trace one; see the module docstring. ``operator`` has one row per
+    triplet, v is the price of a unit of slack, at least 1 / (sum of the weights), and ``weights``
+    are w, positive (None: ones).
     """
 
-    def __init__(self, operator, v, weights=None):
+    def __init__(self, operator: Any, v: float, weights: Any = None):
         m = operator.n_constraints if weights is None else float(float64(weights).sum())
         if v * m < 1:
             raise ValueError(
@@ -46,11 +43,11 @@ class SoftMarginProgram(Problem):
         unit = operator.empty_constraint_vector() + 1 if weights is None else weights
         self.price = self.v * operator.constraint_vector(unit)
 
-    def start(self):
-        """Multipliers as the weights are."""
+    def start(self) -> Any:
+        """Multipliers proportional to the weights."""
         return self.price / float(self.price.sum())
 
-    def value(self, margins):
+    def value(self, margins: Any) -> float:
         """P at a metric of trace one with these margins."""
         margins, price = (to_numpy(values).astype(np.float64) for values in (margins, self.price))
         order = np.argsort(margins, kind="stable")
@@ -58,18 +55,11 @@ class SoftMarginProgram(Problem):
         rho = margins[order[enough]]
         return float(price @ np.maximum(rho - margins, 0) - rho)
 
-    def restricted(self, H):
-        """The program over M = sum_j w_j z_j z_j', given the margins H[j] of each z_j
-        z_j': a linear program, solved by HiGHS.
+    def restricted(self, H: Any) -> tuple[np.ndarray, np.ndarray, float] | None:
+        """The program over M = sum_j w_j z_j z_j', with margins H[j]: a linear program.
 
-        Returns
-        -------
-        weights : array (J,)
-        u : array (m,)
-        dual : float
-            -max_j H[j]'u, which is above D(u) until the columns suffice.
-
-        None where no method of HiGHS solves it.
+        Returns (weights, u, dual) by HiGHS, where dual = -max_j H[j]'u is above D(u) until the
+        columns suffice; None if no method of HiGHS solves it.
         """
         J, m = H.shape
         size = float(abs(H).max()) or 1.0  # HiGHS has absolute tolerances
@@ -90,20 +80,19 @@ class SoftMarginProgram(Problem):
                 return weights / weights.sum(), result.x[:m], -result.fun * size
         return None
 
-    def feasible(self, u):
-        """``u`` moved into the dual set: clipped to its box, then scaled down or filled
-        up to sum one.
-        """
+    def feasible(self, u: Any) -> Any:
+        """``u`` clipped to the box of the dual, then scaled down or filled up to sum one."""
         u = self.operator.xp.clip(u, u * 0, self.price)
         missing, room = 1 - float(u.sum()), self.price - u
         return u / (1 - missing) if missing < 0 else u + missing * room / float(room.sum() or 1.0)
 
-    def certify(self, primal_point, dual_point):
+    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         exact, L = self.exact, float64(primal_point)
         u = exact.feasible(float64(dual_point))
         adjoint = exact.operator.precise_adjoint(u)
         leading, _ = spectral.leading_eigenpair(adjoint)
         value = exact.value(exact.operator.forward_factor(L / float((L * L).sum()) ** 0.5))
-        # zero is the optimum where no metric meets the triplets, and both are its rounding
-        rounding = 8 * len(adjoint) * exact.operator.eps * float((adjoint * adjoint).sum()) ** 0.5
+        # if no metric meets the triplets the optimum is zero, and both values are its rounding
+        size = float((adjoint * adjoint).sum()) ** 0.5
+        rounding = EIGH_ERROR * len(adjoint) * exact.operator.eps * size
         return Bounds(*(0.0 if abs(bound) <= rounding else bound for bound in (value, -leading)))

@@ -7,25 +7,23 @@
     logistic      loss = sum_r log(1 + exp(-rho_r))   u_r = 1 / (1 + exp(rho_r))
                   D(u) = -sum u log u + (1 - u) log(1 - u),    0 <= u <= 1
 
-v keeps the scale of the paper: the exponential program is one logarithm of a sum, the
-logistic one a sum over triplets, so that the same v regularises the logistic program
-about m times less. A triplet of weight w_r counts as w_r of its kind: its term in either
-sum is w_r times as large, u_r with it, and in D(u) stands u_r log(u_r / w_r) for
-u_r log u_r (logistic: w_r times the entropy of u_r / w_r). Where triplets can be satisfied with a margin above v per unit of
-trace the exponential program has no minimum, and boosting is stopped by its iteration
-count.
+v keeps the scale of the paper: the exponential program is one logarithm of a sum, the logistic one
+a sum over triplets, so that the same v regularises the logistic program about m times less. A
+triplet of weight w_r counts as w_r triplets: its term in either sum is w_r times as large, and so
+is u_r; in D(u), u_r log(u_r / w_r) replaces u_r log u_r (logistic: w_r times the entropy of u_r /
+w_r). If triplets can be satisfied with a margin above v per unit of trace, the exponential program
+has no minimum, and boosting is stopped by its iteration count.
 
 At any M, with u = u(A(M)), tau = Tr M and lambda = lambda_max(A*(u)), convexity gives
 
     P(N) >= P(M) - [v tau - u'A(M)] - tau max(0, lambda - v)       for every psd N with Tr N <= tau,
 
-the Frank-Wolfe bound. For any N at all it is lower by at most (Tr N - tau) max(0,
-lambda - v); without that excess it is global. For a sum of losses `certify` returns the
-better D(s u), s = min(1, v / lambda): u scaled until it is feasible, a bound against
-every metric. The exponential program, whose u is in the simplex, has no such bound:
-there the Frank-Wolfe bound is the dual value and max(0, lambda - v) / v, by which u
-misses its constraint, the violation. Where that is above `FAR` it says nothing of metrics
-that are larger, and the dual value is minus infinity.
+the Frank-Wolfe bound. For any N it is lower by at most (Tr N - tau) max(0, lambda - v); without
+that excess it is global. For a sum of losses `certify` returns the better D(s u), s = min(1, v /
+lambda): u scaled until it is feasible, a bound for every metric. The exponential program, whose u
+is in the simplex, has no such bound: there the Frank-Wolfe bound is the dual value and max(0,
+lambda - v) / v, by which u misses its constraint, the violation. If that is above `FAR` it says
+nothing about larger metrics, and the dual value is minus infinity.
 """
 
 from typing import Any
@@ -35,84 +33,66 @@ from scipy import optimize
 
 from ..core import spectral
 from ..core.arrays import float64, is_scalar, like, namespace
-from ..core.vectors import greatest, total
+from ..core.vectors import greatest, minus_least, total
 from .base import Bounds, Problem
 from .losses import Loss, weighted_sum
 
-# no weight may move a margin further: where a program has no minimum, steps end here
-MARGIN_LIMIT = 1e4
-FAR = 0.1  # relative excess of lambda_max(A*(u)) over v from which there is no bound
+__all__ = ["MARGIN_LIMIT", "TraceProgram", "combined_rows"]
+
+MARGIN_LIMIT = 1e4  # largest change of a margin by one weight: steps end here without a minimum
+FAR = 0.1  # relative excess of lambda_max(A*(u)) over v above which there is no bound
+INNER = {"maxcor": 30, "maxiter": 100}  # of L-BFGS-B, which starts from the last weights
 
 
 class TraceProgram(Problem):
-    """Smooth loss of the margins A(M) plus v times the trace of M; see the module docstring.
-
-    Parameters
-    ----------
-    operator : Operator
-        One row per triplet.
-    v : float
-    loss : smooth Loss, or LogSumExp
-    weights : array (m,), default=None
-        w, positive; None means one each.
+    """Smooth ``loss`` (a Loss, or LogSumExp) of the margins A(M) plus v times the trace of M; see
+    the module docstring. ``operator`` has one row per triplet, ``weights`` are w > 0 (None: ones).
     """
 
     def __init__(self, operator: Any, v: float, loss: Any, weights: Any = None):
         self.operator, self.v, self.loss = operator, float(v), loss
         self.weights = 1.0 if weights is None else operator.constraint_vector(weights)
 
-    def evaluate(self, margins):
-        """(loss, u, u'margins) at given margins, without overflow at any scale; loss and
-        u'margins are floats.
-        """
+    def evaluate(self, margins: Any) -> tuple[float, Any, float]:
+        """(loss, u, u'margins) at given margins, without overflow at any scale."""
         return self.loss.evaluate(margins, self.operator.space, self.weights)
 
-    def slope(self, margins, change, weight):
-        """First and second derivative of the loss at ``margins + t change`` with respect
-        to t, at t = ``weight``.
-        """
+    def slope(self, margins: Any, change: Any, weight: float) -> tuple[float, float]:
+        """First and second derivative of the loss at ``margins + t change``, t = ``weight``."""
         return self.loss.along(margins, change, weight, self.operator.space, self.weights)
 
-    def bounds(self, loss, captured, trace, leading):
-        """`Bounds` at a point with this loss, captured = u'A(M), trace = Tr M and
-        leading = lambda_max(A*(u)).
-        """
+    def bounds(self, loss: Any, captured: float, trace: float, leading: float) -> Bounds:
+        """`Bounds` from the loss, captured = u'A(M), trace = Tr M and leading = lambda_max(A*(u))."""
         primal, excess = loss + self.v * trace, max(0.0, leading - self.v)
-        return Bounds(
-            primal, primal - (self.v * trace - captured) - trace * excess, excess / self.v
-        )
+        dual = primal - (self.v * trace - captured) - trace * excess
+        return Bounds(primal, dual, excess / self.v)
 
     @property
     def additive(self) -> bool:
-        """Whether the loss is a sum over the constraints, so that any u can be scaled
-        until it is dual feasible.
-        """
+        """Whether the loss is a sum over constraints, so that any u can be scaled until feasible."""
         return isinstance(self.loss, Loss)
 
-    def lower_bound(self, u, leading) -> float:
-        """D of u scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
+    def lower_bound(self, u: Any, leading: float) -> float:
+        """D of u, scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
         scale = self._feasible_scale(leading)
         weights = () if is_scalar(self.weights) else (self.weights,)
         return self.operator.space.sum(_scaled_gain, u, *weights, loss=self.loss, scale=scale)
 
-    def chord_bound(self, loss, captured, leading) -> float:
-        """A bound below `lower_bound`, without another look at the multipliers, where they
-        are those of the margins: sum w g = loss + captured, and g(s v) >= s g(v) as g is
-        concave and g(0) = 0.
+    def chord_bound(self, loss: Any, captured: float, leading: float) -> float:
+        """A bound below `lower_bound` at the multipliers of the margins, without another visit to
+        them: sum w g = loss + captured, and g(s v) >= s g(v) as g is concave and g(0) = 0.
         """
         return self._feasible_scale(leading) * (loss + captured)
 
     def _feasible_scale(self, leading):
         return self.v / leading if leading > self.v else 1.0
 
-    def certify(self, primal_point, dual_point=None):
-        """Bounds at M = L L' with L = ``primal_point``, and at given multipliers or at those
-        that belong to M.
-        """
+    def certify(self, primal_point: Any, dual_point: Any = None) -> Bounds:
+        """Bounds at M = L L', L = ``primal_point``, and at given multipliers or at those of M."""
         exact, L = self.exact, float64(primal_point)
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
         if dual_point is not None and self.additive:
-            u = exact.operator.space.map(_in_float64, dual_point)
+            u = exact.operator.space.map(float64, dual_point)
         adjoint = exact.operator.precise_adjoint(u)
         leading, _ = spectral.leading_eigenpair(adjoint)
         bounds = self.bounds(loss, captured, float((L * L).sum()), leading)
@@ -120,25 +100,22 @@ class TraceProgram(Problem):
             return Bounds(bounds.primal, exact.lower_bound(u, leading))
         return bounds._replace(dual=-np.inf) if bounds.violation > FAR else bounds
 
-    def unbounded(self, primal_point):
+    def unbounded(self, primal_point: Any) -> str:
         if self.additive:
             return ""
         exact, L = self.exact, float64(primal_point)
         margins = exact.operator.forward_factor(L)
-        smallest = -exact.operator.space.max(_negative_largest, margins)
+        smallest = -exact.operator.space.max(minus_least, margins)
         if not smallest > self.v * float((L * L).sum()) > 0:
             return ""
         return (
             "the program has no minimum, because its triplets can be met with a margin above v "
-            "per unit of trace, and it falls for ever as the metric grows"
+            "per unit of trace, and the objective falls without bound as the metric grows"
         )
 
-    def restricted(self, H, weights, tol):
-        """Weights that minimise the program over M = sum_j w_j z_j z_j', w >= 0, given
-        the margins H[j] of each z_j z_j', one row each.
-
-        L-BFGS-B from ``weights``, until no weight wants to move by a slope above
-        ``tol``. Only the weights cross to the host.
+    def restricted(self, H: Any, weights: Any, tol: float) -> np.ndarray:
+        """Weights w >= 0 that minimise the program over M = sum_j w_j z_j z_j', given the margins
+        H[j] of each z_j z_j', one row each: L-BFGS-B from ``weights`` to slopes of ``tol``.
         """
         operator, space = self.operator, self.operator.space
         squares, most = space.totals(total(_row_squares, H), greatest(_row_largest, H))
@@ -151,7 +128,7 @@ class TraceProgram(Problem):
             return loss, slopes, sum_
 
         start = np.minimum(weights / unit, largest)
-        # curvature scales with the sum of u, and L-BFGS-B's first step is 1
+        # curvature scales with the sum of u, and the first step of L-BFGS-B is 1
         size = evaluate(start * unit)[2]
 
         def program(x):
@@ -159,12 +136,7 @@ class TraceProgram(Problem):
             loss, slopes, _ = evaluate(w)
             return (loss + self.v * w.sum()) / size, (self.v - slopes) * unit / size
 
-        options = {
-            "maxcor": 30,
-            "ftol": operator.eps,
-            "gtol": tol * unit.min() / size,
-            "maxiter": 100,
-        }
+        options = {**INNER, "ftol": operator.eps, "gtol": tol * unit.min() / size}
         bounds = optimize.Bounds(0.0, largest)
         found = optimize.minimize(
             program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
@@ -172,7 +144,7 @@ class TraceProgram(Problem):
         return found.x * unit
 
 
-# ---- what is mapped and summed over the blocks of margins
+# ---- functions mapped and summed over blocks of margins
 
 
 def _scaled_gain(u, weights=1.0, *, loss, scale):
@@ -180,15 +152,7 @@ def _scaled_gain(u, weights=1.0, *, loss, scale):
     return weighted_sum(loss.gain(v), weights)
 
 
-def _in_float64(u):
-    return float64(u)
-
-
-def _negative_largest(margins):
-    return (-margins).max()
-
-
-def combined_rows(H, weights):
+def combined_rows(H: Any, weights: Any) -> Any:
     """sum_j w_j H[j]."""
     return like(weights, H) @ H
 

@@ -2,8 +2,7 @@
 
     min Tr P    s.t.  P = L,  A(L) = q,  lower <= q <= upper,  P psd        blocks (P, q) and L
 
-One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho = beta_1
-/ beta_2:
+One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho = beta_1 / beta_2:
 
     P  = [L + (Z - I) / beta]_+                    eigenvalue shrinkage, eq. 11
     q  = clip(A(L) - rho y / beta, lower, upper)   truncation, eq. 10
@@ -11,56 +10,50 @@ One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho 
     L  = P + A*(z)            A(L) = q - rho z
     y += eta beta z           Z += eta beta A*(z)
 
-which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 used up: then
-the right-hand side of eq. 13 is beta_1 P + beta_2 A*(q), one product with A* serves L
-and Z, and beta may change without a new factorisation. The matrix rho I + A A* is
-factorised once (A A* = (V V') o (V V'); with more secants than entries of a symmetric
-matrix, rho I + A* A in its place), or, above ``max_direct`` rows, solved by conjugate
-gradients to a residual that is accounted for in A(L).
+which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 substituted: then the
+right-hand side of eq. 13 is beta_1 P + beta_2 A*(q), one product with A* serves L and Z, and beta
+may change without a new factorisation. The matrix rho I + A A* is factorised once (A A* = (V V') o
+(V V'); with more secants than entries of a symmetric matrix, rho I + A* A instead), or, above
+``max_direct`` rows, solved by conjugate gradients, whose residual is carried in A(L).
 
-Since beta (L + Z / beta - P) <= I after the shrinkage, the multipliers y + beta z of a
-full step are nearly dual feasible: A*(y + beta z) <= I + beta (L_new - L_old). Every
-`RENEW` steps they are made so, for a new bound on the optimum, by one more product with
-A* and the largest eigenvalue of the result; the steps between carry the last bound.
+Since beta (L + Z / beta - P) <= I after the shrinkage, the multipliers y + beta z of a full step
+are nearly dual feasible: A*(y + beta z) <= I + beta (L_new - L_old). Every `RENEW` steps one more
+product with A* and the largest eigenvalue of the result make them feasible, for a new bound on the
+optimum; the steps between keep the last bound.
 
-Stops when the gap between Tr P and that bound, and the violation of P, are within tol.
-The paper's own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as
-``residual``.
+Stops when the gap between Tr P and that bound, and the violation of P, are within tol. The paper's
+own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``residual``.
 """
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from scipy.linalg import cho_factor, cho_solve
 
 from ..core import spectral
-from ..core.arrays import arange, is_torch, namespace, on_device
+from ..core.arrays import arange, identity, is_torch, namespace, on_device
 from .base import Iterate, Solver
 
-# steps; after the last change of beta the convergence theory holds
+__all__ = ["ADMM"]
+
+# steps between changes of beta, and the last to change it: the theory needs a fixed beta in the end
 BALANCE_EVERY, BALANCE_UNTIL = 10, 500
+BALANCE_FACTOR = 2.0  # by which beta changes at most
 DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gram matrix in float64
-# what is left is carried into the next step; 1e-3 took twice the time on all of MNIST
-# at delta = 0.1
-CG_TOL, CG_STEPS = 0.1, 100
-RENEW = 5
+CG_TOL, CG_STEPS = 0.1, 100  # 1e-3 took twice the time on all of MNIST at delta = 0.1
+RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
 
 
 @dataclass(frozen=True)
 class ADMM(Solver):
     """Two-block ADMM; ``start`` is a pair (factor of P, y).
 
-    Attributes
-    ----------
-    beta, rho, eta : float
-        Penalty beta_1, ratio beta_1 / beta_2, and length of the multiplier step; the
-        paper's are 1, 1 and 1.618.
-    balance : bool
-        Adapt beta so that the primal and the dual residual fall together.
-    max_direct : int or None
-        Largest number of rows of a matrix to form and factorise; None for
-        `DIRECT_ON_CPU` or `DIRECT_ON_GPU`.
+    ``beta``, ``rho`` and ``eta`` are the penalty beta_1, the ratio beta_1 / beta_2 and the length
+    of the multiplier step, by default the paper's; ``balance`` adapts beta so that the primal and
+    the dual residual fall together. ``max_direct`` is the largest order of a matrix to factorise
+    (None: `DIRECT_ON_CPU` or `DIRECT_ON_GPU`).
     """
 
     tol: float = 1e-4
@@ -70,24 +63,16 @@ class ADMM(Solver):
     eta: float = 1.618
     balance: bool = True
     max_direct: int | None = None
-    requires: ClassVar[tuple[str, ...]] = (
-        "lower",
-        "upper",
-        "excess",
-        "bound",
-        "operator.V",
-        "operator.gram",
-        "operator.n_symmetric",
-        "operator.symmetric_gram",
-        "operator.symmetric_forward",
-        "operator.symmetric_adjoint",
+    requires: ClassVar[str] = (
+        "lower upper excess bound operator.V operator.gram operator.n_symmetric "
+        "operator.symmetric_gram operator.symmetric_forward operator.symmetric_adjoint"
     )
 
-    def steps(self, problem, start):
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         A, xp, beta, rho = problem.operator, problem.operator.xp, self.beta, self.rho
         y = A.empty_constraint_vector()
         if start is None:
-            L = xp.eye(A.n_features, dtype=A.dtype, device=y.device)
+            L = identity(A.n_features, y)
         else:
             factor, y = start
             L = factor @ factor.T
@@ -112,13 +97,10 @@ class ADMM(Solver):
             extra = {"rank": part.rank, "residual": max(e1, e2), "beta": beta}
             yield Iterate(primal, dual, factor, dual_point, violation, extra)
             y, Z = y + self.eta * beta * z, Z + self.eta * beta * step
-            if (
-                self.balance
-                and iteration % BALANCE_EVERY == 0
-                and iteration <= BALANCE_UNTIL
-                and moved * size > 0
-            ):
-                beta *= min(2.0, max(0.5, (e1 * size / (beta * moved)) ** 0.5))
+            due = iteration % BALANCE_EVERY == 0 and iteration <= BALANCE_UNTIL
+            if self.balance and due and moved * size > 0:
+                factor = (e1 * size / (beta * moved)) ** 0.5
+                beta *= min(BALANCE_FACTOR, max(1 / BALANCE_FACTOR, factor))
 
     def _least_squares(self, A):
         """The map r -> (z, r - (rho I + A A*) z), z the solution or close to it."""
@@ -148,9 +130,7 @@ def _factorised(G, rho):
 
 
 def _conjugate_gradients(A, rho, r):
-    """Conjugate gradients on (rho I + A A*) z = r, to `CG_TOL` of its right-hand side;
-    returns z and the residual.
-    """
+    """z with (rho I + A A*) z = r, up to `CG_TOL` of r, and the residual."""
     xp = A.xp
     z, p, rr = r * 0, r, xp.linalg.vecdot(r, r)
     goal = CG_TOL**2 * float(rr)

@@ -1,20 +1,19 @@
-"""What every solver shares: the outer loop, its stopping rule, status, certificate,
-history, callback and Ctrl-C.
+"""The loop that all solvers share: stopping rule, status, certificate, history, callback, Ctrl-C.
 
-An algorithm is a generator of iterates (`Solver.steps`); the loop around it lives
-here, once. It keeps the best primal and the best dual point seen, stops when
+An algorithm is a generator of iterates (`Solver.steps`). The loop keeps the best primal and the
+best dual point, stops when
 
     |primal - dual| / max(|primal|, |dual|) <= tol    and    violation <= tol
 
-(no absolute floor: objectives scale with the units of the data), and certifies the
-points it kept in float64, outside the algorithm.
+(no absolute floor: objectives scale with the units of the data), and certifies the points it kept
+in float64, outside the algorithm.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -24,8 +23,19 @@ from ..core.progress import emit, is_all_or_nothing
 from ..core.warn import warn_user
 from ..problems.base import Bounds, Problem
 
-# iterations after which multipliers in blocks are settled (`operators.space`)
-SAVE_EVERY = 20
+__all__ = [
+    "SAVE_EVERY",
+    "SHORT_OF_TOL",
+    "Certificate",
+    "Infeasible",
+    "Iterate",
+    "SolveResult",
+    "Solver",
+    "Status",
+    "relative_gap",
+]
+
+SAVE_EVERY = 20  # iterations between checkpoints of vectors in blocks (`VectorSpace.save_state`)
 
 
 class Status(StrEnum):
@@ -34,25 +44,23 @@ class Status(StrEnum):
     CONVERGED = "converged"
     MAX_ITER = "max_iter"
     STALLED = "stalled"  # the algorithm can make no further progress in this precision
-    TRUNCATED = "truncated"  # solved, then cut to fewer directions as asked
+    TRUNCATED = "truncated"  # solved, then reduced to n_components directions
     INTERRUPTED = "interrupted"  # Ctrl-C
-    STOPPED = "stopped"  # the callback asked for it
+    STOPPED = "stopped"  # by the callback
     INFEASIBLE = "infeasible"
     UNBOUNDED = "unbounded"  # the program is proven to have no minimum
 
 
 SHORT_OF_TOL = Status.STALLED, Status.MAX_ITER
-# where going on is no remedy
+# where more iterations do not help
 REMEDIES = {
     Status.INFEASIBLE: "drop or loosen constraints",
     Status.UNBOUNDED: "raise v, or take the logistic loss, which always has a minimum",
 }
 
 
-def relative_gap(primal, dual):
-    """(primal - dual) / max(|primal|, |dual|); 0 where both are 0, infinity while there
-    is no bound.
-    """
+def relative_gap(primal: float, dual: float) -> float:
+    """(primal - dual) / max(|primal|, |dual|): 0 if both are 0, infinite if there is no bound."""
     size = max(abs(primal), abs(dual))
     if size == np.inf:
         return np.inf
@@ -61,8 +69,7 @@ def relative_gap(primal, dual):
 
 @dataclass(frozen=True)
 class Certificate:
-    """A proven statement about a solution: ``dual <= optimum``, and the returned point
-    has value ``primal``.
+    """A proof about a solution: ``dual <= optimum``, and the returned point has value ``primal``.
 
     Attributes
     ----------
@@ -72,8 +79,8 @@ class Certificate:
     gap, relative_gap : float
         ``primal - dual``, and that over ``max(|primal|, |dual|)``.
     violation : float
-        How far the returned point misses its constraints, relative to their size; 0
-        where it cannot.
+        How far the returned point misses its constraints, relative to their size; 0 if it meets
+        them by construction.
     status : Status
         Why the solver stopped.
     """
@@ -86,18 +93,16 @@ class Certificate:
     status: Status
 
     @classmethod
-    def from_bounds(cls, bounds: Bounds, status: Status):
+    def from_bounds(cls, bounds: Bounds, status: Status) -> Self:
         primal, dual, violation = (float(value) for value in bounds)
         return cls(primal, dual, primal - dual, relative_gap(primal, dual), violation, status)
 
-    def meets(self, tol):
+    def meets(self, tol: float) -> bool:
         """Whether gap and violation are within ``tol``."""
         return abs(self.relative_gap) <= tol and self.violation <= tol
 
-    def truncated(self, primal, tol):
-        """The certificate of what a cut left, a point of value ``primal``: the bound
-        holds as before, and the gap now includes what the cut costs.
-        """
+    def truncated(self, primal: float, tol: float) -> "Certificate":
+        """For a truncated point of value ``primal``: the same bound, the gap including the cut."""
         status = self.status
         cut = Certificate.from_bounds(Bounds(primal, self.dual, self.violation), status)
         if status is Status.CONVERGED and not cut.meets(tol):
@@ -107,11 +112,10 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Iterate:
-    """What an algorithm yields after an iteration; ``extra`` holds more scalars for the history.
+    """The state after an iteration; ``extra`` holds more scalars for the history.
 
-    Without a ``dual_point`` the dual value bounds this iterate's primal point only, and
-    takes the place of earlier ones. ``state`` is what the algorithm can go on from, where
-    that is more than its points.
+    Without a ``dual_point`` the dual value bounds this primal point only, and replaces earlier
+    ones. ``state`` is what the algorithm can resume from, if its points are not enough.
     """
 
     primal: float
@@ -119,25 +123,23 @@ class Iterate:
     primal_point: Any
     dual_point: Any
     violation: float = 0.0
-    extra: dict[str, float] = field(default_factory=dict)
+    extra: Mapping[str, float] = field(default_factory=dict)
     state: Any = None
 
 
 class Infeasible(Exception):
-    """Raised by an algorithm that has proven its program infeasible; carries the last iterate."""
+    """Raised if an algorithm has proven its program infeasible; carries the last iterate."""
 
-    def __init__(self, message, iterate):
+    def __init__(self, message: str, iterate: Iterate):
         super().__init__(message)
         self.iterate = iterate
 
 
 @dataclass(frozen=True)
 class SolveResult:
-    """Best points found, their certificate, and the history of scalars (one array per
-    name, one entry per iteration).
+    """Best points found, their certificate, and the history of each scalar.
 
-    ``kept`` is what the caller asked to keep of the primal point (see `Solver.solve`), and
-    ``state`` the last iterate's.
+    ``kept`` is what `Solver.solve` was asked to keep, ``state`` that of the last iterate.
     """
 
     primal_point: Any
@@ -149,7 +151,7 @@ class SolveResult:
     state: Any = None
 
     @property
-    def status(self):
+    def status(self) -> Status:
         return self.certificate.status
 
 
@@ -160,28 +162,26 @@ Callback = Callable[[dict[str, float]], bool | None]
 class Solver(ABC):
     """Base of all solvers.
 
-    ``requires`` names what the algorithm uses of its problem ("operator.gram": of the
-    problem's operator) and ``takes_start`` says whether it can begin from a given point;
-    both are checked before the first iteration.
+    ``requires`` names what the algorithm uses of its problem ("operator.gram": of the problem's
+    operator), and ``takes_start`` says whether it can begin from a given point; both are checked
+    before the first iteration.
     """
 
     tol: float = 1e-3
     max_iter: int = 1000
 
-    requires: ClassVar[tuple[str, ...]] = ()
+    requires: ClassVar[str] = ""  # names, separated by spaces
     takes_start: ClassVar[bool] = True
     remedy: ClassVar[str] = "raise max_iter or loosen tol"
 
     @abstractmethod
-    def steps(self, problem, start) -> Iterator[Iterate]:
-        """Yield the starting point, then one iterate per iteration; return when no
-        progress is possible.
-        """
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+        """Yield the start, then an iterate per iteration; return if no progress is possible."""
 
     def solve(
         self,
         problem: Problem,
-        start=None,
+        start: Any = None,
         callback: Callback | None = None,
         keep: Callable | None = None,
         name: str | None = None,
@@ -190,47 +190,36 @@ class Solver(ABC):
     ) -> SolveResult:
         """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
 
-        Parameters
-        ----------
-        problem : Problem
-        start : dual or primal point to begin from, as the algorithm says; default: the problem's own
-        callback : callable, default=None
-            Called after each iteration with a dict of scalars; a true return value
-            stops the solve.
-        keep : callable, default=None
-            What the caller will store of the best primal point (rotated, its rank
-            settled, rounded), as ``(kept, point)`` with ``point`` the same in the terms
-            of the program. The certificate is about that point, which takes the place
-            of the other. None stores the point as it is.
-        name : str, default=None
-            Who asks, in a warning; None is the solver itself.
-        measure : callable, default=None
-            From each iterate's primal point to a dict of further scalars, which join the
-            record that callbacks see and the history.
-        retried : bool, default=False
-            Whether the caller solves again by other means should this solve miss ``tol``,
-            so that no warning is due.
+        ``start`` is a point to begin from (default: the problem's own). ``callback`` receives a
+        dict of scalars after each iteration, and stops the solve if it returns true. ``keep`` maps
+        the best primal point to ``(kept, point)``: what the caller stores of it (rotated,
+        truncated, rounded), and the same as a point of the program, which is then the one
+        certified. ``measure`` maps each primal point to further scalars for callback and history.
+        ``name`` is the subject of warnings (default: the solver). With ``retried`` the caller
+        solves again by other means if ``tol`` is missed, and no warning is given.
 
         Warns
         -----
         ConvergenceWarning
-            When the certified gap is above ``tol``, with gap, tolerance and remedy.
+            If the certified gap is above ``tol``, with gap, tolerance and remedy.
         """
-        missing = [name for name in self.requires if not _has(problem, name)]
+        missing = [name for name in self.requires.split() if not _has(problem, name)]
         if missing:
             raise TypeError(
                 f"{type(self).__name__} needs {', '.join(missing)} of its problem; "
                 f"{type(problem).__name__} has none."
             )
         if start is not None and not self.takes_start:
-            raise TypeError(f"{type(self).__name__} begins where its problem says; give no start.")
+            raise TypeError(
+                f"{type(self).__name__} always begins at the start of its problem; give no start."
+            )
         best = _Best(self.tol, measure)
         status, reason = Status.STALLED, ""
         try:
             for iterate in self.steps(problem, start):
                 record = best.take(iterate)
-                asked = callback is not None and callback(record)
-                if emit("solve", **record) or asked:
+                stop = callback is not None and callback(record)
+                if emit("solve", **record) or stop:
                     status = Status.STOPPED
                     break
                 if best.converged:
@@ -259,7 +248,7 @@ class Solver(ABC):
         )
 
     def _judge(self, certificate: Certificate) -> Certificate:
-        """The certificate with its status decided by gap and violation in float64 alone."""
+        """The certificate, with the status that gap and violation in float64 imply."""
         status = certificate.status
         if status not in (Status.CONVERGED, *SHORT_OF_TOL):
             return certificate
@@ -273,14 +262,9 @@ class Solver(ABC):
         status = certificate.status
         if status is Status.CONVERGED or (status is Status.STOPPED and certificate.meets(self.tol)):
             return
-        violation = (
-            f" and constraints missed by {certificate.violation:.2e}"
-            if certificate.violation
-            else ""
-        )
-        cause = (
-            reason or f"relative gap {certificate.relative_gap:.2e}{violation}, tol={self.tol:g}"
-        )
+        gap, missed = certificate.relative_gap, certificate.violation
+        violation = f" and constraints missed by {missed:.2e}" if missed else ""
+        cause = reason or f"relative gap {gap:.2e}{violation}, tol={self.tol:g}"
         warn_user(
             f"{name} ended as '{status}' after {n_iter} iterations: {cause}. The best certified "
             f"point is returned; to go on, {REMEDIES.get(status, self.remedy)}.",
@@ -289,9 +273,7 @@ class Solver(ABC):
 
 
 def _has(problem, name):
-    """Whether ``problem`` has the attribute ``name``, which may be one of an attribute; what
-    its class would compute when asked for is not.
-    """
+    """Whether ``problem`` has this attribute (may be dotted), without computing cached ones."""
     *path, last = name.split(".")
     for part in path:
         if not hasattr(problem, part):
@@ -315,16 +297,13 @@ class _Best:
     def take(self, iterate):
         self.n_iter += 1
         self.state = iterate.state
-        # points of one iterate belong together; those of several serve until one is good enough
+        # an iterate within tol replaces both points; until then they may come from different ones
         enough = self._within_tol(iterate, iterate.dual)
         if enough or iterate.dual > self.dual or self.dual_point is None:
             self.dual, self.dual_point = iterate.dual, iterate.dual_point
         if enough or self.primal_point is None or self._rank(iterate) < self._rank(self):
-            self.primal, self.violation, self.primal_point = (
-                iterate.primal,
-                iterate.violation,
-                iterate.primal_point,
-            )
+            self.primal, self.violation = iterate.primal, iterate.violation
+            self.primal_point = iterate.primal_point
         record = {
             "iteration": self.n_iter,
             "seconds": stopwatch() - self._began,
@@ -339,9 +318,7 @@ class _Best:
         return record
 
     def _rank(self, candidate):
-        """A point that misses its constraints by more than ``tol`` is judged by that,
-        any other by its distance to the bound.
-        """
+        """By violation if that is above ``tol``, then by distance from the bound."""
         distance = abs(candidate.primal - self.dual) if self.dual > -np.inf else candidate.primal
         return max(candidate.violation, self.tol), distance
 
@@ -354,7 +331,6 @@ class _Best:
         return self._within_tol(self, self.dual)
 
     def history(self):
-        names = self._records[0] if self._records else ()
-        return {
-            name: np.array([record.get(name, np.nan) for record in self._records]) for name in names
-        }
+        records = self._records
+        names = records[0] if records else ()
+        return {name: np.array([record.get(name, np.nan) for record in records]) for name in names}

@@ -1,32 +1,31 @@
-"""Dual coordinate ascent for the relative-comparison program (FastQP: Nguyen, Morell &
-De Baets 2015), finished by Newton steps.
+"""Dual coordinate ascent for the relative-comparison program (FastQP: Nguyen, Morell & De Baets
+2015), finished by Newton steps.
 
     P(w) = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),  w >= 0        D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= c, Ly >= Z'lam
     w(lam) = max(0, Z'lam) / diag(L)     for diagonal L           dD/dlam_i = 1 - z_i'w
 
-(problems.relative_comparisons). A sweep maximises D over each multiplier in turn, in
-random order, keeping w up to date [algorithm 2; eq. 3.13 for the step, lam_i = c_i where
-z_i = 0]. The paper updates t once a sweep; with L diagonal the best t for the current
-multipliers is known in closed form, so here it is never out of date. Multipliers at a
-bound whose gradient points outwards by more than anything moved in the last sweep are
-left out of the next (shrinking, as in LIBLINEAR).
+(problems.comparisons). A sweep maximises D over each multiplier in turn, in random order, keeping w
+up to date [algorithm 2; eq. 3.13 for the step, lam_i = c_i if z_i = 0]. The paper updates t once a
+sweep; with L diagonal the best t for the current multipliers is known in closed form, so here it is
+always up to date. Multipliers at a bound whose gradient points outwards by more than anything moved
+in the last sweep are left out of the next (shrinking, as in LIBLINEAR).
 
-The first sweeps gain a digit each when C is moderate, and then fewer and fewer; with a
-large C (vowel in raw units, C = 1: a relative gap of 0.3 after 1,000 sweeps) none does.
-So sweeps go on only while each divides the gap by `WORTHWHILE`, and `SemismoothNewton`
-takes over from their point. It starts at once when L is not diagonal: there a
-coordinate step moves every weight through L^-1, and stalls as the conditioning of L
-grows. With more weights than triplets, and more than `WIDE`, sweeps have `PATIENCE` times
-as long: Newton's matrices are p x p, and sweeps mostly converge there (60 x 1,000, C =
-100 and 10,000 times the scale-free one: 276 and 770 sweeps). Only where triplets
-contradict each other and C is very large they do not.
+If C is moderate, the first sweeps gain a digit each, later ones less and less; with a large C
+(vowel in raw units, C = 1: a relative gap of 0.3 after 1,000 sweeps) none does. So sweeps continue
+only while each divides the gap by `WORTHWHILE`; then `SemismoothNewton` takes over. It starts at
+once if L is not diagonal: there a coordinate step moves every weight through L^-1, and stalls as
+the conditioning of L grows. With more weights than triplets, and more than `WIDE`, sweeps get
+`PATIENCE` times as long: Newton's matrices are p x p, and sweeps mostly converge there (60 x 1,000,
+C = 100 and 10,000 times the scale-free one: 276 and 770 sweeps), unless triplets contradict each
+other and C is very large.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,34 +33,25 @@ from ..core.compiled import jit_sums
 from .base import Iterate, Solver, relative_gap
 from .semismooth_newton import SemismoothNewton
 
-WORTHWHILE = 4.0
+__all__ = ["RUN", "DualCoordinate", "dual_sweep"]
+
+WORTHWHILE = 4.0  # factor by which a sweep must divide the gap before Newton steps take over
 WIDE = 500  # weights up to which Newton's p x p matrices are small
-PATIENCE = 200  # sweeps that a program with more weights than triplets is given
-# entries of Z in a run of rows swept in order: reading single rows at random is six
-# times slower
-RUN = 1 << 12
-FEW = 1 << 16  # entries of Z up to which all the Newton steps cost less than a few sweeps
+PATIENCE = 200  # sweeps to divide the gap in, for a program with more weights than triplets
+RUN = 1 << 12  # entries of Z in a run of rows swept in order: six times faster than single rows
+FEW = 1 << 16  # entries of Z up to which all Newton steps cost less than a few sweeps
 
 
 @dataclass(frozen=True)
 class DualCoordinate(Solver):
-    """See the module docstring; ``start`` is a pair (multipliers, weights), ``seed``
-    draws the order of the sweeps.
-    """
+    """See the module docstring; ``start`` is (multipliers, weights), ``seed`` orders the sweeps."""
 
     seed: int = 0
-    requires: ClassVar[tuple[str, ...]] = (
-        *SemismoothNewton.requires,
-        "block",
-        "slices",
-        "combine",
-        "is_diagonal",
-        "loss",
-        "primal_value",
-        "dual_value",
+    requires: ClassVar[str] = (
+        f"{SemismoothNewton.requires} is_diagonal loss primal_value dual_value"
     )
 
-    def steps(self, problem, start):
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         m, p = problem.operator.n_constraints, len(problem.diagonal)
         wide = p > max(m, WIDE)
         if problem.is_diagonal and (wide or m * p > FEW):
@@ -69,9 +59,7 @@ class DualCoordinate(Solver):
         yield from SemismoothNewton(self.tol, self.max_iter).steps(problem, start)
 
     def _sweeps(self, problem, start, patience):
-        """Sweep while ``patience`` sweeps divide the gap by `WORTHWHILE`; returns the last
-        multipliers and weights.
-        """
+        """Sweep while the gap falls fast enough; return multipliers and weights."""
         m, prices, inverse = len(problem.prices), problem.prices, problem.inverse_diagonal
         rng, length = np.random.default_rng(self.seed), max(1, RUN // len(inverse))
         lam = np.zeros(m) if start is None else np.clip(start[0], 0.0, prices)
@@ -87,7 +75,7 @@ class DualCoordinate(Solver):
                 if not gap < last / WORTHWHILE:
                     return lam, w
                 last = gap
-                active |= patience > 1  # after so many, those left out are looked at again
+                active |= patience > 1  # look at those left out again
             worst = 0.0
             for piece in rng.permutation(len(problem.slices)):
                 rows = problem.slices[piece]
@@ -101,11 +89,10 @@ class DualCoordinate(Solver):
 def dual_sweep(Z, starts, length, inverse, prices, bound, u, w, lam, active):
     """One coordinate maximisation of the dual per row of Z, with diagonal L (FastQP, algorithm 2).
 
-    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` =
-    Z'lam (over all rows) and ``w`` = max(u, 0) * ``inverse``, the weights that belong
-    to the best t, are kept up to date. Rows at a bound whose gradient points outwards
-    by more than ``bound`` leave ``active``. Returns the largest gradient that moved a
-    multiplier.
+    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` = Z'lam (over
+    all rows) and ``w`` = max(u, 0) * ``inverse``, the weights of the best t, are kept up to date.
+    Rows at a bound whose gradient points outwards by more than ``bound`` leave ``active``. Returns
+    the largest gradient that moved a multiplier.
     """
     m, p = Z.shape
     worst = 0.0
@@ -125,7 +112,7 @@ def dual_sweep(Z, starts, length, inverse, prices, bound, u, w, lam, active):
                 active[i] = gradient <= bound
                 continue
             worst = max(worst, abs(gradient))
-            # a row of zeros has gradient 1 whatever w is: its multiplier belongs at c_i
+            # a row of zeros has gradient 1 for every w: its multiplier belongs at c_i
             new = prices[i]
             if curvature > 0:
                 new = min(max(old + gradient / curvature, 0.0), prices[i])

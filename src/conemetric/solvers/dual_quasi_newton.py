@@ -2,70 +2,63 @@
 
     D(u) = linear'u - sigma/2 ||[K(u)]_+||_F^2,   lower <= u <= upper         (problems.base.SpectralDual)
     M(u) = sigma [K(u)]_+        grad D(u) = linear - sign A(M(u))
-    P(M(u)) - D(u) >= P(M(u)) - P(M*) >= 0        for every u in the box, where M(u) is feasible
+    P(M(u)) - D(u) >= P(M(u)) - P(M*) >= 0        for every u in the box, if M(u) is feasible
 
-The paper runs L-BFGS-B on it [FrobMetric, eq. 5]. Here: at each step the multipliers
-that sit at a bound with the gradient pointing outwards are fixed, the L-BFGS direction
-is built from the curvature pairs restricted to the free ones (a two-metric projection,
-Bertsekas 1982; Kim, Sra & Dhillon 2010), and an Armijo search follows the projected
-arc. The two-loop recursion runs on the Gram matrix of the stored vectors (Chen et al.
-2014), so that an iteration costs one product with them, one evaluation of D, and no
-other work on the multipliers. On 45,000 MNIST triplets at C = 10, 100, 1000 it
-certifies 1e-3 in about 30, 80, 185 evaluations against 49, 183 and more than 400 of
-L-BFGS-B.
+The paper runs L-BFGS-B on it [FrobMetric, eq. 5]. Here each step fixes the multipliers that sit at
+a bound with the gradient pointing outwards, builds the L-BFGS direction from the curvature pairs
+restricted to the free ones (a two-metric projection, Bertsekas 1982; Kim, Sra & Dhillon 2010), and
+follows the projected arc by an Armijo search. The two-loop recursion runs on the Gram matrix of the
+stored vectors (Chen et al. 2014), so that an iteration costs one product with them and one
+evaluation of D. On 45,000 MNIST triplets at C = 10, 100, 1000 it certifies 1e-3 in about 30, 80,
+185 evaluations against 49, 183 and more than 400 of L-BFGS-B.
 
-A dual whose maximiser lies inside its box (a logistic loss) takes Newton's directions
-instead (`newton_direction`), with the same search. With bounds in the way they do not
-pay: the free multipliers of hinge losses depend on each other, and conjugate gradients
-need about as many products as quasi-Newton steps they save. Many constraints of which few
-matter are ascended in rounds of a cheaper program instead (`dual_rounds`).
+A dual whose maximiser lies inside its box (a logistic loss) takes Newton directions instead
+(`newton_direction`), with the same search. With active bounds they do not pay: the free multipliers
+of hinge losses depend on each other, and conjugate gradients need about as many products as they
+save quasi-Newton steps. Many constraints of which few matter are solved in rounds of a cheaper
+program (`dual_rounds`).
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..core.arrays import is_scalar, is_torch, like, namespace
-from ..core.vectors import VectorSpace, total
-from .base import SAVE_EVERY, Infeasible, Solver
+from ..core.vectors import Total, VectorSpace, clipped, magnitude, total
+from .base import SAVE_EVERY, Infeasible, Iterate, Solver
 from .dual_rounds import Rounds, as_iterate, placed, unbound
 from .newton_direction import dot, newton_direction
 
-ARMIJO = 1e-4
+__all__ = ["BALANCE_FROM", "MAX_TRIALS", "Box", "DualQuasiNewton", "two_loop"]
+
+ARMIJO = 1e-4  # share of the predicted rise that a step must reach (Nocedal & Wright, 3.1)
 LEAST_COSINE = 1e-2  # between the two vectors of a curvature pair that is used
 MAX_TRIALS = 40  # halvings or doublings of one step
+HARDLY = 0.99  # share of the slope that is left after a whole step if the step should double
+NOISE = 1e3  # roundings of D, within which slopes decide instead of values
 BALANCE_FROM = 20  # evaluations after which units follow the sizes of constraints
-NEWTON_FROM = 5  # evaluations after which Newton's directions are taken, where they pay
+NEWTON_FROM = 5  # evaluations after which Newton directions are used, if they pay
 CHUNK = 1 << 16  # multipliers whose curvature pairs are read at a time: few calls, little memory
 
 
 @dataclass(frozen=True)
 class DualQuasiNewton(Solver):
-    """Projected L-BFGS; ``memory`` is the number of curvature pairs kept, ``start`` the
-    multipliers to begin from.
+    """Projected L-BFGS with ``memory`` curvature pairs; ``start`` are multipliers.
 
-    Multipliers in blocks are settled every ``save_every`` iterations (None: never): the
-    curvature pairs are forgotten then, so that the multipliers alone are the state.
+    Multipliers in blocks are saved every ``save_every`` iterations (None: never). The curvature
+    pairs are dropped then, so that the multipliers alone are the state.
     """
 
     memory: int = 10
     save_every: int | None = SAVE_EVERY
-    requires: ClassVar[tuple[str, ...]] = (
-        "evaluate",
-        "project",
-        "curvature",
-        "lower",
-        "upper",
-        "unit",
-        "sizes",
-        "interior",
-    )
+    requires: ClassVar[str] = "evaluate project curvature lower upper unit sizes interior"
 
-    def steps(self, problem, start):
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         space = problem.operator.space
         point, evaluations = self._first(problem, start)
         memory = CurvatureMemory(Box.of(problem), self.memory)
@@ -92,10 +85,10 @@ class DualQuasiNewton(Solver):
                 return
             evaluations += tried
 
-    def step(self, problem, point, memory, evaluations):
-        """(the next point, the memory with the step to it, evaluations made); no point
-        when none is higher in this precision.
-        """
+    def step(
+        self, problem: Any, point: Any, memory: "CurvatureMemory", evaluations: int
+    ) -> tuple[Any, "CurvatureMemory", int]:
+        """(next point, memory with the step to it, evaluations); point None if none is higher."""
         if evaluations >= BALANCE_FROM and memory.box.sizes is not None:
             memory = CurvatureMemory(memory.box.balanced, self.memory)
         box, tried = memory.box, 0
@@ -132,17 +125,16 @@ class DualQuasiNewton(Solver):
         return problem.evaluate(problem.project(start)), 1
 
     def _search(self, problem, point, direction, memory):
-        """(a point of the projected arc u + t d that rises enough, the memory with the
-        step to it, trials): t = 1, 1/2, ... or 2, 4, ...; no point when none does.
+        """(point, memory with the step to it, trials): a point of the projected arc u + t d, t = 1,
+        1/2, ... or 2, 4, ..., that rises enough, or None.
 
-        Where the rise drowns in the rounding of D, slopes decide instead of values
-        (Hager & Zhang 2005): for a quadratic, the Armijo condition says that the slope
-        at the trial point is above -(1 - 2 ARMIJO) times the slope at the start. Where
-        the slope hardly falls over a whole step, the step doubles: a poorly scaled
-        direction, or a dual without bound.
+        If the rise is lost in the rounding of D, slopes decide instead of values (Hager & Zhang
+        2005): for a quadratic, the Armijo condition means that the slope at the trial point is
+        above -(1 - 2 ARMIJO) times the slope at the start. If the slope hardly falls over a whole
+        step, the step doubles: the direction is poorly scaled, or the dual has no bound.
         """
         space = problem.operator.space
-        noise = 1e3 * problem.operator.eps * abs(point.dual)
+        noise = NOISE * problem.operator.eps * abs(point.dual)
         t, best, kept = 1.0, None, memory
         for tried in range(1, MAX_TRIALS + 1):
             u = space.map(_advanced, point.u, direction, problem.lower, problem.upper, t=t)
@@ -160,7 +152,7 @@ class DualQuasiNewton(Solver):
                 )
                 if risen or slope_there >= (2 * ARMIJO - 1) * slope:
                     best, kept = trial, extended.knowing(gram)
-                    if t < 1 or slope_there < 0.99 * slope:
+                    if t < 1 or slope_there < HARDLY * slope:
                         break
                     t *= 2
                     continue
@@ -170,76 +162,68 @@ class DualQuasiNewton(Solver):
 
 @dataclass(frozen=True)
 class Box:
-    """The box of a dual and the natural size of its multipliers, relative to the largest:
-    that keeps curvature pairs near one, so that float32 never overflows.
-    """
+    """The box of a dual, and the units of its multipliers, in which float32 never overflows."""
 
     space: VectorSpace
     lower: Any
     upper: Any
     unit: Any
     relative: Any  # unit over the largest of all units
-    sizes: Any = None  # of the constraints, where units do not follow them yet
+    sizes: Any = None  # of the constraints, while units do not follow them yet
 
     @classmethod
-    def of(cls, problem):
+    def of(cls, problem: Any) -> Self:
         sizes = None if is_scalar(problem.sizes) else problem.sizes
         box = cls(problem.operator.space, problem.lower, problem.upper, None, None, sizes)
         return box.measured_in(problem.unit)
 
-    def measured_in(self, unit):
-        """With other units."""
-        return replace(self, unit=unit, relative=unit * (1 / self.space.max(_largest, unit)))
+    def measured_in(self, unit: Any) -> Self:
+        """The box with other units."""
+        return replace(self, unit=unit, relative=unit * (1 / self.space.max(magnitude, unit)))
 
     @property
-    def balanced(self):
-        """With units that fall with the square root of the constraints' sizes, so that the
-        dual curves more alike along all multipliers.
-        """
+    def balanced(self) -> Self:
+        """With units divided by the root of the constraints' sizes, for similar curvatures."""
         unit = self.space.map(_per_root, self.unit, self.sizes)
         return replace(self.measured_in(unit), sizes=None)
 
-    def restricted(self, index, reference):
-        """That of the multipliers ``index`` (None: all), in the precision of ``reference``."""
+    def restricted(self, index: Any, reference: Any) -> "Box":
+        """The box of the multipliers ``index`` (None: all), in the precision of ``reference``."""
         vectors = (self.lower, self.upper, self.unit, self.relative, self.sizes)
         return Box(self.space, *(_part(each, index, reference) for each in vectors))
 
-    def at(self, point):
-        """What the functions below ask of a point: u, the gradient, and the box."""
+    def at(self, point: Any) -> tuple:
+        """The arguments of the mapped functions below: u, the gradient, and the box."""
         return point.u, point.gradient, self.lower, self.upper, self.unit, self.relative
 
 
 @dataclass(frozen=True)
 class CurvatureMemory:
-    """The last (s, y) pairs of a quasi-Newton method, and the direction H g they imply
-    on the free variables.
-    """
+    """The last (s, y) pairs of a quasi-Newton method, and the direction H g they imply."""
 
     box: Box
     size: int
     pairs: Any = None  # vector of tuples (s_1, y_1, ..., s_k, y_k)
     length: int = 0
-    products: Any = None  # Gram matrix at the point where a direction is wanted next
+    products: Any = None  # Gram matrix at the point of the next direction, if known
 
-    def extended(self, old, new):
-        """With the step from ``old`` to ``new``, and without the oldest where it is full."""
+    def extended(self, old: Any, new: Any) -> "CurvatureMemory":
+        """With the step from ``old`` to ``new``, without the oldest one if full."""
         length = min(self.length + 1, self.size)
         step = (old.u, new.u, old.gradient, new.gradient, self.box.unit, self.box.relative)
-        if self.pairs is None:
-            pairs = self.box.space.map(_pair, *step)
-        else:
-            pairs = self.box.space.map(_extended, self.pairs, *step, length=length)
+        earlier = () if self.pairs is None else self.pairs
+        pairs = self.box.space.map(_extended, earlier, *step, length=length)
         return CurvatureMemory(self.box, self.size, pairs, length)
 
-    def restricted(self, index, reference):
-        """Of the multipliers ``index`` alone (None: all), in the precision of ``reference``."""
+    def restricted(self, index: Any, reference: Any) -> "CurvatureMemory":
+        """For the multipliers ``index`` (None: all), in the precision of ``reference``."""
         box, pairs = self.box.restricted(index, reference), self.pairs
         if pairs is not None:
             pairs = tuple(_part(each, index, reference) for each in pairs)
         return CurvatureMemory(box, self.size, pairs, self.length)
 
-    def lifted(self, index, box, u):
-        """Of all multipliers u in ``box``, of which those not in ``index`` have not moved."""
+    def lifted(self, index: Any, box: Box, u: Any) -> "CurvatureMemory":
+        """For all multipliers u in ``box``, of which those not in ``index`` have not moved."""
         if self.box.sizes is None and box.sizes is not None:
             box = box.balanced
         pairs = self.pairs
@@ -248,18 +232,16 @@ class CurvatureMemory:
             pairs = tuple(each if index is None else placed(u * 0, index, each) for each in pairs)
         return CurvatureMemory(box, self.size, pairs, self.length)
 
-    def gram(self, point):
-        """The reduction that gives the Gram matrix of all pairs and the gradient."""
+    def gram(self, point: Any) -> Total:
+        """The reduction to the Gram matrix of all pairs and the gradient."""
         return total(_gram, self.pairs, *self.box.at(point))
 
-    def knowing(self, products):
-        """With the Gram matrix asked for by `gram`."""
-        return CurvatureMemory(self.box, self.size, self.pairs, self.length, products)
+    def knowing(self, products: Any) -> Self:
+        """With the result of `gram`."""
+        return replace(self, products=products)
 
-    def direction(self, point):
-        """H g on the free multipliers and zero elsewhere; None when there is no pair of
-        positive curvature.
-        """
+    def direction(self, point: Any) -> Any:
+        """H g on the free multipliers, zero elsewhere; None without a pair of positive curvature."""
         if not self.length:
             return None
         products = self.products
@@ -273,13 +255,13 @@ class CurvatureMemory:
         )
 
 
-def two_loop(gram, k):
-    """Coefficients of the L-BFGS direction H g over (s_1 .. s_k, y_1 .. y_k, g), given
-    their Gram matrix.
+def two_loop(gram: np.ndarray, k: int) -> np.ndarray | None:
+    """Coefficients of the L-BFGS direction over (s_1 .. s_k, y_1 .. y_k, g), from their Gram
+    matrix.
 
-    Pairs (s, y) at nearly a right angle are left out: restricted to the free multipliers a
-    pair may hide the curvature of s, and the direction would be far too long. None when no
-    pair is left, or the direction found is not one of ascent.
+    Nearly orthogonal pairs (s, y) are left out: restricted to the free multipliers, a pair may hide
+    the curvature of s, and the direction would be far too long. None if no pair is left, or the
+    direction is not one of ascent.
     """
     S, Y = np.arange(k), k + np.arange(k)
     curvature = gram[S, Y]
@@ -299,15 +281,11 @@ def two_loop(gram, k):
     return q if gram[-1] @ q > 0 else None
 
 
-# ---- what is mapped and summed over the blocks of multipliers
-
-
-def _largest(values):
-    return abs(values).max() if np.ndim(values) else abs(values)
+# ---- functions mapped and summed over blocks of multipliers
 
 
 def _part(vector, index, reference):
-    """The entries ``index`` of a vector, or a number as it is."""
+    """The entries ``index`` (None: all) of a vector; numbers stay."""
     if vector is None or is_scalar(vector):
         return vector
     return like(vector if index is None else vector[index], reference)
@@ -330,15 +308,11 @@ def _steepest(u, g, lower, upper, unit, relative):
 
 
 def _advanced(u, direction, lower, upper, t):
-    return namespace(u).clip(u + t * direction, lower, upper)
+    return clipped(u + t * direction, lower, upper)
 
 
-def _pair(u, new_u, g, new_g, unit, relative):
-    return (new_u - u) / unit, (g - new_g) * relative
-
-
-def _extended(pairs, *step, length):
-    return (pairs + _pair(*step))[-2 * length :]
+def _extended(pairs, u, new_u, g, new_g, unit, relative, length):
+    return (*pairs, (new_u - u) / unit, (g - new_g) * relative)[-2 * length :]
 
 
 def _gram(pairs, u, g, lower, upper, unit, relative):
@@ -349,12 +323,12 @@ def _gram(pairs, u, g, lower, upper, unit, relative):
         return stacked @ stacked.T
     gram = np.zeros((len(rows), len(rows)))
     for _, chunk in _chunks(rows, free):
-        gram += np.dot(chunk, chunk.T)  # matmul keeps other threads waiting: a small result
+        gram += np.dot(chunk, chunk.T)  # matmul would keep other threads waiting
     return gram
 
 
 def _direction(pairs, u, g, lower, upper, unit, relative, coefficients):
-    """That combination of the rows of `_gram`, on the free entries, in units of u."""
+    """The combination of the rows of `_gram`, on the free entries, in units of u."""
     rows, free = (*pairs[0::2], *pairs[1::2], g * relative), unbound(u, g, lower, upper)
     coefficients = like(coefficients, g)
     if is_torch(g):
@@ -367,7 +341,7 @@ def _direction(pairs, u, g, lower, upper, unit, relative, coefficients):
 
 
 def _chunks(rows, free):
-    """The free columns of ``rows``, stacked some thousands at a time, with their places."""
+    """The free columns of ``rows``, stacked `CHUNK` at a time, with their places."""
     places = None if free.all() else np.flatnonzero(free)
     for start in range(0, len(free) if places is None else len(places), CHUNK):
         part = slice(start, start + CHUNK)

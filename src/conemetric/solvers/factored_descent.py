@@ -1,34 +1,31 @@
-"""Method of multipliers on a low-rank factor, with leading eigenvectors as the way out
-of a rank too small.
+"""Method of multipliers on a low-rank factor, extended by leading eigenvectors as needed.
 
     P(L L') = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r,       t = b - A(L L')           (problems.eigenvalue)
     F_k(L)  = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r - mu/2 (v - u_kr)^2,             grad F_k = 2 (w I - A*(v)) L
     u_{k+1} = v at the minimiser = clip(u_k + t / mu, 0, c)
 
-For programs whose matrix is too large to decompose and whose adjoint is sparse: an
-evaluation costs one forward and one sparse product with L, a few columns wide. F_k is
-not convex in L, but u_{k+1} bounds the optimum wherever the descent ends, and if L has
-too few columns the bound says so: lambda_max(A*(u)) > w, and the eigenvectors above w,
-found by Lanczos, are directions of descent that become new columns. Columns that died
-out are dropped.
+For programs whose matrix is too large to decompose and whose adjoint is sparse: an evaluation costs
+one forward and one sparse product with L, a few columns wide. F_k is not convex in L, but u_{k+1}
+bounds the optimum wherever the descent ends, and shows if L has too few columns: then
+lambda_max(A*(u)) > w, and the eigenvectors above w, found by Lanczos, are directions of descent
+that become new columns. Columns that vanish are dropped.
 
-`solvers.low_rank_lagrangian` is the same idea for constraints that must hold: there the
-multipliers have no bound, so that the penalty grows, and the descent is long and badly
-scaled, so that it has a smoother and an exact line search. Here a loss bounds the
-multipliers, mu stays, and SciPy's L-BFGS is enough. They share what is below both: new
-columns from leading eigenvectors.
+`solvers.low_rank_lagrangian` is the same idea for constraints that must hold: there the multipliers
+have no bound, so that the penalty grows, and the descent is long and badly scaled, so that it has a
+smoother and an exact line search. Here a loss bounds the multipliers, mu is fixed, and SciPy's
+L-BFGS is enough.
 
-Chosen by measurement for matrix factorisation: with 102,000 observations of 1,000 x
-1,700 entries it certifies 1e-2 in some 130 evaluations; a proximal step on the matrix
-would need some 50 leading eigenpairs, each time, before it could evaluate anything.
+Chosen by measurement for matrix factorisation: with 102,000 observations of 1,000 x 1,700 entries
+it certifies 1e-2 in some 130 evaluations; a proximal step on the matrix would need some 50 leading
+eigenpairs for each evaluation.
 
-Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is one descent, of `DESCENT`
-quasi-Newton steps or, once these no longer help, of twice as many, and so on; and one
-bound.
+Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is one descent, of `DESCENT` quasi-Newton
+steps or, once these no longer help, of twice as many, and so on; and one bound.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -36,12 +33,16 @@ from scipy.optimize import minimize
 from ..core import spectral
 from .base import Iterate, Solver, relative_gap
 
+__all__ = ["FactoredDescent"]
+
 MU = 0.3  # curvature of the multiplier term, for constraints b - A(M) of order one
 DESCENT = 30  # quasi-Newton steps of the first descent
 SLOW = 0.7  # descents double in length when the gap falls by less than this factor
 ESCAPES = 10  # eigenvectors that may join in one iteration
-FIRST_SIZE, LATER_SIZE = 0.3, 0.05  # size of new columns; later ones relative to the largest there
-DEAD = 1e-6  # columns below this part of the largest (squared) are dropped
+FIRST_SIZE, LATER_SIZE = 0.3, 0.05  # of new columns; later ones relative to the largest
+DEAD = 1e-6  # squared length of a column, relative to the largest, below which it is dropped
+ABOVE = 0.1  # share of tol by which an eigenvalue must exceed w to add a column
+FTOL = 1e-12  # relative fall of F_k that ends a descent early: rounding
 
 
 @dataclass(frozen=True)
@@ -49,35 +50,24 @@ class FactoredDescent(Solver):
     """See the module docstring; NumPy only."""
 
     takes_start: ClassVar[bool] = False
-    requires: ClassVar[tuple[str, ...]] = (
-        "operator",
-        "bounds",
-        "trace_weight",
-        "loss_weight",
-        "target",
-    )
+    requires: ClassVar[str] = "operator bounds trace_weight loss_weight target"
 
-    def steps(self, problem, start):
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         operator, w, c = problem.operator, problem.trace_weight, problem.loss_weight
         u = operator.empty_constraint_vector() + c
         L = np.zeros((operator.n_features, 0))
         evaluations, steps, least_gap = 0, DESCENT, np.inf
         while True:
             bounds = problem.bounds(L, u)
-            yield Iterate(
-                bounds.primal,
-                bounds.dual,
-                L,
-                u,
-                extra={"rank": L.shape[1], "evaluations": evaluations},
-            )
+            extra = {"rank": L.shape[1], "evaluations": evaluations}
+            yield Iterate(bounds.primal, bounds.dual, L, u, extra=extra)
             gap = relative_gap(bounds.primal, bounds.dual)
             steps = 2 * steps if gap > SLOW * least_gap else steps
             least_gap = min(gap, least_gap)
             L = self._with_escapes(L, operator.adjoint(u), w)
             if L.shape[1] == 0:
                 return
-            options = {"maxiter": steps, "maxfun": 2 * steps, "ftol": 1e-12, "gtol": 0}
+            options = {"maxiter": steps, "maxfun": 2 * steps, "ftol": FTOL, "gtol": 0}
             descent = minimize(
                 _augmented, L.ravel(), (problem, u, L.shape), "L-BFGS-B", jac=True, options=options
             )
@@ -87,7 +77,7 @@ class FactoredDescent(Solver):
     def _with_escapes(self, L, K, w):
         """L without dead columns, and with the eigenvectors of K whose eigenvalue is above w."""
         values, vectors = spectral.leading_eigenpairs(K, min(ESCAPES, K.shape[0] - 1))
-        vectors = vectors[:, values > w * (1 + 0.1 * self.tol)]
+        vectors = vectors[:, values > w * (1 + ABOVE * self.tol)]
         if L.shape[1] == 0:
             return FIRST_SIZE * vectors
         L = spectral.canonical_factor(L, DEAD)

@@ -1,67 +1,61 @@
-"""Primal-dual interior-point method for small and medium Frobenius-regularised
-semidefinite programs, with or without an interior.
+"""Primal-dual interior-point method for small and medium Frobenius-regularised semidefinite
+programs, with or without an interior.
 
     P(X) = <C, X> + ||X||_F^2 / (2 sigma)   s.t.  A(X) = b  or  A(X) + s = b, s >= 0;   X psd        (sigma = inf: no norm)
     path   C + X / sigma + A*(u) = Z,   X Z = mu I,   s u = mu                                       mu -> 0
     step   A W(A*(du)) + (s / u) du = right-hand side,   W(S) = Q (Phi o (Q'SQ)) Q'
 
-Newton's method on the path, in the symmetric scaling of Nesterov & Todd (1997): with G
-such that G^-1 X G^-T = G'ZG and G G' = Q diag(l) Q', the regulariser turns the usual
-Phi = l l' into Phi_ij = l_i l_j / (1 + l_i l_j / sigma). As mu falls the l of X's range
-grow and all others vanish, so below a few leading rows Phi is l l' to a percent: the
-m x m matrix of the step costs one product of all constraints with all for each such row,
-and one for the rest (`operators.base.rank_one_newton_matrix`); refinement with the exact
-W takes the percent back. Mehrotra's predictor chooses mu.
+Newton's method on the path, in the symmetric scaling of Nesterov & Todd (1997): with G such that
+G^-1 X G^-T = G'ZG and G G' = Q diag(l) Q', the regulariser turns the usual Phi = l l' into Phi_ij =
+l_i l_j / (1 + l_i l_j / sigma). As mu falls the l of X's range grow and all others vanish, so below
+a few leading rows Phi is l l' to a percent: the m x m matrix of the step costs one product of all
+constraints with all for each such row, and one for the rest
+(`operators.base.rank_one_newton_matrix`); refinement with the exact W removes the error. Mehrotra's
+predictor chooses mu.
 
-Why not Newton's method on the dual alone: a large sigma makes the dual nearly polyhedral,
-and the generalised Hessian sees one eigenvalue cross zero at a time (about 100 steps on 50
-points, if it arrives); the path keeps all eigenvalues away from zero, and takes 10 to 35.
-Where no feasible X is definite, u grows and the path is followed as far as rounding lets.
+Why not Newton's method on the dual alone: a large sigma makes the dual nearly polyhedral, and the
+generalised Hessian sees one eigenvalue cross zero at a time (about 100 steps on 50 points, if it
+converges); the path keeps all eigenvalues away from zero, and takes 10 to 35. If no feasible X is
+definite, u grows and the path is followed as far as rounding allows.
 
-Stops when |P - D| / max(|P|, |D|) <= tol and the violation is <= tol, at the factor that
-the problem makes of X (`factor_of`), which may repair it.
+Stops when |P - D| / max(|P|, |D|) <= tol and the violation is <= tol, at the factor that the
+problem computes from X (`factor_of`) and may repair.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from ..core.arrays import identity
 from ..core.spectral import SpectralMap, cholesky_solver
 from .base import Infeasible, Iterate, Solver, relative_gap
 
-LARGE = (
-    0.1  # rows of Phi are exact from l_i = LARGE sqrt(sigma) on, where l_i l_j / sigma reaches 1 %
-)
-NEARLY = 3.0  # times tol, a gap at which repairing X begins to pay
-REFINEMENTS = 5  # at most, of one linear system
-SHORT = 0.95  # of the way to the boundary
-SMALLEST_STEP = 1e-5  # below it rounding has taken over
+__all__ = ["InteriorPoint", "PathPoint", "System"]
+
+LARGE = 0.1  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1 %
+NEARLY = 3.0  # gap, in units of tol, at which repairing X begins to pay
+REFINEMENTS, REFINED = 5, 1e-10  # of one linear system, at most; and the residual that is enough
+SHORT = 0.95  # share of the way to the boundary
+SMALLEST_STEP = 1e-5  # below which rounding dominates
+CENTRING = 1e-4  # smallest share of mu that a step aims at
+FIRST_SIZE, FIRST_SLACK = 0.5, 1e-3  # of X, relative to b; of slacks, relative to the largest b
 
 
 @dataclass(frozen=True)
 class InteriorPoint(Solver):
-    """See the module docstring; an iteration is one Newton step and its predictor."""
+    """See the module docstring; an iteration is a predictor and a Newton step."""
 
     max_iter: int = 100
     takes_start: ClassVar[bool] = False
-    requires: ClassVar[tuple[str, ...]] = (
-        "b",
-        "evaluate",
-        "factor_of",
-        "lower",
-        "offset",
-        "operator",
-        "price",
-        "primal_at",
-        "project",
-        "proven",
-        "refutation",
-        "repaired",
-        "sigma",
+    requires: ClassVar[str] = (
+        "b evaluate factor_of lower offset operator price primal_at project proven refutation "
+        "repaired sigma"
     )
 
-    def steps(self, problem, start):
-        state, proven, last = PathPoint.begin(problem), -math.inf, -math.inf
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+        state: PathPoint | None = PathPoint.begin(problem)
+        proven = last = -math.inf
         while state is not None:
             point = problem.evaluate(problem.project(state.u))
             iterate = state.iterate(point)
@@ -91,47 +85,40 @@ class PathPoint:
     bounded: Any  # which constraints are inequalities
 
     @classmethod
-    def begin(cls, problem):
+    def begin(cls, problem: Any) -> Self:
         operator, xp = problem.operator, problem.operator.xp
         b = problem.b
-        identity = xp.eye(operator.n_features, dtype=b.dtype, device=b.device)
-        size = abs(operator.forward(identity)).mean()
-        # X as large as it can be expected to be, so that it need not grow much
-        x = 0.5 * operator.n_features * abs(b).mean() / size
+        one = identity(operator.n_features, b)
+        size = abs(operator.forward(one)).mean()
+        # X about as large as the constraints suggest, so that it need not grow much
+        x = FIRST_SIZE * operator.n_features * abs(b).mean() / size
         z = xp.linalg.vector_norm(problem.offset) / operator.n_features**0.5 + x / problem.sigma
         bounded = xp.isfinite(b * 0 + problem.lower)
         ones = b * 0 + 1
-        s = xp.maximum(b, 1e-3 * abs(b).max() * ones)
-        return cls(
-            problem,
-            x * identity,
-            z * identity,
-            xp.where(bounded, 2 * z / size * ones, 0.0),
-            xp.where(bounded, s, 0.0),
-            bounded,
-        )
+        s = xp.maximum(b, FIRST_SLACK * abs(b).max() * ones)
+        u, s = (xp.where(bounded, each, 0.0) for each in (2 * z / size * ones, s))
+        return cls(problem, x * one, z * one, u, s, bounded)
 
-    def iterate(self, point, L=None):
-        """With the dual at ``point``, and a factor of X or the one given."""
+    def iterate(self, point: Any, L: Any = None) -> Iterate:
+        """The iterate with the dual at ``point``, and a factor of X or the one given."""
         p = self.problem
         L = p.factor_of(self.X) if L is None else L
         margins = p.operator.forward_factor(L)
         primal, violation = p.primal_at(L, margins)
-        # a point counts as good only together with its own multipliers, which price it
+        # a point is good only with its own multipliers, which price its violation
         own_gap = abs(relative_gap(primal, point.dual))
         violation = max(violation, p.price(point.u, margins, primal), own_gap)
         extra = {"rank": L.shape[1], "barrier": float(self.barrier)}
         return Iterate(primal, point.dual, L, point.u, violation, extra)
 
     @property
-    def barrier(self):
+    def barrier(self) -> Any:
         """mu: the mean product of eigenvalues and of slacks with their multipliers."""
-        return ((self.X * self.Z).sum() + (self.s * self.u).sum()) / (
-            len(self.X) + self.bounded.sum()
-        )
+        products = (self.X * self.Z).sum() + (self.s * self.u).sum()
+        return products / (len(self.X) + self.bounded.sum())
 
-    def advanced(self):
-        """After one predictor and corrector; None where rounding allows no further step."""
+    def advanced(self) -> Self | None:
+        """The point after a predictor and a corrector; None if rounding allows no further step."""
         xp = self.problem.operator.xp
         try:
             system = System.of(self)
@@ -140,25 +127,20 @@ class PathPoint:
         predicted = system.direction(0.0)
         reach = system.reach(predicted)
         left = self._moved(predicted, min(1.0, float(reach))).barrier / self.barrier
-        centring = min(1.0, max(1e-4, float(left) ** 3))
+        centring = min(1.0, max(CENTRING, float(left) ** 3))  # Mehrotra (1992)
         move = system.direction(centring * self.barrier, predicted)
         step = min(1.0, SHORT * float(system.reach(move)))
         return self._moved(move, step) if step > SMALLEST_STEP else None
 
     def _moved(self, move, step):
         dX, dZ, du, ds = move
-        return replace(
-            self,
-            X=self.X + step * dX,
-            Z=self.Z + step * dZ,
-            u=self.u + step * du,
-            s=self.s + step * ds,
-        )
+        X, Z, u, s = self.X + step * dX, self.Z + step * dZ, self.u + step * du, self.s + step * ds
+        return replace(self, X=X, Z=Z, u=u, s=s)
 
 
 @dataclass(frozen=True)
 class System:
-    """The linear system of a Newton step from one state."""
+    """The linear system of a Newton step from one point of the path."""
 
     state: PathPoint
     G: Any  # G^-1 X G^-T = G'ZG = diag(middle)
@@ -169,7 +151,7 @@ class System:
     solve: Any
 
     @classmethod
-    def of(cls, state):
+    def of(cls, state: PathPoint) -> Self:
         p = state.problem
         xp, operator = p.operator.xp, p.operator
         Lx, Lz = xp.linalg.cholesky(state.X), xp.linalg.cholesky(state.Z)
@@ -182,26 +164,15 @@ class System:
         k = int((scaling > LARGE * p.sigma**0.5).sum())
         leading = products[:k] / damping[:k]
         H = operator.newton_matrix(SpectralMap(Q, leading, scaling[k:]))
-        diagonal = xp.linalg.diagonal(H) + xp.where(
-            state.bounded, state.s / (state.u + ~state.bounded), 0.0
-        )
-        i = range(len(diagonal))
-        H[i, i] = diagonal
+        ratio = xp.where(state.bounded, state.s / (state.u + ~state.bounded), 0.0)
+        i = range(len(H))
+        H[i, i] = xp.linalg.diagonal(H) + ratio
         exact = SpectralMap(Q, products / damping, scaling[:0])
-        return cls(
-            state,
-            G,
-            (U * middle**-0.5).T @ Lz.T,
-            middle,
-            exact,
-            damping,
-            cholesky_solver(H),
-        )
+        G_inverse = (U * middle**-0.5).T @ Lz.T
+        return cls(state, G, G_inverse, middle, exact, damping, cholesky_solver(H))
 
-    def direction(self, target, predicted=None):
-        """(dX, dZ, du, ds) towards mu = ``target``; with the ``predicted`` direction,
-        corrected for its second-order terms.
-        """
+    def direction(self, target: Any, predicted: tuple | None = None) -> tuple:
+        """(dX, dZ, du, ds) towards mu = ``target``, with second-order terms if ``predicted``."""
         xp, state, p = self.state.problem.operator.xp, self.state, self.state.problem
         A, Q = p.operator, self.curvature.basis
         wanted = xp.diag(target / self.middle - self.middle)
@@ -212,7 +183,7 @@ class System:
             wanted = wanted - (second + second.T) / (self.middle[:, None] + self.middle)
             products = products - ds * du
         products = xp.where(state.bounded, products, 0.0)
-        u = state.u + ~state.bounded  # never divided by where free
+        u = state.u + ~state.bounded  # avoids a division by zero
         missing = state.Z + p.offset - state.X / p.sigma - A.adjoint(state.u)
         wanted = self.G @ wanted @ self.G.T
         unmoved = Q @ ((Q.T @ wanted @ Q) / self.damping) @ Q.T + self.curvature(missing)
@@ -224,7 +195,7 @@ class System:
         return dX, dZ, du, (products - state.s * du) / u
 
     def _refined(self, rhs, ratio):
-        """The solution of the exact system, by repeated solves of the approximate one."""
+        """The solution of the exact system, by repeated solves with the approximate one."""
         xp, A = self.state.problem.operator.xp, self.state.problem.operator
         x, residual = rhs * 0, rhs
         size = xp.linalg.vector_norm(rhs)
@@ -234,12 +205,12 @@ class System:
             if not xp.linalg.vector_norm(left) < xp.linalg.vector_norm(residual):
                 break
             x, residual = trial, left
-            if xp.linalg.vector_norm(left) <= 1e-10 * size:
+            if xp.linalg.vector_norm(left) <= REFINED * size:
                 break
         return x
 
-    def reach(self, move):
-        """How many times ``move`` may be made before X, Z, u or s leaves the interior."""
+    def reach(self, move: tuple) -> float:
+        """The largest multiple of ``move`` that keeps X, Z, u and s in the interior."""
         dX, dZ, du, ds = move
         xp, state = self.state.problem.operator.xp, self.state
         half = self.middle**-0.5

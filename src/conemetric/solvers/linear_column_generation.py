@@ -1,20 +1,19 @@
-"""Column generation on BoostMetric's hinge program, one linear program per iteration
-(Shen et al. 2012, eqs. 9 and 10).
+"""Column generation on BoostMetric's hinge program, one linear program per iteration (Shen et al.
+2012, eqs. 9 and 10).
 
     restricted   max rho - v sum xi  s.t.  sum_j w_j H_j >= rho - xi,  sum w = 1,  w, xi >= 0     (problems.soft_margin)
     bound        optimum <= lambda_max(A*(u)) for the multipliers u of any iteration, the best of them kept
-    columns      every eigenvector of A*(u) above the restricted optimum, at the LP's multipliers and half-way from them to the
-                 best ones so far: the LP's own are vertices and jump about, the
-                 mid-point steadies them
+    columns      every eigenvector of A*(u) above the restricted optimum, at the LP's multipliers and half-way to the
+                 best ones so far: the LP's own are vertices and jump about, the mid-point steadies them
 
-Columns without weight in the last `PATIENCE` iterations are dropped. Stops when (P - D)
-/ max(|P|, |D|) <= tol, with P = -(value of the metric) and D = -min lambda_max; ends where
-the gap no longer falls, because linear programs are solved to an accuracy relative to the
-largest margins.
+Columns without weight in the last `PATIENCE` iterations are dropped. Stops when (P - D) / max(|P|,
+|D|) <= tol, with P = -(value of the metric) and D = -min lambda_max, or when the gap no longer
+falls, because linear programs are solved to an accuracy relative to the largest margins.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,20 +21,20 @@ from ..core.arrays import like, to_numpy
 from .base import Iterate, Solver
 from .column_generation import Ensemble
 
-PATIENCE = 10
-STALE, LITTLE = 20, 0.99  # iterations in which the gap must fall below this part of itself
+__all__ = ["LinearColumnGeneration"]
+
+PATIENCE = 10  # iterations that a column without weight is kept: it may come back
+STALE, LITTLE = 20, 0.99  # iterations in which the gap must fall, and to what share of itself
 
 
 @dataclass(frozen=True)
 class LinearColumnGeneration(Solver):
-    """Cutting planes for `SoftMarginProgram`; the ``state`` of the result is the
-    `Ensemble` that was found.
-    """
+    """Cutting planes for `SoftMarginProgram`; the ``state`` of the result is the `Ensemble` found."""
 
-    requires: ClassVar[tuple[str, ...]] = ("operator", "start", "value", "restricted")
+    requires: ClassVar[str] = "operator start value restricted"
     takes_start: ClassVar[bool] = False
 
-    def steps(self, problem, start):
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         operator = problem.operator
         ensemble = Ensemble(operator)
         directions, bound, best = self._separate(operator, [problem.start()], np.inf, -np.inf, None)
@@ -64,33 +63,22 @@ class LinearColumnGeneration(Solver):
                 operator, [u, 0.5 * (u + best)], ceiling, bound, best
             )
             primal = problem.value(weights[used] @ H[used])
-            yield Iterate(
-                primal,
-                bound,
-                ensemble.factor(),
-                best,
-                extra={"learners": len(used), "columns": len(H), "stage": ensemble.n_stages},
-                state=ensemble,
-            )
+            extra = {"learners": len(used), "columns": len(H), "stage": ensemble.n_stages}
+            yield Iterate(primal, bound, ensemble.factor(), best, extra=extra, state=ensemble)
             least = min(least, primal)
             gaps.append(least - bound)
             if len(gaps) > STALE and gaps[-1] > LITTLE * gaps[-1 - STALE]:
                 return  # what is left is below the accuracy of the linear programs
 
     def _separate(self, operator, points, ceiling, bound, best):
-        """Eigenvectors of A*(u) above -``ceiling`` (the leading one, without a
-        ceiling), and the best bound with its u.
-        """
+        """Eigenvectors of A*(u) above -``ceiling`` (or the leading one), best bound and its u."""
         directions = []
         for u in points:
             values, vectors = operator.xp.linalg.eigh(operator.adjoint(u))
             leading = float(values[-1])
             if -leading > bound:
                 bound, best = -leading, u
-            above = (
-                np.flatnonzero(to_numpy(values) > -ceiling)
-                if ceiling < np.inf
-                else [len(values) - 1]
-            )
+            above = np.flatnonzero(to_numpy(values) > -ceiling)
+            above = above if ceiling < np.inf else above[-1:]
             directions += list(vectors[:, like(above, values, operator.xp.int64)].T)
         return directions, bound, best

@@ -1,30 +1,28 @@
-"""Augmented Lagrangian on a low-rank factor, for semidefinite programs whose solution
-has a low rank (Burer & Monteiro 2003).
+"""Augmented Lagrangian on a low-rank factor, for semidefinite programs with solutions of low rank
+(Burer & Monteiro 2003).
 
     P(X) = <C, X> + ||X||_F^2 / (2 sigma)    s.t.  A(X) = b (or <= b),  X = Y Y'
     inner:  min over Y of  P(Y Y') + (||[u + mu (A(Y Y') - b)]||^2 - ||u||^2) / (2 mu),   [.] the projection on the dual's box
     outer:  u <- [u + mu (A(Y Y') - b)],   which is the proximal-point method on the dual of the original, convex program
-    D(u) <= P* whatever Y is, so the bound needs no convexity in Y
+    D(u) <= P* for every Y, so the bound needs no convexity in Y
 
-The inner problem is minimised by L-BFGS with an exact line search: along a line, A is
-quadratic and the whole a (piecewise) quartic. Its curvature is roughly that of A*(b),
-the Laplacian whose weights are the squared distances, so gradients are smoothed by the
-inverse of A*(b) plus a ridge, factorised once. Its stationary points are those of the
-convex program unless K(u) - Y Y' / sigma has a positive eigenvalue, K(u) the matrix of
-the dual; an eigenvector of it is then a direction of descent and is appended to Y, and
-columns that vanish are dropped. So the rank finds itself, and an iteration costs as
-much as the edges times the rank, with one partial decomposition per outer step. On 200
-points of a Swiss roll (sigma = 1e5) 10 decompositions and 1,758 such iterations (4,341
-without smoothing) end with constraints missed by 3e-4; quasi-Newton ascent on the dual,
-which a large sigma makes ill-conditioned, still misses them by 2e-3 after 309
-decompositions.
+The inner problem is minimised by L-BFGS with an exact line search: along a line, A is quadratic and
+the whole a (piecewise) quartic. Its curvature is roughly that of A*(b), the Laplacian whose weights
+are the squared distances, so gradients are smoothed by the inverse of A*(b) plus a ridge,
+factorised once. Its stationary points are those of the convex program unless K(u) - Y Y' / sigma
+has a positive eigenvalue, K(u) the matrix of the dual; an eigenvector of it is then a direction of
+descent and is appended to Y, and columns that vanish are dropped. So the rank adapts, and an
+iteration costs as much as the edges times the rank, with one partial decomposition per outer step.
+On 200 points of a Swiss roll (sigma = 1e5) 10 decompositions and 1,758 such iterations (4,341
+without smoothing) end with constraints missed by 3e-4; quasi-Newton ascent on the dual, which a
+large sigma makes ill-conditioned, still misses them by 2e-3 after 309 decompositions.
 
-`solvers.factored_descent` is its relative for losses, and says what they share.
+`solvers.factored_descent` does the same for losses.
 
-Stops when |P - D| / max(|P|, |D|) <= tol and the violation of the constraints is <=
-tol.
+Stops when |P - D| / max(|P|, |D|) <= tol and the violation of the constraints is <= tol.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,44 +32,40 @@ from ..core.arrays import like, to_numpy
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import MAX_TRIALS, two_loop
 
-GROWTH = 5.0  # of the penalty, when neither violation nor gap halved
+__all__ = ["Line", "LowRankLagrangian"]
+
+GROWTH = 5.0  # of the penalty, if neither violation nor gap halved
+FIRST_ACCURACY = 1e-2  # of the gradient, relative to that of the objective alone
+INNER, FLOOR, FLOOR_REGULARISED = 0.1, 0.1, 0.03  # share of the error, of tol and of sqrt(tol)
 EXHAUSTED = 1e-11  # relative accuracy of a gradient that double precision cannot improve on
 NEW_COLUMNS = 3  # at most, per outer iteration
 SMOOTHING = 1e-2  # ridge of the smoother: 1e-3 and 1e-4 take more iterations
-NEGLIGIBLE = 1e-10  # columns whose squared length is below this part of the largest are dropped
+NEGLIGIBLE = 1e-10  # squared length of a column, relative to the largest, below which it is dropped
+FLAT = 0.1  # share of the first slope at which a line search ends
+LONGEST = 10.0  # factor by which a step may grow in one trial
 
 
 @dataclass(frozen=True)
 class LowRankLagrangian(Solver):
-    """See the module docstring; ``start`` is the factor Y to begin from.
-
-    ``inner_iter`` bounds the L-BFGS iterations per outer one, ``memory`` is the number
-    of curvature pairs they keep.
+    """See the module docstring; ``start`` is the factor Y to begin from, ``inner_iter`` the most
+    L-BFGS iterations per outer one, ``memory`` the number of curvature pairs they keep.
     """
 
     max_iter: int = 100
     inner_iter: int = 2000
     memory: int = 20
-    requires: ClassVar[tuple[str, ...]] = (
-        "b",
-        "bounded",
-        "cost_product",
-        "evaluate",
-        "price",
-        "primal_at",
-        "project",
-        "sigma",
-        "start_factor",
+    requires: ClassVar[str] = (
+        "b bounded cost_product evaluate price primal_at project sigma start_factor"
     )
 
-    def steps(self, problem, start):
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         b, forward = problem.b, problem.operator.forward_factor
         Y = problem.start_factor() if start is None else start
         u = problem.project(b * 0)
         smooth = problem.operator.smoother(b, SMOOTHING)
-        # accuracy: of the gradient, relative to that of the objective alone
-        accuracy, evaluations, last = 1e-2, 0, np.inf
-        floor = 0.1 * self.tol if np.isinf(problem.sigma) else 0.03 * self.tol**0.5
+        accuracy, evaluations, last = FIRST_ACCURACY, 0, np.inf
+        exact = np.isinf(problem.sigma)
+        floor = FLOOR * self.tol if exact else FLOOR_REGULARISED * self.tol**0.5
         # the multipliers weigh distances against the trace, so their mean is about Tr X / sum(b)
         mu = float((Y * Y).sum()) / b.shape[0] / (float(b.mean()) ** 2 or 1.0)
         while True:
@@ -82,37 +76,29 @@ class LowRankLagrangian(Solver):
             point = problem.evaluate(u, Y.shape[1])
             primal, violation = problem.primal_at(Y, margins)
             violation = max(violation, problem.price(u, margins, primal))
-            extra = {
-                "rank": Y.shape[1],
-                "evaluations": evaluations,
-                "penalty": mu,
-                "accuracy": reached,
-            }
+            extra = {"rank": Y.shape[1], "evaluations": evaluations}
+            extra |= {"penalty": mu, "accuracy": reached}
             yield Iterate(primal, point.dual, Y, u, violation, extra)
             if accuracy < EXHAUSTED:
                 return
             Y = self._reshape(problem, Y, point, mu, accuracy)
-            error = max(
-                violation, abs(relative_gap(primal, point.dual)) if np.isfinite(point.dual) else 1.0
-            )
+            known = np.isfinite(point.dual)
+            error = max(violation, abs(relative_gap(primal, point.dual)) if known else 1.0)
             if error > 0.5 * last and reached <= accuracy:
                 mu *= GROWTH
                 accuracy *= 0.5
-            accuracy, last = min(accuracy, max(0.1 * error, floor)), error
+            accuracy, last = min(accuracy, max(INNER * error, floor)), error
 
     def _minimise(self, problem, smooth, Y, u, mu, accuracy):
-        """(Y, iterations, accuracy reached): Y until the gradient is below ``accuracy``
-        times that of the objective alone.
-        """
+        """(Y, iterations, accuracy): descend until the gradient reaches ``accuracy``."""
         xp, shape = problem.operator.xp, Y.shape
         line = Line(problem, Y, u, mu)
         memory = SmoothedMemory(self.memory, xp)
         g = line.gradient()
         h = smooth(g)
         for used in range(1, self.inner_iter + 1):  # noqa: B007
-            size, length = to_numpy(
-                xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])
-            ).tolist()
+            norms = xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])
+            size, length = to_numpy(norms).tolist()
             if size <= 2 * accuracy * length:
                 break
             direction = memory.direction(h.reshape(-1), g.reshape(-1))
@@ -125,16 +111,12 @@ class LowRankLagrangian(Solver):
                 continue
             new = line.gradient()
             smoothed = smooth(new)
-            memory.add(
-                (step * direction).reshape(-1), (smoothed - h).reshape(-1), (new - g).reshape(-1)
-            )
+            memory.add(*(each.reshape(-1) for each in (step * direction, smoothed - h, new - g)))
             g, h = new, smoothed
         return line.Y, used, size / (2 * length)
 
     def _reshape(self, problem, Y, point, mu, accuracy):
-        """Y in its principal axes without the columns that vanished, and with those
-        along which the Lagrangian still falls.
-        """
+        """Y in principal axes, without vanished columns, with directions of descent appended."""
         xp, forward = problem.operator.xp, problem.operator.forward_factor
         values, vectors = xp.linalg.eigh(Y.T @ Y)
         Y = (Y @ vectors)[:, values > NEGLIGIBLE * values[-1]]
@@ -150,24 +132,24 @@ class LowRankLagrangian(Solver):
 
 
 class SmoothedMemory:
-    """Curvature pairs in the inner product <a, b> = a'M b, where M^-1 is the smoother:
-    g stands for the gradient, h for M^-1 g.
+    """Curvature pairs in the inner product <a, b> = a'M b, where M^-1 is the smoother: g stands for
+    the gradient, h for M^-1 g.
 
-    Every product that the two loops use has a change of h, or h itself, on one side, so
-    M itself is never applied; and of the Gram matrix two rows change per iteration. The
-    products of steps with each other and with changes before them are not used.
+    Every product that the two loops use has a change of h, or h itself, on one side, so M is never
+    applied, and two rows of the Gram matrix change per iteration. The products of steps with each
+    other and with earlier changes are not used.
     """
 
-    def __init__(self, size, xp):
+    def __init__(self, size: int, xp: Any):
         self.size, self.xp = size, xp
         self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         self.rows: Any = None  # s_1 .. s_k, the changes of h, and h, one row each
-        self.order = []  # slots, oldest first
+        self.order: list[int] = []  # slots, oldest first
 
-    def add(self, s, change, dual):
-        """A step, the change of h along it and that of g."""
+    def add(self, s: Any, change: Any, dual: Any) -> None:
+        """Add a step, and the changes of h and g along it."""
         if self.rows is None:
             shape = (2 * self.size + 1, s.shape[0])
             self.rows = self.xp.zeros(shape, dtype=s.dtype, device=s.device)
@@ -177,7 +159,7 @@ class SmoothedMemory:
         self.rows[slot], self.rows[self.size + slot] = s, change
         self._dual = dual
 
-    def direction(self, h, g):
+    def direction(self, h: Any, g: Any) -> Any:
         if not self.order:
             return None
         size, slot = self.size, self.order[-1]
@@ -197,21 +179,19 @@ class SmoothedMemory:
 class Line:
     """The augmented Lagrangian at Y, along lines from Y."""
 
-    def __init__(self, problem, Y, u, mu):
+    def __init__(self, problem: Any, Y: Any, u: Any, mu: float):
         self.problem, self.Y, self.u, self.mu = problem, Y, u, mu
         self.margins = problem.operator.forward_factor(Y)
 
-    def gradient(self):
+    def gradient(self) -> Any:
         p, Y = self.problem, self.Y
         multipliers = p.project(self.u + self.mu * (self.margins - p.b))
         return 2 * (
             p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma + p.operator.adjoint_product(multipliers, Y)
         )
 
-    def search(self, direction, gradient):
-        """Move along ``direction`` to where the slope has fallen to a tenth; the step,
-        or None when there is no descent.
-        """
+    def search(self, direction: Any, gradient: Any) -> float | None:
+        """Move along ``direction`` to where the slope is `FLAT`; the step, or None without descent."""
         section = Section(self, direction, gradient)
         t = section.lowest()
         if t is not None:
@@ -223,12 +203,12 @@ class Line:
 class Section:
     """The augmented Lagrangian at Y + t Z as a function of t.
 
-    The margins are A0 + t A1 + t^2 A2. The derivative of <C, X> + ||X||_F^2 / (2 sigma) is
-    a cubic in t (``cubic``, its coefficients), by products of Y, Z and C Z; so is that of
-    the rest where multipliers are free.
+    The margins are A0 + t A1 + t^2 A2. The derivative of <C, X> + ||X||_F^2 / (2 sigma) is a cubic
+    in t (``cubic``, its coefficients), by products of Y, Z and C Z; so is that of the rest if
+    multipliers are free.
     """
 
-    def __init__(self, line, Z, gradient):
+    def __init__(self, line: Any, Z: Any, gradient: Any):
         self.problem, self.mu, Y = line.problem, line.mu, line.Y
         xp, forward = line.problem.operator.xp, line.problem.operator.forward_factor
         self.A0, self.A2 = line.margins, forward(Z)
@@ -245,10 +225,10 @@ class Section:
             self.cubic += _penalty_slope(products[-10:-1].reshape(3, 3), self.mu)
         self.slope_at_zero = float(products[-1])
 
-    def margins(self, t):
+    def margins(self, t: float) -> Any:
         return self.A0 + t * (self.A1 + t * self.A2)
 
-    def slopes(self, t):
+    def slopes(self, t: float) -> tuple[float, float]:
         """First and second derivative at t."""
         first = self.cubic @ t ** np.arange(4)
         second = self.cubic[1:] @ (np.arange(1, 4) * t ** np.arange(3))
@@ -263,44 +243,32 @@ class Section:
         (along, bent), (stiff, _) = to_numpy(left @ right.T)
         return first + along, second + 2 * bent + self.mu * stiff
 
-    def lowest(self):
-        """A step at which the slope is a tenth of that at zero, by Newton's method kept
-        inside a bracket; None when there is no descent.
-        """
+    def lowest(self) -> float | None:
+        """A step with slope `FLAT`, by Newton's method inside a bracket; None without descent."""
         if not self.slope_at_zero < 0:
             return None
         low, high, t = 0.0, np.inf, 1.0
         for _ in range(MAX_TRIALS):
             slope, bend = self.slopes(t)
-            if abs(slope) <= 0.1 * abs(self.slope_at_zero):
+            if abs(slope) <= FLAT * abs(self.slope_at_zero):
                 break
             low, high = (t, high) if slope < 0 else (low, t)
-            newton = t - slope / bend if bend > 0 else np.inf
-            t = newton if low < newton < min(high, 10 * t) else min(10 * t, (low + high) / 2)
+            newton, longest = t - slope / bend if bend > 0 else np.inf, LONGEST * t
+            t = newton if low < newton < min(high, longest) else min(longest, (low + high) / 2)
         return t
 
 
 def _objective_slope(gram, s):
-    """Coefficients of d/dt of <C, X> + s/2 ||X||_F^2 at X = (Y + t Z)(Y + t Z)', from the
-    products of the columns of Y, Z and C Z.
-    """
+    """Coefficients of d/dt of <C, X> + s/2 ||X||_F^2 at X = (Y + t Z)(Y + t Z)'."""
     r = len(gram) // 3
     YY, YZ, ZZ = gram[:r, :r], gram[:r, r : 2 * r], gram[r : 2 * r, r : 2 * r]
     YCZ, ZCZ = np.trace(gram[:r, 2 * r :]), np.trace(gram[r : 2 * r, 2 * r :])
     square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
-    return 2 * np.array(
-        [
-            YCZ + s * (YY * YZ).sum(),
-            ZCZ + s * square,
-            3 * s * (YZ * ZZ).sum(),
-            s * (ZZ * ZZ).sum(),
-        ]
-    )
+    linear, bent = YCZ + s * (YY * YZ).sum(), ZCZ + s * square
+    return 2 * np.array([linear, bent, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
 
 
 def _penalty_slope(gram, mu):
-    """Coefficients of d/dt of ||u + mu (A - b)||^2 / (2 mu), from the products of the
-    multipliers at t = 0, A1 and A2.
-    """
+    """Coefficients of d/dt of ||u + mu (A - b)||^2 / (2 mu)."""
     (_, m1, m2), (_, a11, a12), (_, _, a22) = gram
     return [m1, 2 * m2 + mu * a11, 3 * mu * a12, 2 * mu * a22]

@@ -2,25 +2,26 @@
 
     H d = g on the free multipliers,    H = sigma A_F W A_F* + bend        (problems.base.SpectralDual.hessian)
 
-[K]_+ is strongly semismooth, so steps d with ever smaller residuals converge
-superlinearly (Qi & Sun 2006; Zhao, Sun & Toh 2010). W acts through one eigenbasis of K: a
-product with H is an adjoint, two products in that basis, and a forward. H is singular
-where constraints depend on each other; the gains of conjugate gradients rise with every
-step, so that wherever they stop, at the accuracy wanted, at their limit or at a direction
-without curvature, d is one of ascent. Preconditioned by the diagonal of H,
-up to W.
+[K]_+ is strongly semismooth, so steps d with ever smaller residuals converge superlinearly (Qi &
+Sun 2006; Zhao, Sun & Toh 2010). W acts through one eigenbasis of K: a product with H is an adjoint,
+two products in that basis, and a forward. H is singular if constraints depend on each other; but
+every step of conjugate gradients gains, so wherever they stop (at the accuracy wanted, at their
+limit or at a direction without curvature) d is a direction of ascent. The preconditioner is the
+diagonal of H, with the identity for W.
 """
+
+from typing import Any
 
 from ..core.arrays import namespace
 
-ACCURACY = 0.1  # of a Newton direction, relative to the gradient
+__all__ = ["ACCURACY", "dot", "newton_direction"]
+
+ACCURACY = 0.1  # residual of a Newton direction, relative to the gradient
 MOST = 60  # products with H for one direction
 
 
-def newton_direction(problem, point, free):
-    """H^-1 g on the multipliers where ``free`` is one, zero where it is zero; None where
-    not even the gradient has curvature. And the number of products with H.
-    """
+def newton_direction(problem: Any, point: Any, free: Any) -> tuple[Any, int]:
+    """H^-1 g where ``free`` is one, else zero (None without curvature); and the products with H."""
     space, hessian = problem.operator.space, problem.hessian(point)
     diagonal = hessian.diagonal
     direction, residual = None, point.gradient * free
@@ -42,8 +43,8 @@ def newton_direction(problem, point, free):
     return direction, steps
 
 
-def dot(a, b):
-    return namespace(a).dot(a, b)  # vecdot and matmul keep other threads waiting
+def dot(a: Any, b: Any) -> Any:
+    return namespace(a).dot(a, b)  # vecdot and matmul would keep other threads waiting
 
 
 def _bent(search, image, diagonal):

@@ -1,46 +1,43 @@
-"""Proximal-point method for semidefinite programs without strong convexity, each step
-solved in its smooth dual.
+"""Proximal-point method for semidefinite programs, each step solved in its smooth dual.
 
     S_{k+1} = argmin P(S) + ||S - S_k||_F^2 / (2 sigma_k)         P linear, plus hinge losses or constraints
     u_k     = argmax of the dual of that step, a `SpectralDual`: smooth over a box        S_{k+1} = sigma [K_k(u_k)]_+
 
-(the augmented Lagrangian method on the dual of P). Every S and every u gives bounds on
-P itself, ``problem.bounds(L, u)``. A subproblem is solved by projected L-BFGS,
-warm-started, until its own gap is a part of the gap of P; then its solution is the next
-centre, and sigma doubles if that was quick. Where it fails, the centre stays and sigma
-halves.
+(the augmented Lagrangian method on the dual of P). Every S and every u gives bounds on P itself,
+``problem.bounds(L, u)``. A subproblem is solved by projected L-BFGS, warm-started, until its own
+gap is a share of the gap of P; then its solution is the next centre, and sigma doubles if that was
+quick. If it fails, the centre stays and sigma halves.
 
-Chosen by measurement, as the engine of DML-eig and LMNN-eig: on the paper's sets it
-certifies 1e-3 in 50 to 350 evaluations (an adjoint, an eigendecomposition, a forward),
-and 1e-5 mostly in one to three times that. The paper's Frank-Wolfe method still has a
-gap of several percent or more after 1,000 steps.
+Chosen by measurement for DML-eig and LMNN-eig: on the paper's sets it certifies 1e-3 in 50 to 350
+evaluations (an adjoint, an eigendecomposition, a forward), and 1e-5 mostly in one to three times
+that. The paper's Frank-Wolfe method still has a gap of several percent or more after 1,000 steps.
 
-Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is `CHECK` quasi-Newton steps
-and one evaluation of the bounds.
+Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is `CHECK` quasi-Newton steps and one
+evaluation of the bounds.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import DualQuasiNewton
 
+__all__ = ["ProximalPoint"]
+
 CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
-# steps below which sigma grows; steps after which a subproblem is left, with a smaller
-# sigma
-QUICK, LIMIT = 20, 60
-GROWTH = 2.0
-SHARE = 0.5  # a subproblem is solved when its gap is this part of the program's
-MAX_FAILED = 20  # subproblems in a row left unsolved before giving up
-# relative gap, in units of the machine precision, below which a subproblem that does not
-# reduce it by SHARE is the last; in float32 gaps wander between 0.1 and 3 of these units
+QUICK, LIMIT = 20, 60  # steps up to which sigma grows; after which a subproblem is abandoned
+GROWTH = 2.0  # of sigma
+SHARE = 0.5  # gap of a solved subproblem, relative to that of the program
+ENOUGH = 0.3  # gap of a solved subproblem, in units of tol
+MAX_FAILED = 20  # subproblems abandoned in a row before giving up
+# relative gap, in units of eps, below which a subproblem that does not reduce it by SHARE is the
+# last; in float32 gaps wander between 0.1 and 3 of these units
 ROUNDING = 4
 
 
 class Subproblem(NamedTuple):
-    """Between two subproblems: multipliers, a factor of the centre, sigma, how many
-    subproblems there were and how many were left unsolved last.
-    """
+    """The state between subproblems: u, a factor of the centre, sigma, and how many were solved."""
 
     u: Any
     center: Any
@@ -54,9 +51,9 @@ class ProximalPoint(Solver):
     """See the module docstring."""
 
     takes_start: ClassVar[bool] = False
-    requires: ClassVar[tuple[str, ...]] = ("proximal", "bounds", "start")
+    requires: ClassVar[str] = "proximal bounds start"
 
-    def steps(self, problem, start):
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         space = problem.operator.space
         resumed = space.resume(problem.operator, *Subproblem._fields)
         state = Subproblem(*problem.start()) if resumed is None else Subproblem(**resumed)
@@ -89,16 +86,10 @@ class ProximalPoint(Solver):
 
     def _solved(self, bounds, point):
         """Whether the gap of the subproblem at ``point`` is small against that of the program."""
-        enough = max(SHARE * relative_gap(bounds.primal, bounds.dual), 0.3 * self.tol)
+        enough = max(SHARE * relative_gap(bounds.primal, bounds.dual), ENOUGH * self.tol)
         return relative_gap(point.primal, point.dual) <= enough
 
     def _iterate(self, bounds, point, subproblems, sigma):
+        primal, dual, violation = bounds
         extra = {"rank": point.extra["rank"], "subproblems": subproblems, "sigma": sigma}
-        return Iterate(
-            bounds.primal,
-            bounds.dual,
-            point.primal_point,
-            point.dual_point,
-            bounds.violation,
-            extra,
-        )
+        return Iterate(primal, dual, point.primal_point, point.dual_point, violation, extra)

@@ -1,66 +1,58 @@
-"""Column generation over secants (NuMax, algorithm 2), finished only when a scan of
-every pair finds none violated.
+"""Column generation over secants (NuMax, algorithm 2), until a scan finds none violated.
 
-The program has one constraint per pair of points, of which a few thousand matter. A
-round
+The program has one constraint per pair of points, of which a few thousand matter. A round
 
-    1. solves the program over the active secants by ADMM, from the P and the
-       multipliers it has, only as far as the violations last seen elsewhere deserve
-       (their size times `INNER`);
+    1. solves the program over the active secants by ADMM, from its last P and multipliers, only as
+       far as the violations last seen elsewhere deserve (their size times `INNER`);
     2. scans: of every row of every tile of pairs, the worst secant at either bound
-       (`operators.secants`), tile by tile until it has twice the offenders it needs,
-       and goes on from there in the next round;
-    3. drops active secants far from their bounds and without weight, if the dual bound
-       rose, and adds offenders: half the worst, half drawn from the rest, since the
-       worst are much alike.
+       (`operators.secants`), tile by tile until it has twice the offenders it needs, and goes on
+       from there in the next round;
+    3. drops active secants far from their bounds and without weight, if the dual bound rose, and
+       adds offenders: half the worst, half drawn from the rest, since the worst are similar.
 
-The restricted program has fewer constraints, so the dual bound of step 1 is one on the
-whole program's optimum, and Tr P is one from above, up to the violation, once the scan
-is complete. Tiles are of points in random order, so the first ones are a sample of the
-rest. Scans begin in float32; one that finds nothing above tol among all pairs is
-repeated in float64, and from then on scans are in float64. Only a scan of every pair in
-float64 counts as complete.
+The restricted program has fewer constraints, so the dual bound of step 1 bounds the whole program
+from below, and Tr P bounds it from above, up to the violation, once the scan is complete. Tiles are
+of points in random order, so the first ones are a sample of the rest. Scans begin in float32; one
+that finds nothing above tol among all pairs is repeated in float64, and from then on scans are in
+float64. Only a scan of every pair in float64 counts as complete.
 
-Step 1 keeps a margin inside the bounds, sized so that it costs a quarter of tol in the
-objective: secants never seen, which are like those seen, then rarely need another
-round. At the end, eigenvalues of P no larger than the slack left in the violation are
-cut: by Weyl's inequality no secant moves by more than the largest of them.
+Step 1 keeps a margin inside the bounds that costs a quarter of tol in the objective: then secants
+never seen, which are similar to those seen, rarely need another round. At the end, eigenvalues of P
+no larger than the slack left in the violation are cut: by Weyl's inequality no secant moves by more
+than the largest of them.
 
-Stops when the gap and the violation over every secant, in units of delta, are within
-tol.
+Stops when the gap and the violation over every secant, in units of delta, are within tol.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import like, to_index, zeros
+from ..operators.secants import Sweep
 from ..problems.isometry import Multipliers
 from .admm import ADMM
 from .base import Iterate, Solver, relative_gap
 
-INNER = 0.2
-# multipliers below this share of the largest do not keep a secant active that is inside
-# its bounds
-NEGLIGIBLE = 0.1
+__all__ = ["SecantGeneration"]
+
+INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
+NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be dropped
 SINGLE_FROM = 2000  # points; with fewer, every scan is in float64
+GOAL, MARGIN_COST = 0.5, 0.25  # shares of tol: accuracy of the last rounds, cost of their margin
+STUCK = 0.9  # share of the last error above which an exhausted inner solver has stalled
+ROOM = 0.9  # share of the slack in the violation that cutting P may use
 
 
 @dataclass(frozen=True)
 class SecantGeneration(Solver):
-    """Column generation with ADMM inside; ``start`` is a pair (factor of P, Multipliers).
+    """Column generation with the ADMM ``inner``; ``start`` is a pair (factor of P, Multipliers).
 
-    Attributes
-    ----------
-    first, add : int
-        Random secants to begin with; secants added in a round (or half the active ones,
-        when that is more).
-    keep : float
-        Active secants within this distance of a bound, in units of delta, stay; all do
-        while there are no more than ``first``.
-    inner : ADMM
-    seed : int
+    It begins with ``first`` random secants and adds ``add`` in a round (or half the active ones, if
+    that is more). Active secants within ``keep``, in units of delta, of a bound stay; all do while
+    there are no more than ``first``.
     """
 
     tol: float = 1e-3
@@ -70,9 +62,9 @@ class SecantGeneration(Solver):
     keep: float = 0.03
     inner: ADMM = field(default_factory=ADMM)
     seed: int = 0
-    requires: ClassVar[tuple[str, ...]] = ("secants", "restrict", "delta")
+    requires: ClassVar[str] = "secants restrict delta"
 
-    def steps(self, problem, start):
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         rng = np.random.default_rng(self.seed)
         active, scanner = _Active(self, problem, start, rng), _Scanner(self, problem, rng)
         stuck = np.inf  # violation or gap when the inner solver last gave up
@@ -84,26 +76,22 @@ class SecantGeneration(Solver):
                 factor, violation = _cut(factor, violation, self.tol, problem.delta)
             primal = float((factor * factor).sum())
             if seen.certain:
-                extra = {
-                    "rank": factor.shape[1],
-                    "active": len(active.keys),
-                    "steps": active.steps,
-                    "near_duplicates": seen.n_near_duplicates,
-                }
+                extra = {"rank": factor.shape[1], "active": len(active.keys)}
+                extra |= {"steps": active.steps, "near_duplicates": seen.n_near_duplicates}
                 multipliers = Multipliers(active.keys, active.y)
                 yield Iterate(primal, active.dual, factor, multipliers, violation, extra)
             if seen.exact and len(seen.offenders) == 0 and active.exhausted:
                 error = max(violation, abs(relative_gap(primal, active.dual)))
-                if error > 0.9 * stuck:
+                if error > STUCK * stuck:
                     return
                 stuck = error
             active.renew(factor, seen)
 
 
 class _Active:
-    """The secants in play: the program over them, its solution, and who stays for the next.
+    """The active secants: the program over them, its solution, and which stay for the next round.
 
-    ``y`` and ``dual`` belong to the last solve; ``dual`` bounds the whole program.
+    ``y`` and ``dual`` are those of the last solve; ``dual`` bounds the whole program.
     """
 
     def __init__(self, options, problem, start, rng):
@@ -116,13 +104,13 @@ class _Active:
             y = zeros(len(self.keys), secants.X)
             y[secants.xp.searchsorted(self.keys, multipliers.keys)] = like(multipliers.values, y)
             self.point = like(factor, y), y
-        self.goal = self.margin = 0.5 * options.tol
+        self.goal = self.margin = GOAL * options.tol
         self.worst, self.steps, self.best = 1.0, 0, 0.0
-        # a violation of delta costs the objective about this part of itself
+        # relative cost of a violation of delta in the objective
         self.unit = max(1.0, problem.delta / (1 - problem.delta))
 
     def solve(self):
-        """As far as the violations last seen elsewhere deserve."""
+        """Solve, as accurately as the violations last seen elsewhere deserve."""
         self.program = self.problem.restrict(self.keys, margin=self.margin)
         share = INNER * self.worst if self.worst > self.options.tol else 0.0
         self.allowed = max(share, self.goal)
@@ -131,11 +119,8 @@ class _Active:
         self.exhausted = taken == self.inner.max_iter
         self.inner = replace(self.inner, beta=solution.extra["beta"])
         self.steps += taken
-        self.factor, self.y, self.primal = (
-            solution.primal_point,
-            solution.dual_point,
-            solution.primal,
-        )
+        self.factor, self.y = solution.primal_point, solution.dual_point
+        self.primal = solution.primal
         self.weight = float(abs(self.y).sum())
         # the same multipliers, on the bounds without margin
         self.dual = solution.dual - self.margin * self.problem.delta * self.weight
@@ -155,23 +140,23 @@ class _Active:
         self.keys = xp.concat([self.keys[keep], fresh])
         self.point = factor, xp.concat([self.y[keep], zeros(len(fresh), self.y)])
         if self.weight > 0:
-            affordable = 0.25 * options.tol * self.primal / (delta * self.weight)
-            self.margin = min(0.5 * options.tol, affordable)
+            affordable = MARGIN_COST * options.tol * self.primal / (delta * self.weight)
+            self.margin = min(GOAL * options.tol, affordable)
 
 
 class _Seen(NamedTuple):
-    """What a scan found: secants to add, the worst violation, and how sure that is."""
+    """What a scan found: secants to add, the worst violation, and how reliable that is."""
 
     offenders: Any
     worst: float
     exact: bool  # scanned in float64
-    certain: bool  # single precision may see offenders that are none
+    certain: bool  # not merely rounding in single precision
     finished: bool  # every secant was looked at in float64, and is within tol
     n_near_duplicates: int
 
 
 class _Scanner:
-    """Scans the pairs of points, in random order, in single precision while that finds any."""
+    """Scans the pairs of points, in random order, in single precision while that finds violations."""
 
     def __init__(self, options, problem, rng):
         self.options, self.problem, self.rng = options, problem, rng
@@ -181,15 +166,14 @@ class _Scanner:
         self.tile = 0
 
     def look(self, active):
-        """Scan from where the last scan ended until there are offenders enough."""
+        """Scan from where the last scan ended until there are enough offenders."""
         secants, tol = self.problem.secants, self.options.tol
         needed = max(self.options.add, len(active.keys) // 2)
-        # active secants are violated by no more than is allowed
+        # active secants may be violated by as much as the solve allowed
         enough = 2 * needed, max(tol, active.allowed)
         while True:
-            scan = secants.scan(
-                active.factor, self.problem.delta, self.precision, self.points, self.tile, enough
-            )
+            sweep = Sweep(self.points, self.tile, enough)
+            scan = secants.scan(active.factor, self.problem.delta, self.precision, sweep)
             fresh = self._offenders(scan, active, needed)
             exact = self.precision == secants.xp.float64
             if exact or len(fresh) > 0 or active.allowed > active.goal:
@@ -202,9 +186,7 @@ class _Scanner:
         return _Seen(fresh, worst, exact, certain, finished, scan.n_near_duplicates)
 
     def _offenders(self, scan, active, limit):
-        """Keys to add: violated by more than tol, not active yet, confirmed by
-        differences in float64.
-        """
+        """Keys to add: violated by more than tol in float64, and not active yet."""
         secants, tol = self.problem.secants, self.options.tol
         found = scan.keys[scan.excess > tol]
         found = found[~secants.xp.isin(found, active.keys)]
@@ -219,23 +201,18 @@ class _Scanner:
 
 
 def _solve_active(inner, active, point, violation, gap):
-    """The first ADMM iterate within this violation and relative gap (or the last one),
-    and the steps it took.
-    """
+    """The first ADMM iterate within this violation and gap (or the last), and the steps taken."""
     for taken, iterate in enumerate(inner.steps(active, point), 1):
-        close = (
-            abs(relative_gap(iterate.primal, iterate.dual)) <= gap
-            and iterate.violation <= violation
-        )
-        if close or taken == inner.max_iter:
+        close = abs(relative_gap(iterate.primal, iterate.dual)) <= gap
+        if (close and iterate.violation <= violation) or taken == inner.max_iter:
             return iterate, taken
-    raise AssertionError("ADMM ends only when it is told to")
+    raise AssertionError("ADMM does not end by itself")
 
 
 def _cut(factor, worst, tol, delta):
-    """Drop the trailing columns of the factor whose eigenvalues the violation has room for."""
+    """The factor without trailing columns that the violation has room for, and the new violation."""
     eigenvalues = (factor * factor).sum(0)
-    room = 0.9 * (tol - worst) * delta
+    room = ROOM * (tol - worst) * delta
     rank = max(1, int((eigenvalues > room).sum()))
     dropped = float(eigenvalues[rank:].max()) if rank < len(eigenvalues) else 0.0
     return factor[:, :rank], worst + dropped / delta

@@ -2,28 +2,27 @@
 
     P(w) = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),  w >= 0        D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= c, Ly >= Z'lam
 
-(problems.relative_comparisons). With multipliers a for the margins s = 1 - Zw, the
-augmented Lagrangian
+(problems.comparisons). With multipliers a for the margins s = 1 - Zw, the augmented Lagrangian
 
     phi(w) = 1/2 w'Lw + sum_i max over 0 <= l <= c_i of (l s_i - (l - a_i)^2 / (2 sigma)),      w >= 0
 
-is piecewise quadratic and once differentiable: the l that attain it are lam(w) = clip(a
-+ sigma s, 0, c), its gradient is Lw - Z'lam(w), and its Hessian L + sigma Z_F'Z_F, F
-the triplets with lam_i strictly inside. Each step minimises that quadratic model over w
->= 0 exactly (an active set on the few weights), then phi along the segment. Once phi is
-minimised well enough, a becomes lam(w) and sigma grows. At the minimum of phi, w is
-itself the dual's y, so that
+is piecewise quadratic and once differentiable: the l that attain it are lam(w) = clip(a + sigma s,
+0, c), its gradient is Lw - Z'lam(w), and its Hessian L + sigma Z_F'Z_F, F the triplets with lam_i
+strictly inside. Each step minimises that quadratic model over w >= 0 exactly (an active set on the
+few weights), then phi along the segment. Once phi is minimised well enough, a becomes lam(w) and
+sigma grows. At the minimum of phi, w is itself the dual's y, so that
 
     P - D = sum_i (c_i max(0, s_i) - lam_i s_i)  +  (1/2 w'Lw + 1/2 y'Ly - w'Z'lam),      y = w raised until Ly >= Z'lam
 
-splits the gap into what the multipliers still owe and what the steps still owe; "well
-enough" is the second below `ENOUGH` times the first. The number of steps hardly depends
-on the conditioning of L, which may be singular: no inverse of it is taken, and w'Lw >=
-sum_j L_jj w_j^2 for w >= 0 because no entry of L is negative.
+splits the gap into a part due to the multipliers and a part due to the steps; "well enough" means
+that the second is below `ENOUGH` times the first. The number of steps hardly depends on the
+conditioning of L, which may be singular: it is never inverted, and w'Lw >= sum_j L_jj w_j^2 for w
+>= 0 because no entry of L is negative.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,15 +31,17 @@ import numpy as np
 from ..core.compiled import jit, jit_inner, jit_inner_sums, jit_sums
 from .base import Iterate, Solver
 
-ENOUGH = 5.0  # times the multipliers' part of the gap is what the steps may leave
-GROWTH = 10.0  # of sigma, each time the multipliers are renewed
-LARGEST = 1e8  # of sigma / mean of c: beyond, the Hessian has no digits left for L
-ACCURACY = 0.3  # of the search along a step
-PATIENCE = 50  # steps without a smaller gap after which rounding is all that moves
-DEPENDENT = 1e-14  # part of a diagonal entry below which a Cholesky pivot is rounding
-# entries of Z that the steps of one iteration may read: small problems take many steps
-# at a time
-WORK = 1 << 20
+__all__ = ["SemismoothNewton", "nonnegative_quadratic"]
+
+ENOUGH = 5.0  # the steps' part of the gap, relative to the multipliers' part, that is small enough
+GROWTH = 10.0  # of sigma, each time the multipliers are updated
+LARGEST = 1e8  # sigma / mean of c beyond which the Hessian has no digits left for L
+ACCURACY = 0.3  # slope at which a line search ends, relative to the first
+MAX_TRIALS = 100  # of a line search, which takes a few
+PATIENCE = 50  # steps without a smaller gap after which only rounding is left
+DEPENDENT = 1e-14  # Cholesky pivot, relative to the diagonal entry, below which it is rounding
+PROMISING = 1e-15  # descent per weight, relative to its terms, below which it is rounding
+WORK = 1 << 20  # entries of Z that one iteration may read: small problems take many steps in one
 NARROW = 128  # columns of Z up to which such a problem is small: loops are as fast as BLAS
 
 
@@ -48,20 +49,11 @@ NARROW = 128  # columns of Z up to which such a problem is small: loops are as f
 class SemismoothNewton(Solver):
     """See the module docstring; ``start`` is a pair (multipliers, weights)."""
 
-    requires: ClassVar[tuple[str, ...]] = (
-        "L",
-        "weigh",
-        "diagonal",
-        "prices",
-        "inverse_diagonal",
-        "block",
-        "slices",
-        "margins",
-        "combine",
-        "gram",
+    requires: ClassVar[str] = (
+        "L weigh diagonal prices inverse_diagonal block slices margins combine gram"
     )
 
-    def steps(self, problem, start):
+    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         m, p = problem.operator.n_constraints, len(problem.diagonal)
         if start is None:
             start = np.zeros(m), np.zeros(p)
@@ -72,17 +64,12 @@ class SemismoothNewton(Solver):
         while run.idle < PATIENCE:
             run.advance(self.tol, n_steps)
             lam, y = run.dual_point
-            yield Iterate(
-                run.primal,
-                run.dual,
-                run.weights.copy(),
-                (lam.copy(), y.copy()),
-                extra={"steps": run.n_steps},
-            )
+            points = run.weights.copy(), (lam.copy(), y.copy())
+            yield Iterate(run.primal, run.dual, *points, extra={"steps": run.n_steps})
 
 
 class _Run:
-    """Weights, margins and multipliers on their way, and the best of them so far."""
+    """Weights, margins and multipliers, and the best of them so far."""
 
     def __init__(self, problem, centre, w):
         self.problem = problem
@@ -96,15 +83,13 @@ class _Run:
         self.n_steps = self.idle = 0
 
     def advance(self, tol, n_steps):
-        """Up to ``n_steps`` steps, fewer where there is nothing left to do."""
+        """Make up to ``n_steps`` steps, fewer if there is nothing left to do."""
         for _ in range(n_steps):
             if not self.step(tol):
                 break
 
     def step(self, tol):
-        """One step; False, and no step, where the relative gap is within ``tol`` or nothing
-        moves any more.
-        """
+        """Make a step; False, and no step, if the gap is within ``tol`` or nothing moves any more."""
         problem, w = self.problem, self.w
         change = np.empty_like(self.s)
         loss, total, slackness = _hinge_multipliers(
@@ -119,9 +104,9 @@ class _Run:
         if gap <= tol * size or self.idle >= PATIENCE:
             return False
         self.n_steps += 1
-        owed = 0.5 * (square + square_y) - w @ self.combined
-        if not (owed > ENOUGH * slackness and self._move(Lw)):
-            self.centre[:] = self.lam  # nothing left to gain at these multipliers
+        due_to_steps = 0.5 * (square + square_y) - w @ self.combined
+        if not (due_to_steps > ENOUGH * slackness and self._move(Lw)):
+            self.centre[:] = self.lam  # nothing left to gain with these
             self.sigma = min(GROWTH * self.sigma, LARGEST * self.size)
         return True
 
@@ -133,7 +118,7 @@ class _Run:
             self.dual, self.dual_point, self.idle = float(dual), (self.lam.copy(), y), 0
 
     def _move(self, Lw):
-        """Step towards the minimum of the quadratic model; whether there was one to take."""
+        """Step towards the minimum of the quadratic model; whether there was a descent."""
         problem, w, L = self.problem, self.w, self.problem.L
         H = L + self.sigma * problem.gram(self.inside)
         target = w.copy()
@@ -148,7 +133,7 @@ class _Run:
 
 
 class _Workspace(NamedTuple):
-    """The arrays of a `_SmallRun`: Numba would compile every way to make one of them."""
+    """The arrays of a `_SmallRun`: allocated in Python, because Numba takes long to compile that."""
 
     s: Any  # 1 - Zw
     centre: Any
@@ -182,9 +167,9 @@ class _Workspace(NamedTuple):
 
 
 class _SmallRun:
-    """`_Run` as one compiled function, for small programs, where NumPy's calls cost more than
-    their work: 0.4 ms instead of 1.5 ms for 318 triplets and 7 weights, 0.5 ms instead of
-    0.6 ms for 1,053 triplets and 33 weights.
+    """`_Run` compiled as one function, for small programs, where calls of NumPy cost more than
+    their work: 0.4 ms instead of 1.5 ms for 318 triplets and 7 weights, 0.5 ms instead of 0.6 ms
+    for 1,053 triplets and 33 weights.
     """
 
     def __init__(self, problem, centre, w):
@@ -316,10 +301,8 @@ def _hessian(Z, inside, sigma, L, H):
 
 @jit_sums
 def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
-    """Set lam to clip(centre + sigma * s, 0, c), ``change`` to its change, ``inside``
-    where it is strictly between.
-
-    Returns the sums of c max(0, s), of lam, and of c max(0, s) - lam s.
+    """Set lam to clip(centre + sigma * s, 0, c), ``change`` to its change, ``inside`` to where it
+    is strictly between; return the sums of c max(0, s), of lam, and of c max(0, s) - lam s.
     """
     loss = total = used = 0.0
     for i in range(len(s)):
@@ -337,9 +320,7 @@ def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
 
 @jit_sums
 def _hinge_slope(s, ds, centre, sigma, prices, step):
-    """Sum of lam(step) * ds, and its derivative's negative, for lam(step) = clip(centre
-    + sigma * (s - step * ds), 0, c).
-    """
+    """Sum of lam ds, minus its derivative; lam = clip(centre + sigma (s - step ds), 0, c)."""
     slope = bend = 0.0
     for i in range(len(s)):
         free = centre[i] + sigma * (s[i] - step * ds[i])
@@ -352,18 +333,16 @@ def _hinge_slope(s, ds, centre, sigma, prices, step):
 
 @jit
 def _hinge_search(s, ds, centre, sigma, prices, initial, linear, quadratic):
-    """Step in (0, 1] along which the smoothed objective falls to (nearly) its least; 0
-    where the direction does not descend.
+    """Step in (0, 1] that (nearly) minimises the smoothed objective; 0 if it does not descend.
 
-    Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0,
-    rises with the step and is piecewise linear. Newton's method, or where that leaves
-    the bracket the Illinois variant of the secant rule, finds its root to
-    `ACCURACY` times ``initial``.
+    Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0, rises with
+    the step and is piecewise linear. Newton's method, or if that leaves the bracket the Illinois
+    variant of the secant rule, finds its root to `ACCURACY` times ``initial``.
     """
     if not initial < 0:
         return 0.0
     low, at_low, high, at_high, step = 0.0, initial, 1.0, 0.0, 1.0
-    for trial in range(100):
+    for trial in range(MAX_TRIALS):
         slope, bend = _hinge_slope(s, ds, centre, sigma, prices, step)
         derivative = linear + step * quadratic - slope
         if abs(derivative) <= -ACCURACY * initial or (trial == 0 and derivative < 0):
@@ -382,10 +361,8 @@ def _hinge_search(s, ds, centre, sigma, prices, initial, linear, quadratic):
     return step
 
 
-def nonnegative_quadratic(H, q, w):
-    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w: Lawson and
-    Hanson's active set on the Gram matrix H.
-    """
+def nonnegative_quadratic(H: np.ndarray, q: np.ndarray, w: np.ndarray) -> None:
+    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w (Lawson and Hanson)."""
     p = len(q)
     _active_set(H, q, w, np.empty((p, p)), *np.empty((2, p)), *np.empty((2, p), np.int64))
 
@@ -394,13 +371,12 @@ def nonnegative_quadratic(H, q, w):
 def _active_set(H, q, w, factor, half, x, support, inside):
     """`nonnegative_quadratic`, given the arrays it works in.
 
-    The objective falls at every step, so that a result cut short by rounding is still a
-    descent. ``factor`` is the Cholesky factor of H on the support, in order of entry:
-    an entry appends a row, a departure recomputes those after it. A variable that
-    depends on those before it, to rounding, has its own diagonal entry for a pivot:
-    they take over what it would have done.
+    The objective falls at every step, so that a result cut short by rounding is still a descent.
+    ``factor`` is the Cholesky factor of H on the support, in order of entry: an entry appends a
+    row, a departure recomputes those after it. A variable that depends on those before it, up to
+    rounding, gets its own diagonal entry as pivot: the others take over its part.
     """
-    p, k, done = len(q), np.int64(0), np.int64(0)  # for literals it would be compiled twice
+    p, k, done = len(q), np.int64(0), np.int64(0)  # literals would be compiled twice
     for j in range(p):
         inside[j] = 0
         if w[j] > 0:
@@ -414,7 +390,7 @@ def _active_set(H, q, w, factor, half, x, support, inside):
             done, k = _take_step(w, x, step, blocking, support, k, inside)
             if blocking < 0:
                 break
-        # it came and left at once: only rounding called it
+        # it entered and left at once: only rounding let it enter
         if entering >= 0 and not inside[entering]:
             break
         entering = _entering(H, q, w, support, k, inside)
@@ -426,9 +402,7 @@ def _active_set(H, q, w, factor, half, x, support, inside):
 
 @jit_inner
 def _factorise(H, q, support, done, k, factor, half):
-    """Rows ``done`` to k of the Cholesky factor F on the support, and of ``half``, the
-    solution of F half = q.
-    """
+    """Rows ``done`` to k of the Cholesky factor F on the support, and of F^-1 q."""
     for r in range(done, k):
         j = support[r]
         for c in range(r + 1):
@@ -446,9 +420,7 @@ def _factorise(H, q, support, done, k, factor, half):
 
 @jit_inner
 def _towards_minimum(factor, half, w, support, k, x):
-    """Set x to the minimum on the support; how far towards it w stays feasible, and the
-    place of the variable that is then in the way (-1: none).
-    """
+    """Set x to the minimum on the support; how far w can go there, and what blocks it (or -1)."""
     step, blocking = 1.0, -1
     for r in range(k - 1, -1, -1):
         t = half[r]
@@ -465,9 +437,7 @@ def _towards_minimum(factor, half, w, support, k, x):
 
 @jit_inner
 def _take_step(w, x, step, blocking, support, k, inside):
-    """Take the step and drop the variables that it brings to zero: (rows of the factor
-    that still hold, size of the support).
-    """
+    """Take the step, drop zero variables: (valid rows of the factor, size of the support)."""
     done, kept = k, 0
     for r in range(k):
         j = support[r]
@@ -483,7 +453,7 @@ def _take_step(w, x, step, blocking, support, k, inside):
 
 @jit_inner
 def _entering(H, q, w, support, k, inside):
-    """The variable at zero whose entry promises most; -1 where none does beyond rounding."""
+    """The variable at zero whose entry promises most; -1 if none does beyond rounding."""
     p = len(q)
     entering, best = -1, 0.0
     for j in range(p):
@@ -493,6 +463,6 @@ def _entering(H, q, w, support, k, inside):
                 t = H[j, support[r]] * w[support[r]]
                 descent -= t
                 size += abs(t)
-            if descent > 1e-15 * p * size and descent * descent / H[j, j] > best:
+            if descent > PROMISING * p * size and descent * descent / H[j, j] > best:
                 entering, best = j, descent * descent / H[j, j]
     return entering
