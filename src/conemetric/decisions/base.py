@@ -3,29 +3,24 @@ rule chosen by held-out rows and learned from all rows.
 """
 
 from abc import ABCMeta, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..core.arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.arrays import float64, like, namespace, to_numpy
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
-from ..estimators.base import (
-    MAX_DENSE_ENTRIES,
-    CertifiedEstimator,
-    check_extent,
-    check_tensor,
-    refuse_dask,
-)
+from ..core.weights import check_weights
+from ..estimators.base import CertifiedEstimator
 from ..estimators.folds import CrossFitted, Fold, fit_linear_map
+from ..estimators.validation import dense, validate_points
 from ..neighbours import nearest
-from .held_out import HeldOut, NeighborVote, Trial, search_kernels, search_votes
+from .held_out import MOST_ROWS, HeldOut, NeighborVote, Trial, search_kernels, search_votes
 from .kernels import KernelSetting, KernelSum, fit_exactly, fit_landmarks
 
 __all__ = ["Explanation", "MetricDecision"]
@@ -78,29 +73,18 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
         """X validated: a dense array or a tensor."""
-        refuse_dask(self, X)
-        refuse_masked(X, "X")
-        if is_torch(X):
-            X = check_tensor(X, 1)
-            if not reset and X.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                    f"{self.n_features_in_} features as input."
-                )
-            self.n_features_in_ = X.shape[1]
-            return X
-        dtypes = [np.float64, np.float32]
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=dtypes)
-        return self._dense(X) if issparse(X) else X
+        return dense(self, validate_points(self, X, reset=reset, sparse=True))
 
-    def _dense(self, X):
-        if np.prod(X.shape, dtype=float) > MAX_DENSE_ENTRIES:
-            raise ValueError(
-                f"X is sparse with {X.shape[0]} rows and {X.shape[1]} features, too many to make "
-                "dense; reduce the features first: "
-                f"make_pipeline(TruncatedSVD(300), {type(self).__name__}())."
-            )
-        return X.toarray()
+    def _weighted(self, X: Any, y: np.ndarray, sample_weight: Any) -> tuple[Any, Any, np.ndarray]:
+        """Rows, targets and weights without the rows of weight 0; ``_given`` numbers them."""
+        if len(y) != len(X):
+            raise ValueError(f"y has {len(y)} entries for {len(X)} rows of X; give one for each.")
+        weights = check_weights(sample_weight, len(X), "rows of X")
+        self._given = np.flatnonzero(weights)
+        if len(self._given) == len(X):
+            return X, y, weights
+        rows = like(self._given, X, namespace(X).int64)
+        return X[rows], y[self._given], weights[self._given]
 
     # ---- fit
 
@@ -116,7 +100,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _fit_decision(self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Self:
         """Choose a metric and a rule for targets Y (n, n_targets), and fit them to all rows."""
-        check_extent(X)
         rng = check_random_state(self.random_state)
         xp = namespace(X)
         centre, spread = float64(X).mean(0), float64(X).std(0)
@@ -125,6 +108,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.metric_ = None
         fitted = self._cross_fit(X, y, rng)
         chosen = self._choose(X, Y, weights, fitted)
+        few = fitted is None or max(len(fold.train) for fold in fitted.folds) <= MOST_ROWS
+        if not few and isinstance(chosen.rule, KernelSetting):
+            emit("stage", stage="held-out rows judge the chosen rule")
+            chosen = self._judge_at_full_size(chosen, X, Y, weights, fitted, rng)
         self.chosen_ = chosen
         L = self._map(chosen.metric, X)
         self.components_ = like(L, X).T / self.scale_
@@ -195,16 +182,28 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.certificate_ = None
         self._kept = np.arange(len(X))
         if isinstance(rule, KernelSetting):
-            targets, w = like(Y, Z, namespace(Z).float64), like(weights, Z, namespace(Z).float64)
-            if len(X) <= MOST_EXACT and self.n_landmarks == "auto":
-                self._model, self.certificate_ = fit_exactly(rule, Z, targets, w)
-            else:
-                m = N_LANDMARKS if self.n_landmarks == "auto" else int(self.n_landmarks)
-                self._kept = np.sort(rng.permutation(len(X))[:m])
-                landmarks = Z[like(self._kept, Z, namespace(Z).int64)]
-                self._model, self.certificate_ = fit_landmarks(rule, Z, targets, w, landmarks)
+            self._kept = self._landmarks(len(X), rng)
+            self._model, self.certificate_ = _fit_kernel(rule, Z, Y, weights, self._kept)
         index = like(self._kept, X, namespace(X).int64)
         self._X, self._Z, self._keys = X[index], Z[index], self._tie_keys(X)
+
+    def _landmarks(self, n, rng):
+        """Rows that the kernel sum is over: all of a few, some of many."""
+        m = self.n_landmarks
+        if m == "auto":
+            m = n if n <= MOST_EXACT else N_LANDMARKS
+        return np.sort(rng.permutation(n)[: int(m)])
+
+    def _judge_at_full_size(self, trial, X, Y, weights, fitted, rng):
+        """The trial with scores by a rule learned from all rows of the other folds."""
+        maps = fitted.maps if trial.metric == LEARNED else [np.eye(X.shape[1])] * len(fitted.folds)
+        scores = []
+        for fold, L in zip(fitted.folds, maps, strict=True):
+            train, held_out = (like(r, X, namespace(X).int64) for r in fold)
+            Z, kept = X[train] @ like(L, X), self._landmarks(len(fold.train), rng)
+            model, _ = _fit_kernel(trial.rule, Z, Y[fold.train], weights[fold.train], kept)
+            scores.append(to_numpy(model(X[held_out] @ like(L, X))))
+        return replace(trial, scores=np.concatenate(scores))
 
     # ---- use
 
@@ -262,6 +261,14 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _fit_kernel(setting, Z, Y, weights, kept):
+    """Kernel ridge regression over the rows ``kept``, exact if they are all."""
+    Y, weights = (like(part, Z, namespace(Z).float64) for part in (Y, weights))
+    if len(kept) == len(Z):
+        return fit_exactly(setting, Z, Y, weights)
+    return fit_landmarks(setting, Z, Y, weights, Z[like(kept, Z, namespace(Z).int64)])
 
 
 def cross_fit(

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core.arrays import to_numpy
 from ..core.sklearn_private import StrOptions, fit_context
-from ..core.weights import check_weights, class_factors
+from ..core.weights import class_factors
 from ..estimators.automatic import AutoMetric
 from ..estimators.folds import FEW_ROWS, CrossFitted, excess, stratified_folds
 from ..evaluation.statistics import mcnemar
@@ -189,13 +189,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         y = column_or_1d(to_numpy(y), warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        if len(y) != len(X):
-            raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
-        weights = check_weights(sample_weight, len(X), "rows of X")
-        self._given = np.flatnonzero(weights)
-        if len(self._given) == len(X):
-            return X, y, weights
-        return X[self._given], y[self._given], weights[self._given]
+        return self._weighted(X, y, sample_weight)
 
     # ---- the choice
 
@@ -333,7 +327,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 def _evidence(
     trials: list[Trial], chosen: Trial, truth: np.ndarray, probability: np.ndarray
 ) -> DecisionEvidence:
-    wrong = {str(trial): trial.scores.argmax(1) != truth for trial in trials}
+    wrong = {str(trial): trial.scores.argmax(1) != truth for trial in (*trials, chosen)}
     usual = str(trials[0])
     return DecisionEvidence(
         {name: float(each.mean()) for name, each in wrong.items()},

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from ..core.arrays import to_numpy
 from ..core.sklearn_private import StrOptions, fit_context
-from ..core.weights import check_weights
 from ..estimators.folds import FEW_ROWS, CrossFitted, Fold
 from ..estimators.frobmetric import FrobMetric
 from ..neighbours import canonical_order, row_keys
@@ -135,11 +134,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         X = self._rows(X, reset=True)
         y = column_or_1d(to_numpy(y), warn=True)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        if len(y) != len(X):
-            raise ValueError(f"y has {len(y)} numbers for {len(X)} rows of X; give one for each.")
-        weights = check_weights(sample_weight, len(X), "rows of X")
-        self._given = np.flatnonzero(weights)
-        X, y, weights = X[self._given], y[self._given], weights[self._given]
+        X, y, weights = self._weighted(X, y, sample_weight)
         self._y_mean = float(np.average(y, weights=weights))
         self._y_scale = float(y.std()) or 1.0
         Y = ((y - self._y_mean) / self._y_scale)[:, None]
@@ -184,7 +179,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
             return
         self._held_out = np.sort(abs(self.chosen_.scores[:, 0] - truth)) * self._y_scale
         squares = {
-            str(trial): float(((trial.scores[:, 0] - truth) ** 2).mean()) for trial in self.trials_
+            str(trial): float(((trial.scores[:, 0] - truth) ** 2).mean())
+            for trial in (*self.trials_, self.chosen_)
         }
         chosen = str(self.chosen_)
         self.evidence_ = RegressionEvidence(
