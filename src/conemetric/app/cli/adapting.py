@@ -12,9 +12,9 @@ from ...storage import LearnedMetric, save_metric
 from ..report import write_retrieval_report
 from ..studies.adapting import MEASURES, Adaptation, AdaptOptions
 from ..studies.adapting import adapt as run_adaptation
-from .app import Seed, progress_bar, state
 from .collections import read_collection
-from .options import Overwrite, Sources, TestSize, Tolerance, folder_for, option
+from .invocation import progress_bar, state
+from .options import Overwrite, Seed, Sources, TestSize, Tolerance, folder_for, option
 from .outputs import output_folder, write_csv
 from .wording import grid, in_words, plural, written
 

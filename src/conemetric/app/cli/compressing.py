@@ -14,9 +14,9 @@ from ...solvers.base import Status
 from ...storage import LearnedMetric, save_metric
 from ..studies.methods import find
 from ..studies.supervision import sample_by_class
-from .app import Seed, progress_bar, state
+from .invocation import progress_bar, state
 from .loading import load_rows
-from .options import DIALECT, DataArgument, Overwrite, Reading, folder_for, option
+from .options import DIALECT, DataArgument, Overwrite, Reading, Seed, folder_for, option
 from .outputs import output_folder, write_csv
 from .tables import Table
 from .wording import grid, in_words, plural, written

@@ -9,7 +9,7 @@ from rich.markup import escape
 from ...core.extras import require
 from ...export import to_faiss, to_llama_index, to_onnx, to_sentence_transformers, to_sql
 from ...storage import atomic_path, load_metric
-from .app import state
+from .invocation import state
 from .options import Overwrite, option
 from .outputs import check_free
 from .wording import plural

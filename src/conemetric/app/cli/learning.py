@@ -12,7 +12,7 @@ from ..report import write_report
 from ..studies import run_study
 from ..studies.learning import COMPILING
 from ..studies.supervision import p_value
-from .app import progress_bar, state
+from .invocation import progress_bar, state
 from .loading import load_task
 from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv

@@ -13,10 +13,10 @@ from ...core.progress import emit
 from ...evaluation.verification import best_threshold, cross_validate, distance_score
 from ...neighbours import nearest
 from ...storage import atomic_path, load_metric
-from .app import Seed, progress_bar, state
 from .batches import EmbeddedBatches, write_batches
 from .constraint_files import read_pairs
-from .options import DIALECT, Overwrite, Reading, option
+from .invocation import progress_bar, state
+from .options import DIALECT, Overwrite, Reading, Seed, option
 from .outputs import check_free, output_folder, write_csv
 from .tables import check_file, read_table
 from .wording import grid, plural

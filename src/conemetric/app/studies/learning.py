@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,57 +18,13 @@ from ...estimators.base import UselessMetricWarning
 from ...solvers.base import Status
 from ...storage import LearnedMetric
 from .methods import find, methods_for
+from .options import Options
 from .supervision import data_id, p_value
 
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
 SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to learn and how to judge.
-
-    Attributes
-    ----------
-    method : str or None
-        A name from `conemetric.app.studies.methods`; None takes the first that learns from
-        the given supervision: "auto" (`AutoMetric`) for labels.
-    parameters : dict
-        Parameters of the estimator; those its class does not have are ignored.
-    impute : {None, "mean", "median"}
-        Fill missing values (NaN) with the mean or median of the column in the training
-        rows; None refuses them.
-    scale : {"auto", "standard", "none"}
-        "auto" standardises the columns if that lowers the Euclidean error on training rows.
-    n_pca : int or None
-        Reduce to this many principal components first.
-    n_neighbors : int
-        Neighbours that vote when a metric is judged, also within "auto".
-    test_size : float
-        Share of the rows (or pairs, or triplets) held out.
-    max_rows : int or None
-        Learn from at most this many rows, drawn class by class; None: as many as can be
-        learned from in minutes (`methods.most_rows`).
-    max_test_rows : int
-        Judge on at most this many held-out rows.
-    seed : int
-    time_budget : float or None
-        Seconds that "auto" may take to learn; None: no limit.
-    """
-
-    method: str | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
-    impute: str | None = None
-    scale: str = "auto"
-    n_pca: int | None = None
-    n_neighbors: int = 3
-    test_size: float = 0.3
-    max_rows: int | None = None
-    max_test_rows: int = 5_000
-    seed: int = 0
-    time_budget: float | None = 20.0
 
 
 @dataclass(frozen=True)
