@@ -45,6 +45,7 @@ COMMANDS = {
         "Write the learned map in the format of another system, where the learned distance is "
         "then the Euclidean one.",
     ),
+    "datasets": ("listing", "List the data sets that commands know by name."),
 }
 
 

@@ -1,5 +1,6 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,6 @@ from ...storage import save_metric
 from ..report import write_report
 from ..studies import run_study
 from ..studies.learning import COMPILING
-from ..studies.supervision import p_value
 from .invocation import progress_bar, state
 from .loading import load_task
 from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
@@ -42,6 +42,9 @@ def learn(
         option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1),
     ] = 20.0,
     max_rows: MaxRows = None,
+    repeats: Annotated[
+        int, option("N", "Judge on this many random splits; one fit for each.", min=1)
+    ] = 1,
     image: Annotated[
         str | None,
         option("HxW", "Rows are grey images of this size; show them."),
@@ -50,7 +53,8 @@ def learn(
     """Learn a metric, compare it with the Euclidean distance on held-out rows, and
     write metric, report and table.
 
-    [dim]conemetric learn                                  the bundled digits
+    [dim]conemetric learn                                  the bundled vehicle silhouettes
+    conemetric learn --repeats 5                      judged on five splits
     conemetric learn cars.csv --label brand
     conemetric learn houses.csv --label price --target continuous
     conemetric learn vectors.npy --labels classes.npy --pca 100
@@ -59,11 +63,14 @@ def learn(
     """
     shape = _image_shape(image, data)
     many = is_pattern(data) or cluster != Cluster()
+    if many and repeats > 1:
+        raise ValueError("--repeats goes with one file, read into memory; leave it out.")
     options = judging.options(
         method="frob" if many and method is None else method,
         impute=reading.impute,
         max_rows=max_rows,
         time_budget=time_budget,
+        repeats=repeats,
     )
     with computing(cluster), progress_bar():
         emit("stage", stage="reading")
@@ -87,8 +94,14 @@ def learn(
 
 def _rows(study):
     """The Euclidean distance and the learned one, as rows of the table."""
-    after = row(study.options.method, study.after)
-    return [row("euclidean", study.before), {**after, **fit_facts(study)}]
+    lines = [
+        row("euclidean", study.before),
+        {**row(study.options.method, study.after), **fit_facts(study)},
+    ]
+    if study.others:
+        for line, rates in zip(lines, study.rates.T, strict=True):
+            line |= {"mean": float(rates.mean()), "std": float(rates.std(ddof=1))}
+    return lines
 
 
 def _keep(metric, interrupted, path):
@@ -106,7 +119,7 @@ def _keep(metric, interrupted, path):
 
 def _image_shape(image, data):
     if image is None:
-        return (8, 8) if data in (None, "digits") else None
+        return (8, 8) if data == "digits" else None
     try:
         height, width = (int(part) for part in image.lower().split("x"))
         return height, width
@@ -131,7 +144,8 @@ def _answer(study, name, out):
         "alarm": study.alarm,
         "before": before,
         "after": after,
-        "p_value": p_value(study.before, study.after),
+        "p_value": study.p_value,
+        "splits": [{"before": float(a), "after": float(b)} for a, b in study.rates],
         "evidence": None if study.evidence is None else vars(study.evidence),
         "seconds": study.seconds,
         "files": {kind: str(out / file) for kind, file in FILES.items()},
@@ -142,14 +156,14 @@ def _answer(study, name, out):
     )
     table = grid(
         f"{name}: {plural(n, 'row')}, {plural(n_features, 'feature')}",
-        ("", study.task.measure, "95 % interval", "dimensions", "seconds"),
+        ("", *_headings(study), "dimensions", "seconds"),
         [
-            (title, f"{line['error']:.2%}", interval_in_words(line), str(dimensions), seconds)
+            (title, *_error_cells(line), str(dimensions), seconds)
             for title, line, dimensions, seconds in named
         ],
     )
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
-    shown += [f"[bold]{escape(study.verdict)}[/]", table]
+    shown.append(table)
     if study.before.figures:
         shown.append(f"{_in_figures(before)} before, {_in_figures(after)} after")
     if study.metric.certificate is not None:
@@ -160,5 +174,37 @@ def _answer(study, name, out):
         values,
         *shown,
         notes=[in_options(note) for note in study.notes],
-        last=[written(out, ", ".join(FILES.values()))],
+        last=[
+            written(out, ", ".join(FILES.values())),
+            f"[bold]{escape(study.verdict)}[/]",
+            *_next_steps(study, out / FILES["metric"]),
+        ],
     )
+
+
+def _headings(study):
+    if study.others:
+        return f"{study.task.measure}, mean of {len(study.rates)} splits", "standard deviation"
+    return study.task.measure, "95 % interval"
+
+
+def _error_cells(line):
+    if "mean" in line:
+        return f"{line['mean']:.2%}", f"{line['std']:.2%}"
+    return f"{line['error']:.2%}", interval_in_words(line)
+
+
+def _next_steps(study, metric):
+    """What to do now, by the outcome."""
+    surer = [] if study.others else ["--repeats 5 for more splits"]
+    if study.outcome == "better":
+        shown = json.dumps(str(metric), ensure_ascii=False)
+        return [
+            f"Next, in Python{f' ({surer[0]})' if surer else ''}:",
+            escape("    from conemetric import load_metric"),
+            escape(
+                f"    Z = load_metric({shown}).transform(X)  # Euclidean distance in Z = learned"
+            ),
+        ]
+    ways = [*surer, "more rows", "`conemetric compare` for other methods"]
+    return [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]

@@ -61,8 +61,9 @@ DataArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="DATA",
-        help="CSV, Parquet, npy or npz file, or iris, wine, wdbc or digits (default). A pattern "
-        "(quoted) names many Parquet files, learned from partition by partition.",
+        help="CSV, Parquet, npy or npz file, or a bundled set: vehicle (default) or another that "
+        "`conemetric datasets` lists. A pattern (quoted) names many Parquet files, learned from "
+        "partition by partition.",
     ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]

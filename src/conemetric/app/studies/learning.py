@@ -12,9 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ...core.compiled import seconds_compiling, stopwatch
-from ...core.progress import emit
+from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
 from ...estimators.base import UselessMetricWarning
+from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
 from .methods import find, methods_for
@@ -50,6 +51,8 @@ class Study:
         Choices made on the way, in words.
     alarm : str
         Why the metric is useless; empty if it is not.
+    others : tuple of (float, float)
+        Errors before and after on the splits beyond the first.
     """
 
     options: Options
@@ -62,23 +65,43 @@ class Study:
     seconds: dict[str, float]
     notes: list[str]
     alarm: str = ""
+    others: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def rates(self) -> np.ndarray:
+        """Errors before and after, a row for each split."""
+        return np.array([(self.before.rate, self.after.rate), *self.others])
+
+    @property
+    def p_value(self) -> float:
+        """Of the difference on the held-out items, or, of several splits, between their errors."""
+        if self.others:
+            before, after = self.rates.T
+            return corrected_t_test(before, after, self.options.test_size)
+        return p_value(self.before, self.after)
 
     @property
     def outcome(self) -> str:
         """ "better" or "worse" than the Euclidean distance on the held-out items, or "" if the
         difference may well be chance.
         """
-        if self.alarm or p_value(self.before, self.after) > SIGNIFICANT:
+        if self.alarm or self.p_value > SIGNIFICANT:
             return ""
-        return "better" if self.after.rate < self.before.rate else "worse"
+        before, after = self.rates.mean(axis=0)
+        return "better" if after < before else "worse"
 
     @property
     def verdict(self) -> str:
         """Whether to use the metric, in a sentence."""
-        figures = (
-            f"{self.task.measure} {self.after.rate:.2%} against {self.before.rate:.2%} on {self.after.n:,} "
-            f"held-out {self.task.items}, p = {p_value(self.before, self.after):.2g}"
-        )
+        before, after = (f"{rate:.2%}" for rate in self.rates.mean(axis=0))
+        where = f"on {self.after.n:,} held-out {self.task.items}"
+        if self.others:
+            spread = self.rates.std(axis=0, ddof=1)
+            before, after = (
+                f"{rate} ± {std:.2%}" for rate, std in zip((before, after), spread, strict=True)
+            )
+            where = f"(mean and standard deviation of {len(self.rates)} random splits)"
+        figures = f"{self.task.measure} {after} against {before} {where}, p = {self.p_value:.2g}"
         if self.outcome == "better":
             return f"Use it: {figures}."
         finding = "Worse than" if self.outcome == "worse" else "No measurable gain over"
@@ -101,7 +124,8 @@ def run_study(
     feature_names: Sequence[str] | None = None,
     categories: dict[str, list[str]] | None = None,
 ) -> Study:
-    """Split, scale, reduce, learn and judge; `conemetric.watching` shows the progress.
+    """Split, scale, reduce, learn and judge, and judge again on as many other splits as
+    ``options.repeats`` wants; `conemetric.watching` shows the progress.
 
     Parameters
     ----------
@@ -129,6 +153,22 @@ def run_study(
     >>> study.after.rate <= 0.1, study.metric.method
     (True, 'FrobMetric')
     """
+    study = _study(task, options, on_metric, feature_names, categories)
+    if options.repeats == 1:
+        return study
+    others: list[tuple[float, float]] = []
+    for seed in range(options.seed + 1, options.seed + options.repeats):
+        with all_or_nothing(), labelled(method=f"split {len(others) + 2} of {options.repeats}"):
+            again = _study(task, replace(options, seed=seed))
+        others.append((again.before.rate, again.after.rate))
+    study = replace(study, others=tuple(others))
+    rates = ", ".join(f"{before:.1%} to {after:.1%}" for before, after in study.rates)
+    study.notes.append(f"Before and after on each split: {rates}; the metric is the first's.")
+    return study
+
+
+def _study(task, options, on_metric=None, feature_names=None, categories=None):
+    """The study of one split."""
     seconds: dict[str, float] = {}
     compiled_before = seconds_compiling()
     method = find(options.method or methods_for(task.kind)[0].name, task.kind)
@@ -166,9 +206,10 @@ def _preprocessing(task, options, notes):
         if options.impute not in ("mean", "median"):
             raise ValueError(f"impute='{options.impute}' is not known; use mean or median.")
         first = [SimpleImputer(strategy=options.impute, keep_empty_features=True)]
+        n = int(np.isnan(task.X).sum())
         notes.append(
-            f"Filled {int(np.isnan(task.X).sum()):,} missing values with the {options.impute} of "
-            "their column in the training rows."
+            f"Filled {n:,} missing value{'s' * (n != 1)} with the {options.impute} of "
+            f"{'its' if n == 1 else 'their'} column in the training rows."
         )
     standard = options.scale == "standard"
     if options.scale == "auto":

@@ -31,7 +31,10 @@ class Options:
         learned from in minutes (`methods.most_rows`).
     max_test_rows : int
         Judge on at most this many held-out rows.
+    repeats : int
+        Judge on this many random splits; the metric is that of the first.
     seed : int
+        Of the first split; the others count on from it.
     time_budget : float or None
         Seconds that "auto" may take to learn; None: no limit.
     """
@@ -45,5 +48,6 @@ class Options:
     test_size: float = 0.3
     max_rows: int | None = None
     max_test_rows: int = 5_000
+    repeats: int = 1
     seed: int = 0
     time_budget: float | None = 20.0
