@@ -1,6 +1,5 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,17 @@ from .loading import load_task
 from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
 from .partitions import computing, is_pattern, load_partitions
-from .wording import fit_facts, grid, in_options, in_words, interval_in_words, plural, row, written
+from .wording import (
+    fit_facts,
+    grid,
+    in_options,
+    in_words,
+    interval_in_words,
+    plural,
+    row,
+    use_in_python,
+    written,
+)
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 
@@ -198,13 +207,6 @@ def _next_steps(study, metric):
     """What to do now, by the outcome."""
     surer = [] if study.others else ["--repeats 5 for more splits"]
     if study.outcome == "better":
-        shown = json.dumps(str(metric), ensure_ascii=False)
-        return [
-            f"Next, in Python{f' ({surer[0]})' if surer else ''}:",
-            escape("    from conemetric import load_metric"),
-            escape(
-                f"    Z = load_metric({shown}).transform(X)  # Euclidean distance in Z = learned"
-            ),
-        ]
+        return [f"Next, in Python{f' ({surer[0]})' if surer else ''}:", *use_in_python(metric)]
     ways = [*surer, "more rows", "`conemetric compare` for other methods"]
     return [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]

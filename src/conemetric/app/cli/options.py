@@ -57,15 +57,17 @@ def folder_for(files: str) -> Any:
     )
 
 
-DataArgument = Annotated[
-    str | None,
-    typer.Argument(
+def data_argument(default: str) -> Any:
+    """The file to read, or a bundled data set: this one if none is given."""
+    return typer.Argument(
         metavar="DATA",
-        help="CSV, Parquet, npy or npz file, or a bundled set: vehicle (default) or another that "
-        "`conemetric datasets` lists. A pattern (quoted) names many Parquet files, learned from "
-        "partition by partition.",
-    ),
-]
+        help=f"CSV, Parquet, npy or npz file, or a bundled set: {default} (default) or another "
+        "that `conemetric datasets` lists. A pattern (quoted) names many Parquet files, learned "
+        "from partition by partition.",
+    )
+
+
+DataArgument = Annotated[str | None, data_argument("vehicle")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 TestSize = Annotated[float, _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)]
 Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
