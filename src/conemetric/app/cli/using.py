@@ -13,6 +13,8 @@ from ...core.progress import emit
 from ...evaluation.verification import best_threshold, cross_validate, distance_score
 from ...neighbours import nearest
 from ...storage import atomic_path, load_metric
+from ..plotting import AFTER, BEFORE
+from ..report.charts import Chart
 from .batches import EmbeddedBatches, write_batches
 from .constraint_files import read_pairs
 from .invocation import progress_bar, state
@@ -146,7 +148,7 @@ def verify(
         int,
         option("N", "Folds; each is judged by the threshold of the others.", min=2),
     ] = 10,
-    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.png.")] = None,
+    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.svg.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
 ) -> None:
@@ -159,7 +161,7 @@ def verify(
     table, indices, same = read_pairs(pairs, read_table(data, reading, learned))
     _check_pairs(pairs, same, folds)
     if out is not None:
-        output_folder(out, ["roc.csv", "roc.png"], overwrite)
+        output_folder(out, ["roc.csv", "roc.svg"], overwrite)
     X = learned.fill_missing(table.X)
     fold = np.random.default_rng(seed).permutation(len(same)) % folds
     scores = {
@@ -171,7 +173,7 @@ def verify(
         for name, score in scores.items()
     }
     if out is not None:
-        _write_roc(out, found, learned, X, indices, same)
+        _write_roc(out, found)
     results = {name: _verified(scores[name], same, found[name]) for name in scores}
     state.answer(
         {"pairs": len(same), **results},
@@ -220,16 +222,19 @@ def _cells(values):
     )
 
 
-def _write_roc(out, found, learned, X, indices, same):
+def _write_roc(out, found):
     """The curves as a table and as a picture."""
-    from matplotlib.figure import Figure
-
-    from ..plotting import VerificationDisplay
-
-    figure = Figure(figsize=(4.6, 4.4), layout="constrained")
-    VerificationDisplay.from_estimator(learned, X, indices, same, ax=figure.subplots())
-    with atomic_path(out / "roc.png") as temporary:
-        figure.savefig(temporary, format="png", dpi=150)
+    chart = Chart(
+        (0, 1), (0, 1), x_label="false positive rate", y_label="true positive rate", square=True
+    )
+    for (name, rates), colour, place in zip(
+        found.items(), (BEFORE, AFTER), (0.14, 0.06), strict=True
+    ):
+        chart.line(rates.false_positive_rate, rates.true_positive_rate, colour, dots=False)
+        chart.box((0.5, 0.53), (place - 0.015, place + 0.015), colour)
+        chart.text(0.55, place, f"{name}: area {rates.auc:.3f}", "start")
+    with atomic_path(out / "roc.svg") as temporary:
+        temporary.write_text(chart.svg(), encoding="utf-8")
     curves = {
         name: zip(of.false_positive_rate.tolist(), of.true_positive_rate.tolist(), strict=True)
         for name, of in found.items()
