@@ -113,6 +113,21 @@ def test_names_are_listed_with_their_sizes(run):
     assert "wdbc is breast_cancer" in run("datasets").out
 
 
+@pytest.mark.parametrize("labels", ["classes", "quantity"])
+@pytest.mark.parametrize("missing", [0, 1, 9])
+def test_whole_numbers_stay_numbers_where_some_are_missing(run, frame, tmp_path, labels, missing):
+    numbers = y if labels == "classes" else np.random.default_rng(0).integers(100, 9000, len(y))
+    column = pl.Series(numbers.tolist())
+    column[list(range(0, 2 * missing, 2))] = None
+    path = tmp_path / "gaps.csv"
+    frame.drop("kind").with_columns(column.alias("label")).write_csv(path)
+    options = ("--label", "label", "--drop-missing", "--method", "frob", "--out", tmp_path / "out")
+    answer = run("learn", path, *options, "--json").json
+    assert answer["rows"] == 178 - missing
+    assert ("r2" in answer["after"]) == (labels == "quantity")
+    assert any(note.startswith("Dropped") for note in answer["notes"]) == (missing > 0)
+
+
 def test_labels_alone_give_a_blend_with_evidence(run, csv, tmp_path):
     result = run("learn", csv, "--label", "kind", "--out", tmp_path / "out")
     assert result.code == 0
