@@ -41,6 +41,7 @@ from ..constraints.in_memory import check_labels
 from ..core import spectral
 from ..core.arrays import is_torch, like, to_numpy, transposed
 from ..core.compiled import stopwatch
+from ..core.notebooks import html_table
 from ..core.progress import all_or_nothing, is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import collected_warnings
@@ -149,6 +150,14 @@ class Evidence:
         if blend > plain:
             return f"worse than Euclidean ({figures}): keep the Euclidean distance"
         return f"better than Euclidean: {figures}"
+
+    def _repr_html_(self) -> str:
+        best_first = sorted(self.error, key=lambda name: self.error[name])
+        errors = {
+            name: f"{100 * self.error[name]:.2f} ± {100 * self.standard_error[name]:.2f} %"
+            for name in best_first
+        }
+        return html_table(f"Held-out error on {self.n_rows:,} rows: {self}", errors)
 
 
 class AutoMetric(MahalanobisMetric):

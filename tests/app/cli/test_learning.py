@@ -50,9 +50,28 @@ def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path
     assert (out / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert sorted(path.name for path in out.iterdir()) == [
         "metric.safetensors",
+        "predictions.csv",
         "report.html",
         "table.csv",
     ]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("label", ["kind", "f0"])
+def test_predictions_are_those_that_were_judged(run, csv, frame, tmp_path, ids, label):
+    named = ("--id", "bottle") if ids else ()
+    options = ("--label", label, "--method", "frob", *named, "--out", tmp_path / "out", "--json")
+    answer = run("learn", csv, *options).json
+    rows = pl.read_csv(tmp_path / "out" / "predictions.csv")
+    numbers = rows["row"].str.strip_prefix("b").cast(int) if ids else rows["row"]
+    assert rows["true"].to_list() == frame[label].gather(numbers).to_list()
+    for name in ("before", "after"):
+        if label == "kind":
+            error = (rows["true"] != rows[name]).mean()
+        else:
+            error = ((rows["true"] - rows[name]) ** 2).mean() / rows["true"].var(ddof=0)
+        assert error == pytest.approx(answer[name]["error"])
+    assert len(rows) == answer["after"]["held_out"]
 
 
 def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):

@@ -29,6 +29,7 @@ from .wording import (
 )
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
+PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 
 
 def learn(
@@ -44,7 +45,9 @@ def learn(
             "pairs dml-eig, for triplets frob.",
         ),
     ] = None,
-    out: Annotated[Path | None, folder_for("metric.safetensors, report.html and table.csv")] = None,
+    out: Annotated[
+        Path | None, folder_for("metric.safetensors, report.html, table.csv and predictions.csv")
+    ] = None,
     overwrite: Overwrite = False,
     time_budget: Annotated[
         float,
@@ -86,7 +89,7 @@ def learn(
         table, task, name = (
             load_partitions(data, reading, options) if many else load_task(data, reading)
         )
-        out = output_folder(out, list(FILES.values()), overwrite)
+        out = output_folder(out, [*FILES.values(), PREDICTIONS], overwrite)
         study = run_study(
             task,
             options,
@@ -98,7 +101,11 @@ def learn(
         study.notes.extend(table.notes)
         write_report(out / FILES["report"], study, name=name, image_shape=shape, ids=table.ids)
         write_csv(out / FILES["table"], _rows(study))
-    _answer(study, name, out)
+        files = dict(FILES)
+        if study.task.kind in ("labels", "quantity"):
+            files["predictions"] = PREDICTIONS
+            write_csv(out / PREDICTIONS, _predictions(study, table.ids))
+    _answer(study, name, out, files)
 
 
 def _rows(study):
@@ -111,6 +118,20 @@ def _rows(study):
         for line, rates in zip(lines, study.rates.T, strict=True):
             line |= {"mean": float(rates.mean()), "std": float(rates.std(ddof=1))}
     return lines
+
+
+def _predictions(study, ids):
+    """The held-out rows: true label, and what their neighbours predict before and after."""
+    rows = study.task.original(study.task.test)
+    return [
+        {"row": row if ids is None else ids[row], "true": true, "before": before, "after": after}
+        for row, true, before, after in zip(
+            rows.tolist(),
+            study.task.y[study.task.test].tolist(),
+            *(judged.detail["predicted"].tolist() for judged in (study.before, study.after)),
+            strict=True,
+        )
+    ]
 
 
 def _keep(metric, interrupted, path):
@@ -142,7 +163,7 @@ def _in_figures(line):
     return f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}"
 
 
-def _answer(study, name, out):
+def _answer(study, name, out, files):
     before, after = _rows(study)
     n, n_features = study.task.n_rows, study.metric.n_features_in_
     values = {
@@ -157,7 +178,7 @@ def _answer(study, name, out):
         "splits": [{"before": float(a), "after": float(b)} for a, b in study.rates],
         "evidence": None if study.evidence is None else vars(study.evidence),
         "seconds": study.seconds,
-        "files": {kind: str(out / file) for kind, file in FILES.items()},
+        "files": {kind: str(out / file) for kind, file in files.items()},
     }
     named = (
         ("Euclidean", before, study.task.n_features, ""),
@@ -184,7 +205,7 @@ def _answer(study, name, out):
         *shown,
         notes=[in_options(note) for note in study.notes],
         last=[
-            written(out, ", ".join(FILES.values())),
+            written(out, ", ".join(files.values())),
             f"[bold]{escape(study.verdict)}[/]",
             *_next_steps(study, out / FILES["metric"]),
         ],
