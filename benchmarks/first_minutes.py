@@ -1,5 +1,5 @@
 """What a newcomer waits for: the import, the first fit of each method with everything
-still to be compiled, and ``conemetric learn`` on the bundled digits, cold and warm.
+still to be compiled, and ``conemetric learn`` on its bundled data, cold and warm.
 
     python benchmarks/first_minutes.py [--methods FrobMetric RelativeComparisons]
 

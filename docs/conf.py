@@ -5,6 +5,9 @@
 Gallery examples run again only when they change; ``-D plot_gallery=0`` skips them all.
 """
 
+import os
+from importlib.util import find_spec
+
 import matplotlib
 from docutils import nodes
 from sphinx import addnodes
@@ -26,6 +29,16 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
+if find_spec("sphinx_copybutton"):
+    extensions.append("sphinx_copybutton")
+if "READTHEDOCS" in os.environ:  # elsewhere the build needs no network
+    extensions.append("sphinx.ext.intersphinx")
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "scipy": ("https://docs.scipy.org/doc/scipy", None),
+    "sklearn": ("https://scikit-learn.org/stable", None),
+}
 exclude_patterns = ["_build", "_templates"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]

@@ -3,7 +3,7 @@
 import sys
 from importlib.util import find_spec
 
-LIBRARIES = ("typer", "rich", "polars", "matplotlib", "jinja2")
+LIBRARIES = ("typer", "rich", "polars", "jinja2")
 
 
 def main() -> None:

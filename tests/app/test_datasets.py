@@ -5,19 +5,33 @@ import pytest
 
 from conemetric.app.cli.loading import load_rows
 from conemetric.app.cli.options import DataArgument, Reading
-from conemetric.app.datasets import BUNDLED, reference_pages
+from conemetric.app.datasets import ALIASES, BUNDLED, load_vehicle, reference_pages
 
 
-@pytest.mark.parametrize("name", BUNDLED)
+@pytest.mark.parametrize("name", [*BUNDLED, *ALIASES, None])
 def test_bundled_sets_are_read_by_name_with_the_names_of_their_classes(name):
-    bunch = BUNDLED[name]()
+    expected = ALIASES.get(name, name or "vehicle")
+    bunch = BUNDLED[expected][0]()
     table, given = load_rows(name, Reading())
-    assert given == name and table.X.flags.c_contiguous
+    assert given == expected and table.X.flags.c_contiguous
+    assert table.names == list(bunch.feature_names)
     np.testing.assert_array_equal(table.X, bunch.data)
     np.testing.assert_array_equal(
         table.labels, np.array(bunch.target_names)[bunch.target].astype(str)
     )
-    assert name in DataArgument.__metadata__[0].help
+
+
+def test_the_default_is_in_the_help():
+    assert f"{next(iter(BUNDLED))} (default)" in DataArgument.__metadata__[0].help
+
+
+def test_the_vehicles_are_whole():
+    vehicle = load_vehicle()
+    assert vehicle.data.shape == (846, 18) and len(set(vehicle.feature_names)) == 18
+    assert np.bincount(vehicle.target).tolist() == [218, 212, 217, 199]  # as UCI counts them
+    np.testing.assert_array_equal(vehicle.data, vehicle.data.round())
+    assert vehicle.data.sum() == 1791345
+    assert "CC BY 4.0" in vehicle.DESCR and "TIRM-87-018" in vehicle.DESCR
 
 
 def test_a_file_comes_before_a_bundled_set(tmp_path, monkeypatch):

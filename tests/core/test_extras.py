@@ -51,7 +51,7 @@ def test_what_needs_more_names_the_extra():
         "from conemetric.app.plotting import SpectrumDisplay; SpectrumDisplay([1.0]).plot()"
     )
     assert result.returncode == 1
-    assert "ImportError" in result.stderr and "'conemetric[cli]'" in result.stderr
+    assert "ImportError" in result.stderr and "'conemetric[plot]'" in result.stderr
 
 
 def test_the_command_without_its_extra_says_what_to_install():

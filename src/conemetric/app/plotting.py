@@ -6,6 +6,7 @@ any fitted metric of the library, including `LearnedMetric` (except `Convergence
 loaded metric has no history).
 """
 
+import colorsys
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -20,6 +21,11 @@ from ..core.extras import require
 from ..evaluation.verification import distance_score
 
 BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # distinguishable for the colour-blind
+# matplotlib's own cycle
+TEN = (
+    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd",
+    "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
+)  # fmt: skip
 
 
 class _Display:
@@ -27,7 +33,7 @@ class _Display:
 
     def _axes(self, ax, n_columns=1, figsize=(6.0, 4.0)):
         if ax is None:
-            plt = require("matplotlib.pyplot", "cli")
+            plt = require("matplotlib.pyplot", "plot")
             _, ax = plt.subplots(1, n_columns, figsize=figsize, layout="constrained", squeeze=False)
             ax = ax[0] if n_columns > 1 else ax[0, 0]
         axes = np.atleast_1d(ax)
@@ -97,12 +103,12 @@ class MetricComparisonDisplay(_Display):
         return self
 
 
-def class_colours(n: int) -> list[tuple[float, ...]]:
+def class_colours(n: int) -> list[str]:
     """A colour for each of n classes: distinct up to ten, then along a rainbow."""
-    colormaps = require("matplotlib", "cli").colormaps
-    if n <= colormaps["tab10"].N:
-        return [colormaps["tab10"](i) for i in range(n)]
-    return [colormaps["turbo"](i / (n - 1)) for i in range(n)]
+    if n <= len(TEN):
+        return list(TEN[:n])
+    rainbow = (colorsys.hls_to_rgb(0.83 * i / (n - 1), 0.5, 0.75) for i in range(n))
+    return ["#" + "".join(f"{round(255 * part):02x}" for part in colour) for colour in rainbow]
 
 
 class SpectrumDisplay(_Display):

@@ -7,9 +7,11 @@ sends.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
+
+from .extras import require
 
 __all__ = ["Event", "all_or_nothing", "emit", "is_all_or_nothing", "labelled", "watching"]
 
@@ -21,14 +23,14 @@ _all_or_nothing: ContextVar[bool] = ContextVar("all_or_nothing", default=False)
 
 
 @contextmanager
-def watching(callback: Watcher) -> Iterator[None]:
-    """Call ``callback`` with every event of the work within the block, for example to show a
-    progress bar around ``fit``.
+def watching(callback: Watcher | None = None) -> Iterator[None]:
+    """Show the progress of the work within the block, or call ``callback`` with its events.
 
     Parameters
     ----------
-    callback : callable
-        Takes the event, a dict: ``{"kind": "solve", "iteration": 3, "relative_gap": 0.02, ...}``,
+    callback : callable, default=None
+        None shows a line of progress, in notebooks and terminals (needs tqdm). A callable
+        takes the event, a dict: ``{"kind": "solve", "iteration": 3, "relative_gap": 0.02, ...}``,
         ``{"kind": "search", "done": 0.5}``. If it returns true for an event of kind "solve",
         that solve stops and returns its best point so far.
 
@@ -42,11 +44,29 @@ def watching(callback: Watcher) -> Iterator[None]:
     >>> {"search", "solve"} <= {event["kind"] for event in events}
     True
     """
-    token = _watcher.set(callback)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
+    with _progress_line() if callback is None else nullcontext(callback) as watcher:
+        token = _watcher.set(watcher)
+        try:
+            yield
+        finally:
+            _watcher.reset(token)
+
+
+@contextmanager
+def _progress_line() -> Iterator[Watcher]:
+    """A watcher that shows the last stage and the last figures in one line of tqdm."""
+    with require("tqdm.auto", "notebook").tqdm(bar_format="{desc} [{elapsed}] {postfix}") as line:
+
+        def show(event: Event) -> None:
+            if event["kind"] == "stage":
+                line.set_description_str(event["stage"])
+            elif event["kind"] == "search":
+                line.set_postfix_str(f"finding neighbours, {event['done']:.0%}")
+            elif event["kind"] == "solve":
+                gap = f"certified gap {event['relative_gap']:.1e}"
+                line.set_postfix_str(f"iteration {event['iteration']}, {gap}")
+
+        yield show
 
 
 @contextmanager

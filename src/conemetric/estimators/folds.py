@@ -14,6 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 from ..core import spectral
 from ..core.arrays import to_numpy
 from ..core.compiled import stopwatch
+from ..core.notebooks import html_table
 from ..core.progress import all_or_nothing
 from ..core.warn import collected_warnings
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
@@ -99,6 +100,14 @@ class Evidence:
         if blend > plain:
             return f"worse than Euclidean ({figures}): keep the Euclidean distance"
         return f"better than Euclidean: {figures}"
+
+    def _repr_html_(self) -> str:
+        best_first = sorted(self.error, key=lambda name: self.error[name])
+        errors = {
+            name: f"{100 * self.error[name]:.2f} ± {100 * self.standard_error[name]:.2f} %"
+            for name in best_first
+        }
+        return html_table(f"Held-out error on {self.n_rows:,} rows: {self}", errors)
 
 
 class Fold(NamedTuple):

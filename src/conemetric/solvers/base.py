@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core.compiled import stopwatch
+from ..core.notebooks import html_table
 from ..core.progress import emit, is_all_or_nothing
 from ..core.warn import warn_user
 from ..problems.base import Bounds, Problem
@@ -96,6 +97,10 @@ class Certificate:
     def from_bounds(cls, bounds: Bounds, status: Status) -> Self:
         primal, dual, violation = (float(value) for value in bounds)
         return cls(primal, dual, primal - dual, relative_gap(primal, dual), violation, status)
+
+    def _repr_html_(self) -> str:
+        figures = {name: f"{value:.6g}" for name, value in vars(self).items() if name != "status"}
+        return html_table(f"Certificate: {self.status}", figures)
 
     def meets(self, tol: float) -> bool:
         """Whether gap and violation are within ``tol``."""

@@ -84,6 +84,15 @@ def test_a_collection_gives_adapter_table_and_report(run, npz, collection, tmp_p
     assert written == ["adapter.safetensors", "report.html", "table.csv"]
 
 
+@pytest.mark.parametrize("sure", [True, False])
+def test_the_last_lines_say_how_sure_the_gain_is(run, npz, tmp_path, monkeypatch, sure):
+    monkeypatch.setattr("conemetric.app.cli.adapting.SIGNIFICANT", 1.0 if sure else -1.0)
+    result = run("adapt", npz, "--out", tmp_path / "out", "--map", "queries")
+    verdict = result.out.index("mean nDCG@10")
+    assert result.out.index("written to") < verdict < result.out.index("load_metric")
+    assert ("judge more queries" in result.out) != sure
+
+
 def of(queries, relevance):
     """Judgements of some queries, numbered anew."""
     return np.concatenate(

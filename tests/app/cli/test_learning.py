@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.datasets import load_wine
 
 from conemetric import load_metric
 from conemetric.app.cli.tables import _numbers_rows
+from conemetric.app.datasets import BUNDLED
 
 X, y = load_wine(return_X_y=True)
 
@@ -48,17 +50,101 @@ def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path
     assert (out / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert sorted(path.name for path in out.iterdir()) == [
         "metric.safetensors",
+        "predictions.csv",
         "report.html",
         "table.csv",
     ]
 
 
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("label", ["kind", "f0"])
+def test_predictions_are_those_that_were_judged(run, csv, frame, tmp_path, ids, label):
+    named = ("--id", "bottle") if ids else ()
+    options = ("--label", label, "--method", "frob", *named, "--out", tmp_path / "out", "--json")
+    answer = run("learn", csv, *options).json
+    rows = pl.read_csv(tmp_path / "out" / "predictions.csv")
+    numbers = rows["row"].str.strip_prefix("b").cast(int) if ids else rows["row"]
+    assert rows["true"].to_list() == frame[label].gather(numbers).to_list()
+    for name in ("before", "after"):
+        if label == "kind":
+            error = (rows["true"] != rows[name]).mean()
+        else:
+            error = ((rows["true"] - rows[name]) ** 2).mean() / rows["true"].var(ddof=0)
+        assert error == pytest.approx(answer[name]["error"])
+    assert len(rows) == answer["after"]["held_out"]
+
+
 def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
     result = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
     assert result.code == 0
-    assert result.out.startswith(("Use it: error ", "No measurable gain over Euclidean (error "))
+    assert "\nUse it: error " in result.out or "\nNo measurable gain over" in result.out
     assert "FrobMetric" in result.out and "proven within" in result.out
     assert result.err == ""
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize("outcome", ["better", "worse", ""])
+def test_the_last_lines_say_what_to_do(run, csv, tmp_path, monkeypatch, outcome, repeats):
+    monkeypatch.setattr("conemetric.app.studies.Study.outcome", outcome)
+    options = ("--label", "kind", "--method", "frob", "--repeats", repeats)
+    result = run("learn", csv, *options, "--out", tmp_path / "out")
+    lines = result.out.splitlines()
+    (verdict,) = [i for i, line in enumerate(lines) if "p = " in line]
+    then = "\n".join(lines[verdict + 1 :])
+    assert ("--repeats" in then) == (repeats == 1)
+    if outcome != "better":
+        assert then.startswith("Next: ") and "conemetric compare" in then
+        return
+    scope = {"X": X}
+    exec(textwrap.dedent("\n".join(lines[-2:])), scope)
+    assert scope["Z"].shape[0] == 178
+
+
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_several_splits_in_table_and_json(run, csv, tmp_path, repeats):
+    options = ("--label", "kind", "--method", "frob", "--repeats", repeats, "--seed", 5)
+    answer = run("learn", csv, *options, "--out", tmp_path / "out", "--json").json
+    assert len(answer["splits"]) == repeats
+    with open(tmp_path / "out" / "table.csv", newline="") as file:
+        rows = dict(zip(("before", "after"), csv_module.DictReader(file), strict=True))
+    for name, row in rows.items():
+        errors = [split[name] for split in answer["splits"]]
+        assert errors[0] == answer[name]["error"]
+        assert float(row["mean"]) == pytest.approx(np.mean(errors))
+        assert float(row["std"]) == pytest.approx(np.std(errors, ddof=1))
+
+
+def test_repeats_and_many_files_are_refused(run, tmp_path):
+    result = run("learn", str(tmp_path / "part-*.parquet"), "--label", "y", "--repeats", "2")
+    assert result.code == 2 and "--repeats" in result.err
+
+
+def test_names_are_listed_with_their_sizes(run):
+    answer = run("datasets", "--json").json
+    assert [row["name"] for row in answer["datasets"]] == list(BUNDLED)
+    assert answer["datasets"][0] == {
+        "name": "vehicle",
+        "rows": 846,
+        "features": 18,
+        "classes": 4,
+        "about": "silhouettes of four vehicles",
+    }
+    assert "wdbc is breast_cancer" in run("datasets").out
+
+
+@pytest.mark.parametrize("labels", ["classes", "quantity"])
+@pytest.mark.parametrize("missing", [0, 1, 9])
+def test_whole_numbers_stay_numbers_where_some_are_missing(run, frame, tmp_path, labels, missing):
+    numbers = y if labels == "classes" else np.random.default_rng(0).integers(100, 9000, len(y))
+    column = pl.Series(numbers.tolist())
+    column[list(range(0, 2 * missing, 2))] = None
+    path = tmp_path / "gaps.csv"
+    frame.drop("kind").with_columns(column.alias("label")).write_csv(path)
+    options = ("--label", "label", "--drop-missing", "--method", "frob", "--out", tmp_path / "out")
+    answer = run("learn", path, *options, "--json").json
+    assert answer["rows"] == 178 - missing
+    assert ("r2" in answer["after"]) == (labels == "quantity")
+    assert any(note.startswith("Dropped") for note in answer["notes"]) == (missing > 0)
 
 
 def test_labels_alone_give_a_blend_with_evidence(run, csv, tmp_path):
@@ -423,7 +509,7 @@ def test_debug_shows_the_traceback(csv, capsys):
 def test_usage_errors_and_help(run):
     assert run("learn", "--nonsense").code == 2
     assert run("--help").code == 0
-    assert "digits" in run("learn", "--help").out
+    assert "vehicle" in run("learn", "--help").out
     assert run("--version").out.startswith("conemetric ")
 
 

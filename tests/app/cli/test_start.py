@@ -6,7 +6,8 @@ import sys
 import pytest
 
 import conemetric
-from conemetric.app.cli.app import COMMANDS, ProgressLine, load_command
+from conemetric.app.cli.app import COMMANDS, load_command
+from conemetric.app.cli.invocation import ProgressLine
 
 HEAVY = ("numpy", "scipy", "sklearn", "numba", "polars", "matplotlib", "jinja2", "torch")
 

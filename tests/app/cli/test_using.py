@@ -1,16 +1,20 @@
 """Commands that put a metric to use, and the comparison of methods."""
 
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from conemetric import FrobMetric, load_metric, save_metric
 from conemetric.app.cli import batches
+from conemetric.app.cli.compressing import components_needed
 from conemetric.app.studies.methods import methods_for
 
 X, y = load_wine(return_X_y=True)
@@ -137,7 +141,10 @@ def test_verify_finds_threshold_and_roc(run, csv, pairs, metric, tmp_path):
     answer = run("verify", pairs, *args).json
     assert answer["learned"]["accuracy"] > answer["euclidean"]["accuracy"]
     assert 0.8 < answer["learned"]["auc"] <= 1
-    assert (tmp_path / "roc" / "roc.png").stat().st_size > 1000
+    picture = ElementTree.parse(tmp_path / "roc" / "roc.svg").getroot()
+    words = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    for name in ("euclidean", "learned"):
+        assert f"{name}: area {answer[name]['auc']:.3f}" in words
     pl.DataFrame({"a": ["b0"] * 30, "b": ["b1"] * 30, "same": [1] * 30}).write_csv(
         tmp_path / "one.csv"
     )
@@ -218,6 +225,25 @@ def test_compare_sets_methods_side_by_side(run, csv, tmp_path):
         metric = load_metric(tmp_path / "out" / f"{name}.safetensors")
         assert metric.certificate.relative_gap == row["relative_gap"]
     assert "frob" in (tmp_path / "out" / "table.csv").read_text()
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("spectrum", ["flat", "steep", "few"])
+def test_components_needed_are_the_fewest_that_keep_every_distance(spectrum, delta, seed):
+    scales = {"flat": np.ones(8), "steep": 0.5 ** np.arange(8), "few": np.r_[1, 1, np.zeros(6)]}
+    rows = np.random.default_rng(seed).normal(size=(30, 8)) * scales[spectrum]
+    rows[1] = rows[0]  # equal rows constrain nothing
+    n = components_needed(rows, delta)
+    assert 1 <= n <= 8 and (spectrum != "few" or n <= 2)
+    full = pdist(rows, "sqeuclidean")
+
+    def best_delta(k):
+        mapped = PCA(k).fit_transform(rows)
+        kept = pdist(mapped, "sqeuclidean")[full > 0] / full[full > 0]
+        return (kept.max() - kept.min()) / (kept.max() + kept.min())
+
+    assert best_delta(n) <= delta + 1e-12
+    assert all(best_delta(k) > delta for k in range(1, n))
 
 
 def test_compress_keeps_distances(run, tmp_path):

@@ -2,6 +2,7 @@
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from conemetric.app.studies.methods import KNOWN, find
 from conemetric.app.studies.supervision import (
     Judgement,
     Labelled,
+    Measured,
     Paired,
     Ranked,
     p_value,
@@ -22,6 +24,7 @@ from conemetric.app.studies.supervision import (
 )
 from conemetric.estimators import automatic
 from conemetric.evaluation.knn import knn_error
+from conemetric.evaluation.statistics import corrected_t_test
 from conemetric.neighbours import cells as approximate
 
 X, y = load_iris(return_X_y=True)
@@ -77,6 +80,41 @@ def test_a_blend_learns_from_training_rows_only():
     again = run_study(Labelled(spoilt, y), Options(scale="none"))
     np.testing.assert_array_equal(again.metric.components, one.metric.components)
     assert again.evidence == one.evidence
+
+
+@pytest.mark.parametrize("repeats", [2, 4])
+@pytest.mark.parametrize("kind", ["labels", "quantity", "triplets"])
+def test_other_splits_are_those_of_the_seeds_that_follow(kind, repeats, seed):
+    task = {
+        "labels": Labelled(X, y),
+        "quantity": Measured(X[:, :3], X[:, 3]),
+        # i and j of the first class, k of the others
+        "triplets": Ranked(
+            X, np.random.default_rng(0).integers([0, 25, 50], [25, 50, 150], (300, 3))
+        ),
+    }[kind]
+    options = Options(method="frob", seed=seed, test_size=0.4)
+    study = run_study(task, replace(options, repeats=repeats))
+    alone = [run_study(task, replace(options, seed=seed + i)) for i in range(repeats)]
+    rates = np.array([(each.before.rate, each.after.rate) for each in alone])
+    np.testing.assert_array_equal(study.rates, rates)
+    np.testing.assert_array_equal(study.metric.components, alone[0].metric.components)
+    assert study.p_value == corrected_t_test(*rates.T, 0.4)
+    before, after = rates.mean(axis=0)
+    assert f"{after:.2%} ± " in study.verdict and f"against {before:.2%} ± " in study.verdict
+    assert f"{repeats} random splits" in study.verdict
+    better = study.p_value <= 0.05 and after < before
+    assert study.verdict.startswith("Use it") == better == (study.outcome == "better")
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"), [(1, "1 missing value with"), (3, "3 missing values")]
+)
+def test_filled_values_are_counted(missing, words):
+    gaps = X.copy()
+    gaps[:missing, 0] = np.nan
+    study = run_study(Labelled(gaps, y), Options(method="frob", impute="mean"))
+    assert any(words in note for note in study.notes)
 
 
 def test_progress_names_the_candidate():

@@ -5,7 +5,8 @@ import warnings
 
 from rich.markup import escape
 
-from .app import app, state
+from .app import app
+from .invocation import state
 from .wording import in_options
 
 __all__ = ["app", "main"]

@@ -10,11 +10,13 @@ from rich.markup import escape
 from ...core.progress import emit
 from ...storage import LearnedMetric, save_metric
 from ..report import write_retrieval_report
+from ..report.retrieval import headline
 from ..studies.adapting import MEASURES, Adaptation, AdaptOptions
 from ..studies.adapting import adapt as run_adaptation
-from .app import Seed, progress_bar, state
+from ..studies.learning import SIGNIFICANT
 from .collections import read_collection
-from .options import Overwrite, Sources, TestSize, Tolerance, folder_for, option
+from .invocation import progress_bar, state
+from .options import Overwrite, Seed, Sources, TestSize, Tolerance, folder_for, option
 from .outputs import output_folder, write_csv
 from .wording import grid, in_words, plural, written
 
@@ -182,8 +184,23 @@ def _answer(found, name, files, out):
         f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {tried}",
         f"certificate: {in_words(certificate)}",
         notes=found.notes,
-        last=[written(out, ", ".join(files.values())), escape(snippet(found, files))],
+        last=[
+            written(out, ", ".join(files.values())),
+            f"[bold]{escape(headline(found))}[/]",
+            *_why_unsure(differences[MAIN]),
+            escape(snippet(found, files)),
+        ],
     )
+
+
+def _why_unsure(change):
+    """How large a difference would have to be, if this one may be chance."""
+    if change.p_value <= SIGNIFICANT:
+        return []
+    return [
+        f"On {plural(change.n, 'query')} a difference of less than about "
+        f"{50 * (change.high - change.low):.1f} points cannot be distinguished from chance: judge more queries."
+    ]
 
 
 def _cells(measure, change, before, after):

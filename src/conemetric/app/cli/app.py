@@ -1,20 +1,10 @@
-"""What all commands share: the application, common options, where messages go, and the
-progress bar. A command's module is imported when the command runs.
-"""
+"""The application and its commands; a command's module is imported when the command runs."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 import typer.core
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-from ...core.progress import Event, watching
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 # by name: module, and what help says of it (the first sentence of its docstring)
@@ -55,6 +45,7 @@ COMMANDS = {
         "Write the learned map in the format of another system, where the learned distance is "
         "then the Euclidean one.",
     ),
+    "datasets": ("listing", "List the data sets that commands know by name."),
 }
 
 
@@ -112,44 +103,6 @@ app = typer.Typer(
 )
 
 
-class Invocation:
-    """Flags of this invocation, and its two consoles: results on stdout, everything
-    else on stderr.
-    """
-
-    def reset(self) -> None:
-        self.debug = self.json = False
-        self.results = Console(highlight=False)
-        self.messages = Console(stderr=True)
-        self.at_end = ExitStack()  # closed when the command ends
-
-    def say(self, text: str) -> None:
-        """Print a remark for a person."""
-        if not self.json:
-            self.messages.print(text, highlight=False, soft_wrap=True)
-
-    def answer(
-        self,
-        values: dict[str, Any],
-        *shown: Any,
-        notes: Iterable[str] = (),
-        last: Iterable[str] = (),
-    ) -> None:
-        """Print the result on stdout: for machines values and notes as JSON; for people what is
-        ``shown`` (tables, and lines in Rich's markup), the notes, and the last lines.
-        """
-        if self.json:
-            values = {"notes": list(notes), **values}
-            typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
-            return
-        for part in (*shown, *(f"[dim]- {escape(note)}[/]" for note in notes), *last):
-            self.results.print(part, soft_wrap=isinstance(part, str))
-
-
-state = Invocation()
-state.reset()
-
-
 @app.callback(invoke_without_command=True)
 def _options(
     context: typer.Context,
@@ -160,66 +113,3 @@ def _options(
 
         typer.echo(f"conemetric {__version__}")
         raise typer.Exit
-
-
-def _set(name: str) -> Callable[[bool], bool]:
-    def remember(value: bool) -> bool:
-        setattr(state, name, value)
-        return value
-
-    return remember
-
-
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set("debug"))
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the result as JSON.", callback=_set("json"))
-]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of every random choice.")]
-
-
-@contextmanager
-def progress_bar() -> Iterator[None]:
-    """Show the events of the block as one line on a terminal, and nothing in a pipe."""
-    # even a disabled Progress ends with an empty line in a pipe
-    if state.json or not state.messages.is_terminal:
-        yield
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with (
-        Progress(*columns, console=state.messages, transient=True) as bar,
-        watching(ProgressLine(bar)),
-    ):
-        yield
-
-
-class ProgressLine:
-    """One line of a progress display: the stage and, within it, the certified gap or the share
-    that is done.
-    """
-
-    def __init__(self, bar: Progress) -> None:
-        self.bar, self.stage = bar, "starting"
-        self.line = bar.add_task(self.stage, total=None, note="")
-
-    def __call__(self, event: Event) -> None:
-        kind, note, done = event["kind"], "", None
-        prefix = f"{event['method']}: " if "method" in event else ""
-        if kind == "stage":
-            self.stage = f"{prefix}{event['stage']}"
-        stage = f"{self.stage}, {event['candidate']}" if "candidate" in event else self.stage
-        if kind == "solve":
-            note = f"iteration {event['iteration']}, certified gap {event['relative_gap']:.1e}"
-        elif kind == "search":
-            stage, done = f"{stage}: finding neighbours", event["done"]
-        elif kind == "compile" and event["begins"]:
-            stage = "compiling, once"
-        self.bar.tasks[self.line].total = None if done is None else 1.0
-        self.bar.update(self.line, description=stage, note=note, completed=done or 0.0)

@@ -9,7 +9,7 @@ from ...storage import save_metric
 from ..studies import run_study
 from ..studies.methods import find, methods_for
 from ..studies.supervision import p_value
-from .app import progress_bar, state
+from .invocation import progress_bar, state
 from .loading import load_task
 from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from scipy.spatial.distance import pdist
 from sklearn.decomposition import PCA
 
 from ...core.progress import emit
@@ -14,23 +15,24 @@ from ...solvers.base import Status
 from ...storage import LearnedMetric, save_metric
 from ..studies.methods import find
 from ..studies.supervision import sample_by_class
-from .app import Seed, progress_bar, state
+from .invocation import progress_bar, state
 from .loading import load_rows
-from .options import DIALECT, DataArgument, Overwrite, Reading, folder_for, option
+from .options import DIALECT, Overwrite, Reading, Seed, data_argument, folder_for, option
 from .outputs import output_folder, write_csv
 from .tables import Table
-from .wording import grid, in_words, plural, written
+from .wording import grid, in_words, plural, use_in_python, written
 
 N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
 MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
 N_NEIGHBOURS = 10  # of which as many as possible should be kept
+DEFAULT = "digits"  # has enough dimensions to leave some out
 METRIC, TABLE = "metric.safetensors", "table.csv"
 ROWS = ("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
 
 
 def compress(
     reading: Annotated[Reading, ROWS],
-    data: DataArgument = None,
+    data: Annotated[str | None, data_argument(DEFAULT)] = None,
     delta: Annotated[
         float,
         option("SHARE", "Squared distances change by at most this share.", min=0.001, max=0.999),
@@ -52,7 +54,7 @@ def compress(
     method = find("numax", "labels" if class_aware else "none")
     with progress_bar():
         emit("stage", stage="reading")
-        table, name = load_rows(data, reading)
+        table, name = load_rows(data or DEFAULT, reading)
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
         out = output_folder(out, [METRIC, TABLE], overwrite)
@@ -67,8 +69,9 @@ def compress(
         save_metric(out / METRIC, metric)
         emit("stage", stage="judging")
         results = _results(metric, table.X, rows, test, seed)
+        needed = None if class_aware else components_needed(table.X[rows], delta)
     write_csv(out / TABLE, results)
-    _answer(name, table, delta, metric, results, (rows, test), out)
+    _answer(name, table, delta, metric, results, (rows, test), out, needed)
     if metric.certificate.status is Status.INTERRUPTED:
         raise typer.Exit(130)
 
@@ -84,17 +87,42 @@ def _results(metric, X, rows, test, seed):
     ]
 
 
-def _answer(name, table, delta, metric, results, split, out):
+def components_needed(X: np.ndarray, delta: float) -> int:
+    """How many principal components keep every squared distance between the rows of X within
+    1 +- delta, scaled as well as possible.
+    """
+    Z = PCA().fit_transform(X)
+    full = pdist(Z, "sqeuclidean")
+    apart = full > 0
+    kept = np.zeros(apart.sum())
+    for n, column in enumerate(Z.T, 1):
+        kept += pdist(column[:, None], "sqeuclidean")[apart]
+        low, high = (kept / full[apart]).min(), (kept / full[apart]).max()
+        if high - low <= delta * (high + low):
+            return n
+    return Z.shape[1]
+
+
+def _answer(name, table, delta, metric, results, split, out, needed):
     n_features, rank = table.X.shape[1], len(metric.components)
     values = {
         "data": name,
         "features": n_features,
         "delta": delta,
         "results": results,
+        "components_needed": needed,
         "status": str(metric.certificate.status),
         "files": {"metric": str(out / METRIC), "table": str(out / TABLE)},
     }
     rows, test = (plural(len(part), "row") for part in split)
+    verdict = (
+        []
+        if needed is None
+        else [
+            f"[bold]{rank} dimensions keep every squared distance between the {rows} learned from "
+            f"within 1 ± {delta:g}; principal components need {needed}.[/]"
+        ]
+    )
     state.answer(
         values,
         grid(
@@ -116,7 +144,12 @@ def _answer(name, table, delta, metric, results, split, out):
         f"{'' if split[0] is split[1] else ' held out'}",
         f"certificate: {in_words(metric.certificate)}",
         notes=table.notes,
-        last=[written(out, f"{METRIC}, {TABLE}")],
+        last=[
+            written(out, f"{METRIC}, {TABLE}"),
+            *verdict,
+            "Next, in Python:",
+            *use_in_python(out / METRIC),
+        ],
     )
 
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 from ...core.extras import require
 from ...export import to_faiss, to_llama_index, to_onnx, to_sentence_transformers, to_sql
 from ...storage import atomic_path, load_metric
-from .app import state
+from .invocation import state
 from .options import Overwrite, option
 from .outputs import check_free
 from .wording import plural
@@ -52,18 +52,12 @@ def export(
         check_free([out], overwrite)
     _write(learned, to, out, dialect, inner_product)
     rank, n_features = learned.components.shape
-    notes = []
-    if learned.fill is not None and to != "onnx":
-        notes.append("missing values are not filled: give complete rows.")
-    if learned.categories:
-        notes.append(
-            f"it takes the {n_features} numeric features that text columns became, not the text."
-        )
+    words = f"it takes the {n_features} numeric features that text columns became, not the text."
     state.answer(
         {"to": to, "features": n_features, "dimensions": rank, "out": str(out)},
         f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}, for {to}, in "
         f"{escape(str(out))}",
-        notes=notes,
+        notes=[words] if learned.categories else [],
     )
 
 

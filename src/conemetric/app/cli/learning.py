@@ -11,15 +11,25 @@ from ...storage import save_metric
 from ..report import write_report
 from ..studies import run_study
 from ..studies.learning import COMPILING
-from ..studies.supervision import p_value
-from .app import progress_bar, state
+from .invocation import progress_bar, state
 from .loading import load_task
 from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
 from .partitions import computing, is_pattern, load_partitions
-from .wording import fit_facts, grid, in_options, in_words, interval_in_words, plural, row, written
+from .wording import (
+    fit_facts,
+    grid,
+    in_options,
+    in_words,
+    interval_in_words,
+    plural,
+    row,
+    use_in_python,
+    written,
+)
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
+PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 
 
 def learn(
@@ -35,13 +45,18 @@ def learn(
             "pairs dml-eig, for triplets frob.",
         ),
     ] = None,
-    out: Annotated[Path | None, folder_for("metric.safetensors, report.html and table.csv")] = None,
+    out: Annotated[
+        Path | None, folder_for("metric.safetensors, report.html, table.csv and predictions.csv")
+    ] = None,
     overwrite: Overwrite = False,
     time_budget: Annotated[
         float,
         option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1),
     ] = 20.0,
     max_rows: MaxRows = None,
+    repeats: Annotated[
+        int, option("N", "Judge on this many random splits; one fit for each.", min=1)
+    ] = 1,
     image: Annotated[
         str | None,
         option("HxW", "Rows are grey images of this size; show them."),
@@ -50,7 +65,8 @@ def learn(
     """Learn a metric, compare it with the Euclidean distance on held-out rows, and
     write metric, report and table.
 
-    [dim]conemetric learn                                  the bundled digits
+    [dim]conemetric learn                                  the bundled vehicle silhouettes
+    conemetric learn --repeats 5                      judged on five splits
     conemetric learn cars.csv --label brand
     conemetric learn houses.csv --label price --target continuous
     conemetric learn vectors.npy --labels classes.npy --pca 100
@@ -59,18 +75,21 @@ def learn(
     """
     shape = _image_shape(image, data)
     many = is_pattern(data) or cluster != Cluster()
+    if many and repeats > 1:
+        raise ValueError("--repeats goes with one file, read into memory; leave it out.")
     options = judging.options(
         method="frob" if many and method is None else method,
         impute=reading.impute,
         max_rows=max_rows,
         time_budget=time_budget,
+        repeats=repeats,
     )
     with computing(cluster), progress_bar():
         emit("stage", stage="reading")
         table, task, name = (
             load_partitions(data, reading, options) if many else load_task(data, reading)
         )
-        out = output_folder(out, list(FILES.values()), overwrite)
+        out = output_folder(out, [*FILES.values(), PREDICTIONS], overwrite)
         study = run_study(
             task,
             options,
@@ -82,13 +101,37 @@ def learn(
         study.notes.extend(table.notes)
         write_report(out / FILES["report"], study, name=name, image_shape=shape, ids=table.ids)
         write_csv(out / FILES["table"], _rows(study))
-    _answer(study, name, out)
+        files = dict(FILES)
+        if study.task.kind in ("labels", "quantity"):
+            files["predictions"] = PREDICTIONS
+            write_csv(out / PREDICTIONS, _predictions(study, table.ids))
+    _answer(study, name, out, files)
 
 
 def _rows(study):
     """The Euclidean distance and the learned one, as rows of the table."""
-    after = row(study.options.method, study.after)
-    return [row("euclidean", study.before), {**after, **fit_facts(study)}]
+    lines = [
+        row("euclidean", study.before),
+        {**row(study.options.method, study.after), **fit_facts(study)},
+    ]
+    if study.others:
+        for line, rates in zip(lines, study.rates.T, strict=True):
+            line |= {"mean": float(rates.mean()), "std": float(rates.std(ddof=1))}
+    return lines
+
+
+def _predictions(study, ids):
+    """The held-out rows: true label, and what their neighbours predict before and after."""
+    rows = study.task.original(study.task.test)
+    return [
+        {"row": row if ids is None else ids[row], "true": true, "before": before, "after": after}
+        for row, true, before, after in zip(
+            rows.tolist(),
+            study.task.y[study.task.test].tolist(),
+            *(judged.detail["predicted"].tolist() for judged in (study.before, study.after)),
+            strict=True,
+        )
+    ]
 
 
 def _keep(metric, interrupted, path):
@@ -106,7 +149,7 @@ def _keep(metric, interrupted, path):
 
 def _image_shape(image, data):
     if image is None:
-        return (8, 8) if data in (None, "digits") else None
+        return (8, 8) if data == "digits" else None
     try:
         height, width = (int(part) for part in image.lower().split("x"))
         return height, width
@@ -120,7 +163,7 @@ def _in_figures(line):
     return f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}"
 
 
-def _answer(study, name, out):
+def _answer(study, name, out, files):
     before, after = _rows(study)
     n, n_features = study.task.n_rows, study.metric.n_features_in_
     values = {
@@ -131,10 +174,11 @@ def _answer(study, name, out):
         "alarm": study.alarm,
         "before": before,
         "after": after,
-        "p_value": p_value(study.before, study.after),
+        "p_value": study.p_value,
+        "splits": [{"before": float(a), "after": float(b)} for a, b in study.rates],
         "evidence": None if study.evidence is None else vars(study.evidence),
         "seconds": study.seconds,
-        "files": {kind: str(out / file) for kind, file in FILES.items()},
+        "files": {kind: str(out / file) for kind, file in files.items()},
     }
     named = (
         ("Euclidean", before, study.task.n_features, ""),
@@ -142,14 +186,14 @@ def _answer(study, name, out):
     )
     table = grid(
         f"{name}: {plural(n, 'row')}, {plural(n_features, 'feature')}",
-        ("", study.task.measure, "95 % interval", "dimensions", "seconds"),
+        ("", *_headings(study), "dimensions", "seconds"),
         [
-            (title, f"{line['error']:.2%}", interval_in_words(line), str(dimensions), seconds)
+            (title, *_error_cells(line), str(dimensions), seconds)
             for title, line, dimensions, seconds in named
         ],
     )
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
-    shown += [f"[bold]{escape(study.verdict)}[/]", table]
+    shown.append(table)
     if study.before.figures:
         shown.append(f"{_in_figures(before)} before, {_in_figures(after)} after")
     if study.metric.certificate is not None:
@@ -160,5 +204,30 @@ def _answer(study, name, out):
         values,
         *shown,
         notes=[in_options(note) for note in study.notes],
-        last=[written(out, ", ".join(FILES.values()))],
+        last=[
+            written(out, ", ".join(files.values())),
+            f"[bold]{escape(study.verdict)}[/]",
+            *_next_steps(study, out / FILES["metric"]),
+        ],
     )
+
+
+def _headings(study):
+    if study.others:
+        return f"{study.task.measure}, mean of {len(study.rates)} splits", "standard deviation"
+    return study.task.measure, "95 % interval"
+
+
+def _error_cells(line):
+    if "mean" in line:
+        return f"{line['mean']:.2%}", f"{line['std']:.2%}"
+    return f"{line['error']:.2%}", interval_in_words(line)
+
+
+def _next_steps(study, metric):
+    """What to do now, by the outcome."""
+    surer = [] if study.others else ["--repeats 5 for more splits"]
+    if study.outcome == "better":
+        return [f"Next, in Python{f' ({surer[0]})' if surer else ''}:", *use_in_python(metric)]
+    ways = [*surer, "more rows", "`conemetric compare` for other methods"]
+    return [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ...constraints.in_memory import is_continuous
-from ..datasets import BUNDLED
+from ..datasets import ALIASES, BUNDLED
 from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
 from .constraint_files import read_pairs, read_triplets
 from .options import Reading
@@ -17,11 +17,12 @@ def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
     """The table of a file, or of a bundled data set, and a name for it."""
     if reading.label and reading.labels:
         raise ValueError("got --label and --labels; give one of them.")
-    if data is None or (not Path(data).exists() and data in BUNDLED):
-        name = data or "digits"
-        bunch = BUNDLED[name]()
+    data = data or next(iter(BUNDLED))
+    name = ALIASES.get(data, data)
+    if name in BUNDLED and not Path(data).exists():
+        bunch = BUNDLED[name][0]()
         classes = bunch.target_names.astype(str)[bunch.target]
-        return Table(np.ascontiguousarray(bunch.data), labels=classes), name
+        return Table(np.ascontiguousarray(bunch.data), list(bunch.feature_names), classes), name
     path = check_file(data)
     return read_table(path, reading), path.stem
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import typer
 
-from .app import Debug, Json, Seed
+from .invocation import state
 
 if TYPE_CHECKING:
     from ..studies import Options
@@ -26,6 +26,23 @@ DIALECT = ("separator", "decimal", "encoding", "header")
 def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
     """An option: placeholder for its value, help text, and names other than its parameter's."""
     return typer.Option(*names, metavar=metavar, help=text, **settings)
+
+
+def _set(name: str) -> Callable[[bool], bool]:
+    def remember(value: bool) -> bool:
+        setattr(state, name, value)
+        return value
+
+    return remember
+
+
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set("debug"))
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON.", callback=_set("json"))
+]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of every random choice.")]
 
 
 _data = partial(option, rich_help_panel=DATA_PANEL)
@@ -40,14 +57,17 @@ def folder_for(files: str) -> Any:
     )
 
 
-DataArgument = Annotated[
-    str | None,
-    typer.Argument(
+def data_argument(default: str) -> Any:
+    """The file to read, or a bundled data set: this one if none is given."""
+    return typer.Argument(
         metavar="DATA",
-        help="CSV, Parquet, npy or npz file, or iris, wine, wdbc or digits (default). A pattern "
-        "(quoted) names many Parquet files, learned from partition by partition.",
-    ),
-]
+        help=f"CSV, Parquet, npy or npz file, or a bundled set: {default} (default) or another "
+        "that `conemetric datasets` lists. A pattern (quoted) names many Parquet files, learned "
+        "from partition by partition.",
+    )
+
+
+DataArgument = Annotated[str | None, data_argument("vehicle")]
 Metric = Annotated[
     Path,
     option("FILE", "Metric file written by learn, compare or compress.", "--metric"),

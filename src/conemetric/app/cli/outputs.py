@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...storage import atomic_path
-from .app import state
+from .invocation import state
 
 try:
     import fcntl

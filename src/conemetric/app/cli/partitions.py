@@ -15,7 +15,7 @@ import polars as pl
 from ...core.extras import require
 from ..studies import Options
 from ..studies.partitioned import Partitioned
-from .app import state
+from .invocation import state
 from .options import Cluster, Reading
 from .tables import (
     check_columns,

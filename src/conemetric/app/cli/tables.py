@@ -436,15 +436,15 @@ def _vectors(series, path, dtype):
 
 
 def class_labels(series: pl.Series) -> np.ndarray:
-    """Labels as NumPy strings or integers, None if missing; fractions as floats, NaN if missing."""
+    """Labels as NumPy strings (None if missing) or numbers (floats, with NaN, if any is missing)."""
     if series.dtype.is_float():
         values = series.drop_nulls().drop_nans()
         if not (values == values.round()).all():
             return series.fill_null(np.nan).to_numpy()
         series = series.fill_nan(None).cast(pl.Int64)
-    if series.null_count() or not series.dtype.is_integer():
+    if not series.dtype.is_integer():
         return series.cast(pl.String).to_numpy()
-    return series.to_numpy()
+    return series.to_numpy()  # of integers with nulls, Polars makes floats with NaN
 
 
 def _with_labels(table, path):
@@ -495,6 +495,9 @@ def _check_values(table, path, reading, fills):
         name: None if (values := getattr(table, name)) is None else values[~rows]
         for name in ("X", "labels", "ids")
     }
+    labels = cut["labels"]
+    if labels is not None and labels.dtype.kind == "f" and (labels == labels.round()).all():
+        cut["labels"] = labels.astype(np.int64)
     return replace(table, **cut, notes=(*table.notes, f"Dropped: {missing}."))
 
 

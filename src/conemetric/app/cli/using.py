@@ -13,8 +13,8 @@ from ...core.progress import emit
 from ...neighbours import nearest
 from ...storage import atomic_path, certificate_values, load_metric
 from ...storage.learned import json_value
-from .app import progress_bar, state
 from .batches import EmbeddedBatches, write_batches
+from .invocation import progress_bar, state
 from .options import DIALECT, Metric, Overwrite, Reading, option
 from .outputs import check_free
 from .tables import check_file, read_table

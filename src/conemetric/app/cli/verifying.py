@@ -10,9 +10,11 @@ from rich.markup import escape
 from ...evaluation.thresholds import check_share, fewest_needed, promised_threshold
 from ...evaluation.verification import best_threshold, cross_validate, distance_score
 from ...storage import atomic_path, load_metric, save_metric
-from .app import Seed, state
+from ..plotting import AFTER, BEFORE
+from ..report.charts import Chart
 from .constraint_files import read_pairs
-from .options import DIALECT, Metric, Overwrite, Reading, option
+from .invocation import state
+from .options import DIALECT, Metric, Overwrite, Reading, Seed, option
 from .outputs import output_folder, write_csv
 from .tables import read_table
 from .wording import grid, plural, promise_values
@@ -30,7 +32,7 @@ def verify(
         int,
         option("N", "Folds; each is judged by the threshold of the others.", min=2),
     ] = 10,
-    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.png.")] = None,
+    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.svg.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
     max_false_alarms: Annotated[
@@ -58,7 +60,7 @@ def verify(
     if max_false_alarms is not None:
         _check_promise(pairs, same, max_false_alarms, confidence)
     if out is not None:
-        output_folder(out, ["roc.csv", "roc.png"], overwrite)
+        output_folder(out, ["roc.csv", "roc.svg"], overwrite)
     X = learned.fill_missing(table.X)
     fold = np.random.default_rng(seed).permutation(len(same)) % folds
     scores = {
@@ -74,7 +76,7 @@ def verify(
         promised = _promise(learned, -scores["learned"], same, max_false_alarms, confidence)
         save_metric(metric, learned)
     if out is not None:
-        _write_roc(out, found, learned, X, indices, same)
+        _write_roc(out, found)
     results = {name: _verified(scores[name], same, found[name]) for name in scores}
     state.answer(
         {"pairs": len(same), **results, "promise": promised},
@@ -167,16 +169,19 @@ def _cells(values):
     )
 
 
-def _write_roc(out, found, learned, X, indices, same):
+def _write_roc(out, found):
     """The curves as a table and as a picture."""
-    from matplotlib.figure import Figure
-
-    from ..plotting import VerificationDisplay
-
-    figure = Figure(figsize=(4.6, 4.4), layout="constrained")
-    VerificationDisplay.from_estimator(learned, X, indices, same, ax=figure.subplots())
-    with atomic_path(out / "roc.png") as temporary:
-        figure.savefig(temporary, format="png", dpi=150)
+    chart = Chart(
+        (0, 1), (0, 1), x_label="false positive rate", y_label="true positive rate", square=True
+    )
+    for (name, rates), colour, place in zip(
+        found.items(), (BEFORE, AFTER), (0.14, 0.06), strict=True
+    ):
+        chart.line(rates.false_positive_rate, rates.true_positive_rate, colour, dots=False)
+        chart.box((0.5, 0.53), (place - 0.015, place + 0.015), colour)
+        chart.text(0.55, place, f"{name}: area {rates.auc:.3f}", "start")
+    with atomic_path(out / "roc.svg") as temporary:
+        temporary.write_text(chart.svg(), encoding="utf-8")
     curves = {
         name: zip(of.false_positive_rate.tolist(), of.true_positive_rate.tolist(), strict=True)
         for name, of in found.items()

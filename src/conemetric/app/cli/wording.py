@@ -1,5 +1,6 @@
 """Wording of answers: counts, names, tables for the screen, and the results of a fit."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -41,6 +42,15 @@ def grid(title: str, headings: Iterable[str], rows: Iterable[Sequence[str]]) -> 
 def written(out: Path, files: str) -> str:
     """A line that says which files were written where."""
     return f"written to {escape(str(out))}: {files}"
+
+
+def use_in_python(metric: Path) -> list[str]:
+    """Two lines of code that use a metric file, in Rich's markup."""
+    name = json.dumps(str(metric), ensure_ascii=False)
+    return [
+        "    from conemetric import load_metric",
+        escape(f"    Z = load_metric({name}).transform(X)  # Euclidean distance in Z = learned"),
+    ]
 
 
 def row(name: str, judgement: "Judgement") -> dict[str, Any]:

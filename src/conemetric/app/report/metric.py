@@ -1,13 +1,15 @@
 """The report of a study: what a learned metric gained, what it looks at, how far it is proven."""
 
 import base64
-import io
+import struct
+import zlib
+from collections.abc import Callable
 from os import PathLike
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
-from ...core.extras import require
 from ...solvers.base import Certificate
 from ..studies import Study
 from . import content, figures
@@ -111,14 +113,13 @@ def pictures(
     drawn["features"] = figures.features_picture(
         content.feature_shares(study), _column_names(study), image_shape
     )
-    for key, values, draw in (
-        ("confusion", confusion, figures.confusion_picture),
-        ("margins", content.margins(study, seed), figures.margins_picture),
-        ("distances", content.distances(study), figures.distances_picture),
-        ("convergence", content.history(study), figures.convergence_picture),
-    ):
-        if values:
-            drawn[key] = draw(values)
+    draw: dict[str, tuple[Any, Callable[[Any], figures.Picture]]] = {
+        "confusion": (confusion, figures.confusion_picture),
+        "margins": (content.margins(study, seed), figures.margins_picture),
+        "distances": (content.distances(study), figures.distances_picture),
+        "convergence": (content.history(study), figures.convergence_picture),
+    }
+    drawn |= {key: picture(values) for key, (values, picture) in draw.items() if values}
     return drawn
 
 
@@ -163,11 +164,19 @@ def _change(study, i, ids, image_shape):
 
 
 def _thumbnail(pixels):
-    """An image as a data URI."""
-    grey = 255 * (pixels - pixels.min()) / (np.ptp(pixels) or 1.0)
-    buffer = io.BytesIO()
-    require("PIL.Image", "cli").fromarray(grey.astype(np.uint8)).save(buffer, "PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    """A grey image as a data URI: PNG is a signature and chunks of length, name, data and check."""
+    grey = np.round(255 * (pixels - pixels.min()) / (np.ptp(pixels) or 1.0)).astype(np.uint8)
+    height, width = grey.shape
+    rows = np.pad(grey, ((0, 0), (1, 0)))  # each begins with its filter: none
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", crc32(name + data))
+
+    png = b"\x89PNG\r\n\x1a\n" + chunk(
+        b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    )
+    png += chunk(b"IDAT", zlib.compress(rows.tobytes())) + chunk(b"IEND", b"")
+    return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
 # ---- words

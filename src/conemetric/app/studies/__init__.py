@@ -2,6 +2,7 @@
 Euclidean distance, keep what a report needs.
 """
 
-from .learning import Options, Study, run_study
+from .learning import Study, run_study
+from .options import Options
 
 __all__ = ["Options", "Study", "run_study"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,63 +12,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ...core.compiled import seconds_compiling, stopwatch
-from ...core.progress import emit
+from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
 from ...estimators.useless import UselessMetricWarning
+from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
 from .methods import find, methods_for
+from .options import Options
 from .supervision import data_id, p_value
 
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
 SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to learn and how to judge.
-
-    Attributes
-    ----------
-    method : str or None
-        A name from `conemetric.app.studies.methods`; None takes the first that learns from
-        the given supervision: "auto" (`AutoMetric`) for labels.
-    parameters : dict
-        Parameters of the estimator; those its class does not have are ignored.
-    impute : {None, "mean", "median"}
-        Fill missing values (NaN) with the mean or median of the column in the training
-        rows; None refuses them.
-    scale : {"auto", "standard", "none"}
-        "auto" standardises the columns if that lowers the Euclidean error on training rows.
-    n_pca : int or None
-        Reduce to this many principal components first.
-    n_neighbors : int
-        Neighbours that vote when a metric is judged, also within "auto".
-    test_size : float
-        Share of the rows (or pairs, or triplets) held out.
-    max_rows : int or None
-        Learn from at most this many rows, drawn class by class; None: as many as can be
-        learned from in minutes (`methods.most_rows`).
-    max_test_rows : int
-        Judge on at most this many held-out rows.
-    seed : int
-    time_budget : float or None
-        Seconds that "auto" may take to learn; None: no limit.
-    """
-
-    method: str | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
-    impute: str | None = None
-    scale: str = "auto"
-    n_pca: int | None = None
-    n_neighbors: int = 3
-    test_size: float = 0.3
-    max_rows: int | None = None
-    max_test_rows: int = 5_000
-    seed: int = 0
-    time_budget: float | None = 20.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +51,8 @@ class Study:
         Choices made on the way, in words.
     alarm : str
         Why the metric is useless; empty if it is not.
+    others : tuple of (float, float)
+        Errors before and after on the splits beyond the first.
     """
 
     options: Options
@@ -106,23 +65,43 @@ class Study:
     seconds: dict[str, float]
     notes: list[str]
     alarm: str = ""
+    others: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def rates(self) -> np.ndarray:
+        """Errors before and after, a row for each split."""
+        return np.array([(self.before.rate, self.after.rate), *self.others])
+
+    @property
+    def p_value(self) -> float:
+        """Of the difference on the held-out items, or, of several splits, between their errors."""
+        if self.others:
+            before, after = self.rates.T
+            return corrected_t_test(before, after, self.options.test_size)
+        return p_value(self.before, self.after)
 
     @property
     def outcome(self) -> str:
         """ "better" or "worse" than the Euclidean distance on the held-out items, or "" if the
         difference may well be chance.
         """
-        if self.alarm or p_value(self.before, self.after) > SIGNIFICANT:
+        if self.alarm or self.p_value > SIGNIFICANT:
             return ""
-        return "better" if self.after.rate < self.before.rate else "worse"
+        before, after = self.rates.mean(axis=0)
+        return "better" if after < before else "worse"
 
     @property
     def verdict(self) -> str:
         """Whether to use the metric, in a sentence."""
-        figures = (
-            f"{self.task.measure} {self.after.rate:.2%} against {self.before.rate:.2%} on {self.after.n:,} "
-            f"held-out {self.task.items}, p = {p_value(self.before, self.after):.2g}"
-        )
+        before, after = (f"{rate:.2%}" for rate in self.rates.mean(axis=0))
+        where = f"on {self.after.n:,} held-out {self.task.items}"
+        if self.others:
+            spread = self.rates.std(axis=0, ddof=1)
+            before, after = (
+                f"{rate} ± {std:.2%}" for rate, std in zip((before, after), spread, strict=True)
+            )
+            where = f"(mean and standard deviation of {len(self.rates)} random splits)"
+        figures = f"{self.task.measure} {after} against {before} {where}, p = {self.p_value:.2g}"
         if self.outcome == "better":
             return f"Use it: {figures}."
         finding = "Worse than" if self.outcome == "worse" else "No measurable gain over"
@@ -145,7 +124,8 @@ def run_study(
     feature_names: Sequence[str] | None = None,
     categories: dict[str, list[str]] | None = None,
 ) -> Study:
-    """Split, scale, reduce, learn and judge; `conemetric.watching` shows the progress.
+    """Split, scale, reduce, learn and judge, and judge again on as many other splits as
+    ``options.repeats`` wants; `conemetric.watching` shows the progress.
 
     Parameters
     ----------
@@ -173,6 +153,22 @@ def run_study(
     >>> study.after.rate <= 0.1, study.metric.method
     (True, 'FrobMetric')
     """
+    study = _study(task, options, on_metric, feature_names, categories)
+    if options.repeats == 1:
+        return study
+    others: list[tuple[float, float]] = []
+    for seed in range(options.seed + 1, options.seed + options.repeats):
+        with all_or_nothing(), labelled(method=f"split {len(others) + 2} of {options.repeats}"):
+            again = _study(task, replace(options, seed=seed))
+        others.append((again.before.rate, again.after.rate))
+    study = replace(study, others=tuple(others))
+    rates = ", ".join(f"{before:.1%} to {after:.1%}" for before, after in study.rates)
+    study.notes.append(f"Before and after on each split: {rates}; the metric is the first's.")
+    return study
+
+
+def _study(task, options, on_metric=None, feature_names=None, categories=None):
+    """The study of one split."""
     seconds: dict[str, float] = {}
     compiled_before = seconds_compiling()
     method = find(options.method or methods_for(task.kind)[0].name, task.kind)
@@ -210,9 +206,10 @@ def _preprocessing(task, options, notes):
         if options.impute not in ("mean", "median"):
             raise ValueError(f"impute='{options.impute}' is not known; use mean or median.")
         first = [SimpleImputer(strategy=options.impute, keep_empty_features=True)]
+        n = int(np.isnan(task.X).sum())
         notes.append(
-            f"Filled {int(np.isnan(task.X).sum()):,} missing values with the {options.impute} of "
-            "their column in the training rows."
+            f"Filled {n:,} missing value{'s' * (n != 1)} with the {options.impute} of "
+            f"{'its' if n == 1 else 'their'} column in the training rows."
         )
     standard = options.scale == "standard"
     if options.scale == "auto":

@@ -4,16 +4,14 @@ judged like any other rows; the metric is learned from all rows but the held-out
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...core.extras import require
 from ...neighbours import sample_size
+from .options import Options
 from .supervision import Labelled, sample_by_class
-
-if TYPE_CHECKING:
-    from .learning import Options
 
 VOTING = 20_000  # rows that vote when judging, and decide on scaling and principal components
 
@@ -34,7 +32,7 @@ class Partitioned(Labelled):
         cls,
         partitions: Sequence[Callable],
         sizes: Any,
-        options: "Options",
+        options: Options,
         target: str = "auto",
     ) -> "Partitioned":
         """Draw the sample."""
@@ -55,7 +53,7 @@ class Partitioned(Labelled):
     def n_rows(self) -> int:
         return int(self.sizes.sum())
 
-    def split(self, options: "Options", rng: np.random.Generator) -> "Partitioned":
+    def split(self, options: Options, rng: np.random.Generator) -> "Partitioned":
         if len(self.classes) < 2:
             raise ValueError(
                 f"a sample of {len(self.y):,} rows has one class only, "

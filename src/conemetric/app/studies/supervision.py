@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import binomtest
@@ -18,9 +18,7 @@ from ...evaluation.statistics import mcnemar, mean_interval, paired_difference
 from ...evaluation.verification import best_threshold, distance_score
 from ...neighbours import labelled_keys
 from .methods import most_rows
-
-if TYPE_CHECKING:
-    from .learning import Options
+from .options import Options
 
 MIN_ROWS = 10  # with fewer, a held-out share is a row or two
 VALIDATION_SHARE = 0.3  # of the training items, the default of Options.test_size
@@ -129,7 +127,7 @@ class Task(ABC):
         return len(self.test)
 
     @abstractmethod
-    def split(self, options: "Options", rng: np.random.Generator) -> Self:
+    def split(self, options: Options, rng: np.random.Generator) -> Self:
         """Hold items out."""
 
     @abstractmethod
@@ -145,14 +143,14 @@ class Task(ABC):
         """Fit an estimator to the training items."""
 
     @abstractmethod
-    def judge(self, estimator: Any, options: "Options") -> Judgement:
+    def judge(self, estimator: Any, options: Options) -> Judgement:
         """Judge a fitted estimator (None: the Euclidean distance) on the held-out items."""
 
     @abstractmethod
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         """At most ``most`` of the training items, split again, to judge choices on."""
 
-    def quick_error(self, steps: list, options: "Options", most: int) -> float:
+    def quick_error(self, steps: list, options: Options, most: int) -> float:
         """Euclidean error after ``steps`` within at most ``most`` of the training items."""
         trial = self.validation(most, np.random.default_rng(options.seed))
         prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
@@ -214,7 +212,7 @@ class Labelled(Task):
                 f"{self.n_rows} rows)."
             )
 
-    def split(self, options: "Options", rng: np.random.Generator) -> Self:
+    def split(self, options: Options, rng: np.random.Generator) -> Self:
         if self.n_rows < MIN_ROWS:
             raise ValueError(
                 f"the data have {self.n_rows} rows; at least {MIN_ROWS} are needed to learn and "
@@ -269,7 +267,7 @@ class Labelled(Task):
     def fit(self, estimator: Any) -> None:
         estimator.fit(self.X[self.learn], self.y[self.learn], target=self.target)
 
-    def judge(self, estimator: Any, options: "Options") -> Judgement:
+    def judge(self, estimator: Any, options: Options) -> Judgement:
         train, test = self.X[self.train], self.X[self.test]
         keys = labelled_keys(train, self.y[self.train])
         if estimator is not None:
@@ -310,7 +308,7 @@ class Measured(Labelled):
     def _check_training(self, train):
         """Any two rows are enough."""
 
-    def judge(self, estimator: Any, options: "Options") -> Judgement:
+    def judge(self, estimator: Any, options: Options) -> Judgement:
         train, test = self.X[self.train], self.X[self.test]
         if estimator is not None:
             train, test = estimator.transform(train), estimator.transform(test)
@@ -360,7 +358,7 @@ class _Constrained(Task):
     def n_rows(self) -> int:
         return len(self.X)
 
-    def split(self, options: "Options", rng: np.random.Generator) -> Self:
+    def split(self, options: Options, rng: np.random.Generator) -> Self:
         n = len(self.indices)
         if n < MIN_ROWS:
             raise ValueError(
@@ -415,7 +413,7 @@ class Paired(_Constrained):
     def fit(self, estimator: Any) -> None:
         estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
 
-    def judge(self, estimator: Any, options: "Options") -> Judgement:
+    def judge(self, estimator: Any, options: Options) -> Judgement:
         distance = self.distances(estimator, self.indices)
         threshold, _ = best_threshold(-distance[self.train], self.similar[self.train])
         wrong = (-distance[self.test] >= threshold) != self.similar[self.test]
@@ -438,7 +436,7 @@ class Ranked(_Constrained):
     def fit(self, estimator: Any) -> None:
         estimator.fit(self.X, triplets=self.indices[self.train])
 
-    def judge(self, estimator: Any, options: "Options") -> Judgement:
+    def judge(self, estimator: Any, options: Options) -> Judgement:
         held_out = self.indices[self.test]
         near, far = (self.distances(estimator, held_out[:, [0, other]]) for other in (1, 2))
         return Judgement(near >= far, {"near": near, "far": far})

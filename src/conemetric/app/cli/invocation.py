@@ -1,0 +1,97 @@
+"""The running command: its flags, where its messages go, and its progress bar."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ...core.progress import Event, watching
+
+
+class Invocation:
+    """Flags of this invocation, and its two consoles: results on stdout, everything
+    else on stderr.
+    """
+
+    def reset(self) -> None:
+        self.debug = self.json = False
+        self.results = Console(highlight=False)
+        self.messages = Console(stderr=True)
+        self.at_end = ExitStack()  # closed when the command ends
+
+    def say(self, text: str) -> None:
+        """Print a remark for a person."""
+        if not self.json:
+            self.messages.print(text, highlight=False, soft_wrap=True)
+
+    def answer(
+        self,
+        values: dict[str, Any],
+        *shown: Any,
+        notes: Iterable[str] = (),
+        last: Iterable[str] = (),
+    ) -> None:
+        """Print the result on stdout: for machines values and notes as JSON; for people what is
+        ``shown`` (tables, and lines in Rich's markup), the notes, and the last lines.
+        """
+        if self.json:
+            values = {"notes": list(notes), **values}
+            typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
+            return
+        for part in (*shown, *(f"[dim]- {escape(note)}[/]" for note in notes), *last):
+            self.results.print(part, soft_wrap=isinstance(part, str))
+
+
+state = Invocation()
+state.reset()
+
+
+@contextmanager
+def progress_bar() -> Iterator[None]:
+    """Show the events of the block as one line on a terminal, and nothing in a pipe."""
+    # even a disabled Progress ends with an empty line in a pipe
+    if state.json or not state.messages.is_terminal:
+        yield
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with (
+        Progress(*columns, console=state.messages, transient=True) as bar,
+        watching(ProgressLine(bar)),
+    ):
+        yield
+
+
+class ProgressLine:
+    """One line of a progress display: the stage and, within it, the certified gap or the share
+    that is done.
+    """
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar, self.stage = bar, "starting"
+        self.line = bar.add_task(self.stage, total=None, note="")
+
+    def __call__(self, event: Event) -> None:
+        kind, note, done = event["kind"], "", None
+        prefix = f"{event['method']}: " if "method" in event else ""
+        if kind == "stage":
+            self.stage = f"{prefix}{event['stage']}"
+        stage = f"{self.stage}, {event['candidate']}" if "candidate" in event else self.stage
+        if kind == "solve":
+            note = f"iteration {event['iteration']}, certified gap {event['relative_gap']:.1e}"
+        elif kind == "search":
+            stage, done = f"{stage}: finding neighbours", event["done"]
+        elif kind == "compile" and event["begins"]:
+            stage = "compiling, once"
+        self.bar.tasks[self.line].total = None if done is None else 1.0
+        self.bar.update(self.line, description=stage, note=note, completed=done or 0.0)

@@ -1,0 +1,205 @@
+"""Charts as SVG, in the colours of the page, light or dark: axes with ticks, and marks in data
+coordinates.
+"""
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+WIDTH, HEIGHT = 396, 274  # SVG units; on a screen of 390 px, a unit is 0.9 px
+FONT, SMALL = 11, 8  # size of letters, and where names are many
+LETTER = 0.6  # mean width of a letter of a sans-serif face, by its size
+MOST_TICKS = 6
+
+Ticks = list[tuple[float, str]]
+
+
+class Chart:
+    """One panel.
+
+    Parameters
+    ----------
+    x, y : (float, float)
+        Ends of the axes.
+    x_ticks, y_ticks : list of (position, name), default=None
+        Round numbers by default.
+    log_x, log_y : bool
+    second : (float, float, str), default=None
+        Ends and label of another vertical axis, on the right.
+    square : bool
+        Make the area of the marks a square.
+    """
+
+    def __init__(
+        self,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        *,
+        title: str = "",
+        x_label: str = "",
+        y_label: str = "",
+        x_ticks: Ticks | None = None,
+        y_ticks: Ticks | None = None,
+        log_x: bool = False,
+        log_y: bool = False,
+        second: tuple[float, float, str] | None = None,
+        height: float = HEIGHT,
+        square: bool = False,
+        font: int = FONT,
+    ) -> None:
+        self.x, self.y, self.second = x, y, second
+        self.log_x, self.log_y, self.font = log_x, log_y, font
+        x_ticks = _ticks(*x, log_x) if x_ticks is None else x_ticks
+        y_ticks = _ticks(*y, log_y) if y_ticks is None else y_ticks
+        second_ticks = _ticks(*second[:2], False) if second else []
+        self.left = 6 + (FONT + 6) * bool(y_label) + self._widest(y_ticks)
+        self.right = WIDTH - (12 + FONT * bool(second) + self._widest(second_ticks))
+        self.upright = self._widest(x_ticks) * len(x_ticks) > self.right - self.left
+        self.top = 24 if title else 10
+        names = self._widest(x_ticks) if self.upright else (font + 8) * bool(x_ticks)
+        below = 6 + names + (FONT + 6) * bool(x_label)
+        self.bottom = self.top + self.right - self.left if square else height - below
+        self.height = self.bottom + below
+        self.marks: list[str] = []
+        self._axes(x_ticks, y_ticks, second_ticks)
+        self._labels(title, x_label, y_label)
+
+    def _widest(self, ticks):
+        return 8 + LETTER * self.font * max(len(name) for _, name in ticks) if ticks else 0
+
+    def _axes(self, x_ticks, y_ticks, second_ticks):
+        outline = f"M{self.left:.1f} {self.top}V{self.bottom:.1f}H{self.right:.1f}"
+        self.marks.append(_stroke(outline, "var(--line, #888888)", 1))
+        for position, name in x_ticks:
+            x = self.at_x(position)
+            place = f'transform="translate({x + 4:.1f} {self.bottom + 6:.1f}) rotate(-90)"'
+            if not self.upright:
+                place = f'x="{x:.1f}" y="{self.bottom + self.font + 5:.1f}"'
+            self._write(name, place, "end" if self.upright else "middle", self.font)
+        for position, name in y_ticks:
+            self._beside(name, self.left - 6, self.at_y(position), "end")
+        for position, name in second_ticks:
+            self._beside(name, self.right + 6, self.at_y(position, second=True), "start")
+
+    def _labels(self, title, x_label, y_label):
+        middle, centre = (self.left + self.right) / 2, (self.top + self.bottom) / 2
+        self._write(title, f'x="{middle:.1f}" y="14"', "middle", FONT + 1)
+        self._write(x_label, f'x="{middle:.1f}" y="{self.height - 5:.1f}"', "middle")
+        upward = 'transform="translate({:.1f} {:.1f}) rotate(-90)"'
+        self._write(y_label, upward.format(FONT, centre), "middle")
+        if self.second:
+            self._write(self.second[2], upward.format(WIDTH - 3, centre), "middle")
+
+    def _write(self, text, place, anchor, size=FONT):
+        if text:
+            self.marks.append(
+                f'<text {place} text-anchor="{anchor}" font-size="{size}" '
+                f'fill="currentColor">{escape(text)}</text>'
+            )
+
+    def _beside(self, text, x, y, anchor):
+        self._write(text, f'x="{x:.1f}" y="{y + 0.35 * self.font:.1f}"', anchor, self.font)
+
+    def at_x(self, values: Any) -> Any:
+        """Data to SVG units."""
+        return _scaled(values, self.x, (self.left, self.right), self.log_x)
+
+    def at_y(self, values: Any, second: bool = False) -> Any:
+        """Data to SVG units."""
+        units = (self.bottom, self.top)
+        if self.second and second:
+            return _scaled(values, self.second[:2], units, False)
+        return _scaled(values, self.y, units, self.log_y)
+
+    def points(self, x: Any, y: Any, colour: str, size: float = 4, second: bool = False) -> None:
+        """A dot for each row."""
+        places = zip(self.at_x(x), self.at_y(y, second), strict=True)
+        path = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in places if math.isfinite(a + b))
+        self.marks.append(_stroke(path, colour, size, "stroke-linecap:round;stroke-opacity:.8"))
+
+    def line(self, x: Any, y: Any, colour: str, *, second: bool = False, dots: bool = True) -> None:
+        """Dots joined by lines, broken where a value is not finite."""
+        path, pen = "", "M"
+        for a, b in zip(self.at_x(x), self.at_y(y, second), strict=True):
+            finite = math.isfinite(a + b)
+            path, pen = (f"{path}{pen}{a:.1f} {b:.1f}", "L") if finite else (path, "M")
+        self.marks.append(_stroke(path, colour, 1.5))
+        if dots:
+            self.points(x, y, colour, 5, second)
+
+    def box(
+        self, x: Sequence[float], y: Sequence[float], colour: str, opacity: float = 0.7
+    ) -> None:
+        """A filled rectangle between two corners."""
+        (a, b), (c, d) = self.at_x(np.asarray(x, float)), self.at_y(np.asarray(y, float))
+        self._fill(f"M{a:.1f} {c:.1f}H{b:.1f}V{d:.1f}H{a:.1f}Z", colour, opacity)
+
+    def steps(self, edges: Any, heights: Any, colour: str, opacity: float = 0.6) -> None:
+        """A filled staircase from zero: a histogram."""
+        tops, ends = self.at_y(np.asarray(heights, float)), self.at_x(np.asarray(edges, float))
+        path = "".join(f"V{top:.1f}H{end:.1f}" for top, end in zip(tops, ends[1:], strict=True))
+        base = self.at_y(np.zeros(1))[0]
+        self._fill(f"M{ends[0]:.1f} {base:.1f}{path}V{base:.1f}Z", colour, opacity)
+
+    def rule(self, x: float | None = None, y: float | None = None) -> None:
+        """A dotted line across, at x or y."""
+        path = (
+            f"M{self.left:.1f} {self.at_y(y):.1f}H{self.right:.1f}"
+            if x is None
+            else f"M{self.at_x(x):.1f} {self.top}V{self.bottom:.1f}"
+        )
+        self.marks.append(_stroke(path, "#888888", 1, "stroke-dasharray:2 3"))
+
+    def text(self, x: float, y: float, text: str, anchor: str = "middle") -> None:
+        """A word at a place, its middle there unless anchored otherwise."""
+        self._beside(text, float(self.at_x(x)), float(self.at_y(y)), anchor)
+
+    def _fill(self, path, colour, opacity):
+        self.marks.append(f'<path d="{path}" fill="{colour}" fill-opacity="{opacity:.3g}"/>')
+
+    def svg(self) -> str:
+        """The whole chart."""
+        size = f"0 0 {WIDTH} {self.height:.0f}"
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{size}">{"".join(self.marks)}</svg>'
+        )
+
+
+def extent(*arrays: Any, pad: float = 0.05) -> tuple[float, float]:
+    """Ends of an axis that shows all finite values with some room."""
+    values = np.concatenate([np.ravel(array) for array in arrays]).astype(float)
+    values = values[np.isfinite(values)]
+    low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
+    room = pad * (high - low) or 0.5 * abs(high) or 0.5
+    return float(low - room), float(high + room)
+
+
+def _stroke(path, colour, width, style=""):
+    return (
+        f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}" style="{style}"/>'
+    )
+
+
+def _scaled(values, ends, units, log):
+    values, ends = np.asarray(values, float), np.asarray(ends, float)
+    if log:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values, ends = np.log10(values), np.log10(ends)
+    return units[0] + (values - ends[0]) / (ends[1] - ends[0]) * (units[1] - units[0])
+
+
+def _ticks(low: float, high: float, log: bool) -> Ticks:
+    """Round numbers within the axis, or powers of ten."""
+    if log:
+        powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+        every = math.ceil(len(powers) / MOST_TICKS) or 1
+        if len(powers) >= 2:
+            return [(10.0**power, f"{10.0**power:g}") for power in powers[::every]]
+        return [(end, f"{end:.2g}") for end in (low, high)]
+    unit = 10.0 ** math.floor(math.log10((high - low) / MOST_TICKS))
+    step = next(unit * n for n in (1, 2, 5, 10) if (high - low) / (unit * n) <= MOST_TICKS)
+    counts = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    return [(n * step, f"{round(n * step, 12):g}") for n in counts]

@@ -1,0 +1,53 @@
+"""How to learn and how to judge, by the choices of the user."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to learn and how to judge.
+
+    Attributes
+    ----------
+    method : str or None
+        A name from `conemetric.app.studies.methods`; None takes the first that learns from
+        the given supervision: "auto" (`AutoMetric`) for labels.
+    parameters : dict
+        Parameters of the estimator; those its class does not have are ignored.
+    impute : {None, "mean", "median"}
+        Fill missing values (NaN) with the mean or median of the column in the training
+        rows; None refuses them.
+    scale : {"auto", "standard", "none"}
+        "auto" standardises the columns if that lowers the Euclidean error on training rows.
+    n_pca : int or None
+        Reduce to this many principal components first.
+    n_neighbors : int
+        Neighbours that vote when a metric is judged, also within "auto".
+    test_size : float
+        Share of the rows (or pairs, or triplets) held out.
+    max_rows : int or None
+        Learn from at most this many rows, drawn class by class; None: as many as can be
+        learned from in minutes (`methods.most_rows`).
+    max_test_rows : int
+        Judge on at most this many held-out rows.
+    repeats : int
+        Judge on this many random splits; the metric is that of the first.
+    seed : int
+        Of the first split; the others count on from it.
+    time_budget : float or None
+        Seconds that "auto" may take to learn; None: no limit.
+    """
+
+    method: str | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    impute: str | None = None
+    scale: str = "auto"
+    n_pca: int | None = None
+    n_neighbors: int = 3
+    test_size: float = 0.3
+    max_rows: int | None = None
+    max_test_rows: int = 5_000
+    repeats: int = 1
+    seed: int = 0
+    time_budget: float | None = 20.0
