@@ -1,6 +1,5 @@
 """QueryAdapter: a linear map of the queries, learned from relevance judgements."""
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,10 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..core import spectral
 from ..core.arrays import like
 from ..core.sklearn_private import StrOptions
+from ..operators.columns import joined, parted
 from ..operators.difference import from_comparisons
 from ..problems.bilinear import BilinearProgram
+from ..problems.mixed import MixedProgram
 from .base import RANKING_PARAMETERS, RankingEstimator, check_rows
-from .top_k import nearest_documents, unit_rows
+from .top_k import search, unit_rows
 
 __all__ = ["QueryAdapter"]
 
@@ -99,6 +100,7 @@ class QueryAdapter(RankingEstimator):
         "similarity": [StrOptions({"cosine", "inner"})],
     }
     _program_type = BilinearProgram
+    _joint_type = MixedProgram
     _margins = (0.1, 0.03)
 
     def __init__(
@@ -164,18 +166,18 @@ class QueryAdapter(RankingEstimator):
     def __sklearn_is_fitted__(self):
         return hasattr(self, "components_")
 
-    def _validate(self, queries, documents, relevance, reset):
-        data = super()._validate(queries, documents, relevance, reset)
+    def _check_points(self, queries, documents, reset=False):
+        points = super()._check_points(queries, documents, reset)
         if self.similarity == "inner":
-            return data
+            return points
         # the length of a query does not affect its ranking; unit length weighs all the same
-        return replace(data, queries=unit_rows(data.queries), documents=unit_rows(data.documents))
+        return tuple(map(unit_rows, points))
 
     def _initial_map(self, data):
         return like(np.eye(self.n_features_in_), data.documents)
 
-    def _nearest(self, map_, queries, documents, k, excluded=None):
-        return nearest_documents(queries @ map_, documents, k, "inner", excluded)
+    def _search(self, map_, queries, documents, k, **options):
+        return search(queries @ map_, documents, k, "inner", **options)
 
     def _comparison_size(self, queries, better, worse):
         squares = (queries**2).sum(1) * ((better - worse) ** 2).sum(1)
@@ -192,6 +194,12 @@ class QueryAdapter(RankingEstimator):
 
     def _point(self, inverse, map_):
         return inverse @ map_ @ inverse
+
+    def _parted(self, point, n_columns):
+        return parted(point, n_columns)
+
+    def _joined(self, point, v):
+        return joined(point, v)
 
     def _truncate(self, data, map_):
         V = self._directions(data, map_)

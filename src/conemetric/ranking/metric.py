@@ -9,9 +9,10 @@ from ..core.arrays import namespace, transposed
 from ..estimators.base import MahalanobisMetric
 from ..estimators.prior import PRIOR_PARAMETERS, prior_matrix
 from ..operators import from_triplets
+from ..operators.columns import joined
 from ..problems.frobenius import FrobeniusProgram
 from .base import RANKING_PARAMETERS, RankingEstimator
-from .top_k import nearest_documents
+from .top_k import search
 
 __all__ = ["RelevanceMetric"]
 
@@ -94,7 +95,7 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         **RANKING_PARAMETERS,
         "prior": [option for option in PRIOR_PARAMETERS["prior"] if option is not None],
     }
-    _program_type = FrobeniusProgram
+    _program_type = _joint_type = FrobeniusProgram
     _margins = (0.1,)
     _similarity = "euclidean"
 
@@ -133,8 +134,8 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         M0 = prior_matrix(self.prior, data.documents, self.n_features_in_, 1.0)
         return M0 if isinstance(self.prior, str) else spectral.factor(M0)
 
-    def _nearest(self, map_, queries, documents, k, excluded=None):
-        return nearest_documents(queries @ map_, documents @ map_, k, "euclidean", excluded)
+    def _search(self, map_, queries, documents, k, **options):
+        return search(queries @ map_, documents @ map_, k, "euclidean", **options)
 
     def _comparison_size(self, queries, better, worse):
         return float(((queries - worse) ** 2).sum(1).mean())
@@ -150,10 +151,17 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         """Rotated so that documents spread most along the first coordinate."""
         L = T @ point
         _, axes = spectral.eigh(L.T @ data.covariance @ L)
-        return spectral.with_fixed_signs(L @ axes)
+        # a factor of two blocks may have more columns than the first has rows
+        return spectral.with_fixed_signs((L @ axes)[:, : len(L)])
 
     def _point(self, inverse, map_):
         return inverse @ map_
+
+    def _parted(self, point, n_columns):
+        return point[:-n_columns], (point[-n_columns:] ** 2).sum(1)
+
+    def _joined(self, point, v):
+        return joined(point, v**0.5)
 
     def _truncate(self, data, map_):
         return map_[:, : self.n_components]

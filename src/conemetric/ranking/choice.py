@@ -1,0 +1,301 @@
+"""What to learn and how far: chosen by nDCG@10 on held-out training queries.
+
+Candidates, simplest first: the embedding as it is; every column of scores alone; the plain
+mix of both, whose weights are tuned; the map alone; and the joint program, which starts at
+the mix. The largest *sure* gain wins, the mean gain over the embedding less its standard
+error, and the simplest of equal ones. Whatever wins is within one standard error of the best:
+if g_a - e_a >= g_b - e_b, then g_b - g_a <= e_b - e_a, which is at most the standard error of
+the difference.
+
+A map is judged on queries it has not seen: folds are solved side by side, each solve starts
+from the nearest one on the path, C goes up by decades until past its best, and half a decade
+to either side of that; other margins and negatives are tried at the best C only.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from sklearn.model_selection import KFold
+
+from ..core.arrays import float64, is_torch, like
+from ..core.compiled import alone, n_threads, one_blas_thread
+from ..core.progress import all_or_nothing
+from ..solvers.dual_quasi_newton import DualQuasiNewton
+from .columns import Columns, Pool
+from .judgements import Judgements
+from .measures import ndcg
+
+__all__ = ["Candidate", "Choice", "Setting", "best_candidate", "tuned_mix"]
+
+DECADES = (0.1, 1.0, 10.0, 100.0)  # of C
+HALF_DECADE = 10**0.5
+N_FOLDS = 4
+FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
+MOST_HELD_OUT = 500  # queries: standard errors of a gain are below a point; bounds the time
+CHOICE_TOL = 0.1  # relative gap of the fits that only serve the choice
+DEPTH = 10  # of the nDCG that chooses and scores
+# weights of a column, relative to the ratio of spreads, by which a mix is tuned
+MIX_GRID = tuple(2.0 ** np.arange(-4, 4))
+SWEEPS = 2  # over the columns, where there are several
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Parameters of one fit. Scores are ``embedding`` times those of the embedding plus
+    ``weights`` times the columns in this ``normalization``; with C > 0 the program starts
+    there, and C = 0 changes nothing.
+    """
+
+    C: float
+    margin: float
+    n_hard: int
+    n_random: int
+    normalization: str | None = None
+    weights: tuple[float, ...] = ()
+    embedding: float = 1.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting and its nDCG@10 on held-out queries.
+
+    Attributes
+    ----------
+    setting : Setting
+    mean : float
+        Mean nDCG@10.
+    gain, standard_error : float
+        Mean difference from the unchanged embedding, query by query.
+    values : array (n_held_out,)
+        nDCG@10 of each query.
+    """
+
+    setting: Setting
+    mean: float
+    gain: float
+    standard_error: float
+    values: np.ndarray = field(repr=False)
+
+    @classmethod
+    def from_values(cls, setting: Setting, values: np.ndarray, unchanged: np.ndarray) -> Self:
+        """Compare ``values`` with those of the ``unchanged`` embedding."""
+        gain = values - unchanged
+        error = float(gain.std(ddof=1)) / len(gain) ** 0.5
+        return cls(setting, float(values.mean()), float(gain.mean()), error, values)
+
+    @property
+    def sure_gain(self) -> float:
+        """The gain less one standard error: 0 for the unchanged embedding."""
+        return self.gain - self.standard_error
+
+
+def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
+    """The one with the largest sure gain; the first of equal ones."""
+    return max(candidates, key=lambda candidate: candidate.sure_gain)
+
+
+def tuned_mix(
+    values_of: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the columns that maximise the mean of ``values_of`` them, and the values
+    there; ``sizes`` are weights by which columns spread as much as the embedding. The grid is
+    searched one column at a time, then between its points.
+    """
+    weights = np.zeros(len(sizes))
+    best = values_of(weights)
+    for sweep in range(SWEEPS * (len(sizes) > 1) + 1):
+        for c, size in enumerate(sizes):
+            tried = [t * size for t in MIX_GRID]
+            if sweep and weights[c] > 0:
+                tried = [weights[c] * t for t in (0.0, 2**-0.5, 2**0.5)]
+            elif sweep == 0 or len(sizes) > 1:
+                tried = [0.0, *tried]
+            for weight in tried:
+                changed = weights.copy()
+                changed[c] = weight
+                values = values_of(changed)
+                if values.mean() > best.mean():
+                    weights, best = changed, values
+    return weights, best
+
+
+class Choice:
+    """The candidates of an estimator on held-out queries; see the module docstring."""
+
+    def __init__(self, estimator: Any, data: Any, seed: int):
+        self.estimator, self.data, self.seed = estimator, data, seed
+        n = len(data.queries)
+        self.folds: list[tuple[np.ndarray, np.ndarray]] = []
+        self.held_out = np.arange(n)[:MOST_HELD_OUT]
+        if n >= FEWEST_QUERIES:
+            left = MOST_HELD_OUT
+            for train, test in KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.arange(n)):
+                if left > 0:
+                    self.folds.append((np.isin(np.arange(n), train), test[:left]))
+                    left -= len(test)
+            self.held_out = np.concatenate([test for _, test in self.folds])
+        self.judgements: Judgements = data.judgements.select(self.held_out)
+        self.candidates: list[Candidate] = []
+        self._compared: dict[Any, list] = {}
+        self._multipliers: dict[Any, dict[float, list]] = {}
+
+    @cached_property
+    def columns(self) -> Columns | None:
+        """The columns of the held-out queries."""
+        return self.data.columns and self.data.columns.select(self.held_out)
+
+    def settle(self) -> Setting:
+        """Try what there is to try, and choose."""
+        estimator, n = self.estimator, len(self.data.queries)
+        if not self.folds:
+            raise ValueError(
+                f"C='auto' needs {FEWEST_QUERIES} queries with a relevant document, to hold some "
+                f"out; there are {n}. Judge more, or give C as a number."
+            )
+        mix = Setting(0.0, estimator._margins[0], estimator.n_hard, estimator.n_random)
+        with all_or_nothing():
+            self._try_unchanged()
+            start = self._try_columns() if self.columns else None
+            best = self._path(mix)
+            best = self._variants(best)
+            if start is not None:
+                self._path(replace(best, normalization=start.normalization, weights=start.weights))
+        return best_candidate(self.candidates).setting
+
+    def mixed(self, setting: Setting) -> Setting:
+        """A given setting, to start at the best mix."""
+        self._try_unchanged()
+        start = self._try_columns()
+        return replace(setting, normalization=start.normalization, weights=start.weights)
+
+    # ---- without a solve
+
+    def _try_unchanged(self):
+        found = self._search(self.estimator._initial_map(self.data), slice(None))
+        self._unchanged = self._pool(found)
+        plain = Setting(0.0, self.estimator._margins[0], 0, 0)
+        self._add(plain, self._ndcg(self._unchanged, plain, None))
+
+    def _try_columns(self):
+        """Every column alone, and a tuned mix for each normalisation; the best mix."""
+        plain, c = self.candidates[0].setting, len(self.columns.names)
+        for column in np.eye(c):
+            how = self.columns.normalizations[0]
+            alone_ = replace(plain, normalization=how, weights=tuple(column), embedding=0.0)
+            self._add(alone_, self._ndcg(self._unchanged, alone_, column))
+        mixes = []
+        for how in self.columns.normalizations:
+            setting = replace(plain, normalization=how)
+            weights, values = tuned_mix(
+                lambda weights: self._ndcg(self._unchanged, setting, weights),  # noqa: B023
+                self._unchanged.sizes(how),
+            )
+            mixes.append(self._add(replace(setting, weights=tuple(weights.tolist())), values))
+        return max(mixes, key=lambda candidate: candidate.mean).setting
+
+    # ---- with solves on folds
+
+    def _path(self, setting):
+        """Candidates by decades of C, then half a decade around the best; the best setting."""
+        path: list[Candidate] = []
+        for C in DECADES:
+            path.append(self._solved(replace(setting, C=C)))
+            if _past_its_best(path):
+                break
+        C = best_candidate(path).setting.C
+        path += [self._solved(replace(setting, C=C * t)) for t in (1 / HALF_DECADE, HALF_DECADE)]
+        return best_candidate(path).setting
+
+    def _variants(self, best):
+        """Other margins and kinds of negatives, at the best C."""
+        tried = [best_candidate([c for c in self.candidates if c.setting == best])]
+        for margin in self.estimator._margins[1:]:
+            tried.append(self._solved(replace(best, margin=margin)))
+        # near documents may be relevant but unjudged: then random negatives alone do better
+        if best.n_hard and best.n_random:
+            drawn = best.n_hard + best.n_random
+            tried.append(self._solved(replace(best, n_hard=0, n_random=drawn)))
+        return best_candidate(tried).setting
+
+    def _solved(self, setting):
+        """The candidate of a setting with C > 0."""
+        key = replace(setting, C=0.0, margin=0.0)
+        if key not in self._compared:
+            comparisons = self.estimator._comparisons(self.data, setting, self.seed)
+            self._compared[key] = self._side_by_side(self._compared_in, comparisons)
+        known = self._multipliers.setdefault(replace(setting, C=0.0), {})
+        near = min(known, key=lambda C: abs(np.log(C / setting.C)), default=None)
+        results = self._side_by_side(
+            self._solved_in, setting, self._compared[key], near and known[near], near
+        )
+        found, weights, known[setting.C] = (list(parts) for parts in zip(*results, strict=True))
+        counts = [len(test) for _, test in self.folds]
+        return self._add(
+            setting, self._ndcg(self._pool(found), setting, np.repeat(weights, counts, axis=0))
+        )
+
+    def _compared_in(self, fold, comparisons):
+        kept = comparisons.select(self.folds[fold][0])
+        return self.estimator._mapped_operator(self.data, kept), kept
+
+    def _solved_in(self, fold, setting, compared, multipliers, near):
+        operator, kept = compared[fold]
+        program = self.estimator._program(operator, kept, setting)
+        start = multipliers and multipliers[fold] * (setting.C / near)  # as their bounds do
+        tol = max(CHOICE_TOL, self.estimator.tol)
+        solver = DualQuasiNewton(tol=tol, max_iter=self.estimator.max_iter)
+        result = solver.solve(program, start=start)
+        map_, weights = self.estimator._solution(self.data, kept, float64(result.primal_point))
+        counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
+        rows = slice(counts[fold], counts[fold + 1])
+        return self._search(like(map_, self.data.documents), rows), weights, result.dual_point
+
+    def _side_by_side(self, function, *arguments):
+        """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
+        numbers = range(len(self.folds))
+        if is_torch(self.data.documents):
+            return [function(fold, *arguments) for fold in numbers]
+        with one_blas_thread(), ThreadPoolExecutor(n_threads()) as pool:
+            jobs = [
+                pool.submit(copy_context().run, alone, function, fold, *arguments)
+                for fold in numbers
+            ]
+            return [job.result() for job in jobs]
+
+    # ---- judging
+
+    def _search(self, map_, rows):
+        listed = self.columns and self.columns.listed[rows]
+        queries = self.data.queries[self.held_out[rows]]
+        options = {"listed": listed, "ties": self.data.ties}
+        return self.estimator._search(map_, queries, self.data.documents, DEPTH, **options)
+
+    def _pool(self, found):
+        """What was found on all folds, as one."""
+        return Pool.of(self.columns, found, self.data.ties)
+
+    def _ndcg(self, pool, setting, weights):
+        ranking = pool.rank(setting.normalization, weights, DEPTH, setting.embedding)[0]
+        return ndcg(ranking, self.judgements, DEPTH)
+
+    def _add(self, setting, values):
+        unchanged = self.candidates[0].values if self.candidates else values
+        self.candidates.append(Candidate.from_values(setting, values, unchanged))
+        return self.candidates[-1]
+
+
+def _past_its_best(path: Sequence[Candidate]) -> bool:
+    """Whether the last candidate gains less than an earlier one, and less surely (close to the
+    embedding gains are small but sure). A path without any gain so far goes on until it
+    clearly loses.
+    """
+    gains = [candidate.gain for candidate in path]
+    sure = [candidate.sure_gain for candidate in path]
+    if max(gains) == gains[-1] or max(sure) == sure[-1]:
+        return False
+    return max(sure) > 0 or path[-1].gain + path[-1].standard_error < 0

@@ -1,0 +1,100 @@
+"""What is compared: queries, documents and judgements, and the comparisons made of them."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core import spectral
+from ..core.arrays import float64, namespace
+from .columns import Columns
+from .judgements import Judgements
+from .top_k import tie_ranks
+
+__all__ = ["Comparisons", "TrainingData"]
+
+SAMPLED_DOCUMENTS = 1 << 16  # bounds the time for the covariance
+SPREAD_POWER = -0.25  # T = covariance**SPREAD_POWER (docs/mathematics.md)
+LEAST_SPREAD = 1e-3  # variances are raised to this fraction of the largest
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Queries with at least one relevant document each, the documents, and the judgements."""
+
+    queries: Any
+    documents: Any
+    judgements: Judgements
+    columns: Columns | None = None
+
+    @cached_property
+    def ties(self) -> np.ndarray:
+        """Ranks of documents with equal scores."""
+        return tie_ranks(self.documents)
+
+    @property
+    def _sample(self) -> Any:
+        return self.documents[:: -(-len(self.documents) // SAMPLED_DOCUMENTS)]
+
+    @cached_property
+    def covariance(self) -> Any:
+        """Covariance of the documents up to scale, float64 like every D x D matrix here."""
+        centred = self._sample - self._sample.mean(0)
+        covariance = float64(centred.T @ centred)
+        size = float(abs(covariance).max())
+        if not size > 0:
+            raise ValueError(
+                "all documents coincide, so there is nothing to rank; check how they were embedded."
+            )
+        return covariance / size
+
+    @cached_property
+    def second_moment(self) -> Any:
+        """Second moment of the documents about the origin, up to scale."""
+        return float64(self._sample.T @ self._sample)
+
+    @cached_property
+    def spread(self) -> tuple[Any, Any]:
+        """T and its inverse, up to scale: see the module docstring."""
+        variance, axes = spectral.eigh(self.covariance)
+        variance = namespace(variance).clip(variance / variance[0], LEAST_SPREAD, None)
+        T, inverse = ((axes * variance**power) @ axes.T for power in (SPREAD_POWER, -SPREAD_POWER))
+        return T, inverse
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Triplets [query, better, worse] (m, 3) on the host with their weights; T and its
+    inverse, which map to and from coordinates without units; the embedding's own matrix in
+    them, the prior; and the ``unit`` in which the embedding's own scores are margins.
+
+    Where there are columns of scores, ``columns`` (m, c) are the differences of the better and
+    the worse document, divided by ``scale`` (c,): weights w of the columns are v = w * scale in
+    the program.
+    """
+
+    triplets: np.ndarray
+    weights: np.ndarray
+    T: Any
+    inverse: Any
+    prior: Any
+    unit: float
+    columns: np.ndarray | None = None
+    scale: np.ndarray | None = None
+
+    def select(self, queries: np.ndarray) -> "Comparisons":
+        """The comparisons of the queries in a mask."""
+        return self.take(queries[self.triplets[:, 0]])
+
+    def take(self, kept: np.ndarray) -> "Comparisons":
+        """Some of the comparisons, by a mask."""
+        columns = None if self.columns is None else self.columns[kept]
+        return replace(
+            self, triplets=self.triplets[kept], weights=self.weights[kept], columns=columns
+        )
+
+
+def query_weights(triplets: np.ndarray) -> np.ndarray:
+    """Weights that sum to one for every query, however many comparisons it has."""
+    return 1 / np.bincount(triplets[:, 0])[triplets[:, 0]]
