@@ -356,7 +356,12 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         query, better, worse = made.triplets.T
         columns = data.columns.at(values, query, better) - data.columns.at(values, query, worse)
         size = np.sqrt(made.weights @ columns**2 / made.weights.sum())
-        scale = np.where(size > 0, size, 1.0) * self.n_features_in_**0.5
+        import os
+
+        scale = (
+            np.where(size > 0, size, 1.0)
+            * (self.n_features_in_ * float(os.environ.get("RHO", "1"))) ** 0.5
+        )
         return replace(made, columns=columns / scale, scale=scale)
 
     def _hard_negatives(self, data, setting):

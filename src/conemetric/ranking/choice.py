@@ -8,8 +8,8 @@ if g_a - e_a >= g_b - e_b, then g_b - g_a <= e_b - e_a, which is at most the sta
 the difference.
 
 A map is judged on queries it has not seen: folds are solved side by side, each solve starts
-from the nearest one on the path, C goes up by decades until past its best, and half a decade
-to either side of that; other margins and negatives are tried at the best C only.
+from the nearest one on the path, C goes up or down by decades while that helps, and then by
+half a decade; other margins and negatives are tried at the best C only.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -32,8 +33,9 @@ from .measures import ndcg
 
 __all__ = ["Candidate", "Choice", "Setting", "best_candidate", "tuned_mix"]
 
-DECADES = (0.1, 1.0, 10.0, 100.0)  # of C
-HALF_DECADE = 10**0.5
+FIRST_C, LEAST_C, MOST_C = 1.0, 0.01, 300.0  # where the path of C begins, and its ends
+DECADE = 10.0
+FLAT = 0.1  # standard errors of a gain by which another C has to be better
 N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
 MOST_HELD_OUT = 500  # queries: standard errors of a gain are below a point; bounds the time
@@ -133,11 +135,10 @@ class Choice:
         self.folds: list[tuple[np.ndarray, np.ndarray]] = []
         self.held_out = np.arange(n)[:MOST_HELD_OUT]
         if n >= FEWEST_QUERIES:
-            left = MOST_HELD_OUT
-            for train, test in KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.arange(n)):
-                if left > 0:
-                    self.folds.append((np.isin(np.arange(n), train), test[:left]))
-                    left -= len(test)
+            used = min(max(round(MOST_HELD_OUT / (n / N_FOLDS)), 2), N_FOLDS)
+            split = KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.arange(n))
+            for train, test in islice(split, used):
+                self.folds.append((np.isin(np.arange(n), train), test[: MOST_HELD_OUT // used]))
             self.held_out = np.concatenate([test for _, test in self.folds])
         self.judgements: Judgements = data.judgements.select(self.held_out)
         self.candidates: list[Candidate] = []
@@ -157,14 +158,15 @@ class Choice:
                 f"C='auto' needs {FEWEST_QUERIES} queries with a relevant document, to hold some "
                 f"out; there are {n}. Judge more, or give C as a number."
             )
-        mix = Setting(0.0, estimator._margins[0], estimator.n_hard, estimator.n_random)
+        plain = Setting(0.0, estimator._margins[0], estimator.n_hard, estimator.n_random)
         with all_or_nothing():
             self._try_unchanged()
             start = self._try_columns() if self.columns else None
-            best = self._path(mix)
-            best = self._variants(best)
+            best = self._climb(replace(plain, C=FIRST_C), DECADE)
+            best = self._variants(self._climb(best.setting, DECADE**0.5)).setting
             if start is not None:
-                self._path(replace(best, normalization=start.normalization, weights=start.weights))
+                joint = replace(best, normalization=start.normalization, weights=start.weights)
+                self._climb(joint, DECADE**0.5)
         return best_candidate(self.candidates).setting
 
     def mixed(self, setting: Setting) -> Setting:
@@ -200,30 +202,36 @@ class Choice:
 
     # ---- with solves on folds
 
-    def _path(self, setting):
-        """Candidates by decades of C, then half a decade around the best; the best setting."""
-        path: list[Candidate] = []
-        for C in DECADES:
-            path.append(self._solved(replace(setting, C=C)))
-            if _past_its_best(path):
+    def _climb(self, setting, step):
+        """Candidates whose C goes up or down by a factor as long as that helps; the best one."""
+        best = self._solved(setting)
+        for factor in (step, 1 / step):
+            first = best
+            while LEAST_C <= best.setting.C * factor <= MOST_C:
+                tried = self._solved(replace(setting, C=best.setting.C * factor))
+                if not _worth(tried, best):
+                    break
+                best = tried
+            if best is not first:
                 break
-        C = best_candidate(path).setting.C
-        path += [self._solved(replace(setting, C=C * t)) for t in (1 / HALF_DECADE, HALF_DECADE)]
-        return best_candidate(path).setting
+        return best
 
     def _variants(self, best):
         """Other margins and kinds of negatives, at the best C."""
-        tried = [best_candidate([c for c in self.candidates if c.setting == best])]
+        tried, setting = [best], best.setting
         for margin in self.estimator._margins[1:]:
-            tried.append(self._solved(replace(best, margin=margin)))
+            tried.append(self._solved(replace(setting, margin=margin)))
         # near documents may be relevant but unjudged: then random negatives alone do better
-        if best.n_hard and best.n_random:
-            drawn = best.n_hard + best.n_random
-            tried.append(self._solved(replace(best, n_hard=0, n_random=drawn)))
-        return best_candidate(tried).setting
+        if setting.n_hard and setting.n_random:
+            drawn = setting.n_hard + setting.n_random
+            tried.append(self._solved(replace(setting, n_hard=0, n_random=drawn)))
+        return best_candidate(tried)
 
     def _solved(self, setting):
         """The candidate of a setting with C > 0."""
+        for candidate in self.candidates:
+            if candidate.setting == setting:
+                return candidate
         key = replace(setting, C=0.0, margin=0.0)
         if key not in self._compared:
             comparisons = self.estimator._comparisons(self.data, setting, self.seed)
@@ -289,13 +297,8 @@ class Choice:
         return self.candidates[-1]
 
 
-def _past_its_best(path: Sequence[Candidate]) -> bool:
-    """Whether the last candidate gains less than an earlier one, and less surely (close to the
-    embedding gains are small but sure). A path without any gain so far goes on until it
-    clearly loses.
+def _worth(tried: Candidate, best: Candidate) -> bool:
+    """Whether one candidate gains clearly more than another: where the curve is flat, the
+    cheaper one that was tried first will do.
     """
-    gains = [candidate.gain for candidate in path]
-    sure = [candidate.sure_gain for candidate in path]
-    if max(gains) == gains[-1] or max(sure) == sure[-1]:
-        return False
-    return max(sure) > 0 or path[-1].gain + path[-1].standard_error < 0
+    return tried.sure_gain - best.sure_gain > FLAT * best.standard_error

@@ -154,7 +154,7 @@ class Pool:
         """
         none = (self.documents < 0) | (self.scores == -np.inf)
         scores = np.where(none, 0.0, embedding * self.scores)
-        if self.columns is not None and weights is not None:
+        if how is not None and self.columns is not None:
             rows = self.columns.rows[how]
             weights = np.broadcast_to(weights, (len(rows), rows.shape[2]))
             scores[:, : rows.shape[1]] += (rows @ weights[..., None])[..., 0]
