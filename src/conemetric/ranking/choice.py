@@ -143,6 +143,7 @@ class Choice:
         self.judgements: Judgements = data.judgements.select(self.held_out)
         self.candidates: list[Candidate] = []
         self._compared: dict[Any, list] = {}
+        self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
         self._multipliers: dict[Any, dict[float, list]] = {}
 
     @cached_property
@@ -166,7 +167,7 @@ class Choice:
             best = self._variants(self._climb(best.setting, DECADE**0.5)).setting
             if start is not None:
                 joint = replace(best, normalization=start.normalization, weights=start.weights)
-                self._climb(joint, DECADE**0.5)
+                self._reweighted(self._climb(joint, DECADE**0.5).setting)
         return best_candidate(self.candidates).setting
 
     def mixed(self, setting: Setting) -> Setting:
@@ -216,6 +217,14 @@ class Choice:
                 break
         return best
 
+    def _reweighted(self, setting):
+        """Start from weights that suit the map better, where held-out queries show such."""
+        pool, weights = self._pools[setting]
+        means = {t: self._ndcg(pool, setting, t * weights).mean() for t in (1.0, 0.5, 2.0)}
+        factor = max(means, key=lambda t: means[t])
+        if factor != 1.0:
+            self._solved(replace(setting, weights=tuple(factor * w for w in setting.weights)))
+
     def _variants(self, best):
         """Other margins and kinds of negatives, at the best C."""
         tried, setting = [best], best.setting
@@ -243,9 +252,9 @@ class Choice:
         )
         found, weights, known[setting.C] = (list(parts) for parts in zip(*results, strict=True))
         counts = [len(test) for _, test in self.folds]
-        return self._add(
-            setting, self._ndcg(self._pool(found), setting, np.repeat(weights, counts, axis=0))
-        )
+        pool, weights = self._pool(found), np.repeat(weights, counts, axis=0)
+        self._pools[setting] = pool, weights
+        return self._add(setting, self._ndcg(pool, setting, weights))
 
     def _compared_in(self, fold, comparisons):
         kept = comparisons.select(self.folds[fold][0])
