@@ -46,7 +46,7 @@ __all__ = ["Candidate", "RankingEstimator", "Setting"]
 # how much more a change of weights costs: they start where nDCG is best, and the loss, which
 # counts all pairs alike, would move them away (Cranfield, CISI: 1 is worse on held-out queries)
 STIFFNESS = 100.0
-SAMPLED_COMPARISONS = 1 << 12  # bounds the time for the mean size
+SAMPLED_COMPARISONS = 1 << 10  # bounds the time for the mean size
 RANKING_PARAMETERS = {
     "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     "n_hard": [Interval(Integral, 0, None, closed="left")],
@@ -150,7 +150,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         refuse_dask(self, documents, "documents")
         data = self._validate(queries, documents, relevance, scores, reset=True)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        setting = self._chosen(data, seed)
+        choice = Choice(self, data, seed)
+        setting = self._chosen(choice)
         self.setting_, self.C_ = setting, setting.C
         self.normalization_ = setting.normalization
         if setting.C == 0:
@@ -158,14 +159,13 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             self._store_weights(data.columns, setting.weights, embedding=setting.embedding)
             proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
             return self._store_result(SolveResult(None, None, proof, 0, {}))
-        return self._solve(data, self._comparisons(data, setting, seed), setting)
+        return self._solve(data, choice.comparisons(setting), setting, choice.start(setting))
 
-    def _chosen(self, data, seed):
+    def _chosen(self, choice):
         """The setting given, or chosen on held-out queries."""
-        choice = Choice(self, data, seed)
         if self.C != "auto":
             given = Setting(self.C, self._margins[0], self.n_hard, self.n_random)
-            return choice.mixed(given) if data.columns else given
+            return choice.mixed(given) if choice.columns else given
         setting = choice.settle()
         self.candidates_ = choice.candidates
         if setting == self.candidates_[0].setting:
@@ -187,7 +187,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             "transform_documents."
         )
 
-    def _solve(self, data, comparisons, setting):
+    def _solve(self, data, comparisons, setting, start=None):
         """Fit, and certify the map and the weights as they are stored."""
 
         def keep(point):
@@ -197,7 +197,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
 
         program = self._program(self._mapped_operator(data, comparisons), comparisons, setting)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        result = self._run(solver, program, keep=keep)
+        result = self._run(solver, program, keep=keep, start=start)
         map_, weights = result.kept
         if self.n_components is not None:
             map_ = self._truncate(data, map_)

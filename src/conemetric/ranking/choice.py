@@ -23,9 +23,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.model_selection import KFold
 
-from ..core.arrays import float64, is_torch, like
+from ..core.arrays import float64, is_torch, like, to_numpy
 from ..core.compiled import alone, n_threads, one_blas_thread
 from ..core.progress import all_or_nothing
+from ..solvers.base import Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .columns import Columns, Pool
 from .judgements import Judgements
@@ -34,12 +35,12 @@ from .measures import ndcg
 __all__ = ["Candidate", "Choice", "Setting", "best_candidate", "tuned_mix"]
 
 FIRST_C, LEAST_C, MOST_C = 1.0, 0.01, 300.0  # where the path of C begins, and its ends
-DECADE = 10.0
-FLAT = 0.1  # standard errors of a gain by which another C has to be better
+FLAT = 0.2  # standard errors of a gain by which another C has to be better
 N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
 MOST_HELD_OUT = 500  # queries: standard errors of a gain are below a point; bounds the time
 CHOICE_TOL = 0.1  # relative gap of the fits that only serve the choice
+CHOICE_ITER = 60  # iterations of such a fit; a path ends where they are too few
 DEPTH = 10  # of the nDCG that chooses and scores
 # weights of a column, relative to the ratio of spreads, by which a mix is tuned
 MIX_GRID = tuple(2.0 ** np.arange(-4, 4))
@@ -142,7 +143,7 @@ class Choice:
             self.held_out = np.concatenate([test for _, test in self.folds])
         self.judgements: Judgements = data.judgements.select(self.held_out)
         self.candidates: list[Candidate] = []
-        self._compared: dict[Any, list] = {}
+        self._compared: dict[Setting, tuple[Any, list]] = {}
         self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
         self._multipliers: dict[Any, dict[float, list]] = {}
 
@@ -163,11 +164,11 @@ class Choice:
         with all_or_nothing():
             self._try_unchanged()
             start = self._try_columns() if self.columns else None
-            best = self._climb(replace(plain, C=FIRST_C), DECADE)
-            best = self._variants(self._climb(best.setting, DECADE**0.5)).setting
+            best = self._climb(replace(plain, C=FIRST_C), 1.0)
+            best = self._variants(self._climb(best.setting, 0.5)).setting
             if start is not None:
                 joint = replace(best, normalization=start.normalization, weights=start.weights)
-                self._reweighted(self._climb(joint, DECADE**0.5).setting)
+                self._reweighted(self._climb(joint, 0.5).setting)
         return best_candidate(self.candidates).setting
 
     def mixed(self, setting: Setting) -> Setting:
@@ -204,12 +205,15 @@ class Choice:
     # ---- with solves on folds
 
     def _climb(self, setting, step):
-        """Candidates whose C goes up or down by a factor as long as that helps; the best one."""
+        """Candidates whose C goes down or up by 10**step as long as that helps; the best one."""
         best = self._solved(setting)
-        for factor in (step, 1 / step):
+        for direction in (-step, step):  # a smaller C is the cheaper one
             first = best
-            while LEAST_C <= best.setting.C * factor <= MOST_C:
-                tried = self._solved(replace(setting, C=best.setting.C * factor))
+            while True:
+                C = float(10 ** round(np.log10(best.setting.C) + direction, 3))
+                if not LEAST_C <= C <= MOST_C:
+                    break
+                tried = self._solved(replace(setting, C=C))
                 if not _worth(tried, best):
                     break
                 best = tried
@@ -236,21 +240,42 @@ class Choice:
             tried.append(self._solved(replace(setting, n_hard=0, n_random=drawn)))
         return best_candidate(tried)
 
+    def comparisons(self, setting: Setting) -> Any:
+        """All comparisons of a setting."""
+        key = replace(setting, C=0.0, margin=0.0)
+        if key not in self._compared:
+            made = self.estimator._comparisons(self.data, setting, self.seed)
+            self._compared[key] = made, self._side_by_side(self._compared_in, made)
+        return self._compared[key][0]
+
+    def start(self, setting: Setting) -> np.ndarray | None:
+        """Multipliers of all comparisons, the mean of those of the folds; None where there are
+        none.
+        """
+        known = self._multipliers.get(replace(setting, C=0.0), {}).get(setting.C)
+        if known is None:
+            return None
+        query, n = self.comparisons(setting).triplets[:, 0], len(self.data.queries)
+        total, times = np.zeros(len(query)), np.zeros(len(query))
+        for (train, _), u in zip(self.folds, known, strict=True):
+            kept = train[query]
+            total[kept] += to_numpy(u) * (train.sum() / n)  # as their bounds
+            times[kept] += 1
+        return total / np.maximum(times, 1)
+
     def _solved(self, setting):
         """The candidate of a setting with C > 0."""
         for candidate in self.candidates:
             if candidate.setting == setting:
                 return candidate
-        key = replace(setting, C=0.0, margin=0.0)
-        if key not in self._compared:
-            comparisons = self.estimator._comparisons(self.data, setting, self.seed)
-            self._compared[key] = self._side_by_side(self._compared_in, comparisons)
+        self.comparisons(setting)
+        compared = self._compared[replace(setting, C=0.0, margin=0.0)][1]
         known = self._multipliers.setdefault(replace(setting, C=0.0), {})
         near = min(known, key=lambda C: abs(np.log(C / setting.C)), default=None)
-        results = self._side_by_side(
-            self._solved_in, setting, self._compared[key], near and known[near], near
-        )
-        found, weights, known[setting.C] = (list(parts) for parts in zip(*results, strict=True))
+        results = self._side_by_side(self._solved_in, setting, compared, near and known[near], near)
+        found, weights, known[setting.C], done = map(list, zip(*results, strict=True))
+        if not all(done):  # too expensive, here and for any larger C
+            return replace(self.candidates[0], setting=setting, gain=-np.inf)
         counts = [len(test) for _, test in self.folds]
         pool, weights = self._pool(found), np.repeat(weights, counts, axis=0)
         self._pools[setting] = pool, weights
@@ -265,12 +290,13 @@ class Choice:
         program = self.estimator._program(operator, kept, setting)
         start = multipliers and multipliers[fold] * (setting.C / near)  # as their bounds do
         tol = max(CHOICE_TOL, self.estimator.tol)
-        solver = DualQuasiNewton(tol=tol, max_iter=self.estimator.max_iter)
-        result = solver.solve(program, start=start)
+        solver = DualQuasiNewton(tol=tol, max_iter=min(CHOICE_ITER, self.estimator.max_iter))
+        result = solver.solve(program, start=start, retried=True)
         map_, weights = self.estimator._solution(self.data, kept, float64(result.primal_point))
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
         rows = slice(counts[fold], counts[fold + 1])
-        return self._search(like(map_, self.data.documents), rows), weights, result.dual_point
+        found = self._search(like(map_, self.data.documents), rows)
+        return found, weights, result.dual_point, result.status is Status.CONVERGED
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
