@@ -18,7 +18,15 @@ from sklearn.model_selection import (
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import shuffle
 
-from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, RelativeComparisons
+from conemetric import (
+    AutoMetric,
+    BoostMetric,
+    DMLEig,
+    FrobMetric,
+    FrobMetricCV,
+    LMNNEig,
+    RelativeComparisons,
+)
 from conemetric.constraints.in_memory import check_similar, triplets_from_values
 from conemetric.core.arrays import to_numpy
 from conemetric.estimators.tuples import unfold
@@ -277,6 +285,9 @@ def test_calibration_finds_the_best_threshold(seed, duplicates):
         ({"strategy": "max_tpr", "min_rate": -0.1}, "min_rate"),
         ({"strategy": "f_beta", "beta": "one"}, "beta"),
         ({"strategy": "f_beta", "beta": -1.0}, "beta"),
+        ({"strategy": "max_fpr", "alpha": 0}, "alpha"),
+        ({"strategy": "min_tpr", "alpha": "small"}, "alpha"),
+        ({"strategy": "max_fpr", "confidence": 1.0}, "confidence"),
     ],
 )
 def test_calibration_names_what_is_wrong(how, wrong):
@@ -285,6 +296,51 @@ def test_calibration_names_what_is_wrong(how, wrong):
         FrobMetric().fit(X, y).calibrate_threshold(X[pairs], sign, **how)
     with pytest.raises(ValueError, match=wrong):
         DMLEig().fit(X[pairs], sign, calibration_params=how)
+
+
+@pytest.mark.parametrize("strategy", ["max_fpr", "min_tpr"])
+@pytest.mark.parametrize("alpha", [0.02, 0.2])
+def test_predictions_keep_the_promise_on_the_pairs_that_set_it(
+    strategy, alpha, dtype, asarray, seed
+):
+    rng = np.random.default_rng(seed)
+    half = rng.permutation(150)
+    pairs = rng.choice(half[75:], (900, 2))
+    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    sign, points = np.where(similar, 1, -1), asarray(X[pairs].astype(dtype))
+    metric = FrobMetric(max_iter=30).fit(asarray(X[half[:75]].astype(dtype)), y[half[:75]])
+    metric.calibrate_threshold(points, asarray(sign), strategy, alpha=alpha)
+    promise = metric.threshold_promise_
+    counted = similar if strategy == "min_tpr" else ~similar
+    wrong = metric.predict(points)[counted] != sign[counted]
+    assert (promise.n, promise.errors) == (len(wrong), wrong.sum())
+    assert promise.bound <= alpha == promise.alpha and promise.strategy == strategy
+    # another threshold, or another metric, has no promise
+    assert metric.set_threshold(metric.threshold_).threshold_promise_ is None
+    metric.calibrate_threshold(points, sign, strategy, alpha=alpha)
+    assert metric.calibrate_threshold(points, sign).threshold_promise_ is None
+    metric.calibrate_threshold(points, sign, strategy, alpha=alpha)
+    metric.fit(asarray(X.astype(dtype)), y)
+    assert metric.threshold_promise_ is None and not hasattr(metric, "threshold_")
+
+
+@pytest.mark.parametrize(("strategy", "kind"), [("max_fpr", "dissimilar"), ("min_tpr", "similar")])
+def test_a_promise_says_how_many_pairs_it_needs(strategy, kind):
+    pairs, sign = some_pairs()
+    n = int(np.sum(sign == (1 if kind == "similar" else -1)))
+    metric = FrobMetric().fit(X, y).set_threshold(1.0)
+    with pytest.raises(ValueError, match=f"at least 299 {kind} pairs; got {n}"):
+        metric.calibrate_threshold(X[pairs], sign, strategy)
+    assert metric.threshold_ == 1.0
+    # pairs that the metric was learned from promise nothing
+    with pytest.raises(ValueError, match="held-out pairs after fit"):
+        DMLEig().fit(X[pairs], sign, calibration_params={"strategy": strategy, "alpha": 0.2})
+
+
+@pytest.mark.parametrize("metric", [*METRICS, AutoMetric()], ids=ids)
+def test_a_new_fit_forgets_the_threshold(metric):
+    learned = clone(metric).fit(X, y).set_threshold(3.0)
+    assert not hasattr(learned.fit(X, y), "threshold_")
 
 
 def test_a_fit_to_pairs_calibrates_on_them():

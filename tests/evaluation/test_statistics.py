@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from conemetric.evaluation.statistics import mean_interval
+from conemetric.evaluation.statistics import mean_interval, paired_difference
 
 
 def test_interval_covers_the_mean_as_often_as_promised():
@@ -27,3 +27,5 @@ def test_values_are_needed():
 def test_confidence_is_a_share(confidence):
     with pytest.raises(ValueError, match="confidence="):
         mean_interval([1.0, 2.0], confidence)
+    with pytest.raises(ValueError, match="confidence="):
+        paired_difference([1.0, 2.0], [2.0, 2.5], confidence=confidence)

@@ -23,7 +23,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from conemetric import FrobMetric, LearnedMetric, RelativeComparisons, load_metric, save_metric
+from conemetric import (
+    FrobMetric,
+    LearnedMetric,
+    RelativeComparisons,
+    blend,
+    load_metric,
+    save_metric,
+)
 from conemetric.core.arrays import to_numpy
 from conemetric.solvers.base import Certificate, Status
 from conemetric.storage import MetricFileError, atomic_path
@@ -116,13 +123,96 @@ def test_words_of_a_frame_become_features(tmp_path, library):
         metric.transform(frames.DataFrame({"a": X[:, 0], "b": X[:, 1]}))
 
 
-def test_a_file_of_the_first_format_is_read(file, fitted):
-    def first(header):
-        del header["categories"]
-        return {**header, "format": 1}
+def put(**values):
+    return lambda header: {**header, **values}
 
-    forged(file, first)
-    np.testing.assert_allclose(load_metric(file).transform(X), fitted.transform(X), atol=1e-10)
+
+LATER_KEYS = {
+    1: ("categories", "threshold", "threshold_promise"),
+    2: ("threshold", "threshold_promise"),
+}
+
+
+@pytest.mark.parametrize("version", LATER_KEYS)
+def test_a_file_of_an_older_format_is_read(file, fitted, version):
+    def older(header):
+        kept = {name: value for name, value in header.items() if name not in LATER_KEYS[version]}
+        return {**kept, "format": version}
+
+    forged(file, older)
+    metric = load_metric(file)
+    np.testing.assert_allclose(metric.transform(X), fitted.transform(X), atol=1e-10)
+    assert not hasattr(metric, "threshold_") and metric.threshold_promise_ is None
+
+
+PAIRS = np.random.default_rng(0).integers(0, 150, (400, 2))
+SIMILAR = np.where(y[PAIRS[:, 0]] == y[PAIRS[:, 1]], 1, -1)
+THRESHOLDS = {
+    "set": lambda metric: metric.set_threshold(2),
+    "endless": lambda metric: metric.set_threshold(np.inf),
+    "calibrated": lambda metric: metric.calibrate_threshold(X[PAIRS], SIMILAR),
+    "max_fpr": lambda metric: metric.calibrate_threshold(
+        X[PAIRS], SIMILAR, "max_fpr", alpha=np.float32(0.05)
+    ),
+    "min_tpr": lambda metric: metric.calibrate_threshold(
+        X[PAIRS], SIMILAR, "min_tpr", alpha=0.1, confidence=0.9
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", THRESHOLDS)
+@pytest.mark.parametrize("start", ["estimator", "loaded"])
+def test_a_threshold_and_its_promise_come_back(file, tmp_path, kind, start):
+    metric = FrobMetric().fit(X, y) if start == "estimator" else load_metric(file)
+    path = tmp_path / "threshold.safetensors"
+    save_metric(path, THRESHOLDS[kind](metric))
+    again = load_metric(path)
+    assert again.threshold_ == metric.threshold_
+    assert again.threshold_promise_ == metric.threshold_promise_
+    assert (again.threshold_promise_ is not None) == (kind in ("max_fpr", "min_tpr"))
+    np.testing.assert_array_equal(again.predict(X[PAIRS]), metric.predict(X[PAIRS]))
+    # another distance has no threshold
+    for other in (again.truncated(1), blend([again, again])):
+        assert not hasattr(other, "threshold_") and other.threshold_promise_ is None
+
+
+@pytest.fixture
+def promised(file):
+    save_metric(file, THRESHOLDS["max_fpr"](load_metric(file)))
+    return file
+
+
+def promise(**values):
+    """A header that makes another promise."""
+    return lambda header: {
+        **header,
+        "threshold_promise": {**header["threshold_promise"], **values},
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put(threshold="wide"), "threshold is not a number"),
+        (put(threshold=None), "not an object beside a threshold"),
+        (put(threshold_promise=[1]), "not an object"),
+        (promise(alpha=1e-4), "needs at least 29,956 dissimilar pairs"),
+        (promise(alpha=1e-300), "alpha=1e-300"),
+        (promise(alpha="0.1"), "alpha='0.1'"),
+        (promise(confidence=1), "confidence=1"),
+        (promise(errors=200), "errors=200"),
+        (promise(errors=-1), "errors=-1"),
+        (promise(n=10**400), "cannot be true"),
+        (promise(n=299.5), "must be integers"),
+        (promise(strategy="always"), "strategy='always'"),
+        (promise(strategy=[]), "cannot be true"),
+        (promise(more=1), "cannot be true"),
+    ],
+)
+def test_a_promise_that_cannot_be_true_is_refused(promised, change, message):
+    forged(promised, change)
+    with pytest.raises(MetricFileError, match=message):
+        load_metric(promised)
 
 
 def test_what_cannot_be_folded_is_refused():
@@ -292,14 +382,10 @@ def certify(**values):
     return change
 
 
-def put(**values):
-    return lambda header: {**header, **values}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put(format=3), "format 3 is newer"),
+        (put(format=4), "format 4 is newer"),
         (put(categories={"a": [1]}), "categories are not lists"),
         (put(categories={"a": ["red"]}, feature_names=None), "categories are not lists"),
         (put(categories=[]), "categories are not lists"),

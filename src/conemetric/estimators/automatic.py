@@ -311,6 +311,7 @@ class AutoMetric(MahalanobisMetric):
             for metric in metrics
         )
         L = like(spectral.factor(matrix)[:, : self.n_components], X, X.dtype)
+        self._forget_threshold()
         self.components_ = transposed(L)
         return self
 

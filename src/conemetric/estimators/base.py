@@ -268,6 +268,7 @@ class MahalanobisMetric(
             certificate = certificate.truncated(primal, self.tol)
         if L.shape[1] == 0:  # the zero metric still needs a column to transform into
             L = like(np.zeros((L.shape[0], 1)), L)
+        self._forget_threshold()
         self.components_ = transposed(L)
         self._warn_if_useless(points, point)
         return self._store_result(replace(result, certificate=certificate))

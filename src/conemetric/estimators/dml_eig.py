@@ -6,6 +6,7 @@ from typing import Any, Self
 from ..core.arrays import float64, like, to_index
 from ..core.sklearn_private import fit_context
 from ..core.warn import warn_user
+from ..evaluation.thresholds import PROMISES
 from ..operators import from_pairs
 from ..problems.base import Bounds
 from ..problems.eigenvalue import DMLEigProgram
@@ -167,13 +168,20 @@ class DMLEig(EigenvalueMetric):
             weights of the pairs. They multiply the similar pairs in X_S; dissimilar pairs
             are only left out if their weight is 0, since the closest alone decides.
         calibration_params : dict, default=None
-            Arguments of `calibrate_threshold`, when X holds pairs of points.
+            Arguments of `calibrate_threshold`, when X holds pairs of points. Strategies with
+            a promise need other pairs than those of ``fit``: call it after ``fit``.
 
         Returns
         -------
         self
         """
-        check_calibration(**(calibration_params or {}))
+        calibration = calibration_params or {}
+        check_calibration(**calibration)
+        if calibration.get("strategy") in PROMISES:
+            raise ValueError(
+                f"strategy={calibration['strategy']!r} needs pairs that the metric was not "
+                "learned from; call calibrate_threshold with held-out pairs after fit."
+            )
         given = self._validate_pairs(
             X, y, pairs, similar, neighbors, sample_weight, target, checkpoint
         )
@@ -202,7 +210,7 @@ class DMLEig(EigenvalueMetric):
         self._store(problem, result, whitened.points)
         self.objective_ = -self.certificate_.primal
         if self._n_in_tuple is not None and given.row_numbers is not None:
-            self.calibrate_threshold(X, y, **(calibration_params or {}))
+            self.calibrate_threshold(X, y, **calibration)
         return self
 
 

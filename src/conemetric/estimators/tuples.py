@@ -16,12 +16,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
+from ..evaluation.thresholds import PROMISES, ThresholdPromise, check_share, promised_threshold
 from ..neighbours import labelled_keys, nearest
 
 __all__ = ["TupleMethods"]
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
-STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
+STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", *PROMISES)
 
 
 def n_in_tuple(X: Any, preprocessor: Any = None) -> int | None:
@@ -100,6 +101,7 @@ class TupleMethods(BaseEstimator, metaclass=ABCMeta):
     preprocessor: Any = None
     _n_in_tuple: int | None = None  # of the training tuples; None if fitted to rows
     threshold_: float
+    threshold_promise_: ThresholdPromise | None = None
 
     @abstractmethod
     def transform(self, X: Any) -> Any:
@@ -152,7 +154,7 @@ class TupleMethods(BaseEstimator, metaclass=ABCMeta):
         -------
         integer array (m,)
         """
-        decision = to_numpy(self._decide(tuples))
+        decision = to_numpy(self._decide(tuples)).astype(np.float64)
         if n_in_tuple(tuples, self.preprocessor) != 2:
             return np.where(decision > 0, 1, -1)
         if not hasattr(self, "threshold_"):
@@ -215,7 +217,13 @@ class TupleMethods(BaseEstimator, metaclass=ABCMeta):
                 f"threshold={threshold!r} must be a real number, the largest distance of similar "
                 "pairs."
             ) from None
+        self.threshold_promise_ = None
         return self
+
+    def _forget_threshold(self):
+        """A threshold belongs to the metric it was set for; a new fit has none."""
+        for name in {"threshold_", "threshold_promise_"} & set(vars(self)):
+            delattr(self, name)
 
     def calibrate_threshold(
         self,
@@ -224,20 +232,35 @@ class TupleMethods(BaseEstimator, metaclass=ABCMeta):
         strategy: str = "accuracy",
         min_rate: float | None = None,
         beta: float = 1.0,
+        alpha: float = 0.01,
+        confidence: float = 0.95,
     ) -> Self:
         """Choose the threshold of `predict` that does best on labelled pairs.
+
+        With strategy "max_fpr" or "min_tpr" the threshold keeps a promise for new pairs:
+        with probability ``confidence`` over draws of ``pairs``, the rate of errors among new
+        pairs is at most ``alpha``. This needs pairs that were drawn independently and that
+        the metric was not learned from. ``threshold_promise_`` records the promise, and a
+        metric file keeps it.
 
         Parameters
         ----------
         pairs : array-like (m, 2, n_features), or (m, 2) with a preprocessor
         y : array-like (m,)
             +1 for similar, -1 for dissimilar pairs.
-        strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default="accuracy"
+        strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr", "max_fpr", "min_tpr"}, default="accuracy"
             What to maximise: accuracy, the F-beta score, or the rate of true positives
-            (negatives) with a rate of true negatives (positives) of at least ``min_rate``.
+            (negatives) with a rate of true negatives (positives) of at least ``min_rate``
+            on these pairs. "max_fpr" takes the largest threshold that promises a rate of
+            false positives of at most ``alpha``, "min_tpr" the smallest that promises a rate
+            of true positives of at least ``1 - alpha``.
         min_rate : float between 0 and 1, default=None
         beta : float, default=1.0
             Weight of recall relative to precision; 0 means precision alone.
+        alpha : float between 0 and 1, default=0.01
+            Promised rate of errors; used by "max_fpr" and "min_tpr".
+        confidence : float between 0 and 1, default=0.95
+            Probability with which the promise holds.
 
         Returns
         -------
@@ -252,11 +275,27 @@ class TupleMethods(BaseEstimator, metaclass=ABCMeta):
         >>> metric = FrobMetric().fit(X, y).calibrate_threshold(pairs, [1, 1, -1, -1])
         >>> metric.predict(pairs)
         array([ 1,  1, -1, -1])
+
+        A threshold with a promise, from pairs of rows that the metric has not seen:
+
+        >>> import numpy as np
+        >>> rows = np.random.default_rng(0).permutation(np.arange(1, 150, 2))[:74].reshape(-1, 2)
+        >>> similar = np.where(y[rows[:, 0]] == y[rows[:, 1]], 1, -1)
+        >>> metric = FrobMetric().fit(X[::2], y[::2])
+        >>> metric = metric.calibrate_threshold(X[rows], similar, "max_fpr", alpha=0.2)
+        >>> promise = metric.threshold_promise_
+        >>> promise.n, promise.errors, round(promise.bound, 3)
+        (20, 0, 0.139)
         """
         check_is_fitted(self)
-        check_calibration(strategy, min_rate, beta)
+        check_calibration(strategy, min_rate, beta, alpha, confidence)
         distance = -to_numpy(self._decide(pairs)).astype(np.float64)
-        self.threshold_ = _threshold(distance, _signs(y, len(distance)), strategy, min_rate, beta)
+        y, promise = _signs(y, len(distance)), None
+        if strategy in PROMISES:
+            threshold, promise = promised_threshold(distance, y == 1, strategy, alpha, confidence)
+        else:
+            threshold = _threshold(distance, y, strategy, min_rate, beta)
+        self.threshold_, self.threshold_promise_ = threshold, promise
         return self
 
 
@@ -270,7 +309,13 @@ def _signs(y, n):
     return y.astype(np.int64)
 
 
-def check_calibration(strategy: str = "accuracy", min_rate: Any = None, beta: Any = 1.0) -> None:
+def check_calibration(
+    strategy: str = "accuracy",
+    min_rate: Any = None,
+    beta: Any = 1.0,
+    alpha: Any = 0.01,
+    confidence: Any = 0.95,
+) -> None:
     """Refuse parameters that `TupleMethods.calibrate_threshold` cannot use."""
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy={strategy!r} must be one of {', '.join(STRATEGIES)}.")
@@ -278,6 +323,9 @@ def check_calibration(strategy: str = "accuracy", min_rate: Any = None, beta: An
         raise ValueError(f"strategy={strategy!r} needs min_rate between 0 and 1; got {min_rate!r}.")
     if strategy == "f_beta" and not (_is_number(beta) and beta >= 0):
         raise ValueError(f"beta={beta!r} must be a number, 0 or larger.")
+    if strategy in PROMISES:
+        check_share(alpha, "alpha")
+        check_share(confidence, "confidence")
 
 
 def _is_number(value):

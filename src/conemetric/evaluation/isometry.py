@@ -18,7 +18,7 @@ from ..operators.secants import AllSecants, ListedSecants
 __all__ = ["IsometryConstant", "distortions", "isometry_constant"]
 
 SMALL_DELTA = 1e-9  # with bounds this tight a scan returns the extreme secants of every row
-BLOCK = 1 << 24  # coordinates of secants held at a time
+BLOCK = 1 << 24  # coordinates of secants held at a time: 128 MiB in float64
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class IsometryConstant:
 
     @property
     def worst(self) -> float:
-        """The larger of their deviations from 1."""
+        """The isometry constant: the larger deviation from 1."""
         return max(1 - self.smallest, self.largest - 1)
 
 
@@ -61,16 +61,16 @@ def isometry_constant(embedding: Any, X: Any) -> IsometryConstant:
     # a scan returns the shortest secants below 1 and the longest above 1: scale all of
     # them below, then the longest above
     below = 0.5 / max(float(secants.xp.linalg.svdvals(L)[0]), np.finfo(float).tiny)
-    values = _offenders(embedding, X, secants, below * L)
+    values = _extreme_distortions(embedding, X, secants, below * L)
     above = 2 / max(values.max(), np.finfo(float).tiny) ** 0.5
     return IsometryConstant(
         float(values.min()),
-        float(_offenders(embedding, X, secants, above * L).max(initial=values.max())),
+        float(_extreme_distortions(embedding, X, secants, above * L).max(initial=values.max())),
     )
 
 
-def _offenders(embedding, X, secants, L):
-    """Distortions of the pairs that a scan at L L' finds."""
+def _extreme_distortions(embedding: Any, X: Any, secants: Any, L: Any) -> np.ndarray:
+    """Distortions of the pairs that a scan at L L' returns."""
     keys = secants.scan(L, SMALL_DELTA, dtype=secants.xp.float64).keys
     return distortions(embedding, X, np.stack([to_numpy(end) for end in secants.ends(keys)], 1))
 
@@ -88,7 +88,7 @@ def distortions(
     pairs : integer array (m, 2), default=None
     n_pairs : int, default=100_000
         Size of the sample if no pairs are given (at most all pairs).
-    random_state : int
+    random_state : int, default=0
 
     Returns
     -------
@@ -118,7 +118,7 @@ def distortions(
     return np.concatenate([to_numpy(part) for part in parts])
 
 
-def _secants(embedding, X, pairs=None):
+def _secants(embedding: Any, X: Any, pairs: Any = None) -> Any:
     """Secants of X, or of the given pairs."""
     if not is_torch(X):
         X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")

@@ -1,10 +1,9 @@
 """k-NN classification in the space of a metric.
 
-Labels with equally many votes are decided by the nearest point among them, as in the
-papers (on letter this is 0.7 points better than scikit-learn's rule, the lowest label,
-and agrees with the Euclidean error they print). Points at the same distance are ordered
-by a hash of their values before any metric is applied, so that neither the order of rows
-nor the names of classes matter.
+Tied votes go to the nearest point among them, as in the papers: on letter this is 0.7
+percentage points better than scikit-learn's rule (the lowest label) and reproduces their
+Euclidean error. Points at the same distance are ordered by a hash of their values before
+any metric is applied, so that neither the order of rows nor the names of classes matter.
 """
 
 from collections.abc import Sequence
@@ -27,8 +26,7 @@ def knn_error(
     y_test: Any,
     n_neighbors: int | Sequence[int] = 3,
 ) -> Any:
-    """Share of test points that the majority of their k nearest training points
-    misclassifies, in the space of ``metric``.
+    """Error of k-nearest-neighbour classification by the distance of ``metric``.
 
     Parameters
     ----------
@@ -40,8 +38,9 @@ def knn_error(
     Returns
     -------
     float between 0 and 1, or a list of them for a sequence of ``n_neighbors``
-        Tied votes go to the nearest point among them; points at the same distance are
-        ordered by a hash of their values in X_train.
+        Share of the test points that are misclassified. Tied votes go to the nearest point
+        among them; points at the same distance are ordered by a hash of their values in
+        X_train.
 
     Examples
     --------
@@ -82,8 +81,8 @@ def knn_predict(
 def nearest_labels(
     X_train: Any, y_train: Any, X_test: Any, n_neighbors: int, keys: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(distances, labels) of the ``n_neighbors`` nearest training rows of each test row,
-    nearest first; of all training rows if there are fewer.
+    """Distances and labels of the ``n_neighbors`` nearest training rows of each test row
+    (of all training rows if there are fewer), nearest first.
 
     ``keys`` order rows at the same distance: `labelled_keys` of the training rows before
     any metric was applied (default: of X_train).

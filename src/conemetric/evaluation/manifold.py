@@ -28,7 +28,7 @@ from ..neighbours import row_keys
 
 __all__ = ["NeighbourhoodQuality", "neighbourhood_quality"]
 
-BLOCK = 1 << 22  # distances held at a time
+BLOCK = 1 << 22  # distances held at a time: 32 MiB
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class NeighbourhoodQuality:
 
     @property
     def R_nx(self) -> np.ndarray:
+        """Q_nx relative to chance: 0 for a random embedding, 1 for a perfect one."""
         n_others = len(self.K) + 1
         return (n_others * self.Q_nx - self.K) / (n_others - self.K)
 
@@ -59,8 +60,8 @@ class NeighbourhoodQuality:
 
 
 def neighbourhood_quality(X: Any, embedding: Any) -> NeighbourhoodQuality:
-    """Which neighbours of a point in X are still its neighbours in the embedding, for
-    every neighbourhood size.
+    """How many neighbours of each point in X are still its neighbours in the embedding,
+    for every neighbourhood size.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def neighbourhood_quality(X: Any, embedding: Any) -> NeighbourhoodQuality:
     return NeighbourhoodQuality(K, Q, B)
 
 
-def _neighbours(points, rows):
+def _neighbours(points: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """All other points, nearest first, for each of ``rows``."""
     distances = pairwise_distances(points[rows], points)
     distances[np.arange(len(rows)), rows] = -1.0  # a point comes before its duplicates

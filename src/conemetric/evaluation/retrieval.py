@@ -1,5 +1,5 @@
-"""Quality of the nearest neighbours: precision and recall among the first k, and
-neighbours kept by an embedding.
+"""Quality of nearest neighbours: precision and recall among the first k by labels, and
+how many neighbours an embedding keeps.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,8 @@ from ..neighbours import labelled_keys, nearest
 __all__ = ["neighbour_recall", "precision_at_k", "recall_at_k"]
 
 
-def _neighbours(metric, X, y, queries, k):
+def _neighbours(metric: Any, X: Any, y: Any, queries: Any, k: int) -> np.ndarray:
+    """Row numbers of the k points of X nearest to each query, nearest first."""
     if not 1 <= k <= len(X):
         raise ValueError(f"k={k} must be from 1 to the {len(X)} points searched.")
     keys = labelled_keys(X, y)
@@ -22,7 +23,9 @@ def _neighbours(metric, X, y, queries, k):
     return to_numpy(nearest(queries, X, k, keys)[0])
 
 
-def _hits(metric, X, y, queries, y_queries, k):
+def _hits(
+    metric: Any, X: Any, y: Any, queries: Any, y_queries: Any, k: Sequence[int]
+) -> np.ndarray:
     """Whether each of the k nearest points of a query has its label."""
     neighbours = _neighbours(metric, X, y, queries, max(k))
     return np.asarray(y)[neighbours] == np.asarray(y_queries)[:, None]
@@ -31,8 +34,7 @@ def _hits(metric, X, y, queries, y_queries, k):
 def precision_at_k(
     metric: Any, X: Any, y: Any, queries: Any, y_queries: Any, k: Sequence[int] = (5, 10, 15, 20)
 ) -> np.ndarray:
-    """Share of the k nearest points that have the query's label, averaged over the
-    queries; an array, one per k.
+    """Share of the k nearest points that have the query's label, averaged over the queries.
 
     Parameters
     ----------
@@ -42,7 +44,11 @@ def precision_at_k(
         Points searched and their labels.
     queries, y_queries : arrays
         Query points, none of them among X, and their labels.
-    k : sequence of ints
+    k : sequence of ints, default=(5, 10, 15, 20)
+
+    Returns
+    -------
+    array (len(k),)
 
     Examples
     --------
@@ -59,8 +65,17 @@ def precision_at_k(
 def recall_at_k(
     metric: Any, X: Any, y: Any, queries: Any, y_queries: Any, k: Sequence[int] = (1, 10)
 ) -> np.ndarray:
-    """Share of the queries with at least one point of their label among the k nearest;
-    an array, one per k. Arguments as for `precision_at_k`.
+    """Share of the queries with at least one point of their label among the k nearest.
+
+    Parameters
+    ----------
+    metric, X, y, queries, y_queries
+        As for `precision_at_k`.
+    k : sequence of ints, default=(1, 10)
+
+    Returns
+    -------
+    array (len(k),)
 
     Examples
     --------
@@ -76,7 +91,18 @@ def recall_at_k(
 
 def neighbour_recall(metric: Any, X: Any, queries: Any, k: int = 10) -> float:
     """Share of each query's k nearest points of X by Euclidean distance that are still
-    among its k nearest after ``metric``.
+    among its k nearest by ``metric``, averaged over the queries.
+
+    Parameters
+    ----------
+    metric : fitted transformer
+    X, queries : arrays
+        Points searched, and query points, none of them among X.
+    k : int, default=10
+
+    Returns
+    -------
+    float
 
     Examples
     --------

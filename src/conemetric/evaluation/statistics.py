@@ -1,5 +1,5 @@
-"""Confidence intervals of means, and paired tests between two methods on the same items
-or queries.
+"""Confidence intervals of means, and paired tests of two methods on the same items or
+queries.
 """
 
 from typing import Any, NamedTuple
@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from .thresholds import check_share
+
 __all__ = ["Interval", "PairedDifference", "mcnemar", "mean_interval", "paired_difference"]
 
-RESAMPLED = 1 << 22  # numbers drawn at a time by the resampling tests
+RESAMPLED = 1 << 22  # numbers drawn at a time by the resampling tests: 32 MiB
 
 
 class Interval(NamedTuple):
@@ -22,30 +24,38 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: Any, confidence: float = 0.95) -> Interval:
-    """Student's confidence interval of a mean.
+    """Student's confidence interval of a mean; infinite for a single value.
 
     Examples
     --------
     >>> from conemetric.evaluation.statistics import mean_interval
     >>> interval = mean_interval([1.0, 2.0, 3.0])
-    >>> float(interval.mean), float(interval.std), round(float(interval.high), 3)
+    >>> interval.mean, interval.std, round(interval.high, 3)
     (2.0, 1.0, 4.484)
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(f"values has shape {values.shape}; give one number per run.")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence={confidence} must be between 0 and 1 (0.95 for 95 %).")
+    check_share(confidence, "confidence")
     if len(values) == 1:
-        return Interval(values[0], 0.0, -np.inf, np.inf)
-    mean, std = values.mean(), values.std(ddof=1)
-    half = stats.t.ppf((1 + confidence) / 2, len(values) - 1) * std / len(values) ** 0.5
+        return Interval(float(values[0]), 0.0, -np.inf, np.inf)
+    mean, std = float(values.mean()), float(values.std(ddof=1))
+    half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * std / len(values) ** 0.5
     return Interval(mean, std, mean - half, mean + half)
 
 
 def mcnemar(before: np.ndarray, after: np.ndarray) -> float:
-    """p-value of the two-sided exact McNemar test of two methods, from boolean arrays that
-    say which of the same items each gets wrong; 1 if they agree on every item.
+    """p-value of the two-sided exact McNemar test of two methods.
+
+    Parameters
+    ----------
+    before, after : boolean arrays (n_items,)
+        Which of the same items each method gets wrong.
+
+    Returns
+    -------
+    float
+        1 if the methods agree on every item.
 
     Examples
     --------
@@ -78,7 +88,8 @@ def paired_difference(
     n_resamples: int = 9999,
     random_state: int = 0,
 ) -> PairedDifference:
-    """Compare two retrieval systems on the same queries.
+    """Mean difference between two retrieval systems on the same queries, with a confidence
+    interval and a significance test.
 
     The randomisation test flips the sign of each query's difference at random (Smucker,
     Allan & Carterette, "A comparison of statistical significance tests for information
@@ -104,6 +115,7 @@ def paired_difference(
     >>> round(result.difference, 3), result.low > 0, round(result.p_value, 4)
     (0.2, True, 0.0625)
     """
+    check_share(confidence, "confidence")
     before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
     if before.ndim != 1 or before.shape != after.shape:
         raise ValueError(

@@ -1,5 +1,5 @@
-"""Pair verification: is a pair similar? The threshold is set on the training pairs,
-accuracy measured on the others.
+"""Pair verification: is a pair similar? Accuracy and ROC curve on held-out pairs, with the
+threshold set on the others.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,32 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from ..constraints.in_memory import check_similar
 from ..core.arrays import to_numpy
 
-__all__ = ["Verification", "best_threshold", "cross_validate", "distance_score"]
+__all__ = [
+    "Verification",
+    "best_threshold",
+    "check_scored_pairs",
+    "cross_validate",
+    "distance_score",
+]
 
 
 def best_threshold(score: Any, similar: Any) -> tuple[float, float]:
-    """The threshold t for which "similar if score >= t" is right most often, and that
-    accuracy. It lies midway between scores, so that their rounding does not matter.
+    """The most accurate threshold of a score.
+
+    Parameters
+    ----------
+    score : array-like (n_pairs,)
+        Larger for more similar pairs.
+    similar : boolean array-like (n_pairs,)
+
+    Returns
+    -------
+    threshold : float
+        A pair counts as similar if its score is at least this. It lies midway between
+        scores, so that their rounding does not matter; infinite if all pairs are best
+        treated alike.
+    accuracy : float
+        Share of the pairs that it classifies correctly.
 
     Examples
     --------
@@ -26,10 +46,10 @@ def best_threshold(score: Any, similar: Any) -> tuple[float, float]:
     >>> threshold, accuracy
     (-1.5, 1.0)
     """
-    score, similar = _check(score, similar)
+    score, similar = check_scored_pairs(score, similar, "score")
     order = np.argsort(-score, kind="stable")
     score, similar = score[order], similar[order]
-    # accepting the first c pairs is right on their positives and on the remaining negatives
+    # accepting the first c pairs is correct for the similar among them and the dissimilar after
     correct = np.sum(~similar) + np.concatenate([[0], np.cumsum(np.where(similar, 1, -1))])
     # equal scores are accepted together
     allowed = np.concatenate([[True], score[1:] < score[:-1], [True]])
@@ -43,14 +63,15 @@ def best_threshold(score: Any, similar: Any) -> tuple[float, float]:
     return threshold, float(correct[cut] / len(score))
 
 
-def _check(score, similar):
-    score = np.asarray(score, dtype=float)
-    if score.ndim != 1 or len(score) == 0:
-        raise ValueError(f"score has shape {score.shape}; give one number for each pair.")
-    similar = check_similar(similar, len(score))
-    if not np.isfinite(score).all():
-        raise ValueError("score contains NaN or infinity; check the metric that produced it.")
-    return score, similar
+def check_scored_pairs(values: Any, similar: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Validate scores or distances of pairs, and the mask of similar pairs."""
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0:
+        raise ValueError(f"{name} has shape {values.shape}; give one number for each pair.")
+    similar = check_similar(similar, len(values))
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} contains NaN or infinity; check the metric that produced it.")
+    return values, similar
 
 
 @dataclass(frozen=True)
@@ -74,17 +95,19 @@ class Verification:
 
     @property
     def mean(self) -> float:
+        """Mean accuracy of the folds."""
         return float(self.accuracy.mean())
 
     @property
     def standard_error(self) -> float:
+        """Standard error of that mean."""
         return float(self.accuracy.std(ddof=1) / len(self.accuracy) ** 0.5)
 
 
 def cross_validate(
     score_pairs: Callable[..., Any], similar: Any, fold: Any, *, learns: bool = False
 ) -> Verification:
-    """Verify every fold with a threshold set on the other folds.
+    """Verify the pairs of each fold with a threshold set on the other folds.
 
     Parameters
     ----------
@@ -130,7 +153,7 @@ def cross_validate(
             )
         threshold, _ = best_threshold(score[others], similar[others])
         accuracy[number] = np.mean((score[test] >= threshold) == similar[test])
-        # folds differ in scale; margins over the threshold are comparable
+        # scores of different folds differ in scale; their margins over the threshold do not
         held_out[test] = score[test] - (threshold if np.isfinite(threshold) else 0.0)
     false_positive, true_positive, _ = roc_curve(similar, held_out)
     crossing = np.argmin(np.abs(false_positive - (1 - true_positive)))

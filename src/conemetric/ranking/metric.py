@@ -167,4 +167,5 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         return map_[:, : self.n_components]
 
     def _store_map(self, data, map_):
+        self._forget_threshold()
         self.components_ = transposed(map_)

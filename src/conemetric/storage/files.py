@@ -4,8 +4,9 @@ never executes anything in it.
 The file holds one affine map, x -> components x + offset, with scaler and PCA folded in,
 the values that replace missing ones, and the categories of columns of text: loading it
 needs neither the estimator nor the preprocessing. The header records the method, its
-parameters, the certificate and the feature names. A checksum over header and arrays turns
-every flipped bit into an error, and a file appears under its name only once complete.
+parameters, the certificate, the feature names, and the threshold of pairs with its promise.
+A checksum over header and arrays turns every flipped bit into an error, and a file appears
+under its name only once complete.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +23,15 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
+from ..evaluation.thresholds import ThresholdPromise
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
 from .atomic import atomic_path
-from .learned import LearnedMetric, certificate_values, source_columns
+from .learned import LearnedMetric, certificate_values, json_value, source_columns
 
 __all__ = ["MetricFileError", "load_metric", "save_metric"]
 
-FORMAT = 2
+FORMAT = 3
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
 MAX_METHOD = 200  # characters
@@ -86,6 +89,10 @@ def save_metric(
             "format": FORMAT,
             "shape": list(metric.components.shape),
             "certificate": certificate_values(metric.certificate),
+            "threshold": json_value(getattr(metric, "threshold_", None)),
+            "threshold_promise": None
+            if metric.threshold_promise_ is None
+            else asdict(metric.threshold_promise_),
             **{name: getattr(metric, name) for name in ATTRIBUTES},
             "parameters": metric.parameters or {},
             "preprocessing": list(metric.preprocessing),
@@ -143,9 +150,13 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
         raise MetricFileError(f"'{path}' is not a metric file, or is damaged: {error}.") from error
     _check_values(arrays, path)
     certificate = _certificate(header["certificate"], path)
-    return LearnedMetric(
+    metric = LearnedMetric(
         **arrays, certificate=certificate, **{name: header[name] for name in ATTRIBUTES}
     )
+    if header["threshold"] is not None:
+        metric.set_threshold(header["threshold"])
+        metric.threshold_promise_ = _promise(header["threshold_promise"], path)
+    return metric
 
 
 # ---- checking
@@ -203,7 +214,9 @@ def _check(header, shapes, path):
     )
     if version == 1:  # had neither categories nor fill values
         header.setdefault("categories", None)
-    keys = {"format", "shape", "certificate", *ATTRIBUTES}
+    if version <= 2:  # had no threshold
+        header.update(threshold=None, threshold_promise=None)
+    keys = {"format", "shape", "certificate", "threshold", "threshold_promise", *ATTRIBUTES}
     require(set(header) == keys, f"the keys are {sorted(map(str, header))[:12]}")
     shape = header["shape"]
     require(
@@ -244,6 +257,12 @@ def _check(header, shapes, path):
         require(isinstance(header[name], dict), f"{name} is not an object")
     certificate = header["certificate"]
     require(certificate is None or isinstance(certificate, dict), "certificate is not an object")
+    threshold, promise = header["threshold"], header["threshold_promise"]
+    require(threshold is None or _is_number(threshold), "threshold is not a number")
+    require(
+        promise is None or (isinstance(promise, dict) and threshold is not None),
+        "threshold_promise is not an object beside a threshold",
+    )
 
 
 def _are_strings(values):
@@ -290,6 +309,16 @@ def _certificate(values, path):
         f"true: the objective {primal} is below the bound {dual}",
     )
     return certificate
+
+
+def _promise(values, path):
+    """The promise of a threshold; an error if it is malformed or no pairs can have given it."""
+    if values is None:
+        return None
+    try:
+        return ThresholdPromise(**values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MetricFileError(f"'{path}' has a promise that cannot be true: {error}") from error
 
 
 def _is_number(value):

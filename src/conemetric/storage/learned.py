@@ -143,7 +143,7 @@ class LearnedMetric(MahalanobisMetric):
         for step in steps[1:]:
             A, b = _affine(step)
             components, offset = A @ components, A @ offset + b
-        return cls(
+        metric = cls(
             components,
             offset,
             method=type(learned).__name__,
@@ -157,6 +157,10 @@ class LearnedMetric(MahalanobisMetric):
             categories=categories,
             notes=notes,
         )
+        for name in ("threshold_", "threshold_promise_"):
+            if getattr(learned, name, None) is not None:
+                setattr(metric, name, getattr(learned, name))
+        return metric
 
     @property
     def columns(self) -> list[str] | None:

@@ -1,5 +1,7 @@
 """Commands that put a metric to use, and the comparison of methods."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -146,6 +148,42 @@ def test_verify_finds_threshold_and_roc(run, csv, pairs, metric, tmp_path):
     assert "'maybe'" in run("verify", tmp_path / "words.csv", *args).err
 
 
+@pytest.mark.parametrize(("rate", "confidence"), [("0.05", "0.95"), ("0.2", "0.8")])
+def test_verify_writes_a_promise_into_the_metric(run, csv, pairs, metric, rate, confidence):
+    before = load_metric(metric)
+    given = ("verify", pairs, "--data", csv, "--id", "bottle", "--metric", metric)
+    promise = ("--max-false-alarms", rate, "--confidence", confidence)
+    answer = run(*given, *promise, "--json").json
+    learned, promised = load_metric(metric), answer["promise"]
+    kept = learned.threshold_promise_
+    assert (kept.alpha, kept.confidence) == (float(rate), float(confidence))
+    assert promised["threshold"] == learned.threshold_ and promised["bound"] == kept.bound
+    assert 0 < promised["same_recognised"] <= 1
+    assert any("in more than one different pair" in note for note in answer["notes"])
+    assert learned.certificate == before.certificate and learned.notes == before.notes
+    shown = " ".join(run(*given, *promise).out.split())
+    percent = f"{100 * float(rate):g} % of different pairs are called the same"
+    assert percent in shown and "for pairs drawn like these" in shown
+    assert run("inspect", metric, "--json").json["promise"]["n"] == kept.n
+    assert run(*given, "--json").json["promise"] is None
+    assert load_metric(metric).threshold_promise_ == kept
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--max-false-alarms", "0.001"), "takes at least 2,995"),
+        (("--max-false-alarms", "1.5"), "--max-false-alarms=1.5 must be"),
+        (("--max-false-alarms", "0.05", "--confidence", "0"), "--confidence=0.0 must be"),
+    ],
+)
+def test_verify_refuses_a_promise_it_cannot_keep(run, csv, pairs, metric, options, message):
+    before = metric.read_bytes()
+    given = ("verify", pairs, "--data", csv, "--id", "bottle", "--metric", metric)
+    assert message in run(*given, *options).err
+    assert metric.read_bytes() == before
+
+
 def test_inspect_tells_what_is_in_a_file(run, metric):
     answer = run("inspect", metric, "--json").json
     learned = load_metric(metric)
@@ -155,6 +193,18 @@ def test_inspect_tells_what_is_in_a_file(run, metric):
         answer["eigenvalues"], np.linalg.svd(learned.components, compute_uv=False) ** 2
     )
     assert "FrobMetric" in run("inspect", metric).out
+
+
+@pytest.mark.parametrize("threshold", [0.5, float("inf")])
+def test_inspect_shows_infinite_numbers_as_text(run, metric, threshold):
+    learned = load_metric(metric).set_threshold(threshold)
+    learned.certificate = replace(
+        learned.certificate, dual=-float("inf"), gap=float("inf"), relative_gap=float("inf")
+    )
+    save_metric(metric, learned)
+    answer = run("inspect", metric, "--json").json
+    assert float(answer["threshold"]) == threshold and answer["promise"] is None
+    assert answer["certificate"]["dual"] == "-inf"
 
 
 def test_compare_sets_methods_side_by_side(run, csv, tmp_path):

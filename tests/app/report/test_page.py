@@ -1,6 +1,7 @@
 """What the page says, without a browser."""
 
 import re
+from copy import copy
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from conemetric.app.report import content, write_report
-from conemetric.app.report.metric import cards, headline, protocol
+from conemetric.app.report.metric import cards, facts, headline, protocol
 from conemetric.app.studies.supervision import Judgement, p_value
 
 
@@ -154,6 +155,18 @@ def test_the_page_tells_data_and_columns(pages, studies):
     text = pages["names"].read_text(encoding="utf-8")
     assert f"150 rows, id {studies['names'].metric.notes['data_id']}" in text
     assert "Columns used (4)" in text and "&lt;, &gt;, &amp;, &#34;" in text
+
+
+def test_the_page_shows_the_promise_of_a_threshold(studies):
+    study = studies["pairs"]
+    assert "Its promise" not in dict(facts(study))
+    metric = copy(study.metric)
+    rows = study.task.indices[study.task.test]
+    similar = np.where(study.task.similar[study.task.test], 1, -1)
+    metric.calibrate_threshold(study.task.X[rows], similar, "max_fpr", alpha=0.1)
+    shown = dict(facts(replace(study, metric=metric)))
+    assert shown["Threshold of pairs"] == f"{metric.threshold_:.4g}"
+    assert "10 % of dissimilar pairs are called similar, with 95 % conf" in shown["Its promise"]
 
 
 def test_images_must_fit(studies, tmp_path):

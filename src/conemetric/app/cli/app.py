@@ -40,7 +40,7 @@ COMMANDS = {
     ),
     "neighbors": ("using", "Find the nearest neighbours of every row by the learned distance."),
     "verify": (
-        "using",
+        "verifying",
         "Are these two the same? Threshold, accuracy and ROC of the learned distance on pairs, "
         "beside the Euclidean one.",
     ),

@@ -48,6 +48,10 @@ DataArgument = Annotated[
         "(quoted) names many Parquet files, learned from partition by partition.",
     ),
 ]
+Metric = Annotated[
+    Path,
+    option("FILE", "Metric file written by learn, compare or compress.", "--metric"),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 TestSize = Annotated[float, _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)]
 Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]

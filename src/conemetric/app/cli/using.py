@@ -1,4 +1,4 @@
-"""Commands that use a learned metric: ``embed``, ``neighbors``, ``verify``, ``inspect``."""
+"""Commands that use a learned metric: ``embed``, ``neighbors``, ``inspect``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,21 +10,16 @@ from rich.markup import escape
 
 from ...core import spectral
 from ...core.progress import emit
-from ...evaluation.verification import best_threshold, cross_validate, distance_score
 from ...neighbours import nearest
-from ...storage import atomic_path, load_metric
-from .app import Seed, progress_bar, state
+from ...storage import atomic_path, certificate_values, load_metric
+from ...storage.learned import json_value
+from .app import progress_bar, state
 from .batches import EmbeddedBatches, write_batches
-from .constraint_files import read_pairs
-from .options import DIALECT, Overwrite, Reading, option
-from .outputs import check_free, output_folder, write_csv
+from .options import DIALECT, Metric, Overwrite, Reading, option
+from .outputs import check_free
 from .tables import check_file, read_table
-from .wording import grid, plural
+from .wording import grid, plural, promise_values
 
-Metric = Annotated[
-    Path,
-    option("FILE", "Metric file written by learn, compare or compress.", "--metric"),
-]
 Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
 
 
@@ -134,122 +129,12 @@ def _show_neighbours(frame, k, notes):
     )
 
 
-def verify(
-    reading: Annotated[Reading, ("id_column", *DIALECT)],
-    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="File of id, id, same (1 or 0).")],
-    data: Annotated[
-        Path,
-        option("FILE", "Rows that the pairs name: CSV, Parquet, npy or npz file."),
-    ],
-    metric: Metric,
-    folds: Annotated[
-        int,
-        option("N", "Folds; each is judged by the threshold of the others.", min=2),
-    ] = 10,
-    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.png.")] = None,
-    overwrite: Overwrite = False,
-    seed: Seed = 0,
-) -> None:
-    """Are these two the same? Threshold, accuracy and ROC of the learned distance on
-    pairs, beside the Euclidean one.
-
-    If the metric fills missing values, the Euclidean distance is that of the filled rows.
-    """
-    learned = load_metric(metric).distance_or_refuse()
-    table, indices, same = read_pairs(pairs, read_table(data, reading, learned))
-    _check_pairs(pairs, same, folds)
-    if out is not None:
-        output_folder(out, ["roc.csv", "roc.png"], overwrite)
-    X = learned.fill_missing(table.X)
-    fold = np.random.default_rng(seed).permutation(len(same)) % folds
-    scores = {
-        "euclidean": distance_score(None, X, indices),
-        "learned": distance_score(learned, X, indices),
-    }
-    found = {
-        name: cross_validate(lambda train, score=score: score, same, fold)
-        for name, score in scores.items()
-    }
-    if out is not None:
-        _write_roc(out, found, learned, X, indices, same)
-    results = {name: _verified(scores[name], same, found[name]) for name in scores}
-    state.answer(
-        {"pairs": len(same), **results},
-        grid(
-            "",
-            ("", "threshold", "accuracy", "area under ROC", "equal error rate"),
-            [(name, *_cells(values)) for name, values in results.items()],
-        ),
-        f"{plural(len(same), 'pair')}, {folds} folds; call a pair the same when its distance is at "
-        "most the threshold",
-        notes=table.notes,
-    )
-
-
-def _check_pairs(path, same, folds):
-    """Refuse too few pairs, or pairs of one kind."""
-    if len(same) < 2 * folds:
-        raise ValueError(
-            f"'{path}' has {plural(len(same), 'pair')}; {folds} folds need at least {2 * folds}: "
-            "give more pairs, or fewer --folds."
-        )
-    if same.all() or not same.any():
-        raise ValueError(
-            f"'{path}' holds only {'same' if same.all() else 'different'} pairs; give some of both."
-        )
-
-
-def _verified(score, same, found):
-    """Threshold and measures of verification by this score."""
-    threshold = -float(best_threshold(score, same)[0])
-    return {
-        "threshold": threshold if np.isfinite(threshold) else None,
-        "accuracy": found.mean,
-        "standard_error": found.standard_error,
-        "auc": found.auc,
-        "equal_error_rate": found.equal_error_rate,
-    }
-
-
-def _cells(values):
-    return (
-        "-" if values["threshold"] is None else f"{values['threshold']:.4g}",
-        f"{values['accuracy']:.2%} ± {values['standard_error']:.2%}",
-        f"{values['auc']:.4f}",
-        f"{values['equal_error_rate']:.2%}",
-    )
-
-
-def _write_roc(out, found, learned, X, indices, same):
-    """The curves as a table and as a picture."""
-    from matplotlib.figure import Figure
-
-    from ..plotting import VerificationDisplay
-
-    figure = Figure(figsize=(4.6, 4.4), layout="constrained")
-    VerificationDisplay.from_estimator(learned, X, indices, same, ax=figure.subplots())
-    with atomic_path(out / "roc.png") as temporary:
-        figure.savefig(temporary, format="png", dpi=150)
-    curves = {
-        name: zip(of.false_positive_rate.tolist(), of.true_positive_rate.tolist(), strict=True)
-        for name, of in found.items()
-    }
-    write_csv(
-        out / "roc.csv",
-        [
-            {"method": name, "false_positive_rate": f, "true_positive_rate": t}
-            for name, rates in curves.items()
-            for f, t in rates
-        ],
-    )
-
-
 def inspect(
     metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
 ) -> None:
     """Show what is in a metric file, after all checks of loading."""
     learned = load_metric(metric)
-    certificate = learned.certificate
+    promise = learned.threshold_promise_
     values = {
         "file": str(metric),
         "method": learned.method,
@@ -260,9 +145,9 @@ def inspect(
         "words": learned.categories,
         "fills_missing_values": learned.fill is not None,
         "parameters": learned.parameters,
-        "certificate": None
-        if certificate is None
-        else {**vars(certificate), "status": str(certificate.status)},
+        "certificate": certificate_values(learned.certificate),
+        "threshold": json_value(getattr(learned, "threshold_", None)),
+        "promise": None if promise is None else promise_values(promise),
         "eigenvalues": spectral.eigenvalues_of(learned.components).tolist(),
         "notes": learned.notes,
     }

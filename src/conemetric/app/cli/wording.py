@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from ...evaluation.thresholds import ThresholdPromise
     from ...solvers.base import Certificate
     from ..studies import Study
     from ..studies.supervision import Judgement
@@ -76,6 +78,11 @@ def fit_facts(study: "Study") -> dict[str, Any]:
         "relative_gap": certificate.relative_gap,
         "status": str(certificate.status),
     }
+
+
+def promise_values(promise: "ThresholdPromise") -> dict[str, Any]:
+    """The promise of a threshold, for JSON and for the screen."""
+    return {**asdict(promise), "bound": promise.bound}
 
 
 # remedies of the library, which names parameters, as options of the commands

@@ -1,0 +1,191 @@
+"""``conemetric verify``: decide whether two rows are the same, by a threshold of their distance."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from ...evaluation.thresholds import check_share, fewest_needed, promised_threshold
+from ...evaluation.verification import best_threshold, cross_validate, distance_score
+from ...storage import atomic_path, load_metric, save_metric
+from .app import Seed, state
+from .constraint_files import read_pairs
+from .options import DIALECT, Metric, Overwrite, Reading, option
+from .outputs import output_folder, write_csv
+from .tables import read_table
+from .wording import grid, plural, promise_values
+
+
+def verify(
+    reading: Annotated[Reading, ("id_column", *DIALECT)],
+    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="File of id, id, same (1 or 0).")],
+    data: Annotated[
+        Path,
+        option("FILE", "Rows that the pairs name: CSV, Parquet, npy or npz file."),
+    ],
+    metric: Metric,
+    folds: Annotated[
+        int,
+        option("N", "Folds; each is judged by the threshold of the others.", min=2),
+    ] = 10,
+    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.png.")] = None,
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+    max_false_alarms: Annotated[
+        float | None,
+        option(
+            "RATE",
+            "Set the threshold so that at most this share of different pairs is called the same, "
+            "and write it with that promise into the metric file. The pairs must not be those "
+            "the metric was learned from.",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, option("SHARE", "Probability with which that promise holds.")
+    ] = 0.95,
+) -> None:
+    """Are these two the same? Threshold, accuracy and ROC of the learned distance on
+    pairs, beside the Euclidean one.
+
+    If the metric fills missing values, the Euclidean distance is that of the filled rows.
+    [dim]conemetric verify pairs.csv --data rows.csv --metric m.safetensors --max-false-alarms 0.01[/]
+    """
+    learned = load_metric(metric).distance_or_refuse()
+    table, indices, same = read_pairs(pairs, read_table(data, reading, learned))
+    _check_pairs(pairs, same, folds)
+    if max_false_alarms is not None:
+        _check_promise(pairs, same, max_false_alarms, confidence)
+    if out is not None:
+        output_folder(out, ["roc.csv", "roc.png"], overwrite)
+    X = learned.fill_missing(table.X)
+    fold = np.random.default_rng(seed).permutation(len(same)) % folds
+    scores = {
+        "euclidean": distance_score(None, X, indices),
+        "learned": distance_score(learned, X, indices),
+    }
+    found = {
+        name: cross_validate(lambda train, score=score: score, same, fold)
+        for name, score in scores.items()
+    }
+    promised = None
+    if max_false_alarms is not None:
+        promised = _promise(learned, -scores["learned"], same, max_false_alarms, confidence)
+        save_metric(metric, learned)
+    if out is not None:
+        _write_roc(out, found, learned, X, indices, same)
+    results = {name: _verified(scores[name], same, found[name]) for name in scores}
+    state.answer(
+        {"pairs": len(same), **results, "promise": promised},
+        grid(
+            "",
+            ("", "threshold", "accuracy", "area under ROC", "equal error rate"),
+            [(name, *_cells(values)) for name, values in results.items()],
+        ),
+        f"{plural(len(same), 'pair')}, {folds} folds; call a pair the same when its distance is at "
+        "most the threshold",
+        *([] if promised is None else [_promise_in_words(promised, metric)]),
+        notes=[*table.notes, *([] if promised is None else _shared_rows(indices[~same]))],
+    )
+
+
+def _check_pairs(path, same, folds):
+    """Refuse too few pairs, or pairs of one kind."""
+    if len(same) < 2 * folds:
+        raise ValueError(
+            f"'{path}' has {plural(len(same), 'pair')}; {folds} folds need at least {2 * folds}: "
+            "give more pairs, or fewer --folds."
+        )
+    if same.all() or not same.any():
+        raise ValueError(
+            f"'{path}' holds only {'same' if same.all() else 'different'} pairs; give some of both."
+        )
+
+
+def _check_promise(path, same, rate, confidence):
+    """Refuse a promise that cannot be made, or only from more pairs."""
+    for value, name in ((rate, "--max-false-alarms"), (confidence, "--confidence")):
+        check_share(value, name)
+    needed, given = fewest_needed(rate, confidence), int((~same).sum())
+    if given < needed:
+        raise ValueError(
+            f"'{path}' has {plural(given, 'different pair')}; to promise --max-false-alarms "
+            f"{rate:g} with --confidence {confidence:g} takes at least {needed:,}: give more "
+            "pairs, or raise --max-false-alarms."
+        )
+
+
+def _promise(learned, distance, same, rate, confidence):
+    """Set the threshold of the metric; the promise and what it costs, as JSON values."""
+    threshold, promise = promised_threshold(distance, same, "max_fpr", rate, confidence)
+    learned.threshold_, learned.threshold_promise_ = threshold, promise
+    recognised = float(np.mean(distance[same] <= threshold))
+    return {"threshold": threshold, **promise_values(promise), "same_recognised": recognised}
+
+
+def _promise_in_words(promised, path):
+    alpha, confidence, recognised = (
+        f"{100 * promised[name]:.4g} %" for name in ("alpha", "confidence", "same_recognised")
+    )
+    return (
+        f"[bold]With the threshold {promised['threshold']:.4g}, at most {alpha} of different pairs "
+        f"are called the same, with {confidence} confidence, for pairs drawn like these.[/] It "
+        f"recognises {recognised} of the same pairs here. Written to {escape(str(path))}"
+    )
+
+
+def _shared_rows(pairs):
+    """A note if rows are in several pairs, which makes the pairs dependent."""
+    n = int((np.unique(pairs, return_counts=True)[1] > 1).sum())
+    if n == 0:
+        return []
+    return [
+        f"{plural(n, 'row')} in more than one different pair: the promise is for pairs drawn "
+        "from these rows; for pairs of new rows, give every row once."
+    ]
+
+
+def _verified(score, same, found):
+    """Threshold and measures of verification by this score."""
+    threshold = -float(best_threshold(score, same)[0])
+    return {
+        "threshold": threshold if np.isfinite(threshold) else None,
+        "accuracy": found.mean,
+        "standard_error": found.standard_error,
+        "auc": found.auc,
+        "equal_error_rate": found.equal_error_rate,
+    }
+
+
+def _cells(values):
+    return (
+        "-" if values["threshold"] is None else f"{values['threshold']:.4g}",
+        f"{values['accuracy']:.2%} ± {values['standard_error']:.2%}",
+        f"{values['auc']:.4f}",
+        f"{values['equal_error_rate']:.2%}",
+    )
+
+
+def _write_roc(out, found, learned, X, indices, same):
+    """The curves as a table and as a picture."""
+    from matplotlib.figure import Figure
+
+    from ..plotting import VerificationDisplay
+
+    figure = Figure(figsize=(4.6, 4.4), layout="constrained")
+    VerificationDisplay.from_estimator(learned, X, indices, same, ax=figure.subplots())
+    with atomic_path(out / "roc.png") as temporary:
+        figure.savefig(temporary, format="png", dpi=150)
+    curves = {
+        name: zip(of.false_positive_rate.tolist(), of.true_positive_rate.tolist(), strict=True)
+        for name, of in found.items()
+    }
+    write_csv(
+        out / "roc.csv",
+        [
+            {"method": name, "false_positive_rate": f, "true_positive_rate": t}
+            for name, rates in curves.items()
+            for f, t in rates
+        ],
+    )

@@ -1,0 +1,227 @@
+"""Thresholds of a distance with a promise: a bound on the rate of false alarms, or of
+misses, that holds for new pairs with a given confidence.
+
+With k errors among n independent pairs, the Clopper-Pearson bound U(k) on the error rate is
+the p at which P(Binomial(n, p) <= k) = 1 - confidence. Let k be the most errors with U(k) <=
+alpha; it depends on n, alpha and confidence alone. Any threshold with at most k errors keeps
+the promise, however it was chosen among these: the count of errors is monotone in the
+threshold, so an error rate above U(k) needs at most k errors at the one fixed threshold where
+the rate passes U(k), and that has probability 1 - confidence or less (docs/certificates.md).
+
+C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits illustrated in the
+case of the binomial, Biometrika 26 (1934), 404-413.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from math import floor, log1p
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.special import betaincinv
+
+from .verification import check_scored_pairs
+
+__all__ = [
+    "PROMISES",
+    "ThresholdPromise",
+    "binomial_upper_bound",
+    "check_share",
+    "fewest_needed",
+    "promised_threshold",
+]
+
+# strategy: the pairs its errors are counted among, and what an error is
+PROMISES = {
+    "max_fpr": ("dissimilar", "called similar"),
+    "min_tpr": ("similar", "called dissimilar"),
+}
+
+SMALLEST_SHARE = 1e-12  # a rate this small would need more pairs than fit in memory
+
+
+def binomial_upper_bound(errors: int, n: int, confidence: float = 0.95) -> float:
+    """Upper bound on an error rate: it holds with probability ``confidence`` or more.
+
+    Parameters
+    ----------
+    errors : int
+        Errors observed in ``n`` independent trials.
+    n : int
+    confidence : float between 0 and 1, default=0.95
+
+    Returns
+    -------
+    float
+        The exact (Clopper-Pearson) one-sided bound.
+
+    Examples
+    --------
+    >>> from conemetric.evaluation.thresholds import binomial_upper_bound
+    >>> round(binomial_upper_bound(0, 100), 4), round(binomial_upper_bound(3, 100), 4)
+    (0.0295, 0.0757)
+    """
+    if not 0 <= errors <= n or n < 1:
+        raise ValueError(f"errors={errors} of n={n}; give 0 <= errors <= n and n >= 1.")
+    check_share(confidence, "confidence")
+    return 1.0 if errors == n else float(betaincinv(errors + 1, n - errors, confidence))
+
+
+def fewest_needed(alpha: float, confidence: float = 0.95) -> int:
+    """Fewest trials that, all without error, bound the error rate by ``alpha``.
+
+    Parameters
+    ----------
+    alpha : float between 0 and 1
+    confidence : float between 0 and 1, default=0.95
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from conemetric.evaluation.thresholds import fewest_needed
+    >>> fewest_needed(0.01), fewest_needed(0.05)
+    (299, 59)
+    """
+    check_share(alpha, "alpha")
+    check_share(confidence, "confidence")
+    # without error the bound is 1 - (1 - confidence)^(1/n)
+    start = max(1, floor(log1p(-confidence) / log1p(-alpha)))
+    return next(n for n in count(start) if binomial_upper_bound(0, n, confidence) <= alpha)
+
+
+def check_share(value: float, name: str) -> None:
+    """Refuse a parameter that is not a number between 0 and 1."""
+    if not isinstance(value, Real) or not SMALLEST_SHARE <= value < 1:
+        raise ValueError(f"{name}={value!r} must be a number between 0 and 1.")
+
+
+@dataclass(frozen=True)
+class ThresholdPromise:
+    """An error rate that a threshold keeps for new pairs, drawn like those that set it.
+
+    Attributes
+    ----------
+    strategy : {"max_fpr", "min_tpr"}
+        Whether errors are dissimilar pairs called similar (false alarms) or similar pairs
+        called dissimilar (misses).
+    alpha : float
+        The promised rate of errors.
+    confidence : float
+    n : int
+        Pairs of the kind that errors are counted among.
+    errors : int
+        Errors among them.
+    """
+
+    strategy: str
+    alpha: float
+    confidence: float
+    n: int
+    errors: int
+
+    def __post_init__(self) -> None:
+        if type(self.n) is not int or type(self.errors) is not int:
+            raise TypeError(f"n={self.n!r} and errors={self.errors!r} must be integers.")
+        if self.strategy not in PROMISES:
+            raise ValueError(f"strategy={self.strategy!r} must be one of {', '.join(PROMISES)}.")
+        needed = fewest_needed(self.alpha, self.confidence)
+        if self.n < needed:
+            raise ValueError(
+                f"strategy={self.strategy!r} with alpha={self.alpha:g} and "
+                f"confidence={self.confidence:g} needs at least {needed:,} "
+                f"{PROMISES[self.strategy][0]} pairs; got {self.n:,}. Give more, or raise alpha."
+            )
+        if not 0 <= self.errors <= self.most_errors:
+            raise ValueError(
+                f"errors={self.errors} of n={self.n} do not keep alpha={self.alpha:g}; at most "
+                f"{self.most_errors} do."
+            )
+
+    @property
+    def most_errors(self) -> int:
+        """The most errors among ``n`` pairs that keep the promise."""
+        bound = partial(binomial_upper_bound, n=self.n, confidence=self.confidence)
+        return bisect_right(range(self.n), self.alpha, key=bound) - 1
+
+    @property
+    def bound(self) -> float:
+        """The proven bound on the rate of errors, at most ``alpha``."""
+        return binomial_upper_bound(self.most_errors, self.n, self.confidence)
+
+    def __str__(self) -> str:
+        kind, error = PROMISES[self.strategy]
+        return (
+            f"at most {100 * self.alpha:.4g} % of {kind} pairs are {error}, with "
+            f"{100 * self.confidence:.6g} % confidence, for pairs drawn like the {self.n:,} "
+            f"{kind} ones that set the threshold"
+        )
+
+
+def promised_threshold(
+    distance: Any, similar: Any, strategy: str, alpha: float = 0.01, confidence: float = 0.95
+) -> tuple[float, ThresholdPromise]:
+    """The most useful threshold that keeps a promise for new pairs.
+
+    A pair is called similar if its distance is at most the threshold.
+
+    Parameters
+    ----------
+    distance : array-like (n_pairs,)
+        Distances of pairs drawn independently, none of which the metric was learned from.
+        With "min_tpr" any numbers that are smaller for more similar pairs, such as negated
+        scores of retrieved documents.
+    similar : boolean array-like (n_pairs,)
+    strategy : {"max_fpr", "min_tpr"}
+        The largest threshold with a rate of false positives of at most ``alpha``, or the
+        smallest with a rate of true positives of at least ``1 - alpha``.
+    alpha : float between 0 and 1, default=0.01
+    confidence : float between 0 and 1, default=0.95
+        Probability with which the promise holds, over draws of the pairs.
+
+    Returns
+    -------
+    threshold : float
+        Midway between distances, so that their rounding does not matter.
+    promise : ThresholdPromise
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.evaluation.thresholds import promised_threshold
+    >>> rng = np.random.default_rng(0)
+    >>> similar = np.arange(1000) % 2 == 0
+    >>> distance = np.where(similar, rng.gamma(2, size=1000), rng.gamma(20, size=1000))
+    >>> threshold, promise = promised_threshold(distance, similar, "max_fpr", alpha=0.02)
+    >>> round(threshold, 2), promise.errors, round(promise.bound, 4)
+    (11.38, 4, 0.0182)
+    """
+    check_share(alpha, "alpha")
+    check_share(confidence, "confidence")
+    alpha, confidence = float(alpha), float(confidence)
+    distance, similar = check_scored_pairs(distance, similar, "distance")
+    false_alarms = strategy == "max_fpr"
+    counted = distance[similar != false_alarms]
+    promise = ThresholdPromise(strategy, alpha, confidence, len(counted), 0)
+    k = promise.most_errors
+    # all thresholds t with lower <= t < upper decide alike, and are the best that keep k errors
+    if false_alarms:
+        upper = np.partition(counted, k)[k]
+        if upper <= 0:
+            raise ValueError(
+                f"no threshold keeps alpha={alpha:g}: more than {k} of {promise.n:,} dissimilar pairs "
+                "have distance 0; raise alpha, or check the pairs."
+            )
+        lower = distance[distance < upper].max(initial=0.0)
+    else:
+        lower = -np.partition(-counted, k)[k]
+        upper = distance[distance > lower].min(initial=np.inf)
+    middle = lower + (upper - lower) / 2
+    threshold = float(middle if middle < upper else lower)
+    errors = int(np.sum((counted <= threshold) == false_alarms))
+    return threshold, replace(promise, errors=errors)
