@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .estimators.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
     from .estimators.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
     from .ranking.adapter import QueryAdapter as QueryAdapter
+    from .ranking.cutoff import calibrate_cutoff as calibrate_cutoff
+    from .ranking.fusion import fuse as fuse
     from .ranking.metric import RelevanceMetric as RelevanceMetric
     from .solvers.base import Certificate as Certificate
     from .solvers.base import Status as Status
@@ -57,7 +59,9 @@ _HOME = {  # of each public name, the module that defines it
     "Status": "solvers.base",
     "UselessMetricWarning": "estimators.base",
     "blend": "storage",
+    "calibrate_cutoff": "ranking.cutoff",
     "frobmetric_path": "estimators.frobmetric_cv",
+    "fuse": "ranking.fusion",
     "load_metric": "storage",
     "numax_path": "estimators.numax",
     "save_metric": "storage",

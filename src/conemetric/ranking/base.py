@@ -36,7 +36,14 @@ from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .choice import DEPTH, Candidate, Choice, Setting
 from .columns import EMBEDDING, Pool, check_scores
-from .comparisons import LEAST_SPREAD, SPREAD_POWER, Comparisons, TrainingData, query_weights
+from .comparisons import (
+    LEAST_SPREAD,
+    SPREAD_POWER,
+    Comparisons,
+    Remembered,
+    TrainingData,
+    query_weights,
+)
 from .judgements import check_relevance, graded_triplets, random_negatives
 from .measures import ndcg
 from .top_k import Found, search, tie_ranks
@@ -154,12 +161,62 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         setting = self._chosen(choice)
         self.setting_, self.C_ = setting, setting.C
         self.normalization_ = setting.normalization
+        self._column_names = data.columns.names if data.columns else ()
         if setting.C == 0:
             self._store_map(data, self._truncate(data, self._initial_map(data)))
-            self._store_weights(data.columns, setting.weights, embedding=setting.embedding)
+            self._store_weights(setting.weights)
             proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
             return self._store_result(SolveResult(None, None, proof, 0, {}))
-        return self._solve(data, choice.comparisons(setting), setting, choice.start(setting))
+        comparisons = choice.comparisons(setting)
+        remembered = Remembered.of(data, comparisons, choice.start(setting))
+        self._solve(data, remembered, setting)
+        self.comparisons_ = comparisons.triplets
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        queries: Any,
+        documents: Any,
+        relevance: Any,
+        scores: Any = None,
+        forget: float = 0.0,
+    ) -> Self:
+        """Learn from further judgements, without starting again.
+
+        The first call is `fit`. A later one adds the comparisons of new judgements to those
+        remembered, in the program that was chosen first, and solves it from where it was;
+        ``certificate_`` is about the program over all that is remembered.
+
+        Parameters
+        ----------
+        queries, documents, relevance, scores
+            The new queries and their judgements (a click or a thumb up is a grade of 1, a
+            thumb down one of 0), and all documents as they are now; as in `fit`.
+        forget : float in [0, 1), default=0.0
+            Part of their weight that earlier comparisons lose. Queries below a thousandth of
+            the weight of a new one are dropped.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "setting_"):
+            return self.fit(queries, documents, relevance, scores)
+        if not 0 <= forget < 1:
+            raise ValueError(f"forget={forget} must be at least 0 and less than 1.")
+        if self.C_ == 0:
+            raise ValueError(
+                "C='auto' has left the embedding unchanged, so there is no program to add to; give "
+                "C as a number, or fit all judgements together."
+            )
+        names = self._column_names if self.setting_.normalization else ()
+        data = self._validate(queries, documents, relevance, _picked(scores, names) or None)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        made = self._comparisons(data, self.setting_, seed, self._remembered.comparisons)
+        later = Remembered.of(data, made, np.zeros(len(made.triplets)))
+        remembered = self._remembered.faded(1 - forget).joined(later)
+        return self._solve(data, remembered, self.setting_)
 
     def _chosen(self, choice):
         """The setting given, or chosen on held-out queries."""
@@ -187,15 +244,21 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             "transform_documents."
         )
 
-    def _solve(self, data, comparisons, setting, start=None):
-        """Fit, and certify the map and the weights as they are stored."""
+    def _solve(self, data, remembered, setting):
+        """Fit what is remembered, and certify the map and the weights as they are stored;
+        ``data`` are the documents as they are now.
+        """
+        comparisons = remembered.comparisons
 
         def keep(point):
             map_, weights = self._solution(data, comparisons, float64(point))
             map_ = like(map_, data.documents)
             return (map_, weights), self._joint_point(comparisons, map_, weights)
 
-        program = self._program(self._mapped_operator(data, comparisons), comparisons, setting)
+        operator = self._mapped_operator(remembered, comparisons)
+        program = self._program(operator, comparisons, setting)
+        start = remembered.multipliers
+        start = None if start is None else operator.constraint_vector(start) * program.unit
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
         result = self._run(solver, program, keep=keep, start=start)
         map_, weights = result.kept
@@ -205,23 +268,25 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             primal = program.certify(point, result.dual_point).primal
             result = replace(result, certificate=result.certificate.truncated(primal, self.tol))
         self._store_map(data, map_)
-        self._store_weights(data.columns, weights, comparisons, result.dual_point, setting)
+        self._store_weights(weights, comparisons, result.dual_point)
+        self._remembered = replace(
+            remembered, multipliers=to_numpy(result.dual_point / program.unit)
+        )
         self.comparisons_, self.multipliers_ = comparisons.triplets, result.dual_point
         return self._store_result(result)
 
-    def _store_weights(
-        self, columns, weights, comparisons=None, u=None, setting=None, embedding=1.0
-    ):
+    def _store_weights(self, weights, comparisons=None, u=None):
         """``score_weights_``, and the multipliers of their being at least 0."""
-        names = columns.names if columns else ()
-        weights = list(weights) or [0.0] * len(names)
-        self.score_weights_ = {EMBEDDING: embedding, **dict(zip(names, weights, strict=True))}
+        names, setting = self._column_names, self.setting_
+        weights = np.asarray(weights) if len(weights) else np.zeros(len(names))
+        own = {EMBEDDING: setting.embedding}
+        self.score_weights_ = own | dict(zip(names, weights.tolist(), strict=True))
         self.score_multipliers_ = dict.fromkeys(names, 0.0)
         if comparisons is not None and comparisons.columns is not None:
             start = np.array(setting.weights) * comparisons.unit / setting.margin
             pull = comparisons.columns.T @ float64(to_numpy(u)) / comparisons.scale
-            at_zero = np.maximum(-(start + pull), 0.0) * comparisons.scale**2
-            self.score_multipliers_ = dict(zip(names, at_zero.tolist(), strict=True))
+            pushed = np.maximum(-(start + pull), 0.0) * comparisons.scale**2
+            self.score_multipliers_ = dict(zip(names, pushed.tolist(), strict=True))
 
     def rank(
         self, queries: Any, documents: Any, scores: Any = None, k: int = 10
@@ -258,16 +323,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
 
     def _columns(self, scores, queries, documents):
         """The columns of new queries that have a weight."""
-        used = [name for name, w in self.score_weights_.items() if w and name != EMBEDDING]
-        missing = [name for name in used if name not in (scores or {})]
-        if missing:
-            raise ValueError(
-                f"scores lacks the columns {', '.join(map(repr, missing))}, which have a weight; "
-                "give them as in fit."
-            )
-        if not used:
-            return None
-        return self._checked_columns({n: scores[n] for n in used}, queries, documents)
+        used = _picked(scores, [name for name in self._column_names if self.score_weights_[name]])
+        return self._checked_columns(used, queries, documents) if used else None
 
     def _checked_columns(self, scores, queries, documents):
         def nearest(k):
@@ -326,8 +383,10 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
                 f"{self.n_features_in_} features as input."
             )
 
-    def _comparisons(self, data, setting, seed):
-        """Comparisons with hard and random negatives; an error if there are none."""
+    def _comparisons(self, data, setting, seed, known=None):
+        """Comparisons with hard and random negatives, in the coordinates of those ``known``;
+        an error if there are none.
+        """
         judgements, initial = data.judgements, self._initial_map(data)
         negatives = [random_negatives(judgements, setting.n_random, seed)]
         if setting.n_hard:
@@ -338,18 +397,20 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
                 "there is nothing to compare: no query has a relevant document and another with a "
                 "lower grade or none; raise n_hard or n_random, or give more documents."
             )
+        weights = query_weights(triplets)
+        if known is None:
+            made = self._scaled(data, triplets, weights, initial)
+        else:
+            made = replace(known, triplets=triplets, weights=weights)
+        return self._with_columns(data, made, setting) if setting.normalization else made
+
+    def _scaled(self, data, triplets, weights, initial):
+        """Comparisons in coordinates without units."""
         T, inverse = data.spread
         size, initial_size = (self._mean_size(data, triplets, map_) for map_ in (T, initial))
         prior = inverse @ self._matrix(float64(initial)) @ inverse * (size / initial_size)
-        made = Comparisons(
-            triplets,
-            query_weights(triplets),
-            T / size**0.5,
-            inverse * size**0.5,
-            prior,
-            1 / initial_size,
-        )
-        return self._with_columns(data, made, setting) if setting.normalization else made
+        maps = T / size**0.5, inverse * size**0.5
+        return Comparisons(triplets, weights, *maps, prior, 1 / initial_size)
 
     def _with_columns(self, data, made, setting):
         """With the differences of the columns, divided so that a change of the weights by a
@@ -358,8 +419,10 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         values = data.columns.normalized(setting.normalization)
         query, better, worse = made.triplets.T
         columns = data.columns.at(values, query, better) - data.columns.at(values, query, worse)
-        size = np.sqrt(made.weights @ columns**2 / made.weights.sum())
-        scale = np.where(size > 0, size, 1.0) * (STIFFNESS * self.n_features_in_) ** 0.5
+        scale = made.scale
+        if scale is None:
+            size = np.sqrt(made.weights @ columns**2 / made.weights.sum())
+            scale = np.where(size > 0, size, 1.0) * (STIFFNESS * self.n_features_in_) ** 0.5
         return replace(made, columns=columns / scale, scale=scale)
 
     def _hard_negatives(self, data, setting):
@@ -429,6 +492,17 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         if comparisons.columns is None:
             return point
         return self._joined(point, like(weights * comparisons.scale, point))
+
+
+def _picked(scores, names):
+    """The columns of these names; an error if one is missing."""
+    missing = [name for name in names if name not in (scores or {})]
+    if missing:
+        raise ValueError(
+            f"scores lacks {', '.join(map(repr, missing))}, which fit was given and which has a "
+            "weight; give it as in fit."
+        )
+    return {name: scores[name] for name in names}
 
 
 def check_rows(X: Any, name: str) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Self
 
@@ -44,6 +44,7 @@ CHOICE_ITER = 60  # iterations of such a fit; a path ends where they are too few
 DEPTH = 10  # of the nDCG that chooses and scores
 # weights of a column, relative to the ratio of spreads, by which a mix is tuned
 MIX_GRID = tuple(2.0 ** np.arange(-4, 4))
+FINER = (2**-0.5, 2**0.5)  # of the best on that grid
 SWEEPS = 2  # over the columns, where there are several
 
 
@@ -103,24 +104,20 @@ def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def tuned_mix(
-    values_of: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray
+    values_of: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights of the columns that maximise the mean of ``values_of`` them, and the values
-    there; ``sizes`` are weights by which columns spread as much as the embedding. The grid is
-    searched one column at a time, then between its points.
+    there, from given ``weights`` on: a grid around the ``sizes``, one column at a time (none
+    whose size is 0), then between the points of the grid.
     """
-    weights = np.zeros(len(sizes))
     best = values_of(weights)
-    for sweep in range(SWEEPS * (len(sizes) > 1) + 1):
-        for c, size in enumerate(sizes):
-            tried = [t * size for t in MIX_GRID]
-            if sweep and weights[c] > 0:
-                tried = [weights[c] * t for t in (0.0, 2**-0.5, 2**0.5)]
-            elif sweep == 0 or len(sizes) > 1:
-                tried = [0.0, *tried]
-            for weight in tried:
+    grids = [*[(0.0, *MIX_GRID)] * (SWEEPS if len(sizes) > 1 else 1), FINER]
+    for grid in grids:
+        for c in np.flatnonzero(sizes):
+            middle = weights[c] if grid is FINER else sizes[c]
+            for t in grid:
                 changed = weights.copy()
-                changed[c] = weight
+                changed[c] = t * middle
                 values = values_of(changed)
                 if values.mean() > best.mean():
                     weights, best = changed, values
@@ -195,10 +192,8 @@ class Choice:
         mixes = []
         for how in self.columns.normalizations:
             setting = replace(plain, normalization=how)
-            weights, values = tuned_mix(
-                lambda weights: self._ndcg(self._unchanged, setting, weights),  # noqa: B023
-                self._unchanged.sizes(how),
-            )
+            of_mix = partial(self._ndcg, self._unchanged, setting)
+            weights, values = tuned_mix(of_mix, self._unchanged.sizes(how), np.zeros(c))
             mixes.append(self._add(replace(setting, weights=tuple(weights.tolist())), values))
         return max(mixes, key=lambda candidate: candidate.mean).setting
 
@@ -249,18 +244,17 @@ class Choice:
         return self._compared[key][0]
 
     def start(self, setting: Setting) -> np.ndarray | None:
-        """Multipliers of all comparisons, the mean of those of the folds; None where there are
-        none.
+        """Multipliers of all comparisons relative to their bounds, the mean of those of the
+        folds; None where there are none.
         """
         known = self._multipliers.get(replace(setting, C=0.0), {}).get(setting.C)
         if known is None:
             return None
-        query, n = self.comparisons(setting).triplets[:, 0], len(self.data.queries)
+        query = self.comparisons(setting).triplets[:, 0]
         total, times = np.zeros(len(query)), np.zeros(len(query))
-        for (train, _), u in zip(self.folds, known, strict=True):
-            kept = train[query]
-            total[kept] += to_numpy(u) * (train.sum() / n)  # as their bounds
-            times[kept] += 1
+        for (train, _), multipliers in zip(self.folds, known, strict=True):
+            total[train[query]] += to_numpy(multipliers)
+            times[train[query]] += 1
         return total / np.maximum(times, 1)
 
     def _solved(self, setting):
@@ -272,7 +266,7 @@ class Choice:
         compared = self._compared[replace(setting, C=0.0, margin=0.0)][1]
         known = self._multipliers.setdefault(replace(setting, C=0.0), {})
         near = min(known, key=lambda C: abs(np.log(C / setting.C)), default=None)
-        results = self._side_by_side(self._solved_in, setting, compared, near and known[near], near)
+        results = self._side_by_side(self._solved_in, setting, compared, near and known[near])
         found, weights, known[setting.C], done = map(list, zip(*results, strict=True))
         if not all(done):  # too expensive, here and for any larger C
             return replace(self.candidates[0], setting=setting, gain=-np.inf)
@@ -285,10 +279,10 @@ class Choice:
         kept = comparisons.select(self.folds[fold][0])
         return self.estimator._mapped_operator(self.data, kept), kept
 
-    def _solved_in(self, fold, setting, compared, multipliers, near):
+    def _solved_in(self, fold, setting, compared, multipliers):
         operator, kept = compared[fold]
         program = self.estimator._program(operator, kept, setting)
-        start = multipliers and multipliers[fold] * (setting.C / near)  # as their bounds do
+        start = multipliers and multipliers[fold] * program.unit
         tol = max(CHOICE_TOL, self.estimator.tol)
         solver = DualQuasiNewton(tol=tol, max_iter=min(CHOICE_ITER, self.estimator.max_iter))
         result = solver.solve(program, start=start, retried=True)
@@ -296,7 +290,8 @@ class Choice:
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
         rows = slice(counts[fold], counts[fold + 1])
         found = self._search(like(map_, self.data.documents), rows)
-        return found, weights, result.dual_point, result.status is Status.CONVERGED
+        done = result.status is Status.CONVERGED
+        return found, weights, result.dual_point / program.unit, done
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""

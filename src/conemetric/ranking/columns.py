@@ -133,12 +133,16 @@ class Pool:
             scores = np.concatenate([listed, scores], axis=1)
         return cls(columns, near, scores, ties)
 
+    def spreads(self, how: str) -> np.ndarray:
+        """By how much each column differs over its list, at least a rounding."""
+        listed = self.columns.listed >= 0
+        spreads = [_spread(column, listed) for column in np.moveaxis(self.columns.rows[how], 2, 0)]
+        return np.maximum(spreads, np.finfo(float).tiny)
+
     def sizes(self, how: str) -> np.ndarray:
-        """Weights by which the columns spread as much over their lists as the embedding."""
-        rows, listed = self.columns.rows[how], self.columns.listed >= 0
-        spread = [_spread(rows[..., c], listed) for c in range(rows.shape[2])]
-        own = _spread(self.scores[:, : listed.shape[1]], listed)
-        return own / np.where(np.array(spread) > 0, spread, 1.0)
+        """Weights by which the columns differ as much over their lists as the embedding."""
+        listed = self.columns.listed >= 0
+        return _spread(self.scores[:, : listed.shape[1]], listed) / self.spreads(how)
 
     def rank(
         self,

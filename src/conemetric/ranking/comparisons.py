@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from ..core import spectral
-from ..core.arrays import float64, namespace
+from ..core.arrays import arange, float64, like, namespace
 from .columns import Columns
 from .judgements import Judgements
 from .top_k import tie_ranks
 
-__all__ = ["Comparisons", "TrainingData"]
+__all__ = ["Comparisons", "Remembered", "TrainingData", "query_weights"]
 
 SAMPLED_DOCUMENTS = 1 << 16  # bounds the time for the covariance
 SPREAD_POWER = -0.25  # T = covariance**SPREAD_POWER (docs/mathematics.md)
+FORGOTTEN = 1e-3  # weight of a query, one when it is new, below which it is dropped
 LEAST_SPREAD = 1e-3  # variances are raised to this fraction of the largest
 
 
@@ -92,6 +93,53 @@ class Comparisons:
         columns = None if self.columns is None else self.columns[kept]
         return replace(
             self, triplets=self.triplets[kept], weights=self.weights[kept], columns=columns
+        )
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What a program is about, without the rest of the collection: the queries and documents
+    that are compared, and their comparisons, numbered accordingly.
+    """
+
+    queries: Any
+    documents: Any
+    comparisons: Comparisons
+    multipliers: np.ndarray  # of each comparison, relative to their upper bounds
+
+    @classmethod
+    def of(cls, data: Any, comparisons: Comparisons, multipliers: np.ndarray) -> "Remembered":
+        """What is compared in ``data``, which has queries and documents."""
+        triplets, points = np.empty_like(comparisons.triplets), []
+        for X, columns in ((data.queries, [0]), (data.documents, [1, 2])):
+            used, number = np.unique(comparisons.triplets[:, columns], return_inverse=True)
+            triplets[:, columns] = number.reshape(-1, len(columns))
+            points.append(X[like(used, arange(1, X))])
+        return cls(*points, replace(comparisons, triplets=triplets), multipliers)
+
+    def faded(self, factor: float) -> "Remembered":
+        """With weights multiplied by ``factor``, without those that hardly weigh any more."""
+        comparisons = replace(self.comparisons, weights=self.comparisons.weights * factor)
+        total = np.bincount(comparisons.triplets[:, 0], comparisons.weights)
+        kept = total[comparisons.triplets[:, 0]] >= FORGOTTEN
+        return Remembered.of(self, comparisons.take(kept), self.multipliers[kept])
+
+    def joined(self, later: "Remembered") -> "Remembered":
+        """With what was compared later, in the same program."""
+        xp, (a, b) = namespace(self.queries), (self.comparisons, later.comparisons)
+        shift = np.array([len(self.queries), len(self.documents), len(self.documents)])
+        columns = None if a.columns is None else np.concatenate([a.columns, b.columns])
+        comparisons = replace(
+            a,
+            triplets=np.concatenate([a.triplets, b.triplets + shift]),
+            weights=np.concatenate([a.weights, b.weights]),
+            columns=columns,
+        )
+        return Remembered(
+            xp.concat([self.queries, later.queries]),
+            xp.concat([self.documents, later.documents]),
+            comparisons,
+            np.concatenate([self.multipliers, later.multipliers]),
         )
 
 
