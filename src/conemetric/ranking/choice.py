@@ -28,7 +28,7 @@ from ..core.compiled import alone, n_threads, one_blas_thread
 from ..core.progress import all_or_nothing
 from ..solvers.base import Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .columns import Columns, Pool
+from .columns import Pool
 from .judgements import Judgements
 from .measures import ndcg
 
@@ -145,8 +145,8 @@ class Choice:
         self._multipliers: dict[Any, dict[float, list]] = {}
 
     @cached_property
-    def columns(self) -> Columns | None:
-        """The columns of the held-out queries."""
+    def columns(self) -> Any:
+        """The `Columns` of the held-out queries, or None."""
         return self.data.columns and self.data.columns.select(self.held_out)
 
     def settle(self) -> Setting:
@@ -271,9 +271,9 @@ class Choice:
         if not all(done):  # too expensive, here and for any larger C
             return replace(self.candidates[0], setting=setting, gain=-np.inf)
         counts = [len(test) for _, test in self.folds]
-        pool, weights = self._pool(found), np.repeat(weights, counts, axis=0)
-        self._pools[setting] = pool, weights
-        return self._add(setting, self._ndcg(pool, setting, weights))
+        self._pools[setting] = self._pool(found), np.repeat(weights, counts, axis=0)
+        pool, of_query = self._pools[setting]
+        return self._add(setting, self._ndcg(pool, setting, of_query))
 
     def _compared_in(self, fold, comparisons):
         kept = comparisons.select(self.folds[fold][0])

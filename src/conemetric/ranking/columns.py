@@ -117,7 +117,7 @@ class Pool:
     scores by the embedding, and the nearest others. Everything on the host.
     """
 
-    columns: Columns | None
+    columns: Any  # Columns, or None for the embedding alone
     documents: np.ndarray
     scores: np.ndarray
     ties: np.ndarray
@@ -176,11 +176,15 @@ def _spread(values, listed):
 
 
 def check_scores(
-    scores: Mapping[str, Any], n_queries: int, n_documents: int, nearest: Callable[[int], Any]
+    scores: Mapping[str, Any],
+    n_queries: int,
+    n_documents: int,
+    nearest: Callable[[int], Any] | None = None,
 ) -> Columns:
     """Validate columns, each a sparse matrix (n_queries, n_documents) whose stored entries are
     the list, or a callable ``(query_numbers, document_numbers) -> scores`` of pairs, which is
-    given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones.
+    given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones. Without
+    an embedding there are no callables.
     """
     if not isinstance(scores, Mapping) or not scores:
         raise TypeError(
@@ -191,9 +195,9 @@ def check_scores(
         raise ValueError(f"scores names a column {EMBEDDING!r}, the embedding's own; rename it.")
     shape, listed = (n_queries, n_documents), []
     for name, column in scores.items():
-        if not callable(column):
+        if nearest is None or not callable(column):
             listed.append(_keys(_checked(column, name, shape)))
-    if len(listed) < len(scores):
+    if nearest is not None and len(listed) < len(scores):
         near = np.asarray(nearest(RERANKED))
         listed.append((np.arange(n_queries)[:, None] * n_documents + near)[near >= 0])
     key = np.unique(np.concatenate(listed))

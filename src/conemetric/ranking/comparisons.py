@@ -9,7 +9,6 @@ import numpy as np
 from ..core import spectral
 from ..core.arrays import arange, float64, like, namespace
 from .columns import Columns
-from .judgements import Judgements
 from .top_k import tie_ranks
 
 __all__ = ["Comparisons", "Remembered", "TrainingData", "query_weights"]
@@ -26,7 +25,7 @@ class TrainingData:
 
     queries: Any
     documents: Any
-    judgements: Judgements
+    judgements: Any  # Judgements; None where only points matter
     columns: Columns | None = None
 
     @cached_property
@@ -105,17 +104,18 @@ class Remembered:
     queries: Any
     documents: Any
     comparisons: Comparisons
-    multipliers: np.ndarray  # of each comparison, relative to their upper bounds
+    multipliers: Any  # of each comparison, relative to their upper bounds; None if unknown
 
     @classmethod
-    def of(cls, data: Any, comparisons: Comparisons, multipliers: np.ndarray) -> "Remembered":
+    def of(cls, data: Any, comparisons: Comparisons, multipliers: Any) -> "Remembered":
         """What is compared in ``data``, which has queries and documents."""
-        triplets, points = np.empty_like(comparisons.triplets), []
-        for X, columns in ((data.queries, [0]), (data.documents, [1, 2])):
-            used, number = np.unique(comparisons.triplets[:, columns], return_inverse=True)
-            triplets[:, columns] = number.reshape(-1, len(columns))
-            points.append(X[like(used, arange(1, X))])
-        return cls(*points, replace(comparisons, triplets=triplets), multipliers)
+        triplets = comparisons.triplets
+        used, query = np.unique(triplets[:, 0], return_inverse=True)
+        queries = data.queries[like(used, arange(1, data.queries))]
+        used, document = np.unique(triplets[:, 1:], return_inverse=True)
+        documents = data.documents[like(used, arange(1, data.documents))]
+        triplets = np.column_stack([query, document.reshape(-1, 2)])
+        return cls(queries, documents, replace(comparisons, triplets=triplets), multipliers)
 
     def faded(self, factor: float) -> "Remembered":
         """With weights multiplied by ``factor``, without those that hardly weigh any more."""
@@ -126,9 +126,11 @@ class Remembered:
 
     def joined(self, later: "Remembered") -> "Remembered":
         """With what was compared later, in the same program."""
-        xp, (a, b) = namespace(self.queries), (self.comparisons, later.comparisons)
+        xp, a, b = namespace(self.queries), self.comparisons, later.comparisons
         shift = np.array([len(self.queries), len(self.documents), len(self.documents)])
-        columns = None if a.columns is None else np.concatenate([a.columns, b.columns])
+        columns = a.columns
+        if columns is not None and b.columns is not None:
+            columns = np.concatenate([columns, b.columns])
         comparisons = replace(
             a,
             triplets=np.concatenate([a.triplets, b.triplets + shift]),

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from .choice import DEPTH, Candidate, Setting, best_candidate, tuned_mix
 from .columns import NORMALIZATIONS, Pool, check_scores
@@ -123,16 +122,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any) -> Fusion:
 
 def _checked(scores):
     """Columns, all of them sparse matrices of one shape."""
-    if isinstance(scores, Mapping) and scores:
-        first = next(iter(scores.values()))
-        for other, column in scores.items():
-            if not sparse.issparse(column):
-                raise TypeError(
-                    f"scores[{other!r}] is {type(column).__name__}; give a scipy.sparse matrix of "
-                    "the best documents of each query."
-                )
-        return check_scores(scores, *first.shape, nearest=None)
-    return check_scores(scores, 0, 0, nearest=None)
+    first = next(iter(scores.values()), None) if isinstance(scores, Mapping) else None
+    return check_scores(scores, *getattr(first, "shape", (0, 0)))
 
 
 def _pool(columns):

@@ -19,7 +19,7 @@ class Found(NamedTuple):
 
     documents: Any
     scores: Any
-    listed: np.ndarray | None
+    listed: np.ndarray
 
 
 def nearest_documents(
@@ -57,7 +57,7 @@ def search(
     values = xp.empty((len(queries), k), dtype=documents.dtype, device=queries.device)
     ties = tie_ranks(documents) if ties is None else ties
     left, right, shift = _as_products(queries, documents, similarity)
-    scored = None if listed is None else np.full(listed.shape, -np.inf)
+    scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
     step = max(1, BLOCK // max(1, len(right)))
     for start in range(0, len(left), step):
         rows = slice(start, min(start + step, len(left)))
