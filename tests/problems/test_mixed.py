@@ -77,7 +77,7 @@ def solved(kind, seed, cone, asarray=np.asarray, dtype=np.float64):
 @pytest.mark.parametrize("cone", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_reaches_the_optimum_of_a_conic_solver(kind, cone, seed, asarray, dtype):
-    result, program, (optimum, _) = solved(kind, seed, cone, asarray, dtype)
+    result, _, (optimum, _) = solved(kind, seed, cone, asarray, dtype)
     slack = 1e-5 if dtype == np.float64 else 2e-3
     assert result.certificate.dual <= optimum * (1 + 1e-6) + 1e-9
     assert result.certificate.primal >= optimum * (1 - 1e-6) - 1e-9
@@ -86,7 +86,7 @@ def test_reaches_the_optimum_of_a_conic_solver(kind, cone, seed, asarray, dtype)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_multipliers_of_the_signs_are_those_of_a_conic_solver(kind, seed):
-    result, program, (optimum, multipliers) = solved(kind, seed, cone=False)
+    result, program, (_, multipliers) = solved(kind, seed, cone=False)
     point = program.evaluate(result.dual_point)
     _, v = parted(point.primal_point, program.operator.n_columns)
     assert (v >= 0).all()
@@ -104,7 +104,7 @@ def test_an_opposed_column_gets_weight_zero_and_a_multiplier():
 
 @pytest.mark.parametrize("cone", [False, True])
 def test_forward_and_adjoint_agree(cone, seed, asarray, dtype):
-    result, program, _ = solved("plain", seed, cone, asarray, dtype)
+    _, program, _ = solved("plain", seed, cone, asarray, dtype)
     operator, rng = program.operator, np.random.default_rng(seed)
     block = rng.normal(size=(D, D))
     M = operator.constraint_vector(joined(block + block.T, rng.normal(size=operator.n_columns)))

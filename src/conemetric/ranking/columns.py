@@ -157,7 +157,7 @@ class Pool:
         judged in ``excluded``.
         """
         none = (self.documents < 0) | (self.scores == -np.inf)
-        scores = np.where(none, 0.0, embedding * self.scores)
+        scores = embedding * np.where(none, 0.0, self.scores)
         if how is not None and self.columns is not None:
             rows = self.columns.rows[how]
             weights = np.broadcast_to(weights, (len(rows), rows.shape[2]))
