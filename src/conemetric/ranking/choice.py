@@ -34,13 +34,16 @@ from .measures import ndcg
 
 __all__ = ["Candidate", "Choice", "Setting", "best_candidate", "tuned_mix"]
 
-FIRST_C, LEAST_C, MOST_C = 1.0, 0.01, 300.0  # where the path of C begins, and its ends
+FIRST_C, LEAST_C, MOST_C = 1.0, 0.01, 50.0  # where the path of C begins, and its ends
 FLAT = 0.2  # standard errors of a gain by which another C has to be better
 N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
-MOST_HELD_OUT = 500  # queries: standard errors of a gain are below a point; bounds the time
-CHOICE_TOL = 0.1  # relative gap of the fits that only serve the choice
-CHOICE_ITER = 60  # iterations of such a fit; a path ends where they are too few
+# queries that bound the time: standard errors of a gain are below two points
+MOST_HELD_OUT, MOST_TRAINING = 500, 1000
+# relative gap of the fits that only serve the choice: at C, where less is to be gained for
+# small ones, and at most
+CHOICE_TOL, LOOSEST = 0.03, 0.1
+CHOICE_ITER = 40  # iterations of such a fit; a path ends where they are too few
 DEPTH = 10  # of the nDCG that chooses and scores
 # weights of a column, relative to the ratio of spreads, by which a mix is tuned
 MIX_GRID = tuple(2.0 ** np.arange(-4, 4))
@@ -135,7 +138,9 @@ class Choice:
         if n >= FEWEST_QUERIES:
             used = min(max(round(MOST_HELD_OUT / (n / N_FOLDS)), 2), N_FOLDS)
             split = KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.arange(n))
+            draw = np.random.default_rng(seed)
             for train, test in islice(split, used):
+                train = draw.permutation(train)[:MOST_TRAINING]
                 self.folds.append((np.isin(np.arange(n), train), test[: MOST_HELD_OUT // used]))
             self.held_out = np.concatenate([test for _, test in self.folds])
         self.judgements: Judgements = data.judgements.select(self.held_out)
@@ -283,7 +288,7 @@ class Choice:
         operator, kept = compared[fold]
         program = self.estimator._program(operator, kept, setting)
         start = multipliers and multipliers[fold] * program.unit
-        tol = max(CHOICE_TOL, self.estimator.tol)
+        tol = max(min(CHOICE_TOL * setting.C**0.5, LOOSEST), self.estimator.tol)
         solver = DualQuasiNewton(tol=tol, max_iter=min(CHOICE_ITER, self.estimator.max_iter))
         result = solver.solve(program, start=start, retried=True)
         map_, weights = self.estimator._solution(self.data, kept, float64(result.primal_point))
