@@ -29,15 +29,17 @@ class QueryAdapter(RankingEstimator):
 
     in coordinates without units (`conemetric.ranking.base`), where W0 gives the
     embedding's own scores, and certifies how far from the optimum it stopped. Map a new
-    query by `transform_queries`, then search the existing index.
+    query by `transform_queries`, then search the existing index. Other scores (BM25, a
+    cross-encoder) may join as columns: ``fit(..., scores={"bm25": S})`` learns their weights
+    in the same program, and `rank` adds them up.
 
     Parameters
     ----------
     C : float or "auto", default="auto"
         Weight of the loss, free of units; near 0 the embedding hardly changes. "auto"
-        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries; if
-        no setting beats the embedding by more than a standard error, it warns and changes
-        nothing.
+        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries, and
+        whether columns of scores help; if no setting beats the embedding by more than a
+        standard error, it warns and changes nothing.
     similarity : {"cosine", "inner"}, default="cosine"
         How the index compares a query with its documents.
     n_hard, n_random : int, default=10
@@ -64,9 +66,18 @@ class QueryAdapter(RankingEstimator):
     setting_ : Setting
         C, margin and negatives used; C = 0 if the embedding is unchanged.
     C_ : float
+    score_weights_ : dict of str to float
+        Weights of the embedding's own scores ("embedding": 1, or 0 if columns alone do better)
+        and of every column given as ``scores``, in its normalisation. The final score is their
+        weighted sum (`rank`).
+    score_multipliers_ : dict of str to float
+        Multipliers of the columns' weights being at least 0.
+    normalization_ : str or None
+        How columns are scaled: "raw", "range" or "spread" (`conemetric.ranking.columns`).
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
-        standard errors of the gain; the first is the unchanged embedding.
+        standard errors of the gain; the first is the unchanged embedding, and with ``scores``
+        every column alone and plain mixes follow.
     certificate_ : Certificate
         Objective of the map, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_

@@ -28,15 +28,16 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
 
     in coordinates without units (`conemetric.ranking.base`), where M0 is the Euclidean
     distance or ``prior``, and certifies how far from the optimum it stopped. Map both
-    queries and documents by `transform`.
+    queries and documents by `transform`. Other scores (BM25, a cross-encoder) may join as
+    columns, as in `QueryAdapter`.
 
     Parameters
     ----------
     C : float or "auto", default="auto"
         Weight of the loss, free of units; near 0 the embedding hardly changes. "auto"
-        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries; if
-        no setting beats the embedding by more than a standard error, it warns and changes
-        nothing.
+        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries, and
+        whether columns of scores help; if no setting beats the embedding by more than a
+        standard error, it warns and changes nothing.
     prior : "identity", array-like (n_features, n_features) or fitted metric, default="identity"
         The metric to stay close to: the Euclidean distance of the embedding (normalise the
         rows if the index compares by cosine), or one learned before.
@@ -61,9 +62,18 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
     setting_ : Setting
         C, margin and negatives used; C = 0 if the embedding is unchanged.
     C_ : float
+    score_weights_ : dict of str to float
+        Weights of the embedding's own scores ("embedding": 1, or 0 if columns alone do better)
+        and of every column given as ``scores``, in its normalisation. The final score is their
+        weighted sum (`rank`).
+    score_multipliers_ : dict of str to float
+        Multipliers of the columns' weights being at least 0.
+    normalization_ : str or None
+        How columns are scaled: "raw", "range" or "spread" (`conemetric.ranking.columns`).
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
-        standard errors of the gain; the first is the unchanged embedding.
+        standard errors of the gain; the first is the unchanged embedding, and with ``scores``
+        every column alone and plain mixes follow.
     certificate_ : Certificate
         Objective of the metric, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_
