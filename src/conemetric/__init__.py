@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .estimators.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
     from .estimators.useless import UselessMetricWarning as UselessMetricWarning
     from .ranking.adapter import QueryAdapter as QueryAdapter
+    from .ranking.cutoff import calibrate_cutoff as calibrate_cutoff
+    from .ranking.fusion import fuse as fuse
     from .ranking.metric import RelevanceMetric as RelevanceMetric
     from .solvers.base import Certificate as Certificate
     from .solvers.base import Status as Status
@@ -61,7 +63,9 @@ _HOME = {  # of each public name, the module that defines it
     "Status": "solvers.base",
     "UselessMetricWarning": "estimators.useless",
     "blend": "storage",
+    "calibrate_cutoff": "ranking.cutoff",
     "frobmetric_path": "estimators.frobmetric_cv",
+    "fuse": "ranking.fusion",
     "load_metric": "storage",
     "numax_path": "estimators.numax",
     "save_metric": "storage",

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from judged import collection, part
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import bilinear_optimum, frobenius_optimum
 from scipy import sparse
@@ -16,43 +17,11 @@ from sklearn.exceptions import NotFittedError
 from conemetric import FrobMetric, QueryAdapter, RelevanceMetric, blend, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
 from conemetric.export import to_sql
-from conemetric.ranking import base
+from conemetric.ranking import base, choice
 from conemetric.ranking.base import Setting
 from conemetric.ranking.measures import ndcg, rank
 
 BOTH = pytest.mark.parametrize("kind", [RelevanceMetric, QueryAdapter])
-
-
-def collection(seed=0, n_queries=60, n_documents=120, D=6, dtype=np.float64):
-    """Queries near two relevant documents in half of the features, and anywhere in the
-    others; unit rows.
-    """
-    rng = np.random.default_rng(seed)
-    documents = rng.normal(size=(n_documents, D))
-    first = rng.integers(n_documents, size=n_queries)
-    queries = documents[first] + 0.2 * rng.normal(size=(n_queries, D))
-    queries[:, D // 2 :] = rng.normal(size=(n_queries, D - D // 2))
-    near = ((queries[:, None, : D // 2] - documents[:, : D // 2]) ** 2).sum(2)
-    second = np.argsort(near, axis=1)[:, 1]
-    rows = np.arange(n_queries)
-    relevance = np.concatenate(
-        [
-            np.column_stack([rows, first, rows * 0 + 2]),
-            np.column_stack([rows, second, rows * 0 + 1]),
-        ]
-    )
-    relevance = relevance[np.unique(relevance[:, :2], axis=0, return_index=True)[1]]
-    unit = [X / np.linalg.norm(X, axis=1, keepdims=True) for X in (queries, documents)]
-    return unit[0].astype(dtype), unit[1].astype(dtype), relevance
-
-
-def part(collection, queries):
-    """The collection of some queries, renumbered."""
-    Q, D, relevance = collection
-    new = np.full(len(Q), -1)
-    new[queries] = np.arange(len(queries))
-    kept = relevance[new[relevance[:, 0]] >= 0]
-    return Q[queries], D, np.column_stack([new[kept[:, 0]], kept[:, 1:]])
 
 
 def comparisons_of(estimator, data):
@@ -423,20 +392,22 @@ def test_a_mixture_of_libraries_is_refused():
 
 
 def test_fewer_queries_choose_where_there_are_many(monkeypatch):
-    monkeypatch.setattr(base, "MOST_HELD_OUT", 20)
+    monkeypatch.setattr(choice, "MOST_HELD_OUT", 20)
     fitted = QueryAdapter(random_state=0).fit(*collection(n_queries=100))
     assert {len(candidate.values) for candidate in fitted.candidates_} == {20}
 
 
-def test_a_path_ends_past_its_best_but_not_before_anything_moved():
-    def path(*gains):
-        setting = Setting(1.0, 0.1, 10, 10)
-        return [base.Candidate(setting, 0.5, g, e, np.zeros(0)) for g, e in gains]
-
-    ends = base._past_its_best
-    assert not ends(path((0.0, 0.0), (0.0, 0.0), (0.001, 0.002), (-0.001, 0.003)))
-    assert ends(path((0.0, 0.0), (-0.02, 0.01), (-0.03, 0.01)))
-    assert not ends(path((0.01, 0.002), (0.02, 0.001), (0.01, 0.001)))
-    assert ends(path((0.01, 0.002), (0.02, 0.001), (0.01, 0.001), (0.015, 0.001)))
-    # a small gain that is sure does not end a path on which gains still grow
-    assert not ends(path((0.0005, 0.0001), (0.001, 0.002), (0.003, 0.004)))
+@pytest.mark.parametrize(
+    ("gains", "worth"),
+    [
+        ([(0.0, 0.0), (0.001, 0.0005)], True),
+        ([(0.01, 0.002), (0.02, 0.002)], True),
+        ([(0.02, 0.002), (0.0201, 0.002)], False),  # flat
+        ([(0.02, 0.002), (0.01, 0.001)], False),
+        ([(0.001, 0.002), (0.003, 0.006)], False),  # more, but less surely
+    ],
+)
+def test_a_path_goes_on_while_the_gain_is_clear(gains, worth):
+    setting = Setting(1.0, 0.1, 10, 10)
+    best, tried = (choice.Candidate(setting, 0.5, g, e, np.zeros(0)) for g, e in gains)
+    assert choice._worth(tried, best) == worth

@@ -1,6 +1,5 @@
 """QueryAdapter: a linear map of the queries, learned from relevance judgements."""
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,10 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..core import spectral
 from ..core.arrays import like
 from ..core.sklearn_private import StrOptions
+from ..operators.columns import joined, parted
 from ..operators.difference import from_comparisons
 from ..problems.bilinear import BilinearProgram
+from ..problems.mixed import MixedProgram
 from .base import RANKING_PARAMETERS, RankingEstimator, check_rows
-from .top_k import nearest_documents, unit_rows
+from .top_k import search, unit_rows
 
 __all__ = ["QueryAdapter"]
 
@@ -28,15 +29,17 @@ class QueryAdapter(RankingEstimator):
 
     in coordinates without units (`conemetric.ranking.base`), where W0 gives the
     embedding's own scores, and certifies how far from the optimum it stopped. Map a new
-    query by `transform_queries`, then search the existing index.
+    query by `transform_queries`, then search the existing index. Other scores (BM25, a
+    cross-encoder) may join as columns: ``fit(..., scores={"bm25": S})`` learns their weights
+    in the same program, and `rank` adds them up.
 
     Parameters
     ----------
     C : float or "auto", default="auto"
         Weight of the loss, free of units; near 0 the embedding hardly changes. "auto"
-        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries; if
-        no setting beats the embedding by more than a standard error, it warns and changes
-        nothing.
+        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries, and
+        whether columns of scores help; if no setting beats the embedding by more than a
+        standard error, it warns and changes nothing.
     similarity : {"cosine", "inner"}, default="cosine"
         How the index compares a query with its documents.
     n_hard, n_random : int, default=10
@@ -63,9 +66,18 @@ class QueryAdapter(RankingEstimator):
     setting_ : Setting
         C, margin and negatives used; C = 0 if the embedding is unchanged.
     C_ : float
+    score_weights_ : dict of str to float
+        Weights of the embedding's own scores ("embedding": 1, or 0 if columns alone do better)
+        and of every column given as ``scores``, in its normalisation. The final score is their
+        weighted sum (`rank`).
+    score_multipliers_ : dict of str to float
+        Multipliers of the columns' weights being at least 0.
+    normalization_ : str or None
+        How columns are scaled: "raw", "range" or "spread" (`conemetric.ranking.columns`).
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
-        standard errors of the gain; the first is the unchanged embedding.
+        standard errors of the gain; the first is the unchanged embedding, and with ``scores``
+        every column alone and plain mixes follow.
     certificate_ : Certificate
         Objective of the map, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_
@@ -99,6 +111,7 @@ class QueryAdapter(RankingEstimator):
         "similarity": [StrOptions({"cosine", "inner"})],
     }
     _program_type = BilinearProgram
+    _joint_type = MixedProgram
     _margins = (0.1, 0.03)
 
     def __init__(
@@ -164,18 +177,18 @@ class QueryAdapter(RankingEstimator):
     def __sklearn_is_fitted__(self):
         return hasattr(self, "components_")
 
-    def _validate(self, queries, documents, relevance, reset):
-        data = super()._validate(queries, documents, relevance, reset)
+    def _check_points(self, queries, documents, reset=False):
+        points = super()._check_points(queries, documents, reset)
         if self.similarity == "inner":
-            return data
+            return points
         # the length of a query does not affect its ranking; unit length weighs all the same
-        return replace(data, queries=unit_rows(data.queries), documents=unit_rows(data.documents))
+        return tuple(map(unit_rows, points))
 
     def _initial_map(self, data):
         return like(np.eye(self.n_features_in_), data.documents)
 
-    def _nearest(self, map_, queries, documents, k, excluded=None):
-        return nearest_documents(queries @ map_, documents, k, "inner", excluded)
+    def _search(self, map_, queries, documents, k, **options):
+        return search(queries @ map_, documents, k, "inner", **options)
 
     def _comparison_size(self, queries, better, worse):
         squares = (queries**2).sum(1) * ((better - worse) ** 2).sum(1)
@@ -192,6 +205,12 @@ class QueryAdapter(RankingEstimator):
 
     def _point(self, inverse, map_):
         return inverse @ map_ @ inverse
+
+    def _parted(self, point, n_columns):
+        return parted(point, n_columns)
+
+    def _joined(self, point, v):
+        return joined(point, v)
 
     def _truncate(self, data, map_):
         V = self._directions(data, map_)

@@ -10,156 +10,51 @@ margin free of units.
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
-from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..core import spectral
 from ..core.arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
-from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
 from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator
 from ..estimators.validation import check_size, check_tensor, refuse_dask
 from ..operators.base import Operator
+from ..operators.columns import WithColumns, joined
 from ..problems.base import Bounds
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .judgements import Judgements, check_relevance, graded_triplets, random_negatives
+from .choice import DEPTH, Candidate, Choice, Setting
+from .columns import EMBEDDING, Pool, check_scores
+from .comparisons import (
+    LEAST_SPREAD,
+    SPREAD_POWER,
+    Comparisons,
+    Remembered,
+    TrainingData,
+    query_weights,
+)
+from .judgements import check_relevance, graded_triplets, random_negatives
 from .measures import ndcg
-from .top_k import nearest_documents
+from .top_k import Found, search, tie_ranks
 
 __all__ = ["Candidate", "RankingEstimator", "Setting"]
 
-C_GRID = tuple(np.logspace(-1.5, 2.5, 9).tolist())
-C_RATIO = 10**0.5  # of neighbours on the grid
-N_FOLDS = 4
-FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
-MOST_HELD_OUT = 2_000  # bounds the time to rank for each candidate
-CHOICE_TOL = 1e-2  # relative gap of the fits that only serve the choice
-PATIENCE = 2  # values of C without a gain before a path ends
-DEPTH = 10  # of the nDCG that chooses and scores
-SAMPLED_DOCUMENTS = 1 << 16  # bounds the time for the covariance
-SAMPLED_COMPARISONS = 1 << 12  # bounds the time for the mean size
-SPREAD_POWER = -0.25  # T = covariance**SPREAD_POWER (docs/mathematics.md)
-LEAST_SPREAD = 1e-3  # variances are raised to this fraction of the largest
+# how much more a change of weights costs: they start where nDCG is best, and the loss, which
+# counts all pairs alike, would move them away (Cranfield, CISI: 1 is worse on held-out queries)
+STIFFNESS = 100.0
+SAMPLED_COMPARISONS = 1 << 10  # bounds the time for the mean size
 RANKING_PARAMETERS = {
     "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     "n_hard": [Interval(Integral, 0, None, closed="left")],
     "n_random": [Interval(Integral, 0, None, closed="left")],
     **SOLVER_PARAMETERS,
 }
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Parameters of one fit; C = 0 keeps the embedding unchanged."""
-
-    C: float
-    margin: float
-    n_hard: int
-    n_random: int
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A setting and its nDCG@10 on held-out queries.
-
-    Attributes
-    ----------
-    setting : Setting
-    mean : float
-        Mean nDCG@10.
-    gain, standard_error : float
-        Mean difference from the unchanged embedding, query by query.
-    values : array (n_held_out,)
-        nDCG@10 of each query.
-    """
-
-    setting: Setting
-    mean: float
-    gain: float
-    standard_error: float
-    values: np.ndarray = field(repr=False)
-
-    @classmethod
-    def from_values(cls, setting: Setting, values: np.ndarray, unchanged: np.ndarray) -> Self:
-        """Compare ``values`` with those of the ``unchanged`` embedding."""
-        gain = values - unchanged
-        error = float(gain.std(ddof=1)) / len(gain) ** 0.5
-        return cls(setting, float(values.mean()), float(gain.mean()), error, values)
-
-    @property
-    def sure_gain(self) -> float:
-        """The gain less one standard error: 0 for the unchanged embedding."""
-        return self.gain - self.standard_error
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Queries with at least one relevant document each, the documents, and the judgements."""
-
-    queries: Any
-    documents: Any
-    judgements: Judgements
-
-    @property
-    def _sample(self) -> Any:
-        return self.documents[:: -(-len(self.documents) // SAMPLED_DOCUMENTS)]
-
-    @cached_property
-    def covariance(self) -> Any:
-        """Covariance of the documents up to scale, float64 like every D x D matrix here."""
-        centred = self._sample - self._sample.mean(0)
-        covariance = float64(centred.T @ centred)
-        size = float(abs(covariance).max())
-        if not size > 0:
-            raise ValueError(
-                "all documents coincide, so there is nothing to rank; check how they were embedded."
-            )
-        return covariance / size
-
-    @cached_property
-    def second_moment(self) -> Any:
-        """Second moment of the documents about the origin, up to scale."""
-        return float64(self._sample.T @ self._sample)
-
-    @cached_property
-    def spread(self) -> tuple[Any, Any]:
-        """T and its inverse, up to scale: see the module docstring."""
-        variance, axes = spectral.eigh(self.covariance)
-        variance = namespace(variance).clip(variance / variance[0], LEAST_SPREAD, None)
-        T, inverse = ((axes * variance**power) @ axes.T for power in (SPREAD_POWER, -SPREAD_POWER))
-        return T, inverse
-
-
-@dataclass(frozen=True)
-class Comparisons:
-    """Triplets [query, better, worse] (m, 3) on the host; T and its inverse, which map to
-    and from coordinates without units; and the embedding's own matrix in them, the prior.
-    """
-
-    triplets: np.ndarray
-    T: Any
-    inverse: Any
-    prior: Any
-
-    def select(self, queries: np.ndarray) -> "Comparisons":
-        """The comparisons of the queries in a mask."""
-        return replace(self, triplets=self.triplets[queries[self.triplets[:, 0]]])
-
-    @property
-    def weights(self) -> np.ndarray:
-        """Weights that sum to one for every query, however many comparisons it has."""
-        return 1 / np.bincount(self.triplets[:, 0])[self.triplets[:, 0]]
 
 
 class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
@@ -170,6 +65,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
     """
 
     _program_type: ClassVar[type[FrobeniusProgram]]
+    _joint_type: ClassVar[type[FrobeniusProgram]]  # with columns of scores
     _margins: ClassVar[tuple[float, ...]]  # tried by C="auto"; the first goes with a fixed C
 
     @property
@@ -190,8 +86,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         """The map of the unchanged embedding."""
 
     @abstractmethod
-    def _nearest(self, map_, queries, documents, k, excluded=None) -> Any:
-        """The k nearest documents by a map."""
+    def _search(self, map_, queries, documents, k, **options) -> Found:
+        """The k nearest documents by a map (`top_k.search`)."""
 
     @abstractmethod
     def _comparison_size(self, queries, better, worse) -> float:
@@ -214,6 +110,14 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         """The solution that corresponds to a map: inverts `_map`."""
 
     @abstractmethod
+    def _parted(self, point, n_columns) -> tuple[Any, Any]:
+        """The solution, and the numbers besides, of a program with columns."""
+
+    @abstractmethod
+    def _joined(self, point, v) -> Any:
+        """Inverts `_parted`."""
+
+    @abstractmethod
     def _truncate(self, data: TrainingData, map_) -> Any:
         """The map reduced to ``n_components`` directions."""
 
@@ -222,7 +126,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         """Set the fitted attributes."""
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, queries: Any, documents: Any, relevance: Any) -> Self:
+    def fit(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> Self:
         """Learn from relevance judgements.
 
         Parameters
@@ -233,6 +137,12 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             Rows [query, document] or [query, document, grade]; or a sparse matrix of
             grades (n_queries, n_documents), in which a stored zero means judged not
             relevant. Unjudged documents may or may not be relevant.
+        scores : dict of str to sparse matrix or callable, default=None
+            Columns of other scores by name, the higher the better. A sparse matrix
+            (n_queries, n_documents) stores the scores of the documents that a column lists,
+            such as the first 200 of BM25. A callable ``(query_numbers, document_numbers) ->
+            scores`` scores pairs, given as two integer arrays, and is called for the 200
+            nearest documents of each query and all that other columns list.
 
         Returns
         -------
@@ -240,17 +150,85 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         """
         refuse_dask(self, queries, "queries")
         refuse_dask(self, documents, "documents")
-        data = self._validate(queries, documents, relevance, reset=True)
+        data = self._validate(queries, documents, relevance, scores, reset=True)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        setting = Setting(self.C, self._margins[0], self.n_hard, self.n_random)
-        if self.C == "auto":
-            setting = self._choose(data, seed)
+        choice = Choice(self, data, seed)
+        setting = self._chosen(choice)
         self.setting_, self.C_ = setting, setting.C
+        self.normalization_ = setting.normalization
+        self._column_names = data.columns.names if data.columns else ()
         if setting.C == 0:
             self._store_map(data, self._truncate(data, self._initial_map(data)))
+            self._store_weights(setting.weights)
             proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
             return self._store_result(SolveResult(None, None, proof, 0, {}))
-        return self._solve(data, self._comparisons(data, setting, seed), setting)
+        comparisons = choice.comparisons(setting)
+        remembered = Remembered.of(data, comparisons, choice.start(setting))
+        self._solve(data, remembered, setting)
+        self.comparisons_ = comparisons.triplets
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        queries: Any,
+        documents: Any,
+        relevance: Any,
+        scores: Any = None,
+        forget: float = 0.0,
+    ) -> Self:
+        """Learn from further judgements, without starting again.
+
+        The first call is `fit`. A later one adds the comparisons of new judgements to those
+        remembered, in the program that was chosen first, and solves it from where it was;
+        ``certificate_`` is about the program over all that is remembered.
+
+        Parameters
+        ----------
+        queries, documents, relevance, scores
+            The new queries and their judgements (a click or a thumb up is a grade of 1, a
+            thumb down one of 0), and all documents as they are now; as in `fit`.
+        forget : float in [0, 1), default=0.0
+            Part of their weight that earlier comparisons lose. Queries below a thousandth of
+            the weight of a new one are dropped.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "setting_"):
+            return self.fit(queries, documents, relevance, scores)
+        if not 0 <= forget < 1:
+            raise ValueError(f"forget={forget} must be at least 0 and less than 1.")
+        if self.C_ == 0:
+            raise ValueError(
+                "C='auto' has left the embedding unchanged, so there is no program to add to; give "
+                "C as a number, or fit all judgements together."
+            )
+        names = self._column_names if self.setting_.normalization else ()
+        data = self._validate(queries, documents, relevance, _picked(scores, names) or None)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        made = self._comparisons(data, self.setting_, seed, self._remembered.comparisons)
+        later = Remembered.of(data, made, np.zeros(len(made.triplets)))
+        remembered = self._remembered.faded(1 - forget).joined(later)
+        return self._solve(data, remembered, self.setting_)
+
+    def _chosen(self, choice):
+        """The setting given, or chosen on held-out queries."""
+        if self.C != "auto":
+            given = Setting(self.C, self._margins[0], self.n_hard, self.n_random)
+            return choice.mixed(given) if choice.columns else given
+        setting = choice.settle()
+        self.candidates_ = choice.candidates
+        if setting == self.candidates_[0].setting:
+            most = max(self.candidates_, key=lambda candidate: candidate.gain)
+            warn_user(
+                "no setting ranked held-out queries better than the embedding does by more than "
+                f"one standard error (best: {100 * most.gain:+.2f} +- "
+                f"{100 * most.standard_error:.2f} points of nDCG@10); the embedding is left as "
+                "it is."
+            )
+        return setting
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NoReturn:
         """Not available: queries and documents are mapped separately."""
@@ -261,45 +239,121 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             "transform_documents."
         )
 
-    def _solve(self, data, comparisons, setting):
-        """Fit, and certify the map as it is stored."""
+    def _solve(self, data, remembered, setting):
+        """Fit what is remembered, and certify the map and the weights as they are stored;
+        ``data`` are the documents as they are now.
+        """
+        comparisons = remembered.comparisons
 
         def keep(point):
-            map_ = like(self._map(data, comparisons.T, float64(point)), data.documents)
-            return map_, self._point(comparisons.inverse, float64(map_))
+            map_, weights = self._solution(data, comparisons, float64(point))
+            map_ = like(map_, data.documents)
+            return (map_, weights), self._joint_point(comparisons, map_, weights)
 
-        program = self._program(self._mapped_operator(data, comparisons), comparisons, setting)
+        operator = self._mapped_operator(remembered, comparisons)
+        program = self._program(operator, comparisons, setting)
+        start = remembered.multipliers
+        start = None if start is None else operator.constraint_vector(start) * program.unit
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        result = self._run(solver, program, keep=keep)
-        map_ = result.kept
+        result = self._run(solver, program, keep=keep, start=start)
+        map_, weights = result.kept
         if self.n_components is not None:
             map_ = self._truncate(data, map_)
-            point = self._point(comparisons.inverse, float64(map_))
+            point = self._joint_point(comparisons, map_, weights)
             primal = program.certify(point, result.dual_point).primal
             result = replace(result, certificate=result.certificate.truncated(primal, self.tol))
         self._store_map(data, map_)
+        self._store_weights(weights, comparisons, result.dual_point)
+        self._remembered = replace(
+            remembered, multipliers=to_numpy(result.dual_point / program.unit)
+        )
         self.comparisons_, self.multipliers_ = comparisons.triplets, result.dual_point
         return self._store_result(result)
 
-    def score(self, queries: Any, documents: Any, relevance: Any) -> float:
+    def _store_weights(self, weights, comparisons=None, u=None):
+        """``score_weights_``, and the multipliers of their being at least 0."""
+        names, setting = self._column_names, self.setting_
+        weights = np.asarray(weights) if len(weights) else np.zeros(len(names))
+        own = {EMBEDDING: setting.embedding}
+        self.score_weights_ = own | dict(zip(names, weights.tolist(), strict=True))
+        self.score_multipliers_ = dict.fromkeys(names, 0.0)
+        if comparisons is not None and comparisons.columns is not None:
+            start = np.array(setting.weights) * comparisons.unit / setting.margin
+            pull = comparisons.columns.T @ float64(to_numpy(u)) / comparisons.scale
+            pushed = np.maximum(-(start + pull), 0.0) * comparisons.scale**2
+            self.score_multipliers_ = dict(zip(names, pushed.tolist(), strict=True))
+
+    def rank(
+        self, queries: Any, documents: Any, scores: Any = None, k: int = 10
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The first ``k`` documents of every query by the learned ranking: the score of the
+        embedding after its map, times ``score_weights_["embedding"]``, plus the weights times
+        the normalised columns.
+
+        Parameters
+        ----------
+        queries : array-like or tensor (n_queries, n_features)
+        documents : array-like or tensor (n_documents, n_features)
+        scores : dict of str to sparse matrix or callable, default=None
+            The columns, as in `fit`; those with weight 0 may be left out.
+        k : int, default=10
+
+        Returns
+        -------
+        documents, scores : arrays (n_queries, min(k, n_documents)) on the host
+            Best first; -1 and minus infinity where a query has fewer.
+        """
+        check_is_fitted(self)
+        queries, documents = self._check_points(queries, documents)
+        return self._rank(queries, documents, self._columns(scores, queries, documents), k)
+
+    def _rank(self, queries, documents, columns, k):
+        mapped = self.transform_queries(queries), self.transform_documents(documents)
+        listed, ties = columns and columns.listed, tie_ranks(documents)
+        found = search(*mapped, k, self._similarity, listed=listed, ties=ties)
+        names = columns.names if columns else ()
+        weights = np.array([self.score_weights_[name] for name in names])
+        pool, embedding = Pool.of(columns, found, ties), self.score_weights_[EMBEDDING]
+        return pool.rank(self.normalization_, weights, min(k, len(documents)), embedding)
+
+    def _columns(self, scores, queries, documents):
+        """The columns of new queries that have a weight."""
+        used = _picked(scores, [name for name in self._column_names if self.score_weights_[name]])
+        return self._checked_columns(used, queries, documents) if used else None
+
+    def _checked_columns(self, scores, queries, documents):
+        def nearest(k):
+            map_ = self._initial_map(TrainingData(queries, documents, None))
+            return to_numpy(self._search(map_, queries, documents, k).documents)
+
+        return check_scores(scores, len(queries), len(documents), nearest)
+
+    def score(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> float:
         """Mean nDCG@10 of the learned ranking over the queries with a relevant document.
 
         Takes the same arguments as `fit`.
         """
         check_is_fitted(self)
-        data = self._validate(queries, documents, relevance, reset=False)
-        mapped = self.transform_queries(data.queries), self.transform_documents(data.documents)
-        ranking = nearest_documents(*mapped, DEPTH, self._similarity)
-        return float(ndcg(ranking, data.judgements, DEPTH).mean())
-
-    def _ndcg_of(self, map_, data, rows):
-        """nDCG of some of the queries by a map."""
-        ranking = self._nearest(map_, data.queries[rows], data.documents, DEPTH)
-        return ndcg(ranking, data.judgements.select(rows), DEPTH)
+        queries, documents = self._check_points(queries, documents)
+        judgements = check_relevance(relevance, len(queries), len(documents))
+        ranking, _ = self._rank(
+            queries, documents, self._columns(scores, queries, documents), DEPTH
+        )
+        return float(np.nanmean(ndcg(ranking, judgements, DEPTH)))
 
     # ---- from judgements to a program
 
-    def _validate(self, queries, documents, relevance, reset):
+    def _validate(self, queries, documents, relevance, scores=None, reset=False):
+        queries, documents = self._check_points(queries, documents, reset)
+        judgements = check_relevance(relevance, len(queries), len(documents))
+        answered = np.flatnonzero(judgements.n_relevant > 0)
+        columns = None
+        if scores is not None:
+            columns = self._checked_columns(scores, queries, documents).select(answered)
+        return TrainingData(queries[answered], documents, judgements.select(answered), columns)
+
+    def _check_points(self, queries, documents, reset=False):
+        """Queries and documents in one library and precision."""
         queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
         xp = namespace(queries, documents)
         if queries.shape[1] != documents.shape[1]:
@@ -315,10 +369,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             self._check_width(queries, "queries")
         self._check_n_components()
         dtype = xp.result_type(queries, documents)
-        queries, documents = like(queries, queries, dtype), like(documents, documents, dtype)
-        judgements = check_relevance(relevance, len(queries), len(documents))
-        answered = np.flatnonzero(judgements.n_relevant > 0)
-        return TrainingData(queries[answered], documents, judgements.select(answered))
+        return like(queries, queries, dtype), like(documents, documents, dtype)
 
     def _check_width(self, X, name):
         if X.shape[1] != self.n_features_in_:
@@ -327,24 +378,63 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
                 f"{self.n_features_in_} features as input."
             )
 
-    def _comparisons(self, data, setting, seed):
-        """Comparisons with hard and random negatives; an error if there are none."""
+    def _comparisons(self, data, setting, seed, known=None):
+        """Comparisons with hard and random negatives, in the coordinates of those ``known``;
+        an error if there are none.
+        """
         judgements, initial = data.judgements, self._initial_map(data)
         negatives = [random_negatives(judgements, setting.n_random, seed)]
         if setting.n_hard:
-            excluded = judgements.start, judgements.document
-            hard = self._nearest(initial, data.queries, data.documents, setting.n_hard, excluded)
-            negatives.append(to_numpy(hard))
+            negatives.append(self._hard_negatives(data, setting))
         triplets = graded_triplets(judgements, np.concatenate(negatives, axis=1))
         if len(triplets) == 0:
             raise ValueError(
                 "there is nothing to compare: no query has a relevant document and another with a "
                 "lower grade or none; raise n_hard or n_random, or give more documents."
             )
+        weights = query_weights(triplets)
+        if known is None:
+            made = self._scaled(data, triplets, weights, initial)
+        else:
+            made = replace(known, triplets=triplets, weights=weights)
+        return self._with_columns(data, made, setting) if setting.normalization else made
+
+    def _scaled(self, data, triplets, weights, initial):
+        """Comparisons in coordinates without units."""
         T, inverse = data.spread
         size, initial_size = (self._mean_size(data, triplets, map_) for map_ in (T, initial))
         prior = inverse @ self._matrix(float64(initial)) @ inverse * (size / initial_size)
-        return Comparisons(triplets, T / size**0.5, inverse * size**0.5, prior)
+        maps = T / size**0.5, inverse * size**0.5
+        return Comparisons(triplets, weights, *maps, prior, 1 / initial_size)
+
+    def _with_columns(self, data, made, setting):
+        """With the differences of the columns, divided so that a change of the weights by a
+        given part costs STIFFNESS times what a change of the map by that part does.
+        """
+        values = data.columns.normalized(setting.normalization)
+        query, better, worse = made.triplets.T
+        columns = data.columns.at(values, query, better) - data.columns.at(values, query, worse)
+        scale = made.scale
+        if scale is None:
+            size = np.sqrt(made.weights @ columns**2 / made.weights.sum())
+            scale = np.where(size > 0, size, 1.0) * (STIFFNESS * self.n_features_in_) ** 0.5
+        return replace(made, columns=columns / scale, scale=scale)
+
+    def _hard_negatives(self, data, setting):
+        """The best unjudged documents of each query in the ranking that the program starts from."""
+        judgements, columns = data.judgements, data.columns
+        found = self._search(
+            self._initial_map(data),
+            data.queries,
+            data.documents,
+            setting.n_hard,
+            excluded=(judgements.start, judgements.document),
+            listed=columns and columns.listed,
+            ties=data.ties,
+        )
+        pool = Pool.of(columns, found, data.ties)
+        weights = setting.weights if setting.normalization else None
+        return pool.rank(setting.normalization, weights, setting.n_hard, excluded=judgements)[0]
 
     def _mean_size(self, data, triplets, map_):
         query, better, worse = triplets[:: -(-len(triplets) // SAMPLED_COMPARISONS)].T
@@ -365,98 +455,49 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         triplets[:, 1:] = (np.cumsum(used) - 1)[triplets[:, 1:]]
         T = like(comparisons.T, data.documents)
         documents = data.documents[np.flatnonzero(used)] @ T
-        return self._operator(data.queries @ T, documents, triplets)
+        operator = self._operator(data.queries @ T, documents, triplets)
+        if comparisons.columns is None:
+            return operator
+        return WithColumns(operator, comparisons.columns)
 
     def _program(self, operator, comparisons, setting):
-        program = self._program_type(
-            operator,
-            setting.C * operator.n_features / setting.margin,
-            prior=comparisons.prior / setting.margin,
-            weights=comparisons.weights,
+        prior, kind = comparisons.prior / setting.margin, self._program_type
+        if comparisons.columns is not None:
+            start = np.array(setting.weights) * comparisons.unit / setting.margin
+            prior, kind = joined(prior, start * comparisons.scale), self._joint_type
+        D = self.n_features_in_
+        program = kind(
+            operator, setting.C * D / setting.margin, prior=prior, weights=comparisons.weights
         )
         # mapping by T and back, on both sides, amplifies rounding by its condition number squared
         stretch = LEAST_SPREAD ** (2 * SPREAD_POWER)
-        rounding = 8 * operator.n_features * np.finfo(np.float64).eps * stretch
-        program.rounding = max(program.rounding, rounding)
+        program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * stretch)
         return program
 
-    # ---- the choice
+    def _solution(self, data, comparisons, point):
+        """The map and the weights of the columns that correspond to a point of the program."""
+        if comparisons.columns is None:
+            return self._map(data, comparisons.T, point), np.zeros(0)
+        point, v = self._parted(point, len(comparisons.scale))
+        return self._map(data, comparisons.T, point), to_numpy(v) / comparisons.scale
 
-    def _choose(self, data, seed):
-        """The setting with the largest sure gain on held-out queries; C = 0 if no gain
-        exceeds its standard error.
-        """
-        n = len(data.queries)
-        if n < FEWEST_QUERIES:
-            raise ValueError(
-                f"C='auto' needs {FEWEST_QUERIES} queries with a relevant document, to hold some "
-                f"out; there are {n}. Judge more, or give C as a number."
-            )
-        held_out = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_HELD_OUT])
-        values = self._ndcg_of(self._initial_map(data), data, held_out)
-        unchanged = Candidate.from_values(Setting(0.0, self._margins[0], 0, 0), values, values)
-        self.candidates_ = [unchanged]
-        # near documents may be relevant but unjudged: then random negatives alone do better
-        mixes = [(self.n_hard, self.n_random, self._margins)]
-        if self.n_hard and self.n_random:
-            mixes.append((0, self.n_hard + self.n_random, self._margins[:1]))
-        with all_or_nothing():
-            for n_hard, n_random, margins in mixes:
-                mix = Setting(0.0, margins[0], n_hard, n_random)
-                self.candidates_ += self._paths(data, mix, margins, seed, held_out, unchanged)
-        best = max(self.candidates_, key=lambda candidate: candidate.sure_gain)
-        if best is unchanged:
-            most = max(self.candidates_, key=lambda candidate: candidate.gain)
-            warn_user(
-                "no setting ranked held-out queries better than the embedding does by more than "
-                f"one standard error (best: {100 * most.gain:+.2f} +- "
-                f"{100 * most.standard_error:.2f} points of nDCG@10); the embedding is left as "
-                "it is."
-            )
-        return best.setting
-
-    def _paths(self, data, mix, margins, seed, held_out, unchanged):
-        """Candidates of one mix of negatives: for each margin a path that starts near the
-        unchanged embedding and ends once past its best.
-        """
-        comparisons = self._comparisons(data, mix, seed)
-        folds = []
-        for train, test in KFold(N_FOLDS, shuffle=True, random_state=seed).split(data.queries):
-            kept = comparisons.select(np.isin(np.arange(len(data.queries)), train))
-            folds.append((self._mapped_operator(data, kept), kept, np.intersect1d(test, held_out)))
-        solver = DualQuasiNewton(tol=max(CHOICE_TOL, self.tol), max_iter=self.max_iter)
-        candidates = []
-        for margin in margins:
-            path: list[Candidate] = []
-            starts = [None] * N_FOLDS
-            for C in C_GRID:
-                setting = replace(mix, C=C, margin=margin)
-                values = np.empty(len(held_out))
-                for i, (operator, kept, test) in enumerate(folds):
-                    program = self._program(operator, kept, setting)
-                    result = solver.solve(program, start=starts[i])
-                    starts[i] = result.dual_point * C_RATIO  # their upper bounds grow with C
-                    map_ = self._map(data, kept.T, float64(result.primal_point))
-                    ndcg_of_test = self._ndcg_of(like(map_, data.documents), data, test)
-                    values[np.searchsorted(held_out, test)] = ndcg_of_test
-                path.append(Candidate.from_values(setting, values, unchanged.values))
-                if _past_its_best(path):
-                    break
-            candidates += path
-        return candidates
+    def _joint_point(self, comparisons, map_, weights):
+        """The point that corresponds to a map and weights: inverts `_solution`."""
+        point = self._point(comparisons.inverse, float64(map_))
+        if comparisons.columns is None:
+            return point
+        return self._joined(point, like(weights * comparisons.scale, point))
 
 
-def _past_its_best(path: Sequence[Candidate]) -> bool:
-    """Whether the last few candidates gain less than an earlier one, and less surely (close
-    to the embedding gains are small but sure). A path without any gain so far goes on until
-    it clearly loses.
-    """
-    gains = [candidate.gain for candidate in path]
-    sure = [candidate.sure_gain for candidate in path]
-    recent = path[max(gains.index(max(gains)), sure.index(max(sure))) + 1 :]
-    if len(recent) < PATIENCE:
-        return False
-    return max(sure) > 0 or all(c.gain + c.standard_error < 0 for c in recent)
+def _picked(scores, names):
+    """The columns of these names; an error if one is missing."""
+    missing = [name for name in names if name not in (scores or {})]
+    if missing:
+        raise ValueError(
+            f"scores lacks {', '.join(map(repr, missing))}, which fit was given and which has a "
+            "weight; give it as in fit."
+        )
+    return {name: scores[name] for name in names}
 
 
 def check_rows(X: Any, name: str) -> Any:

@@ -52,12 +52,22 @@ class Judgements:
 
     def grades_of(self, ranking: Any) -> np.ndarray:
         """Grades of a ranking (n_queries, k); 0 for unjudged documents and for -1."""
-        ranking = to_numpy(ranking)
-        key = self.query * self.n_documents + self.document
-        wanted = np.arange(self.n_queries)[:, None] * self.n_documents + ranking
-        place = np.searchsorted(key, wanted)
-        found = (ranking >= 0) & (np.append(key, -1)[place] == wanted)
+        place, found = self._places(ranking)
         return np.where(found, np.append(self.grade, 0.0)[place], 0.0)
+
+    def holds(self, ranking: Any) -> np.ndarray:
+        """Which documents of a ranking (n_queries, k) are judged."""
+        return self._places(ranking)[1]
+
+    def _places(self, ranking):
+        ranking = to_numpy(ranking)
+        wanted = np.arange(self.n_queries)[:, None] * self.n_documents + ranking
+        place = np.searchsorted(self._key, wanted)
+        return place, (ranking >= 0) & (np.append(self._key, -1)[place] == wanted)
+
+    @cached_property
+    def _key(self):
+        return self.query * self.n_documents + self.document
 
     def select(self, queries: np.ndarray) -> "Judgements":
         """The judgements of some queries, renumbered in this order."""

@@ -9,9 +9,10 @@ from ..core.arrays import namespace, transposed
 from ..estimators.base import MahalanobisMetric
 from ..estimators.prior import PRIOR_PARAMETERS, prior_matrix
 from ..operators import from_triplets
+from ..operators.columns import joined
 from ..problems.frobenius import FrobeniusProgram
 from .base import RANKING_PARAMETERS, RankingEstimator
-from .top_k import nearest_documents
+from .top_k import search
 
 __all__ = ["RelevanceMetric"]
 
@@ -27,15 +28,16 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
 
     in coordinates without units (`conemetric.ranking.base`), where M0 is the Euclidean
     distance or ``prior``, and certifies how far from the optimum it stopped. Map both
-    queries and documents by `transform`.
+    queries and documents by `transform`. Other scores (BM25, a cross-encoder) may join as
+    columns, as in `QueryAdapter`.
 
     Parameters
     ----------
     C : float or "auto", default="auto"
         Weight of the loss, free of units; near 0 the embedding hardly changes. "auto"
-        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries; if
-        no setting beats the embedding by more than a standard error, it warns and changes
-        nothing.
+        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries, and
+        whether columns of scores help; if no setting beats the embedding by more than a
+        standard error, it warns and changes nothing.
     prior : "identity", array-like (n_features, n_features) or fitted metric, default="identity"
         The metric to stay close to: the Euclidean distance of the embedding (normalise the
         rows if the index compares by cosine), or one learned before.
@@ -60,9 +62,18 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
     setting_ : Setting
         C, margin and negatives used; C = 0 if the embedding is unchanged.
     C_ : float
+    score_weights_ : dict of str to float
+        Weights of the embedding's own scores ("embedding": 1, or 0 if columns alone do better)
+        and of every column given as ``scores``, in its normalisation. The final score is their
+        weighted sum (`rank`).
+    score_multipliers_ : dict of str to float
+        Multipliers of the columns' weights being at least 0.
+    normalization_ : str or None
+        How columns are scaled: "raw", "range" or "spread" (`conemetric.ranking.columns`).
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
-        standard errors of the gain; the first is the unchanged embedding.
+        standard errors of the gain; the first is the unchanged embedding, and with ``scores``
+        every column alone and plain mixes follow.
     certificate_ : Certificate
         Objective of the metric, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_
@@ -94,7 +105,7 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         **RANKING_PARAMETERS,
         "prior": [option for option in PRIOR_PARAMETERS["prior"] if option is not None],
     }
-    _program_type = FrobeniusProgram
+    _program_type = _joint_type = FrobeniusProgram
     _margins = (0.1,)
     _similarity = "euclidean"
 
@@ -133,8 +144,8 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         M0 = prior_matrix(self.prior, data.documents, self.n_features_in_, 1.0)
         return M0 if isinstance(self.prior, str) else spectral.factor(M0)
 
-    def _nearest(self, map_, queries, documents, k, excluded=None):
-        return nearest_documents(queries @ map_, documents @ map_, k, "euclidean", excluded)
+    def _search(self, map_, queries, documents, k, **options):
+        return search(queries @ map_, documents @ map_, k, "euclidean", **options)
 
     def _comparison_size(self, queries, better, worse):
         return float(((queries - worse) ** 2).sum(1).mean())
@@ -150,10 +161,17 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         """Rotated so that documents spread most along the first coordinate."""
         L = T @ point
         _, axes = spectral.eigh(L.T @ data.covariance @ L)
-        return spectral.with_fixed_signs(L @ axes)
+        # a factor of two blocks may have more columns than the first has rows
+        return spectral.with_fixed_signs((L @ axes)[:, : len(L)])
 
     def _point(self, inverse, map_):
         return inverse @ map_
+
+    def _parted(self, point, n_columns):
+        return point[:-n_columns], (point[-n_columns:] ** 2).sum(1)
+
+    def _joined(self, point, v):
+        return joined(point, v**0.5)
 
     def _truncate(self, data, map_):
         return map_[:, : self.n_components]

@@ -1,16 +1,25 @@
 """The nearest documents of each query, in blocks: no array of queries x documents is formed."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import arange, is_torch, like, namespace, to_index
+from ..core.arrays import arange, is_torch, like, namespace, to_index, to_numpy, zeros
+from ..core.compiled import jit, threaded
 from ..neighbours.ties import row_keys
 
-__all__ = ["nearest_documents", "unit_rows"]
+__all__ = ["Found", "best_of", "nearest_documents", "search", "tie_ranks", "unit_rows"]
 
 BLOCK = 1 << 25  # scores held at a time: 256 MB in float64
 SIMILARITIES = ("euclidean", "inner", "cosine")
+
+
+class Found(NamedTuple):
+    """Nearest documents (n, k), -1 for none, with their scores, and the scores of those listed."""
+
+    documents: Any
+    scores: Any
+    listed: np.ndarray
 
 
 def nearest_documents(
@@ -26,33 +35,67 @@ def nearest_documents(
     ``excluded = (start, document)`` leaves out ``document[start[i]:start[i + 1]]`` for
     query i (integer arrays on the host).
     """
+    return search(queries, documents, k, similarity, excluded=excluded).documents
+
+
+def search(
+    queries: Any,
+    documents: Any,
+    k: int,
+    similarity: str = "euclidean",
+    *,
+    excluded: tuple[np.ndarray, np.ndarray] | None = None,
+    listed: np.ndarray | None = None,
+    ties: np.ndarray | None = None,
+) -> Found:
+    """As `nearest_documents`, with scores: products, or minus squared distances. ``listed``
+    (n, L; -1 for none) are documents of which the scores are wanted and which are not
+    searched; ``ties`` are `tie_ranks` computed before.
+    """
     xp, k = namespace(queries, documents), min(k, len(documents))
     found = xp.empty((len(queries), k), dtype=xp.int64, device=queries.device)
-    order = like(np.argsort(row_keys(documents), kind="stable"), found)
-    left, right = _as_products(queries, documents, similarity)
+    values = xp.empty((len(queries), k), dtype=documents.dtype, device=queries.device)
+    ties = tie_ranks(documents) if ties is None else ties
+    left, right, shift = _as_products(queries, documents, similarity)
+    scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
     step = max(1, BLOCK // max(1, len(right)))
     for start in range(0, len(left), step):
         rows = slice(start, min(start + step, len(left)))
         scores = left[rows] @ right.T
+        if listed is not None:
+            row, column = np.nonzero(listed[rows] >= 0)
+            place = tuple(like(part, found) for part in (row, listed[rows][row, column]))
+            scored[rows][row, column] = to_numpy(scores[place] + shift[rows][place[0]])
+            scores[place] = -np.inf
         if excluded is not None:
             _exclude(scores, rows, *excluded)
-        found[rows] = _top_columns(scores, k, order)
-    return found
+        found[rows], values[rows] = _top_columns(scores, k, ties)
+        values[rows] += shift[rows, None]
+    return Found(found, values, scored)
+
+
+def tie_ranks(documents: Any) -> np.ndarray:
+    """The place of each document among those with equal scores."""
+    ranks = np.empty(len(documents), np.int64)
+    ranks[np.argsort(row_keys(documents), kind="stable")] = np.arange(len(documents))
+    return ranks
 
 
 def _as_products(queries, documents, similarity):
-    """Two arrays whose products rank the documents as ``similarity`` does."""
+    """Two arrays whose products plus a number per query are the scores of documents."""
+    shift = zeros(len(queries), queries)
     if similarity == "inner":
-        return queries, documents
+        return queries, documents, shift
     if similarity == "cosine":
-        return queries, unit_rows(documents)  # a query's own length does not matter
+        return queries, unit_rows(documents), shift  # a query's own length does not matter
     if similarity != "euclidean":
         raise ValueError(f"similarity={similarity!r} is not known; use {', '.join(SIMILARITIES)}.")
     xp, centre = namespace(documents), documents.mean(0)  # avoids cancellation
     queries, documents = queries - centre, documents - centre
     squares = (documents * documents).sum(1)[:, None]
     ones = xp.ones((len(queries), 1), dtype=queries.dtype, device=queries.device)
-    return xp.concat([2 * queries, ones], 1), xp.concat([documents, -squares], 1)
+    left, right = xp.concat([2 * queries, ones], 1), xp.concat([documents, -squares], 1)
+    return left, right, -(queries * queries).sum(1)
 
 
 def unit_rows(X: Any) -> Any:
@@ -69,28 +112,51 @@ def _exclude(scores, rows, start, document):
         scores[like(row, index), like(document[start[0] : start[-1]], index)] = -np.inf
 
 
-def _top_columns(scores, k, order):
-    """Columns of the ``k`` largest entries of each row, largest first, ties by ``order``; -1
-    for entries of minus infinity.
+def _top_columns(scores, k, ties):
+    """(columns, values) of the ``k`` largest entries of each row, largest first, ties by rank;
+    -1 for entries of minus infinity.
     """
-    xp = namespace(scores)
-    values, columns = (_top_torch if is_torch(scores) else _top_numpy)(scores, k, order)
-    # if entries equal to the smallest kept one were dropped, which of them is arbitrary
-    crowded = to_index((scores >= values[:, -1:]).sum(1) > k)
-    if len(crowded):
-        columns[crowded] = order[xp.argsort(-scores[crowded][:, order], stable=True)[:, :k]]
-    return xp.where(values > -np.inf, columns, -1)
-
-
-def _top_numpy(scores, k, order):
-    columns = np.argpartition(-scores, min(k, scores.shape[1] - 1), axis=1)[:, :k]
-    values = np.take_along_axis(scores, columns, axis=1)
-    best = np.lexsort((np.argsort(order)[columns], -values))
-    return tuple(np.take_along_axis(array, best, axis=1) for array in (values, columns))
-
-
-def _top_torch(scores, k, order):
+    if not is_torch(scores):
+        return best_of(scores, np.broadcast_to(np.arange(scores.shape[1]), scores.shape), ties, k)
+    order = like(np.argsort(ties), arange(1, scores))
     columns = scores.topk(k, dim=1).indices
     columns = order[order.argsort()[columns].sort(dim=1).values]
     values, best = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
-    return values, columns.gather(1, best)
+    columns = columns.gather(1, best)
+    # if entries equal to the smallest kept one were dropped, which of them is arbitrary
+    crowded = to_index((scores >= values[:, -1:]).sum(1) > k)
+    if len(crowded):
+        columns[crowded] = order[(-scores[crowded][:, order]).argsort(stable=True)[:, :k]]
+    columns[values == -np.inf] = -1
+    return columns, values
+
+
+def best_of(scores: Any, documents: Any, ties: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """(documents, scores) of the ``k`` largest scores (n, P) of each row, largest first, ties by
+    rank; -1 for scores of minus infinity. On the host.
+    """
+    found = np.full((len(scores), k), -1)
+    values = np.full((len(scores), k), -np.inf, scores.dtype)
+    threaded(_best_of, len(scores), scores.size, scores, documents, ties, found, values)
+    return found, values
+
+
+@jit
+def _best_of(start, stop, scores, documents, ties, found, values):
+    """Insert each entry where it belongs among the best so far, for rows start:stop."""
+    k = found.shape[1]
+    for i in range(start, stop):
+        for j in range(scores.shape[1]):
+            value = scores[i, j]
+            if not value > -np.inf or value < values[i, k - 1]:
+                continue
+            document, place = documents[i, j], k
+            while place > 0 and (
+                value > values[i, place - 1]
+                or (value == values[i, place - 1] and ties[document] < ties[found[i, place - 1]])
+            ):
+                place -= 1
+            for later in range(k - 1, place, -1):
+                values[i, later], found[i, later] = values[i, later - 1], found[i, later - 1]
+            if place < k:
+                values[i, place], found[i, place] = value, document

@@ -1,0 +1,339 @@
+"""What to learn and how far: chosen by nDCG@10 on held-out training queries.
+
+Candidates, simplest first: the embedding as it is; every column of scores alone; the plain
+mix of both, whose weights are tuned; the map alone; and the joint program, which starts at
+the mix. The largest *sure* gain wins, the mean gain over the embedding less its standard
+error, and the simplest of equal ones. Whatever wins is within one standard error of the best:
+if g_a - e_a >= g_b - e_b, then g_b - g_a <= e_b - e_a, which is at most the standard error of
+the difference.
+
+A map is judged on queries it has not seen: folds are solved side by side, each solve starts
+from the nearest one on the path, C goes up or down by decades while that helps, and then by
+half a decade; other margins and negatives are tried at the best C only.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import islice
+from typing import Any, Self
+
+import numpy as np
+from sklearn.model_selection import KFold
+
+from ..core.arrays import float64, is_torch, like, to_numpy
+from ..core.compiled import alone, n_threads, one_blas_thread
+from ..core.progress import all_or_nothing
+from ..solvers.base import Status
+from ..solvers.dual_quasi_newton import DualQuasiNewton
+from .columns import Pool
+from .judgements import Judgements
+from .measures import ndcg
+
+__all__ = ["Candidate", "Choice", "Setting", "best_candidate", "tuned_mix"]
+
+FIRST_C, LEAST_C, MOST_C = 1.0, 0.01, 50.0  # where the path of C begins, and its ends
+FLAT = 0.2  # standard errors of a gain by which another C has to be better
+N_FOLDS = 4
+FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
+# queries that bound the time: standard errors of a gain are below two points
+MOST_HELD_OUT, MOST_TRAINING = 500, 1000
+# relative gap of the fits that only serve the choice: at C, where less is to be gained for
+# small ones, and at most
+CHOICE_TOL, LOOSEST = 0.03, 0.1
+CHOICE_ITER = 40  # iterations of such a fit; a path ends where they are too few
+DEPTH = 10  # of the nDCG that chooses and scores
+# weights of a column, relative to the ratio of spreads, by which a mix is tuned
+MIX_GRID = tuple(2.0 ** np.arange(-4, 4))
+FINER = (2**-0.5, 2**0.5)  # of the best on that grid
+SWEEPS = 2  # over the columns, where there are several
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Parameters of one fit. Scores are ``embedding`` times those of the embedding plus
+    ``weights`` times the columns in this ``normalization``; with C > 0 the program starts
+    there, and C = 0 changes nothing.
+    """
+
+    C: float
+    margin: float
+    n_hard: int
+    n_random: int
+    normalization: str | None = None
+    weights: tuple[float, ...] = ()
+    embedding: float = 1.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting and its nDCG@10 on held-out queries.
+
+    Attributes
+    ----------
+    setting : Setting
+    mean : float
+        Mean nDCG@10.
+    gain, standard_error : float
+        Mean difference from the unchanged embedding, query by query.
+    values : array (n_held_out,)
+        nDCG@10 of each query.
+    """
+
+    setting: Setting
+    mean: float
+    gain: float
+    standard_error: float
+    values: np.ndarray = field(repr=False)
+
+    @classmethod
+    def from_values(cls, setting: Setting, values: np.ndarray, unchanged: np.ndarray) -> Self:
+        """Compare ``values`` with those of the ``unchanged`` embedding."""
+        gain = values - unchanged
+        error = float(gain.std(ddof=1)) / len(gain) ** 0.5
+        return cls(setting, float(values.mean()), float(gain.mean()), error, values)
+
+    @property
+    def sure_gain(self) -> float:
+        """The gain less one standard error: 0 for the unchanged embedding."""
+        return self.gain - self.standard_error
+
+
+def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
+    """The one with the largest sure gain; the first of equal ones."""
+    return max(candidates, key=lambda candidate: candidate.sure_gain)
+
+
+def tuned_mix(
+    values_of: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the columns that maximise the mean of ``values_of`` them, and the values
+    there, from given ``weights`` on: a grid around the ``sizes``, one column at a time (none
+    whose size is 0), then between the points of the grid.
+    """
+    best = values_of(weights)
+    grids = [*[(0.0, *MIX_GRID)] * (SWEEPS if len(sizes) > 1 else 1), FINER]
+    for grid in grids:
+        for c in np.flatnonzero(sizes):
+            middle = weights[c] if grid is FINER else sizes[c]
+            for t in grid:
+                changed = weights.copy()
+                changed[c] = t * middle
+                values = values_of(changed)
+                if values.mean() > best.mean():
+                    weights, best = changed, values
+    return weights, best
+
+
+class Choice:
+    """The candidates of an estimator on held-out queries; see the module docstring."""
+
+    def __init__(self, estimator: Any, data: Any, seed: int):
+        self.estimator, self.data, self.seed = estimator, data, seed
+        n = len(data.queries)
+        self.folds: list[tuple[np.ndarray, np.ndarray]] = []
+        self.held_out = np.arange(n)[:MOST_HELD_OUT]
+        if n >= FEWEST_QUERIES:
+            used = min(max(round(MOST_HELD_OUT / (n / N_FOLDS)), 2), N_FOLDS)
+            split = KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.arange(n))
+            draw = np.random.default_rng(seed)
+            for train, test in islice(split, used):
+                train = draw.permutation(train)[:MOST_TRAINING]
+                self.folds.append((np.isin(np.arange(n), train), test[: MOST_HELD_OUT // used]))
+            self.held_out = np.concatenate([test for _, test in self.folds])
+        self.judgements: Judgements = data.judgements.select(self.held_out)
+        self.candidates: list[Candidate] = []
+        self._compared: dict[Setting, tuple[Any, list]] = {}
+        self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
+        self._multipliers: dict[Any, dict[float, list]] = {}
+
+    @cached_property
+    def columns(self) -> Any:
+        """The `Columns` of the held-out queries, or None."""
+        return self.data.columns and self.data.columns.select(self.held_out)
+
+    def settle(self) -> Setting:
+        """Try what there is to try, and choose."""
+        estimator, n = self.estimator, len(self.data.queries)
+        if not self.folds:
+            raise ValueError(
+                f"C='auto' needs {FEWEST_QUERIES} queries with a relevant document, to hold some "
+                f"out; there are {n}. Judge more, or give C as a number."
+            )
+        plain = Setting(0.0, estimator._margins[0], estimator.n_hard, estimator.n_random)
+        with all_or_nothing():
+            self._try_unchanged()
+            start = self._try_columns() if self.columns else None
+            best = self._climb(replace(plain, C=FIRST_C), 1.0)
+            best = self._variants(self._climb(best.setting, 0.5)).setting
+            if start is not None:
+                joint = replace(best, normalization=start.normalization, weights=start.weights)
+                self._reweighted(self._climb(joint, 0.5).setting)
+        return best_candidate(self.candidates).setting
+
+    def mixed(self, setting: Setting) -> Setting:
+        """A given setting, to start at the best mix."""
+        self._try_unchanged()
+        start = self._try_columns()
+        return replace(setting, normalization=start.normalization, weights=start.weights)
+
+    # ---- without a solve
+
+    def _try_unchanged(self):
+        found = self._search(self.estimator._initial_map(self.data), slice(None))
+        self._unchanged = self._pool(found)
+        plain = Setting(0.0, self.estimator._margins[0], 0, 0)
+        self._add(plain, self._ndcg(self._unchanged, plain, None))
+
+    def _try_columns(self):
+        """Every column alone, and a tuned mix for each normalisation; the best mix."""
+        plain, c = self.candidates[0].setting, len(self.columns.names)
+        for column in np.eye(c):
+            how = self.columns.normalizations[0]
+            alone_ = replace(plain, normalization=how, weights=tuple(column), embedding=0.0)
+            self._add(alone_, self._ndcg(self._unchanged, alone_, column))
+        mixes = []
+        for how in self.columns.normalizations:
+            setting = replace(plain, normalization=how)
+            of_mix = partial(self._ndcg, self._unchanged, setting)
+            weights, values = tuned_mix(of_mix, self._unchanged.sizes(how), np.zeros(c))
+            mixes.append(self._add(replace(setting, weights=tuple(weights.tolist())), values))
+        return max(mixes, key=lambda candidate: candidate.mean).setting
+
+    # ---- with solves on folds
+
+    def _climb(self, setting, step):
+        """Candidates whose C goes down or up by 10**step as long as that helps; the best one."""
+        best = self._solved(setting)
+        for direction in (-step, step):  # a smaller C is the cheaper one
+            first = best
+            while True:
+                C = float(10 ** round(np.log10(best.setting.C) + direction, 3))
+                if not LEAST_C <= C <= MOST_C:
+                    break
+                tried = self._solved(replace(setting, C=C))
+                if not _worth(tried, best):
+                    break
+                best = tried
+            if best is not first:
+                break
+        return best
+
+    def _reweighted(self, setting):
+        """Start from weights that suit the map better, where held-out queries show such."""
+        pool, weights = self._pools[setting]
+        means = {t: self._ndcg(pool, setting, t * weights).mean() for t in (1.0, 0.5, 2.0)}
+        factor = max(means, key=lambda t: means[t])
+        if factor != 1.0:
+            self._solved(replace(setting, weights=tuple(factor * w for w in setting.weights)))
+
+    def _variants(self, best):
+        """Other margins and kinds of negatives, at the best C."""
+        tried, setting = [best], best.setting
+        for margin in self.estimator._margins[1:]:
+            tried.append(self._solved(replace(setting, margin=margin)))
+        # near documents may be relevant but unjudged: then random negatives alone do better
+        if setting.n_hard and setting.n_random:
+            drawn = setting.n_hard + setting.n_random
+            tried.append(self._solved(replace(setting, n_hard=0, n_random=drawn)))
+        return best_candidate(tried)
+
+    def comparisons(self, setting: Setting) -> Any:
+        """All comparisons of a setting."""
+        key = replace(setting, C=0.0, margin=0.0)
+        if key not in self._compared:
+            made = self.estimator._comparisons(self.data, setting, self.seed)
+            self._compared[key] = made, self._side_by_side(self._compared_in, made)
+        return self._compared[key][0]
+
+    def start(self, setting: Setting) -> np.ndarray | None:
+        """Multipliers of all comparisons relative to their bounds, the mean of those of the
+        folds; None where there are none.
+        """
+        known = self._multipliers.get(replace(setting, C=0.0), {}).get(setting.C)
+        if known is None:
+            return None
+        query = self.comparisons(setting).triplets[:, 0]
+        total, times = np.zeros(len(query)), np.zeros(len(query))
+        for (train, _), multipliers in zip(self.folds, known, strict=True):
+            total[train[query]] += to_numpy(multipliers)
+            times[train[query]] += 1
+        return total / np.maximum(times, 1)
+
+    def _solved(self, setting):
+        """The candidate of a setting with C > 0."""
+        for candidate in self.candidates:
+            if candidate.setting == setting:
+                return candidate
+        self.comparisons(setting)
+        compared = self._compared[replace(setting, C=0.0, margin=0.0)][1]
+        known = self._multipliers.setdefault(replace(setting, C=0.0), {})
+        near = min(known, key=lambda C: abs(np.log(C / setting.C)), default=None)
+        results = self._side_by_side(self._solved_in, setting, compared, near and known[near])
+        found, weights, known[setting.C], done = map(list, zip(*results, strict=True))
+        if not all(done):  # too expensive, here and for any larger C
+            return replace(self.candidates[0], setting=setting, gain=-np.inf)
+        counts = [len(test) for _, test in self.folds]
+        self._pools[setting] = self._pool(found), np.repeat(weights, counts, axis=0)
+        pool, of_query = self._pools[setting]
+        return self._add(setting, self._ndcg(pool, setting, of_query))
+
+    def _compared_in(self, fold, comparisons):
+        kept = comparisons.select(self.folds[fold][0])
+        return self.estimator._mapped_operator(self.data, kept), kept
+
+    def _solved_in(self, fold, setting, compared, multipliers):
+        operator, kept = compared[fold]
+        program = self.estimator._program(operator, kept, setting)
+        start = multipliers and multipliers[fold] * program.unit
+        tol = max(min(CHOICE_TOL * setting.C**0.5, LOOSEST), self.estimator.tol)
+        solver = DualQuasiNewton(tol=tol, max_iter=min(CHOICE_ITER, self.estimator.max_iter))
+        result = solver.solve(program, start=start, retried=True)
+        map_, weights = self.estimator._solution(self.data, kept, float64(result.primal_point))
+        counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
+        rows = slice(counts[fold], counts[fold + 1])
+        found = self._search(like(map_, self.data.documents), rows)
+        done = result.status is Status.CONVERGED
+        return found, weights, result.dual_point / program.unit, done
+
+    def _side_by_side(self, function, *arguments):
+        """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
+        numbers = range(len(self.folds))
+        if is_torch(self.data.documents):
+            return [function(fold, *arguments) for fold in numbers]
+        with one_blas_thread(), ThreadPoolExecutor(n_threads()) as pool:
+            jobs = [
+                pool.submit(copy_context().run, alone, function, fold, *arguments)
+                for fold in numbers
+            ]
+            return [job.result() for job in jobs]
+
+    # ---- judging
+
+    def _search(self, map_, rows):
+        listed = self.columns and self.columns.listed[rows]
+        queries = self.data.queries[self.held_out[rows]]
+        options = {"listed": listed, "ties": self.data.ties}
+        return self.estimator._search(map_, queries, self.data.documents, DEPTH, **options)
+
+    def _pool(self, found):
+        """What was found on all folds, as one."""
+        return Pool.of(self.columns, found, self.data.ties)
+
+    def _ndcg(self, pool, setting, weights):
+        ranking = pool.rank(setting.normalization, weights, DEPTH, setting.embedding)[0]
+        return ndcg(ranking, self.judgements, DEPTH)
+
+    def _add(self, setting, values):
+        unchanged = self.candidates[0].values if self.candidates else values
+        self.candidates.append(Candidate.from_values(setting, values, unchanged))
+        return self.candidates[-1]
+
+
+def _worth(tried: Candidate, best: Candidate) -> bool:
+    """Whether one candidate gains clearly more than another: where the curve is flat, the
+    cheaper one that was tried first will do.
+    """
+    return tried.sure_gain - best.sure_gain > FLAT * best.standard_error

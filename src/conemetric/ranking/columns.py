@@ -1,0 +1,244 @@
+"""Columns of other scores beside those of the embedding: BM25, a cross-encoder, freshness.
+
+A column lists the documents it has scores for, for each query. What it is divided by is its
+normalisation:
+
+    raw       the score itself; 0 for documents not listed
+    range     (score - least) / (largest - least) of the query's list; 0 if not listed
+    spread    (score - least) / standard deviation of the query's list; 0 if not listed
+
+In the last two a document that is not listed is worth as much as the last of the list, the
+most that is known of it. The shift is the same for all documents of a query and changes no
+ranking. Normalised scores are never negative, so that the best documents of a mix are
+listed, or among the nearest by the embedding: nothing else has to be ranked.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from ..core.arrays import to_numpy
+from .judgements import Judgements
+from .top_k import Found, best_of
+
+__all__ = ["NORMALIZATIONS", "Columns", "Pool", "check_scores"]
+
+NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
+RERANKED = 200  # nearest documents of a query that a callable scores, as many as people rerank
+EMBEDDING = "embedding"  # the name of the embedding's own scores among the weights
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Scores of the documents ``document[start[i]:start[i + 1]]``, ascending, for query i;
+    ``raw`` (nnz, c) holds one column for each name, NaN if that column does not list the
+    document.
+    """
+
+    names: tuple[str, ...]
+    start: np.ndarray
+    document: np.ndarray
+    raw: np.ndarray
+    n_documents: int
+
+    @property
+    def normalizations(self) -> tuple[str, ...]:
+        """Those that make sense: with negative scores 0 does not mean nothing."""
+        return NORMALIZATIONS[int((self.raw < 0).any()) :]
+
+    @cached_property
+    def query(self) -> np.ndarray:
+        """The query of each entry."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+    def select(self, queries: np.ndarray) -> "Columns":
+        """The columns of some queries, renumbered in this order."""
+        counts = np.diff(self.start)[queries]
+        start = np.concatenate([[0], np.cumsum(counts)])
+        entry = np.arange(start[-1]) + np.repeat(self.start[queries] - start[:-1], counts)
+        return replace(self, start=start, document=self.document[entry], raw=self.raw[entry])
+
+    def normalized(self, how: str) -> np.ndarray:
+        """Scores (nnz, c), 0 for documents that a column does not list."""
+        if how == "raw":
+            return np.nan_to_num(self.raw)
+        values = np.empty_like(self.raw)
+        for c, column in enumerate(self.raw.T):
+            listed = ~np.isnan(column)
+            query, score, n = self.query[listed], column[listed], len(self.start) - 1
+            least, largest = np.full(n, np.inf), np.full(n, -np.inf)
+            np.minimum.at(least, query, score)
+            np.maximum.at(largest, query, score)
+            score, size = score - least[query], largest - least
+            if how == "spread":
+                count = np.maximum(np.bincount(query, minlength=n), 1)
+                mean = np.bincount(query, score, n) / count
+                size = (np.bincount(query, (score - mean[query]) ** 2, n) / count) ** 0.5
+            values[listed, c] = score / np.where(size > 0, size, 1.0)[query]
+            values[~listed, c] = 0.0
+        return values
+
+    def at(self, values: np.ndarray, query: np.ndarray, document: np.ndarray) -> np.ndarray:
+        """Rows of ``values`` (nnz, c) for pairs of a query and a document; 0 if not listed."""
+        place, found = self._places(query, document)
+        return np.where(found[:, None], values[np.where(found, place, 0)], 0.0)
+
+    def _places(self, query, document):
+        key = np.append(self.query * self.n_documents + self.document, -1)
+        wanted = query * self.n_documents + document
+        place = np.searchsorted(key[:-1], wanted)
+        return place, key[place] == wanted
+
+    def padded(self, values: np.ndarray, fill: Any) -> np.ndarray:
+        """Entries (nnz, ...) as rows, one for each query, with ``fill`` where they end."""
+        width = int(np.diff(self.start).max(initial=0))
+        rows = np.full((len(self.start) - 1, width, *values.shape[1:]), fill, values.dtype)
+        rows[self.query, np.arange(len(values)) - self.start[self.query]] = values
+        return rows
+
+    @cached_property
+    def listed(self) -> np.ndarray:
+        """The documents of each query (n, L), -1 where they end."""
+        return self.padded(self.document, -1)
+
+    @cached_property
+    def rows(self) -> dict[str, np.ndarray]:
+        """Scores of `listed` (n, L, c) in each normalisation."""
+        return {how: self.padded(self.normalized(how), 0.0) for how in self.normalizations}
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The documents that can be among the first of a mix: those listed (n, L), with their
+    scores by the embedding, and the nearest others. Everything on the host.
+    """
+
+    columns: Any  # Columns, or None for the embedding alone
+    documents: np.ndarray
+    scores: np.ndarray
+    ties: np.ndarray
+
+    @classmethod
+    def of(cls, columns: Columns | None, found: Found | Sequence[Found], ties: np.ndarray) -> Self:
+        """The pool of what `search` found, in one part or several."""
+        parts = [found] if isinstance(found, Found) else found
+        near, scores = (np.concatenate([to_numpy(part[i]) for part in parts]) for i in (0, 1))
+        if columns is not None:
+            listed = np.concatenate([part.listed for part in parts])
+            near = np.concatenate([columns.listed, near], axis=1)
+            scores = np.concatenate([listed, scores], axis=1)
+        return cls(columns, near, scores, ties)
+
+    def spreads(self, how: str) -> np.ndarray:
+        """By how much each column differs over its list, at least a rounding."""
+        listed = self.columns.listed >= 0
+        spreads = [_spread(column, listed) for column in np.moveaxis(self.columns.rows[how], 2, 0)]
+        return np.maximum(spreads, np.finfo(float).tiny)
+
+    def sizes(self, how: str) -> np.ndarray:
+        """Weights by which the columns differ as much over their lists as the embedding."""
+        listed = self.columns.listed >= 0
+        return _spread(self.scores[:, : listed.shape[1]], listed) / self.spreads(how)
+
+    def rank(
+        self,
+        how: str | None,
+        weights: Any,
+        k: int,
+        embedding: float = 1.0,
+        excluded: Judgements | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(documents, scores), each (n, k), best first, of the sum of ``embedding`` times its
+        scores and ``weights`` (c,) or (n, c) times the columns, without the documents that are
+        judged in ``excluded``.
+        """
+        none = (self.documents < 0) | (self.scores == -np.inf)
+        scores = embedding * np.where(none, 0.0, self.scores)
+        if how is not None and self.columns is not None:
+            rows = self.columns.rows[how]
+            weights = np.broadcast_to(weights, (len(rows), rows.shape[2]))
+            scores[:, : rows.shape[1]] += (rows @ weights[..., None])[..., 0]
+        if excluded is not None:
+            none |= excluded.holds(self.documents)
+        return best_of(np.where(none, -np.inf, scores), self.documents, self.ties, k)
+
+
+def _spread(values, listed):
+    """Mean over the queries of the standard deviation over a list."""
+    n = np.maximum(listed.sum(1), 1)
+    values = np.where(listed, values, 0.0)
+    variance = (values**2).sum(1) / n - (values.sum(1) / n) ** 2
+    return float(np.sqrt(np.maximum(variance, 0.0)).mean())
+
+
+def check_scores(
+    scores: Mapping[str, Any],
+    n_queries: int,
+    n_documents: int,
+    nearest: Callable[[int], Any] | None = None,
+) -> Columns:
+    """Validate columns, each a sparse matrix (n_queries, n_documents) whose stored entries are
+    the list, or a callable ``(query_numbers, document_numbers) -> scores`` of pairs, which is
+    given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones. Without
+    an embedding there are no callables.
+    """
+    if not isinstance(scores, Mapping) or not scores:
+        raise TypeError(
+            f"scores is {type(scores).__name__}; give a dict of columns by name, such as "
+            "{'bm25': sparse matrix}."
+        )
+    if EMBEDDING in scores:
+        raise ValueError(f"scores names a column {EMBEDDING!r}, the embedding's own; rename it.")
+    shape, listed = (n_queries, n_documents), []
+    for name, column in scores.items():
+        if nearest is None or not callable(column):
+            listed.append(_keys(_checked(column, name, shape)))
+    if nearest is not None and len(listed) < len(scores):
+        near = np.asarray(nearest(RERANKED))
+        listed.append((np.arange(n_queries)[:, None] * n_documents + near)[near >= 0])
+    key = np.unique(np.concatenate(listed))
+    query, document = np.divmod(key, n_documents)
+    raw = np.full((len(key), len(scores)), np.nan)
+    for c, (name, column) in enumerate(scores.items()):
+        if callable(column):
+            raw[:, c] = _finite(column(query, document), name, len(key))
+        else:
+            column = _checked(column, name, shape)
+            raw[np.searchsorted(key, _keys(column)), c] = _finite(column.data, name, column.nnz)
+    start = np.searchsorted(query, np.arange(n_queries + 1))
+    return Columns(tuple(scores), start, document, raw, n_documents)
+
+
+def _checked(column, name, shape):
+    if not sparse.issparse(column):
+        raise TypeError(
+            f"scores[{name!r}] is {type(column).__name__}; give a scipy.sparse matrix of the best "
+            "documents of each query, or a callable that scores pairs."
+        )
+    if column.shape != shape:
+        raise ValueError(
+            f"scores[{name!r}] has shape {column.shape}; it needs one row for each of the "
+            f"{shape[0]} queries and one column for each of the {shape[1]} documents."
+        )
+    column = sparse.csr_array(column, dtype=np.float64)
+    column.sum_duplicates()
+    return column
+
+
+def _keys(column):
+    query = np.repeat(np.arange(column.shape[0]), np.diff(column.indptr))
+    return query * column.shape[1] + column.indices.astype(np.int64)
+
+
+def _finite(values, name, n):
+    values = np.asarray(values, np.float64)
+    if values.shape != (n,) or not np.isfinite(values).all():
+        raise ValueError(
+            f"scores[{name!r}] gives {values.shape} values for {n} pairs, or NaN or infinite ones; "
+            "give one finite number for each."
+        )
+    return values

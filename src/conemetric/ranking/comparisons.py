@@ -1,0 +1,150 @@
+"""What is compared: queries, documents and judgements, and the comparisons made of them."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core import spectral
+from ..core.arrays import arange, float64, like, namespace
+from .columns import Columns
+from .top_k import tie_ranks
+
+__all__ = ["Comparisons", "Remembered", "TrainingData", "query_weights"]
+
+SAMPLED_DOCUMENTS = 1 << 16  # bounds the time for the covariance
+SPREAD_POWER = -0.25  # T = covariance**SPREAD_POWER (docs/mathematics.md)
+FORGOTTEN = 1e-3  # weight of a query, one when it is new, below which it is dropped
+LEAST_SPREAD = 1e-3  # variances are raised to this fraction of the largest
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Queries with at least one relevant document each, the documents, and the judgements."""
+
+    queries: Any
+    documents: Any
+    judgements: Any  # Judgements; None where only points matter
+    columns: Columns | None = None
+
+    @cached_property
+    def ties(self) -> np.ndarray:
+        """Ranks of documents with equal scores."""
+        return tie_ranks(self.documents)
+
+    @property
+    def _sample(self) -> Any:
+        return self.documents[:: -(-len(self.documents) // SAMPLED_DOCUMENTS)]
+
+    @cached_property
+    def covariance(self) -> Any:
+        """Covariance of the documents up to scale, float64 like every D x D matrix here."""
+        centred = self._sample - self._sample.mean(0)
+        covariance = float64(centred.T @ centred)
+        size = float(abs(covariance).max())
+        if not size > 0:
+            raise ValueError(
+                "all documents coincide, so there is nothing to rank; check how they were embedded."
+            )
+        return covariance / size
+
+    @cached_property
+    def second_moment(self) -> Any:
+        """Second moment of the documents about the origin, up to scale."""
+        return float64(self._sample.T @ self._sample)
+
+    @cached_property
+    def spread(self) -> tuple[Any, Any]:
+        """T and its inverse, up to scale: see the module docstring."""
+        variance, axes = spectral.eigh(self.covariance)
+        variance = namespace(variance).clip(variance / variance[0], LEAST_SPREAD, None)
+        T, inverse = ((axes * variance**power) @ axes.T for power in (SPREAD_POWER, -SPREAD_POWER))
+        return T, inverse
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Triplets [query, better, worse] (m, 3) on the host with their weights; T and its
+    inverse, which map to and from coordinates without units; the embedding's own matrix in
+    them, the prior; and the ``unit`` in which the embedding's own scores are margins.
+
+    Where there are columns of scores, ``columns`` (m, c) are the differences of the better and
+    the worse document, divided by ``scale`` (c,): weights w of the columns are v = w * scale in
+    the program.
+    """
+
+    triplets: np.ndarray
+    weights: np.ndarray
+    T: Any
+    inverse: Any
+    prior: Any
+    unit: float
+    columns: np.ndarray | None = None
+    scale: np.ndarray | None = None
+
+    def select(self, queries: np.ndarray) -> "Comparisons":
+        """The comparisons of the queries in a mask."""
+        return self.take(queries[self.triplets[:, 0]])
+
+    def take(self, kept: np.ndarray) -> "Comparisons":
+        """Some of the comparisons, by a mask."""
+        columns = None if self.columns is None else self.columns[kept]
+        return replace(
+            self, triplets=self.triplets[kept], weights=self.weights[kept], columns=columns
+        )
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What a program is about, without the rest of the collection: the queries and documents
+    that are compared, and their comparisons, numbered accordingly.
+    """
+
+    queries: Any
+    documents: Any
+    comparisons: Comparisons
+    multipliers: Any  # of each comparison, relative to their upper bounds; None if unknown
+
+    @classmethod
+    def of(cls, data: Any, comparisons: Comparisons, multipliers: Any) -> "Remembered":
+        """What is compared in ``data``, which has queries and documents."""
+        triplets = comparisons.triplets
+        used, query = np.unique(triplets[:, 0], return_inverse=True)
+        queries = data.queries[like(used, arange(1, data.queries))]
+        used, document = np.unique(triplets[:, 1:], return_inverse=True)
+        documents = data.documents[like(used, arange(1, data.documents))]
+        triplets = np.column_stack([query, document.reshape(-1, 2)])
+        return cls(queries, documents, replace(comparisons, triplets=triplets), multipliers)
+
+    def faded(self, factor: float) -> "Remembered":
+        """With weights multiplied by ``factor``, without those that hardly weigh any more."""
+        comparisons = replace(self.comparisons, weights=self.comparisons.weights * factor)
+        total = np.bincount(comparisons.triplets[:, 0], comparisons.weights)
+        kept = total[comparisons.triplets[:, 0]] >= FORGOTTEN
+        return Remembered.of(self, comparisons.take(kept), self.multipliers[kept])
+
+    def joined(self, later: "Remembered") -> "Remembered":
+        """With what was compared later, in the same program."""
+        xp, a, b = namespace(self.queries), self.comparisons, later.comparisons
+        shift = np.array([len(self.queries), len(self.documents), len(self.documents)])
+        columns = a.columns
+        if columns is not None and b.columns is not None:
+            columns = np.concatenate([columns, b.columns])
+        comparisons = replace(
+            a,
+            triplets=np.concatenate([a.triplets, b.triplets + shift]),
+            weights=np.concatenate([a.weights, b.weights]),
+            columns=columns,
+        )
+        return Remembered(
+            xp.concat([self.queries, later.queries]),
+            xp.concat([self.documents, later.documents]),
+            comparisons,
+            np.concatenate([self.multipliers, later.multipliers]),
+        )
+
+
+def query_weights(triplets: np.ndarray) -> np.ndarray:
+    """Weights that sum to one for every query, however many comparisons it has."""
+    return 1 / np.bincount(triplets[:, 0])[triplets[:, 0]]

@@ -1,0 +1,154 @@
+"""How many documents to pass on, with a promise about the relevant ones that are missed.
+
+Queries are what is drawn alike: the relevant documents of one query are found or missed
+together, so they are no independent trials, and the promise counts queries. A query is
+*missed* at k if more than a part ``tolerated`` of its relevant documents is not among the
+first k. With probability ``confidence`` at most a part ``alpha`` of new queries is missed, so
+that, with nothing tolerated, at most a part alpha of the relevant documents of a query is
+missed in the mean.
+
+Queries missed become fewer as k grows. Let e be the most errors whose exact binomial bound
+is within alpha; the smallest k with at most e is returned. If its rate were above alpha, then
+so many as e would be missed at the largest k whose rate is above alpha, one fixed k, and that
+has probability 1 - confidence or less: no correction for trying many k is due.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..evaluation.thresholds import binomial_upper_bound, check_share, fewest_needed
+from .judgements import Judgements, check_relevance
+
+__all__ = ["Cutoff", "calibrate_cutoff"]
+
+
+@dataclass(frozen=True)
+class Cutoff:
+    """A cut-off and what is promised of it.
+
+    Attributes
+    ----------
+    k : int
+        Documents to pass on.
+    bound : float
+        Bound on the rate of new queries that are missed, with the confidence given.
+    n_missed, n_queries : int
+        Calibration queries missed at k, and all of them.
+    alpha, confidence, tolerated : float
+        As given.
+    """
+
+    k: int
+    bound: float
+    n_missed: int
+    n_queries: int
+    alpha: float
+    confidence: float
+    tolerated: float
+
+
+def calibrate_cutoff(
+    ranking: Any,
+    relevance: Any,
+    *,
+    alpha: float = 0.1,
+    confidence: float = 0.95,
+    tolerated: float = 0.0,
+) -> Cutoff:
+    """The smallest k such that, with the given confidence, at most a part ``alpha`` of new
+    queries miss more than a part ``tolerated`` of their relevant documents among the first k.
+
+    The promise holds for new queries drawn like those given, which must not have been used to
+    learn the ranking, and for relevant documents as judged.
+
+    Parameters
+    ----------
+    ranking : integer array (n_queries, depth)
+        Document numbers, best first, as from ``rank``; as deep as the cut-off may be.
+    relevance : integer array-like (r, 2) or (r, 3), or sparse matrix
+        As in `conemetric.ranking.measures.ndcg`.
+    alpha : float, default=0.1
+        Part of the queries that may be missed.
+    confidence : float, default=0.95
+    tolerated : float, default=0.0
+        Part of its relevant documents that a query may miss without counting.
+
+    Returns
+    -------
+    Cutoff
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric import calibrate_cutoff
+    >>> ranking = np.tile(np.arange(20), (100, 1))
+    >>> relevance = np.column_stack([np.arange(100), np.arange(100) % 5])
+    >>> cutoff = calibrate_cutoff(ranking, relevance)
+    >>> cutoff.k, cutoff.n_missed, round(cutoff.bound, 3)
+    (5, 0, 0.03)
+    """
+    check_share(alpha, "alpha")
+    check_share(confidence, "confidence")
+    if not 0 <= tolerated < 1:
+        raise ValueError(f"tolerated={tolerated} must be at least 0 and less than 1.")
+    depth = _needed_depth(ranking, relevance, tolerated)
+    n, most = len(depth), np.asarray(ranking).shape[1]
+    bounds = _bounds(n, alpha, confidence)
+    missed = np.array([(depth > k).sum() for k in range(1, most + 1)])
+    kept = np.flatnonzero(missed < len(bounds))
+    if len(kept) == 0:
+        raise ValueError(_why_not(n, int(missed[-1]), most, alpha, confidence))
+    k = int(kept[0]) + 1
+    errors = int(missed[k - 1])
+    return Cutoff(k, bounds[errors], errors, n, alpha, confidence, tolerated)
+
+
+def _needed_depth(ranking, relevance, tolerated):
+    """For each query with a relevant document, how many documents it takes to miss no more
+    than a part ``tolerated``; infinity where the ranking is too short.
+    """
+    ranking = np.asarray(ranking)
+    if ranking.ndim != 2 or ranking.dtype.kind not in "iu":
+        raise ValueError(
+            f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; give document numbers, "
+            "one row for each query."
+        )
+    judgements = relevance
+    if not isinstance(relevance, Judgements):
+        rows = relevance if hasattr(relevance, "tocoo") else np.asarray(relevance)
+        largest = rows.shape[1] - 1 if hasattr(rows, "tocoo") else rows[:, 1].max(initial=0)
+        n_documents = int(max(largest, ranking.max(initial=0))) + 1
+        judgements = check_relevance(relevance, len(ranking), n_documents)
+    answered = judgements.n_relevant > 0
+    found = np.cumsum(judgements.grades_of(ranking) > 0, axis=1)[answered]
+    n_relevant = judgements.n_relevant[answered]
+    wanted = np.ceil((1 - tolerated) * n_relevant - 1e-9)  # rounding: 0.9 * 10 is 9
+    reached = found >= wanted[:, None]
+    return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, np.inf)
+
+
+def _bounds(n, alpha, confidence):
+    """The bounds for 0, 1, ... missed queries that are at most ``alpha``."""
+    bounds: list[float] = []
+    for errors in range(n + 1):
+        bound = binomial_upper_bound(errors, n, confidence)
+        if bound > alpha:
+            break
+        bounds.append(bound)
+    return bounds
+
+
+def _why_not(n, missed, depth, alpha, confidence):
+    needed = fewest_needed(alpha, confidence)
+    if n < needed:
+        return (
+            f"{n} queries with a relevant document cannot promise alpha={alpha:g} with "
+            f"confidence={confidence:g}, even if none is missed; that takes {needed}."
+        )
+    return (
+        f"{missed} of {n} queries are missed at the deepest cut-off, {depth}: too many for "
+        f"alpha={alpha:g} with confidence={confidence:g}; give deeper rankings, or raise "
+        "alpha or tolerated."
+    )
