@@ -71,10 +71,8 @@ def fit(estimator, *args, **kwargs):
 
 @lru_cache
 def in_memory(name, corrective, seed):
-    """Estimator, rows, labels and the certificate of the fit in memory, once for all blocks; of
-    corrective boosting, whose every round visits all blocks, half as many rows.
-    """
-    X, y = labelled(seed, n=60 if corrective else 120)
+    """Estimator, rows, labels and the certificate of the fit in memory, once for all blocks."""
+    X, y = labelled(seed)
     estimator = made(name, tol=1e-8, max_iter=300) if corrective else made(name)
     return estimator, X, y, fit(estimator, X, y).certificate_
 
