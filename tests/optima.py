@@ -1,7 +1,7 @@
 """Optima of the conic solver, computed once and kept in ``optima.json`` by what was solved.
 
-What is not there is computed. One in `AGAIN` of what is there is computed anew and must
-agree; which ones, the date says, so that all have their turn within `AGAIN` days.
+What is not there is computed. One in `AGAIN` of what is there is computed again and must
+agree; the date decides which, so that each has its turn within `AGAIN` days.
 ``python -m pytest -n 0 --keep-optima`` adds what is missing.
 """
 

@@ -1,6 +1,7 @@
 """Estimators on dask collections: the same programs as in memory, whatever the partitions."""
 
 import warnings
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -68,14 +69,20 @@ def fit(estimator, *args, **kwargs):
         return estimator.fit(*args, **kwargs)
 
 
+@lru_cache
+def in_memory(name, corrective, seed):
+    """Estimator, rows, labels and the certificate of the fit in memory, once for all blocks."""
+    X, y = labelled(seed)
+    estimator = made(name, tol=1e-8, max_iter=300) if corrective else made(name)
+    return estimator, X, y, fit(estimator, X, y).certificate_
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize(("workers", "limit"), [(1, None), (3, 0)])
 def test_the_certified_objective_is_that_of_the_fit_in_memory(name, workers, limit, seed):
-    X, y = labelled(seed)
     corrective = name == "BoostMetric"
-    estimator = made(name, tol=1e-8, max_iter=300) if corrective else made(name)
+    estimator, X, y, expected = in_memory(name, corrective, seed)
     sizes = random_chunks(seed, len(y))
-    expected = fit(estimator, X, y).certificate_
     with Threads(workers=workers, memory_limit=limit):
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
     # inner solves of corrective boosting, by values of P, end at gaps of some 1e-9: two

@@ -247,3 +247,15 @@ def test_a_field_with_a_lone_quotation_mark_is_read(tmp_path):
     lines = [f'{i}.5,{i} 5" pipe,{"ab"[i % 2]}' for i in range(20)]
     path.write_text("\n".join(["x,size,y", *lines]) + "\n")
     assert len(read_table(path, Reading(label="y")).X) == 20
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("place", [0, 1, 5, 6])
+@pytest.mark.parametrize("count", [1, 2])
+def test_empty_lines_anywhere_are_no_rows(tmp_path, place, count, newline):
+    lines = ["a,b", "1,2", "3,4", "5,6", "7,8", "9,10"]
+    lines[place:place] = [""] * count
+    path = tmp_path / "gaps.csv"
+    path.write_bytes((newline.join(lines) + newline).encode())
+    table = read_table(path, Reading(keep=["a", "b"]))
+    np.testing.assert_array_equal(table.X, np.arange(1.0, 11).reshape(5, 2))

@@ -478,7 +478,12 @@ def test_one_column_makes_a_report(run, tmp_path):
         "learn", tmp_path / "narrow.csv", "--label", "kind", "--out", tmp_path / "out", "--json"
     )
     assert result.code == 0, result.err
-    assert (tmp_path / "out" / "report.html").stat().st_size > 100_000
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    pictures = set(re.findall(r'id="plot-(\w+)"', page))
+    assert {"principal_axes", "confusion", "margins", "spectrum", "features"} <= pictures
+    assert page.count("<svg") >= len(pictures) and "nan" not in "".join(
+        re.findall(r' d="(.*?)"', page)
+    )
 
 
 def test_files_that_are_something_else(run, tmp_path):

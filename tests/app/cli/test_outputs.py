@@ -95,7 +95,7 @@ def test_of_two_commands_at_once_one_succeeds(csv, tmp_path):
     assert sorted(process.returncode for process in both) == [0, 2]
     refusal = next(err for err, one in zip(said, both, strict=True) if one.returncode == 2)
     assert "another conemetric is writing" in refusal or "exists already" in refusal
-    assert len(list((tmp_path / "two").iterdir())) == 3
+    assert len(list((tmp_path / "two").iterdir())) == 4
 
 
 @pytest.mark.parametrize("module", ["typer", "numpy", "sklearn", "polars", "conemetric.app.cli"])

@@ -125,6 +125,16 @@ def test_a_useless_metric_is_never_recommended(studies):
     assert study.outcome == "" and "keep the Euclidean distance" in study.verdict
 
 
+@pytest.mark.parametrize("others", [(), ((0.3, 0.2),), ((0.3, 0.2), (0.1, 0.4))])
+@pytest.mark.parametrize("kind", ["images", "pairs"])
+def test_the_page_says_how_many_splits_were_judged(studies, kind, others):
+    study = replace(studies[kind], others=others)
+    once = "Judged once, seed" in protocol(study)
+    assert once == (not others)
+    assert once or f"on {len(others) + 1} random splits" in protocol(study)
+    assert once or f"{len(others) + 1} random splits" in headline(study)
+
+
 def test_the_page_says_how_it_was_judged(studies):
     images, pairs = studies["images"], studies["pairs"]
     assert "rows misclassified by their 3 nearest neighbours" in headline(images)

@@ -230,7 +230,7 @@ def _untidy(path, dialect, width):
     within = re.compile(b'[^\\s"%b]"[^"\\s%b]' % (among, among))
     with path.open("rb") as file:
         for lines in iter(partial(file.readlines, BLOCK), []):
-            block = b"".join(lines)
+            block = b"\n" + b"".join(lines)  # the end of the line before
             if any(fault in block for fault in faults):
                 return True
             if dialect.quotes and within.search(block):

@@ -236,7 +236,7 @@ def choice_picture(paths: Mapping[str, np.ndarray]) -> Picture:
         colour = palette[i % len(palette)]
         chart.line(C, gain, colour)
         for place, middle, half in zip(C, gain, error, strict=True):
-            width = place * 1.01  # thin, of an error bar
+            width = place * 1.04  # thin, of an error bar
             chart.box((place, width), (middle - half, middle + half), colour)
         legend.append((colour, name))
     chart.rule(y=0)

@@ -231,7 +231,10 @@ def protocol(study: Study) -> str:
         "triplets": "at random; a triplet is in order if its first row is nearer to the second "
         "than to the third",
     }[task.kind]
-    return f"Judged once, seed {study.options.seed}: {share} {how}."
+    times = "once"
+    if study.others:
+        times = f"on {len(study.rates)} random splits, the cards and pictures of the first"
+    return f"Judged {times}, seed {study.options.seed}: {share} {how}."
 
 
 def evidence(study: Study) -> str:
