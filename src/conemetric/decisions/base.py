@@ -27,6 +27,7 @@ __all__ = ["Explanation", "MetricDecision"]
 
 PLAIN, LEARNED = "plain", "learned"
 MOST_EXACT = 5000  # rows up to which the kernel system is solved exactly: 42 GFLOP, 200 MB
+MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
 N_LANDMARKS = 2000  # beyond that; see benchmarks/landmarks.py for what it costs in error
 # where there are too few rows to hold any out
 WITHOUT_FOLDS = {"neighbors": NeighborVote(1), "kernel": KernelSetting("gaussian", 1.0, 0.1)}
@@ -106,7 +107,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.scale_ = like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
         X = (X - like(centre, X)) / self.scale_
         self.metric_ = None
-        fitted = self._cross_fit(X, y, rng)
+        fitted = self._cross_fit_some(X, y, rng)
         chosen = self._choose(X, Y, weights, fitted)
         few = fitted is None or max(len(fold.train) for fold in fitted.folds) <= MOST_ROWS
         if not few and isinstance(chosen.rule, KernelSetting):
@@ -118,6 +119,21 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._centre = like(centre, X)
         self._fit_rule(chosen.rule, X, X @ like(L, X), Y, weights, rng)
         return self
+
+    def _cross_fit_some(self, X, y, rng):
+        """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
+        if len(y) <= MOST_FOR_METRIC:
+            return self._cross_fit(X, y, rng)
+        drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
+        fitted = self._cross_fit(X[like(drawn, X, namespace(X).int64)], y[drawn], rng)
+        if fitted is None:
+            return None
+        folds = [Fold(*(drawn[rows] for rows in fold)) for fold in fitted.folds]
+        return CrossFitted(folds, fitted.maps)
+
+    @abstractmethod
+    def _drawn(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        """All rows in a random order whose leading part represents the rest."""
 
     def _map(self, metric, X):
         """L of the chosen metric: x goes to L'x, for scaled x."""

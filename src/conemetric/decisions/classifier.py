@@ -17,6 +17,7 @@ from ..core.sklearn_private import StrOptions, fit_context
 from ..core.weights import class_factors
 from ..estimators.automatic import AutoMetric
 from ..estimators.folds import FEW_ROWS, CrossFitted, excess, stratified_folds
+from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
 from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_metric, cross_fit
@@ -203,7 +204,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             ).fit(X, y, target="classes")
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
-        order = rng.permutation(canonical_order(X, y))
+        order = self._drawn(X, y, rng)
         folds = stratified_folds(order, y, 5 if len(order) <= FEW_ROWS else 3)
         if self.metric is None:
             return CrossFitted(folds, [])
@@ -211,6 +212,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         seed = rng.randint(2**31 - 1)
         fitted, self._linear_map = cross_fit(self.metric_, X, y, folds, seed, "classes")
         return fitted
+
+    def _drawn(self, X, y, rng):
+        return evenly_by_class(rng.permutation(canonical_order(X, y)), y)
 
     def _loss(self, scores, Y, weights):
         wrong = scores.argmax(1) != Y.argmax(1)

@@ -134,10 +134,10 @@ def fit_landmarks(
     xp, m, k = namespace(K), len(K), Y.shape[1]
     gram, moment = xp.zeros_like(K), like(np.zeros((m, k)), K)
     for rows in _blocks(Z, landmarks):
-        block = model.kernel(Z[rows])
-        weighted = block * weights[rows][:, None]
-        gram += weighted.T @ block
-        moment += weighted.T @ (Y[rows] - offset)
+        root = weights[rows][:, None] ** 0.5
+        block = model.kernel(Z[rows]) * root
+        gram += block.T @ block  # NumPy computes one triangle only
+        moment += block.T @ (root * (Y[rows] - offset))
     R = _upper_factor(K + JITTER * m * xp.eye(m, dtype=K.dtype, device=K.device))
     gram = _solve_upper(R, _solve_upper(R, gram, transposed=True).T, transposed=True)
     moment = _solve_upper(R, moment, transposed=True)

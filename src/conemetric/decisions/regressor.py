@@ -146,7 +146,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         n = len(y)
         if n < FEWEST_ROWS or y.std() == 0:
             return None
-        order = rng.permutation(canonical_order(X, np.zeros(n)))
+        order = self._drawn(X, y, rng)
         n_folds = 5 if n <= FEW_ROWS else 3
         folds = [
             Fold(order[np.arange(n) % n_folds != f], order[f::n_folds][: MOST_JUDGED // n_folds])
@@ -159,6 +159,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         seed = rng.randint(2**31 - 1)
         fitted, self._linear_map = cross_fit(self.metric_, X, y, folds, seed, "continuous")
         return fitted
+
+    def _drawn(self, X, y, rng):
+        return rng.permutation(canonical_order(X, np.zeros(len(y))))
 
     def _loss(self, scores, Y, weights):
         return float(np.average(((scores - Y) ** 2).mean(1), weights=weights))
