@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.model_selection import KFold
 
-from ..core.arrays import float64, is_torch, like, to_numpy
+from ..core.arrays import is_torch, like, to_numpy
 from ..core.compiled import alone, n_threads, one_blas_thread
 from ..core.progress import all_or_nothing
 from ..solvers.base import Status
@@ -291,7 +291,8 @@ class Choice:
         tol = max(min(CHOICE_TOL * setting.C**0.5, LOOSEST), self.estimator.tol)
         solver = DualQuasiNewton(tol=tol, max_iter=min(CHOICE_ITER, self.estimator.max_iter))
         result = solver.solve(program, start=start, retried=True)
-        map_, weights = self.estimator._solution(self.data, kept, float64(result.primal_point))
+        estimator, point = self.estimator, result.primal_point
+        map_, weights = estimator._solution(kept, point, estimator._plain_map)
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
         rows = slice(counts[fold], counts[fold + 1])
         found = self._search(like(map_, self.data.documents), rows)
