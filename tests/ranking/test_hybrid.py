@@ -117,7 +117,7 @@ def test_joint_fit_reaches_the_optimum(kind, C, seed):
 
 @BOTH
 def test_joint_choice_beats_its_parts_on_unseen_queries(kind):
-    data, column = hybrid(n_queries=160)
+    data, column = hybrid(n_queries=160, strength=3.0)
     (train, known), (test, new) = both_parts(data, column, 100)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

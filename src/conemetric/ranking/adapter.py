@@ -200,7 +200,7 @@ class QueryAdapter(RankingEstimator):
     def _matrix(self, map_):
         return map_
 
-    def _map(self, data, T, point):
+    def _plain_map(self, T, point):
         return T @ point @ T
 
     def _point(self, inverse, map_):

@@ -11,6 +11,7 @@ margin free of units.
 
 from abc import ABCMeta, abstractmethod
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -102,8 +103,12 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         """The matrix of the program that corresponds to a map."""
 
     @abstractmethod
+    def _plain_map(self, T, point) -> Any:
+        """A map that ranks as a solution in the coordinates of T does."""
+
     def _map(self, data: TrainingData, T, point) -> Any:
-        """The map that corresponds to a solution in the coordinates of T."""
+        """The map that is stored of a solution in the coordinates of T."""
+        return self._plain_map(T, point)
 
     @abstractmethod
     def _point(self, inverse, map_) -> Any:
@@ -246,7 +251,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         comparisons = remembered.comparisons
 
         def keep(point):
-            map_, weights = self._solution(data, comparisons, float64(point))
+            map_, weights = self._solution(comparisons, float64(point), partial(self._map, data))
             map_ = like(map_, data.documents)
             return (map_, weights), self._joint_point(comparisons, map_, weights)
 
@@ -474,12 +479,13 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * stretch)
         return program
 
-    def _solution(self, data, comparisons, point):
-        """The map and the weights of the columns that correspond to a point of the program."""
-        if comparisons.columns is None:
-            return self._map(data, comparisons.T, point), np.zeros(0)
-        point, v = self._parted(point, len(comparisons.scale))
-        return self._map(data, comparisons.T, point), to_numpy(v) / comparisons.scale
+    def _solution(self, comparisons, point, map_of):
+        """What ``map_of(T, solution)`` makes of a point of the program, and the weights."""
+        weights = np.zeros(0)
+        if comparisons.columns is not None:
+            point, v = self._parted(point, len(comparisons.scale))
+            weights = to_numpy(v) / comparisons.scale
+        return map_of(like(comparisons.T, point), point), weights
 
     def _joint_point(self, comparisons, map_, weights):
         """The point that corresponds to a map and weights: inverts `_solution`."""

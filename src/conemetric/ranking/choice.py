@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.model_selection import KFold
 
-from ..core.arrays import float64, is_torch, like, to_numpy
+from ..core.arrays import is_torch, like, to_numpy
 from ..core.compiled import alone, n_threads, one_blas_thread
 from ..core.progress import all_or_nothing
 from ..solvers.base import Status
@@ -34,7 +34,7 @@ from .measures import ndcg
 
 __all__ = ["Candidate", "Choice", "Setting", "best_candidate", "tuned_mix"]
 
-FIRST_C, LEAST_C, MOST_C = 1.0, 0.01, 50.0  # where the path of C begins, and its ends
+FIRST_C, LEAST_C, MOST_C = 1.0, 0.01, 320.0  # where the path of C begins, and its ends
 FLAT = 0.2  # standard errors of a gain by which another C has to be better
 N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
@@ -145,7 +145,8 @@ class Choice:
             self.held_out = np.concatenate([test for _, test in self.folds])
         self.judgements: Judgements = data.judgements.select(self.held_out)
         self.candidates: list[Candidate] = []
-        self._compared: dict[Setting, tuple[Any, list]] = {}
+        self._compared: dict[Setting, Any] = {}
+        self._in_folds: dict[Setting, list] = {}
         self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
         self._multipliers: dict[Any, dict[float, list]] = {}
 
@@ -166,11 +167,11 @@ class Choice:
         with all_or_nothing():
             self._try_unchanged()
             start = self._try_columns() if self.columns else None
-            best = self._climb(replace(plain, C=FIRST_C), 1.0)
-            best = self._variants(self._climb(best.setting, 0.5)).setting
+            best = self._climb(replace(plain, C=FIRST_C), 1.0, 10 * FIRST_C)
+            best = self._variants(self._climb(best.setting, 0.5, MOST_C)).setting
             if start is not None:
                 joint = replace(best, normalization=start.normalization, weights=start.weights)
-                self._reweighted(self._climb(joint, 0.5).setting)
+                self._reweighted(self._climb(joint, 0.5, MOST_C).setting)
         return best_candidate(self.candidates).setting
 
     def mixed(self, setting: Setting) -> Setting:
@@ -204,14 +205,16 @@ class Choice:
 
     # ---- with solves on folds
 
-    def _climb(self, setting, step):
-        """Candidates whose C goes down or up by 10**step as long as that helps; the best one."""
+    def _climb(self, setting, step, most):
+        """Candidates whose C goes down, or up to ``most``, by 10**step while that helps; the
+        best one.
+        """
         best = self._solved(setting)
         for direction in (-step, step):  # a smaller C is the cheaper one
             first = best
             while True:
                 C = float(10 ** round(np.log10(best.setting.C) + direction, 3))
-                if not LEAST_C <= C <= MOST_C:
+                if not LEAST_C <= C <= most:
                     break
                 tried = self._solved(replace(setting, C=C))
                 if not _worth(tried, best):
@@ -223,6 +226,8 @@ class Choice:
 
     def _reweighted(self, setting):
         """Start from weights that suit the map better, where held-out queries show such."""
+        if setting not in self._pools:
+            return
         pool, weights = self._pools[setting]
         means = {t: self._ndcg(pool, setting, t * weights).mean() for t in (1.0, 0.5, 2.0)}
         factor = max(means, key=lambda t: means[t])
@@ -244,9 +249,8 @@ class Choice:
         """All comparisons of a setting."""
         key = replace(setting, C=0.0, margin=0.0)
         if key not in self._compared:
-            made = self.estimator._comparisons(self.data, setting, self.seed)
-            self._compared[key] = made, self._side_by_side(self._compared_in, made)
-        return self._compared[key][0]
+            self._compared[key] = self.estimator._comparisons(self.data, setting, self.seed)
+        return self._compared[key]
 
     def start(self, setting: Setting) -> np.ndarray | None:
         """Multipliers of all comparisons relative to their bounds, the mean of those of the
@@ -267,11 +271,15 @@ class Choice:
         for candidate in self.candidates:
             if candidate.setting == setting:
                 return candidate
-        self.comparisons(setting)
-        compared = self._compared[replace(setting, C=0.0, margin=0.0)][1]
+        key = replace(setting, C=0.0, margin=0.0)
+        if key not in self._in_folds:
+            made = self.comparisons(setting)
+            self._in_folds[key] = self._side_by_side(self._compared_in, made)
         known = self._multipliers.setdefault(replace(setting, C=0.0), {})
         near = min(known, key=lambda C: abs(np.log(C / setting.C)), default=None)
-        results = self._side_by_side(self._solved_in, setting, compared, near and known[near])
+        results = self._side_by_side(
+            self._solved_in, setting, self._in_folds[key], near and known[near]
+        )
         found, weights, known[setting.C], done = map(list, zip(*results, strict=True))
         if not all(done):  # too expensive, here and for any larger C
             return replace(self.candidates[0], setting=setting, gain=-np.inf)
@@ -291,7 +299,8 @@ class Choice:
         tol = max(min(CHOICE_TOL * setting.C**0.5, LOOSEST), self.estimator.tol)
         solver = DualQuasiNewton(tol=tol, max_iter=min(CHOICE_ITER, self.estimator.max_iter))
         result = solver.solve(program, start=start, retried=True)
-        map_, weights = self.estimator._solution(self.data, kept, float64(result.primal_point))
+        estimator, point = self.estimator, result.primal_point
+        map_, weights = estimator._solution(kept, point, estimator._plain_map)
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
         rows = slice(counts[fold], counts[fold + 1])
         found = self._search(like(map_, self.data.documents), rows)

@@ -157,6 +157,9 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
     def _matrix(self, map_):
         return map_ @ map_.T
 
+    def _plain_map(self, T, point):
+        return T @ point
+
     def _map(self, data, T, point):
         """Rotated so that documents spread most along the first coordinate."""
         L = T @ point
