@@ -170,7 +170,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         self.classes_, code = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_[0]!r}; a classifier needs two classes or more."
+                f"y has one class, {y.tolist()[0]!r}; a classifier needs two classes or more."
             )
         self._code = code
         Y = 2.0 * np.eye(len(self.classes_))[code] - 1
