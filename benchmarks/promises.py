@@ -1,14 +1,18 @@
-"""Are promises kept? The share of draws in which the true rate of errors exceeds alpha,
-which may be at most 1 - confidence.
+"""Are promises kept?
 
     python benchmarks/promises.py thresholds
+    python benchmarks/promises.py sets
 
-A metric is learned from a third of the rows; the pairs of the other rows are the population,
+Thresholds: the share of draws in which the true rate of errors exceeds alpha, which may be at
+most 1 - confidence. A metric is learned from a third of the rows; the pairs of the other rows are the population,
 so the true rate of every threshold is known. Pairs that set the threshold are drawn
 
 - independent: each at random from the population, with replacement;
 - disjoint: from half of the rows, each of which is in one pair;
 - all pairs: all pairs of a few rows, which are not independent, so nothing is promised.
+
+Sets: how often `MetricClassifier.predict_set` holds the true class, and how many classes it
+names, over draws of training rows; beside a random forest whose sets are made the same way.
 """
 
 import argparse
@@ -19,11 +23,12 @@ import numpy as np
 from scipy import stats
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
-from sklearn.model_selection import train_test_split
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import FrobMetric
+from conemetric import FrobMetric, MetricClassifier
 from conemetric.evaluation.thresholds import fewest_needed, promised_threshold
 
 CONFIDENCE = 0.95
@@ -129,7 +134,66 @@ def thresholds(n_draws):
             )
 
 
-PARTS = {"thresholds": thresholds}
+ALPHA = 0.1  # of the sets
+N_TRAIN, N_NEW = 80, 200  # rows of each draw: few, where sets name more than one class
+N_TREES = 50
+
+
+def overlapping():
+    return make_classification(
+        4000, 8, n_informative=4, n_classes=4, class_sep=0.7, n_clusters_per_class=1, random_state=0
+    )
+
+
+DRAWN = {
+    "wine": lambda: load_wine(return_X_y=True),
+    "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+    "digits": lambda: load_digits(return_X_y=True),
+    "simulated": simulated,
+    "simulated, overlapping": overlapping,
+}
+
+
+def metric_sets(X, y, new, seed):
+    return MetricClassifier(None, random_state=seed).fit(X, y).predict_set(new, ALPHA)
+
+
+def forest_sets(X, y, new, seed):
+    """Cross-conformal sets by the probabilities of a forest."""
+    forest = RandomForestClassifier(N_TREES, random_state=seed)
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    held_out = cross_val_predict(forest, X, y, cv=folds, method="predict_proba")
+    held_out = np.sort(held_out[np.arange(len(y)), y])
+    probability = forest.fit(X, y).predict_proba(new)
+    as_low = np.searchsorted(held_out, probability, side="right")
+    named = (1 + as_low) / (len(y) + 1) > ALPHA
+    named[np.arange(len(new)), probability.argmax(1)] = True
+    return named
+
+
+def sets(n_draws):
+    """Coverage and size of sets of classes."""
+    print(f"alpha = {ALPHA:g}, {N_TRAIN} training rows, {n_draws} draws\n")
+    print("| data | classes | coverage | classes named | forest: coverage | classes named |")
+    print("|---|---|---|---|---|---|")
+    for name, load in DRAWN.items():
+        X, y = load()
+        figures = []
+        for make in (metric_sets, forest_sets):
+            held, size = [], []
+            for seed in range(n_draws):
+                train, new, labels, truth = train_test_split(
+                    X, y, train_size=N_TRAIN, stratify=y, random_state=seed
+                )
+                named = make(train, labels, new[:N_NEW], seed)
+                held.append(named[np.arange(len(named)), truth[:N_NEW]].mean())
+                size.append(named.sum(1).mean())
+            error = np.std(held) / n_draws**0.5
+            figures.append(f"{np.mean(held):.1%} ± {error:.1%} | {np.mean(size):.2f}")
+        print(f"| {name} | {y.max() + 1} | {' | '.join(figures)} |", flush=True)
+
+
+PARTS = {"thresholds": thresholds, "sets": sets}
 
 
 def main():

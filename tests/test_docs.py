@@ -22,6 +22,7 @@ def test_the_api_page_lists_every_public_name(name):
     [
         ("index.md", ""),
         ("tutorial.md", ""),
+        ("decisions.md", ""),
         ("install.md", "## Check it"),
         ("guide.md", "## Regression"),
     ],

@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,11 +15,11 @@ from ..core.arrays import float64, like, namespace, to_numpy
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.weights import check_weights
-from ..estimators.base import CertifiedEstimator
-from ..estimators.folds import CrossFitted, Fold, fit_linear_map
+from ..estimators.base import CertifiedEstimator, MahalanobisMetric
+from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import dense, validate_points
 from ..neighbours import nearest
-from .held_out import MOST_ROWS, HeldOut, NeighborVote, Trial, search_kernels, search_votes
+from .held_out import MOST_ROWS, HeldOut, NeighborVote, Rule, Trial, search_kernels, search_votes
 from .kernels import KernelSetting, KernelSum, fit_exactly, fit_landmarks
 
 __all__ = ["Explanation", "MetricDecision"]
@@ -30,7 +29,10 @@ MOST_EXACT = 5000  # rows up to which the kernel system is solved exactly: 42 GF
 MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
 N_LANDMARKS = 2000  # beyond that; see benchmarks/landmarks.py for what it costs in error
 # where there are too few rows to hold any out
-WITHOUT_FOLDS = {"neighbors": NeighborVote(1), "kernel": KernelSetting("gaussian", 1.0, 0.1)}
+WITHOUT_FOLDS: dict[str, Rule] = {
+    "neighbors": NeighborVote(1),
+    "kernel": KernelSetting("gaussian", 1.0, 0.1),
+}
 DECISION_PARAMETERS = {
     "metric": [StrOptions({"auto"}), object, None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -101,16 +103,19 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _fit_decision(self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Self:
         """Choose a metric and a rule for targets Y (n, n_targets), and fit them to all rows."""
+        check_metric(self.metric)
         rng = check_random_state(self.random_state)
         xp = namespace(X)
-        centre, spread = float64(X).mean(0), float64(X).std(0)
+        # relative to the first row, so that a constant column has no spread by rounding
+        centre, spread = float64(X).mean(0), (float64(X) - float64(X[:1])).std(0)
         self.scale_ = like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
         X = (X - like(centre, X)) / self.scale_
-        self.metric_ = None
+        self.metric_: Any = None
         fitted = self._cross_fit_some(X, y, rng)
         chosen = self._choose(X, Y, weights, fitted)
-        few = fitted is None or max(len(fold.train) for fold in fitted.folds) <= MOST_ROWS
-        if not few and isinstance(chosen.rule, KernelSetting):
+        size = 0 if fitted is None else max(len(fold.train) for fold in fitted.folds)
+        shortened = size > min(MOST_ROWS, self._n_landmarks(size))
+        if shortened and isinstance(chosen.rule, KernelSetting):
             emit("stage", stage="held-out rows judge the chosen rule")
             chosen = self._judge_at_full_size(chosen, X, Y, weights, fitted, rng)
         self.chosen_ = chosen
@@ -195,28 +200,32 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _fit_rule(self, rule, X, Z, Y, weights, rng):
         self._rule, self._Y, self._weights = rule, Y, weights
         self._model: KernelSum | None = None
-        self.certificate_ = None
-        self._kept = np.arange(len(X))
+        self.certificate_: Any = None
+        self._kept, keys = np.arange(len(X)), self._tie_keys(X)
         if isinstance(rule, KernelSetting):
-            self._kept = self._landmarks(len(X), rng)
+            self._kept = self._landmarks(keys, rng)
             self._model, self.certificate_ = _fit_kernel(rule, Z, Y, weights, self._kept)
         index = like(self._kept, X, namespace(X).int64)
-        self._X, self._Z, self._keys = X[index], Z[index], self._tie_keys(X)
+        self._X, self._Z, self._keys = X[index], Z[index], keys
 
-    def _landmarks(self, n, rng):
-        """Rows that the kernel sum is over: all of a few, some of many."""
-        m = self.n_landmarks
-        if m == "auto":
-            m = n if n <= MOST_EXACT else N_LANDMARKS
-        return np.sort(rng.permutation(n)[: int(m)])
+    def _n_landmarks(self, n):
+        """How many of n rows the kernel sum is over: all of a few, some of many."""
+        if self.n_landmarks == "auto":
+            return n if n <= MOST_EXACT else N_LANDMARKS
+        return min(n, int(self.n_landmarks))
+
+    def _landmarks(self, keys, rng):
+        """Rows that the kernel sum is over, drawn whatever the order of the rows."""
+        n = len(keys)
+        return np.sort(np.argsort(keys, kind="stable")[rng.permutation(n)[: self._n_landmarks(n)]])
 
     def _judge_at_full_size(self, trial, X, Y, weights, fitted, rng):
         """The trial with scores by a rule learned from all rows of the other folds."""
         maps = fitted.maps if trial.metric == LEARNED else [np.eye(X.shape[1])] * len(fitted.folds)
-        scores = []
+        scores, keys = [], self._tie_keys(X)
         for fold, L in zip(fitted.folds, maps, strict=True):
             train, held_out = (like(r, X, namespace(X).int64) for r in fold)
-            Z, kept = X[train] @ like(L, X), self._landmarks(len(fold.train), rng)
+            Z, kept = X[train] @ like(L, X), self._landmarks(keys[fold.train], rng)
             model, _ = _fit_kernel(trial.rule, Z, Y[fold.train], weights[fold.train], kept)
             scores.append(to_numpy(model(X[held_out] @ like(L, X))))
         return replace(trial, scores=np.concatenate(scores))
@@ -253,6 +262,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         the kernel, or the share of the vote.
         """
         rows, Z = self._mapped(X)
+        if n < 1:
+            raise ValueError(f"n={n} must be at least 1, the number of rows to name.")
         n = min(n, len(self._kept))
         if self._model is not None:
             parts = to_numpy(self._model.kernel(like(Z, self._model.points))) * coefficients
@@ -289,22 +300,25 @@ def _fit_kernel(setting, Z, Y, weights, kept):
 
 def cross_fit(
     metric: Any, X: Any, y: np.ndarray, folds: list[Fold], seed: int, target: str
-) -> tuple[CrossFitted, np.ndarray]:
-    """A linear estimator fitted without each fold, and to all rows."""
-    xp = namespace(X)
-    maps = []
-    for fold in folds:
-        rows = like(fold.train, X, xp.int64)
-        maps.append(fit_linear_map(metric, X[rows], y[fold.train], seed, target)[0])
-    L, _ = fit_linear_map(metric, X, y, seed, target)
-    return CrossFitted(folds, maps), L
+) -> tuple[CrossFitted, np.ndarray, Any]:
+    """Maps of a linear estimator fitted without each fold and to all rows, and the latter."""
+    if not isinstance(metric, MahalanobisMetric):  # others may not take tensors
+        X = to_numpy(X)
+    maps = [
+        fitted_with_map(
+            metric, X[like(fold.train, X, namespace(X).int64)], y[fold.train], seed, target
+        )[0]
+        for fold in folds
+    ]
+    return CrossFitted(folds, maps), *fitted_with_map(metric, X, y, seed, target)
 
 
-def check_metric(metric: Any) -> Any:
-    """A clone of the user's estimator, which must fit and transform."""
+def check_metric(metric: Any) -> None:
+    """Refuse a metric that is not "auto", None or an estimator that can transform."""
+    if metric is None or (isinstance(metric, str) and metric == "auto"):
+        return
     if not hasattr(metric, "fit") or not hasattr(metric, "transform"):
         raise TypeError(
             f"metric={metric!r} has no fit and transform; give 'auto', None or an unfitted "
             "estimator of a linear map."
         )
-    return clone(metric)

@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core.arrays import to_numpy
 from ..core.sklearn_private import StrOptions, fit_context
-from ..core.weights import class_factors
+from ..core.weights import check_weights, class_factors
 from ..estimators.automatic import AutoMetric
 from ..estimators.folds import FEW_ROWS, CrossFitted, excess, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
-from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_metric, cross_fit
+from .base import DECISION_PARAMETERS, Explanation, MetricDecision, cross_fit
 from .held_out import Trial
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
@@ -171,10 +171,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         self.classes_, code = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_[0]!r}; a classifier needs two classes or more."
+                f"y has one class, {y.tolist()[0]!r}; a classifier needs two classes or more."
             )
-        if self.class_weight is not None:
-            weights = weights * class_factors(self.class_weight, y, weights)
         self._code = code
         Y = 2.0 * np.eye(len(self.classes_))[code] - 1
         self._fit_decision(X, code, Y, weights / weights.mean())
@@ -190,7 +188,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         y = column_or_1d(to_numpy(y), warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        return self._weighted(X, y, sample_weight)
+        if self.class_weight is None:
+            return self._weighted(X, y, sample_weight)
+        weights = check_weights(sample_weight, len(y), "rows of X")
+        return self._weighted(X, y, weights * class_factors(self.class_weight, y, weights))
 
     # ---- the choice
 
@@ -208,9 +209,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         folds = stratified_folds(order, y, 5 if len(order) <= FEW_ROWS else 3)
         if self.metric is None:
             return CrossFitted(folds, [])
-        self.metric_ = check_metric(self.metric)
         seed = rng.randint(2**31 - 1)
-        fitted, self._linear_map = cross_fit(self.metric_, X, y, folds, seed, "classes")
+        fitted, self._linear_map, self.metric_ = cross_fit(
+            self.metric, X, y, folds, seed, "classes"
+        )
         return fitted
 
     def _drawn(self, X, y, rng):
@@ -323,7 +325,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         Explanation
         """
         scores = self._scores(X)
-        second, first = np.argsort(scores, axis=1, kind="stable")[:, -2:].T
+        first, second = np.argsort(-scores, axis=1, kind="stable")[:, :2].T
         source = self._Y if self._model is None else to_numpy(self._model.coefficients)
         return self._explain(X, n, (source[:, first] - source[:, second]).T)
 

@@ -22,7 +22,7 @@ from ..estimators.folds import CrossFitted
 from ..neighbours import nearest
 from .kernels import KERNELS, KernelSetting, mean_square, ridge_solve, squared_distances
 
-__all__ = ["HeldOut", "NeighborVote", "Trial", "search_kernels", "search_votes"]
+__all__ = ["HeldOut", "NeighborVote", "Rule", "Trial", "search_kernels", "search_votes"]
 
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
 # Laplacian, which depends on the root.
@@ -37,6 +37,7 @@ MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
 N_TRIED = 4  # settings of the coarse search that are tried on all rows
 NEIGHBOURS = (1, 3, 5, 9, 15)
 VOTE_WEIGHTS = ("uniform", "distance")
+TIE = 1e-9  # by which the nearest row counts more, the next half of that and so on
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,14 @@ class NeighborVote:
         return f"{self.n_neighbors} nearest neighbours, {self.weights} weights"
 
     def shares(self, distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """How much each of the nearest rows (m, k) counts; rows that coincide count alone."""
+        """How much each of the nearest rows (m, k) counts; rows that coincide count alone. Of
+        classes with equal votes the one of the nearest row wins.
+        """
         if self.weights == "distance":
             at_zero = distances == 0
             inverse = np.divide(1.0, distances, where=~at_zero, out=np.zeros_like(distances))
             weights = weights * np.where(at_zero.any(1, keepdims=True), at_zero, inverse)
+        weights = weights * (1 + TIE * 0.5 ** np.arange(weights.shape[1]))
         return weights / weights.sum(1, keepdims=True)
 
     def scores(self, distances: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -165,7 +169,7 @@ def search_kernels(metric: str, rows: HeldOut, loss: Loss) -> Trial:
 
 def _losses(rows, settings, n_rows, loss):
     """Loss of each setting; those that differ in the ridge only share their kernel matrix."""
-    losses = {}
+    losses: dict[KernelSetting, float] = {}
     for (kernel, width), group in groupby(settings, key=lambda each: (each.kernel, each.width)):
         same_kernel = list(group)
         ridges = [setting.ridge for setting in same_kernel]

@@ -12,10 +12,13 @@ s is the mean squared distance of the rows and c the mean of y. The optimum solv
 
 so that the residual of the linear system proves how far a is from the optimum.
 
-Many rows: f is a sum over m landmarks z_j instead. With R'R = K(z, z), F = K(x, z) R^-1 and
-b = R a the program is P(b) = 1/2 |W^1/2 (y - c - F b)|^2 + ridge/2 |b|^2, which is strongly
-convex, so P(b) - P* <= |P'(b)|^2 / (2 ridge). It needs one pass over the rows, in blocks, and
-memory for m^2 numbers.
+Many rows: f is a sum over m landmarks z_j instead. With R'R = K(z, z), plus JITTER m on the
+diagonal, F = K(x, z) R^-1 and b = R a the program is
+
+    P(b) = 1/2 |W^1/2 (y - c - F b)|^2 + ridge/2 |b|^2
+
+which is strongly convex, so P(b) - P* <= |P'(b)|^2 / (2 ridge). It needs one pass over the rows,
+in blocks, and memory for m^2 numbers.
 """
 
 from collections.abc import Callable, Iterator
@@ -128,19 +131,18 @@ def fit_landmarks(
 ) -> tuple[KernelSum, Certificate]:
     """The same with a sum over the rows ``landmarks`` (m, d) only."""
     landmarks = float64(landmarks)
-    scale, offset = mean_square(Z), (weights[:, None] * Y).sum(0) / weights.sum()
+    scale, offset = mean_square(float64(Z)), (weights[:, None] * Y).sum(0) / weights.sum()
     model = KernelSum(setting, landmarks, scale, None, offset)
     K = model.kernel(landmarks)
     xp, m, k = namespace(K), len(K), Y.shape[1]
     gram, moment = xp.zeros_like(K), like(np.zeros((m, k)), K)
-    for rows in _blocks(Z, landmarks):
-        root = weights[rows][:, None] ** 0.5
-        block = model.kernel(Z[rows]) * root
-        gram += block.T @ block  # NumPy computes one triangle only
-        moment += block.T @ (root * (Y[rows] - offset))
     R = _upper_factor(K + JITTER * m * xp.eye(m, dtype=K.dtype, device=K.device))
-    gram = _solve_upper(R, _solve_upper(R, gram, transposed=True).T, transposed=True)
-    moment = _solve_upper(R, moment, transposed=True)
+    for rows in _blocks(Z, landmarks):
+        # row by row, because R^-1 would magnify the rounding of sums over all rows
+        root = weights[rows] ** 0.5
+        F = _solve_upper(R, model.kernel(Z[rows]).T * root, transposed=True)
+        gram += F @ F.T  # NumPy computes one triangle only
+        moment += F @ (root[:, None] * (Y[rows] - offset))
     b = ridge_solve(gram, setting.ridge, moment)
     gradient = gram @ b + setting.ridge * b - moment
     total = float((weights[:, None] * (Y - offset) ** 2).sum())

@@ -13,7 +13,7 @@ from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import FEW_ROWS, CrossFitted, Fold
 from ..estimators.frobmetric import FrobMetric
 from ..neighbours import canonical_order, row_keys
-from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_metric, cross_fit
+from .base import DECISION_PARAMETERS, Explanation, MetricDecision, cross_fit
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 
@@ -154,10 +154,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         ]
         if self.metric is None:
             return CrossFitted(folds, [])
-        auto = isinstance(self.metric, str)
-        self.metric_ = check_metric(FrobMetric(tol=TOL) if auto else self.metric)
+        metric = FrobMetric(tol=TOL) if isinstance(self.metric, str) else self.metric
         seed = rng.randint(2**31 - 1)
-        fitted, self._linear_map = cross_fit(self.metric_, X, y, folds, seed, "continuous")
+        fitted, self._linear_map, self.metric_ = cross_fit(metric, X, y, folds, seed, "continuous")
         return fitted
 
     def _drawn(self, X, y, rng):

@@ -30,6 +30,7 @@ __all__ = [
     "LabelledFolds",
     "excess",
     "fit_linear_map",
+    "fitted_with_map",
     "stratified_folds",
 ]
 
@@ -300,12 +301,16 @@ def _towards_plain(weights, wrong):
     return {**shrunk, PLAIN: 1 - support * (1 - weights[PLAIN])}
 
 
-def fit_linear_map(
-    estimator: Any, X: Any, y: Any, seed: int, target: str = "classes"
+def fit_linear_map(estimator: Any, X: Any, y: Any, seed: int) -> tuple[np.ndarray, Any]:
+    """(L, certificate or None) of a clone of the estimator fitted to the rows."""
+    L, fitted = fitted_with_map(estimator, X, y, seed, "classes")
+    return L, getattr(fitted, "certificate_", None)
+
+
+def fitted_with_map(
+    estimator: Any, X: Any, y: Any, seed: int, target: str
 ) -> tuple[np.ndarray, Any]:
-    """(L, certificate or None) of a clone of the estimator fitted to the rows: transform(x) =
-    L'x + a constant.
-    """
+    """(L, a clone of the estimator fitted to the rows): transform(x) = L'x + a constant."""
     estimator = clone(estimator)
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=seed)
@@ -321,4 +326,4 @@ def fit_linear_map(
         raise ValueError(
             f"{type(estimator).__name__} is not a linear map; give one that transforms linearly."
         )
-    return L, getattr(estimator, "certificate_", None)
+    return L, estimator

@@ -1,0 +1,400 @@
+"""MetricClassifier: choices, probabilities, sets and explanations."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse, stats
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conemetric import AutoMetric, FrobMetric, MetricClassifier
+from conemetric.decisions.held_out import NeighborVote
+from conemetric.decisions.kernels import mean_square
+
+RULES = ("neighbors", "kernel")
+LDA = LinearDiscriminantAnalysis()
+every_rule = pytest.mark.parametrize("rule", RULES)
+every_metric = pytest.mark.parametrize("metric", [None, LDA], ids=["plain", "lda"])
+FOLDS = {
+    name: "folds are drawn from rows: a repeated row may judge its own copy"
+    for name in (
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
+    )
+}
+
+
+@parametrize_with_checks(
+    [MetricClassifier(metric=None, random_state=0)], expected_failed_checks=lambda _: FOLDS
+)
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+def labelled(seed, n=60, D=4, n_classes=3):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % n_classes)
+    return rng.normal(size=(n, D)) + 1.5 * rng.normal(size=(n_classes, D))[y], y
+
+
+def fitted(X, y, metric=None, rule="auto", **options):
+    weight = options.pop("sample_weight", None)
+    options = {"random_state": 0, **options}
+    return MetricClassifier(metric, classifier=rule, **options).fit(X, y, sample_weight=weight)
+
+
+def shifted(X, y, rng):
+    return X + 100, y, X + 100
+
+
+def other_units(X, y, rng):
+    factors = 10.0 ** rng.uniform(-3, 3, X.shape[1])
+    return X * factors, y, X * factors
+
+
+def reordered(X, y, rng):
+    order = rng.permutation(len(X))
+    return X[order], y[order], X
+
+
+def with_a_constant(X, y, rng):
+    Z = np.insert(X, 1, 0.1, axis=1)
+    return Z, y, Z
+
+
+@pytest.mark.parametrize("change", [shifted, other_units, reordered, with_a_constant])
+@every_metric
+@every_rule
+def test_what_changes_no_prediction(change, metric, rule, seed):
+    X, y = labelled(seed)
+    before = fitted(X, y, metric, rule)
+    Z, z, queries = change(X, y, np.random.default_rng(seed))
+    after = fitted(Z, z, metric, rule)
+    assert str(after.chosen_) == str(before.chosen_)
+    np.testing.assert_allclose(
+        after.predict_proba(queries), before.predict_proba(X), rtol=1e-4, atol=1e-6
+    )
+
+
+@every_rule
+def test_the_order_of_rows_does_not_change_landmarks(rule, seed):
+    X, y = labelled(seed)
+    Z, z, _ = reordered(X, y, np.random.default_rng(seed))
+    one, other = (fitted(*rows, None, rule, n_landmarks=20) for rows in ((X, y), (Z, z)))
+    np.testing.assert_allclose(other.predict_proba(X), one.predict_proba(X), rtol=1e-4, atol=1e-6)
+
+
+@every_rule
+@pytest.mark.parametrize("rounded", [False, True])
+def test_names_of_classes_do_not_matter(rounded, rule, seed):
+    X, y = labelled(seed)
+    X = np.round(X) if rounded else X  # many equal distances
+    names, back = np.array(["c", "a", "b"]), [1, 2, 0]
+    one, other = fitted(X, y, None, rule), fitted(X, names[y], None, rule)
+    np.testing.assert_array_equal(other.predict(X), names[one.predict(X)])
+    np.testing.assert_allclose(
+        other.predict_proba(X), one.predict_proba(X)[:, back], rtol=1e-6, atol=1e-9
+    )
+
+
+@every_metric
+@every_rule
+def test_rows_of_weight_zero_are_left_out(metric, rule, seed):
+    X, y = labelled(seed)
+    there = np.random.default_rng(seed).random(len(X)) < 0.7
+    weights = 2.0 * there
+    one = fitted(X, y, metric, rule, sample_weight=weights)
+    other = fitted(X[there], y[there], metric, rule)
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    rows = np.flatnonzero(there)
+    assert np.array_equal(one.explain(X).rows, rows[other.explain(X).rows])
+
+
+@every_rule
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_predictions_agree_with_each_other(n_classes, rule, asarray, dtype, seed):
+    X, y = labelled(seed, n_classes=n_classes)
+    model = fitted(asarray(X.astype(dtype)), y, None, rule)
+    queries = asarray(X.astype(dtype) + dtype(0.3))
+    probability = model.predict_proba(queries)
+    np.testing.assert_allclose(probability.sum(1), 1)
+    assert np.array_equal(model.predict(queries), model.classes_[probability.argmax(1)])
+    decision = model.decision_function(queries)
+    assert decision.shape == ((len(X),) if n_classes == 2 else (len(X), 3))
+    first = (decision > 0).astype(int) if n_classes == 2 else decision.argmax(1)
+    assert np.array_equal(first, model.predict(queries))
+    assert np.array_equal(model.predict_proba(queries), probability)
+
+
+@every_metric
+@every_rule
+def test_kinds_of_rows(metric, rule, asarray, dtype, eps, seed):
+    X, y = labelled(seed)
+    X[abs(X) < 0.5] = 0
+    X = X.astype(dtype)
+    # kernels of held-out rows are in float32 and decide the temperature
+    expected = fitted(X.astype(float), y, metric, rule).predict_proba(X.astype(float))
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for rows in (X, asarray(X), sparse.csr_array(X), frame):
+        found = fitted(rows, y, metric, rule).predict_proba(rows)
+        np.testing.assert_allclose(found, expected, atol=1e5 * eps)
+    tensors = fitted(asarray(X), y, metric, rule)
+    np.testing.assert_allclose(tensors.predict_proba(X), expected, atol=1e5 * eps)
+
+
+@every_metric
+@every_rule
+def test_pickle_and_clone(metric, rule, seed):
+    X, y = labelled(seed)
+    model = fitted(X, y, metric, rule)
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.predict_proba(X), model.predict_proba(X))
+    refit = clone(model).fit(X, y)
+    assert np.array_equal(refit.predict_proba(X), model.predict_proba(X))
+
+
+# ---- the metric
+
+
+@pytest.mark.parametrize(
+    "metric", [FrobMetric(1.0), LDA, AutoMetric(candidates={"lda": LDA})], ids=["frob", "lda", "a"]
+)
+@every_rule
+def test_a_metric_of_the_user(metric, rule, asarray):
+    X, y = load_iris(return_X_y=True)
+    model = fitted(asarray(X), y, metric, rule)
+    assert model.score(asarray(X), y) > 0.9
+    assert {trial.metric for trial in model.trials_} == {"plain", "learned"}
+    assert not hasattr(metric, "classes_")  # the user's estimator stays unfitted
+    assert type(model.metric_) is type(metric)
+    assert len(model.metric_.transform(X)) == len(X)
+
+
+def test_auto_learns_a_metric_that_suppresses_noise():
+    X, y = make_classification(150, 12, n_informative=2, n_redundant=0, random_state=0)
+    model = MetricClassifier(random_state=0).fit(X, y)
+    assert isinstance(model.metric_, AutoMetric)
+    assert (
+        model.evidence_.error[model.evidence_.chosen] < model.evidence_.error[str(model.trials_[0])]
+    )
+
+
+def test_a_map_that_is_not_linear_is_refused():
+    X, y = labelled(0)
+    with pytest.raises(ValueError, match="PolynomialFeatures is not a linear map"):
+        fitted(X, y, PolynomialFeatures())
+
+
+@pytest.mark.parametrize("metric", ["cosine", 3, object()])
+@pytest.mark.parametrize("n", [6, 60])
+def test_what_is_no_metric_is_refused(metric, n):
+    X, y = labelled(0)
+    with pytest.raises(TypeError, match="has no fit and transform"):
+        fitted(X[:n], y[:n], metric)
+
+
+# ---- the choice
+
+
+@every_rule
+def test_held_out_scores_are_those_of_the_final_kind_of_rule(rule, seed):
+    """Few landmarks make a worse rule, and the held-out rows see that one."""
+    X, y = labelled(seed, 150)
+    model = fitted(X, y, None, rule, n_landmarks=3)
+    if rule == "kernel":
+        assert len(model._kept) == 3
+    wrong = (model.chosen_.scores.argmax(1) != y[model._judged]).mean()
+    assert model.evidence_.error[model.evidence_.chosen] == wrong
+    all_rows = next(trial for trial in model.trials_ if str(trial) == str(model.chosen_))
+    differs = abs(all_rows.scores - model.chosen_.scores).max() > 1e-3
+    assert differs == (rule == "kernel")
+
+
+def test_evidence(seed):
+    X, y = labelled(seed)
+    model = fitted(X, y, LDA)
+    evidence = model.evidence_
+    assert evidence.n_rows == len(X)
+    assert evidence.chosen == str(model.chosen_) and evidence.chosen in evidence.error
+    assert evidence.usual == "plain metric, 3 nearest neighbours, uniform weights"
+    assert 0 <= evidence.p_value <= 1 and 0 <= evidence.calibration_error <= 1
+    assert f"on {len(X)} held-out rows" in str(evidence)
+    if model.certificate_ is not None:
+        assert model.certificate_.status == "converged"
+
+
+@every_rule
+def test_one_row_per_class(rule):
+    X = np.array([[0.0, 1.0], [1.0, 5.0], [4.0, 0.0]])
+    model = fitted(X, ["a", "b", "c"], "auto", rule)
+    assert model.evidence_ is None
+    assert list(model.predict(X)) == ["a", "b", "c"]
+
+
+# ---- weights
+
+
+@every_rule
+def test_class_weights_multiply_sample_weights(rule, seed):
+    X, y = labelled(seed)
+    factors = {0: 0.5, 1: 1.0, 2: 4.0}
+    one = fitted(X, y, None, rule, class_weight=factors)
+    other = fitted(X, y, None, rule, sample_weight=[factors[c] for c in y])
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
+@every_rule
+def test_balanced_weights_give_rare_classes_more(rule, seed):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], [180, 20])
+    X = rng.normal(size=(200, 2)) + 1.2 * y[:, None]
+    plain, balanced = (fitted(X, y, None, rule, class_weight=w) for w in (None, "balanced"))
+    assert balanced.predict(X).sum() > plain.predict(X).sum()
+
+
+@every_rule
+def test_a_class_of_weight_zero_is_left_out(rule, seed):
+    X, y = labelled(seed)
+    model = fitted(X, y, None, rule, class_weight={2: 0.0})
+    assert list(model.classes_) == [0, 1]
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+# ---- sets
+
+
+@every_rule
+def test_sets_grow_as_alpha_falls_and_hold_the_prediction(rule, seed):
+    X, y = labelled(seed)
+    model = fitted(X, y, None, rule)
+    X = np.random.default_rng(seed).normal(size=(300, X.shape[1]))  # between the classes too
+    sets = [model.predict_set(X, alpha) for alpha in (0.9, 0.5, 0.2, 0.1, 0.05)]
+    for smaller, larger in pairwise(sets):
+        assert not (smaller & ~larger).any()
+    assert sets[0][np.arange(len(X)), model.predict_proba(X).argmax(1)].all()
+    assert sets[-1].sum() > sets[0].sum()
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.3])
+@pytest.mark.parametrize("n_train", [40, 150])
+def test_sets_hold_the_true_class_as_often_as_promised(alpha, n_train):
+    """Draws of one source; new rows of one draw share their training rows, so draws count."""
+    held = []
+    for draw in range(25):
+        X, y = make_classification(
+            n_train + 200, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=draw
+        )
+        model = fitted(X[:n_train], y[:n_train], None, random_state=draw)
+        sets = model.predict_set(X[n_train:], alpha)
+        held.append(sets[np.arange(200), y[n_train:]].mean())
+    standard_error = np.std(held, ddof=1) / len(held) ** 0.5
+    assert np.mean(held) > 1 - alpha - stats.norm.ppf(0.999) * standard_error
+    assert np.mean(held) < 1 - alpha / 4  # not by naming every class
+
+
+# ---- why
+
+
+@every_metric
+@every_rule
+def test_shares_over_all_rows(metric, rule, seed):
+    X, y = labelled(seed)
+    model = fitted(X, y, metric, rule)
+    every = model.explain(X + 0.1, n=len(X))
+    assert every.rows.shape == every.shares.shape == (len(X), len(X))
+    np.testing.assert_allclose(abs(every.shares).sum(1), 1)
+    some = model.explain(X + 0.1, n=4)
+    assert np.array_equal(some.rows, every.rows[:, :4])
+    assert np.array_equal(some.shares, every.shares[:, :4])
+    assert (np.diff(abs(every.shares), axis=1) <= 0).all()
+
+
+@every_metric
+def test_shares_of_a_kernel_are_the_decision(metric, seed):
+    """By scikit-learn's kernel ridge regression in the chosen metric."""
+    X, y = labelled(seed)
+    model = fitted(X, y, metric, "kernel")
+    queries, setting = X + 0.1, model.chosen_.rule
+    Z, new = (rows @ model.components_.T for rows in (X, queries))
+    scale = mean_square(Z)
+    K, across = (setting.values(((A[:, None] - Z) ** 2).sum(2) / scale) for A in (Z, new))
+    Y = 2.0 * np.eye(3)[y] - 1
+    peer = KernelRidge(alpha=setting.ridge, kernel="precomputed").fit(K, Y - Y.mean(0))
+    scores = across @ peer.dual_coef_ + Y.mean(0)
+    np.testing.assert_allclose(model.decision_function(queries), scores, atol=1e-6)
+    first, second = np.argsort(-scores, axis=1)[:, :2].T
+    parts = across * (peer.dual_coef_[:, first] - peer.dual_coef_[:, second]).T
+    parts /= abs(parts).sum(1, keepdims=True)
+    every = model.explain(queries, n=len(X))
+    found = np.zeros_like(parts)
+    np.put_along_axis(found, every.rows, every.shares, axis=1)
+    np.testing.assert_allclose(found, parts, atol=1e-6)
+
+
+def test_shares_of_a_vote_are_the_decision(seed):
+    X, y = labelled(seed)
+    model = fitted(X, y, None, "neighbors")
+    scores = model.decision_function(X + 0.1)
+    ordered = np.sort(scores, axis=1)
+    difference = ordered[:, -1] - ordered[:, -2]
+    signs = np.sign(model.explain(X + 0.1, n=len(X)).shares)
+    assert isinstance(model.chosen_.rule, NeighborVote)
+    assert (abs(signs).sum(1) <= model.chosen_.rule.n_neighbors).all()
+    # as much for as against where two classes tie, all for where one class has all votes
+    spoke = model.explain(X + 0.1, n=len(X)).shares.sum(1)
+    np.testing.assert_array_equal(np.sign(np.round(spoke, 6)), np.sign(np.round(difference, 6)))
+
+
+@every_metric
+@every_rule
+def test_nearness_adds_up_to_one_minus_the_relative_squared_distance(metric, rule, seed):
+    X, y = labelled(seed)
+    model = fitted(X, y, metric, rule)
+    why = model.explain(X + 0.1, n=7)
+    Z, new = (rows @ model.components_.T for rows in (X, X + 0.1))
+    squares = ((new[:, None] - Z[why.rows]) ** 2).sum(2)
+    np.testing.assert_allclose(why.nearness.sum(2), 1 - squares / mean_square(Z), atol=1e-8)
+    assert why.nearness.shape == (len(X), 7, X.shape[1])
+
+
+# ---- errors
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="y has one class, 'a'; a classifier needs two classes"):
+        fitted(np.eye(3), ["a"] * 3)
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, np.nan])
+def test_alpha_is_between_0_and_1(alpha):
+    X, y = labelled(0)
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
+        fitted(X, y).predict_set(X, alpha)
+
+
+def test_sets_need_enough_held_out_rows():
+    X, y = labelled(0)
+    model = fitted(X[:30], y[:30])
+    model.predict_set(X, 1 / 31)
+    with pytest.raises(ValueError, match=r"alpha=0.01 needs 99 held-out rows, and there are 30"):
+        model.predict_set(X, 0.01)
+
+
+def test_other_columns_and_too_few_rows_to_name_are_refused():
+    X, y = labelled(0)
+    model = fitted(X, y)
+    with pytest.raises(ValueError, match="X has 3 features, but MetricClassifier is expecting 4"):
+        model.predict(X[:, :3])
+    with pytest.raises(ValueError, match="n=0 must be at least 1"):
+        model.explain(X, n=0)
+    with pytest.raises(ValueError, match="y has 59 entries for 60 rows"):
+        fitted(X, y[:-1])
+    with pytest.raises(ValueError, match="class_weight names 7"):
+        fitted(X, y, class_weight={7: 1.0})

@@ -1,0 +1,156 @@
+"""Kernel ridge regression reaches its optimum, and its certificate is true."""
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+
+from conemetric.core.arrays import to_numpy
+from conemetric.decisions.kernels import (
+    JITTER,
+    KERNELS,
+    KernelSetting,
+    fit_exactly,
+    fit_landmarks,
+    mean_square,
+)
+
+N = 30
+ROUNDING = 1e-8  # of objectives, where K is nearly singular
+
+
+def rows(kind, rng):
+    """(Z, Y, weights) of one kind."""
+    Z, Y, weights = rng.normal(size=(N, 3)), rng.normal(size=(N, 2)), np.ones(N)
+    if kind == "copies":
+        Z = Z[rng.integers(6, size=N)]
+    elif kind == "ties":
+        Z = np.round(Z)
+        Z[:, 0] = 0.1
+    elif kind == "collinear":
+        Z = np.outer(rng.normal(size=N), rng.normal(size=3))
+    elif kind == "weights":
+        weights = 10.0 ** rng.uniform(-3, 3, N)
+    elif kind == "one row per class":
+        Y = 2 * np.eye(N) - 1
+    elif kind == "one point":
+        Z = np.ones_like(Z)
+    return Z, Y, weights
+
+
+every_kind = pytest.mark.parametrize(
+    "kind", ["random", "copies", "ties", "collinear", "weights", "one row per class", "one point"]
+)
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+every_ridge = pytest.mark.parametrize("ridge", [1e-3, 1.0])
+
+
+def kernels_of(model, Z, jitter):
+    """Kernel values among the points, with the jitter, and of the rows Z with them."""
+    K, cross = (to_numpy(model.kernel(part)) for part in (model.points, Z))
+    return K + jitter * len(K) * np.eye(len(K)), cross
+
+
+def optimum(model, Z, Y, weights, jitter=0.0):
+    """The least value of the program, by orthogonal least squares in eigenvectors of K."""
+    K, cross = kernels_of(model, Z, jitter)
+    values, vectors = np.linalg.eigh(K)
+    kept = values > 1e-13 * values[-1]
+    F = cross @ vectors[:, kept] / values[kept] ** 0.5
+    root, residual = weights[:, None] ** 0.5, Y - np.average(Y, axis=0, weights=weights)
+    system = np.vstack([root * F, model.setting.ridge**0.5 * np.eye(F.shape[1])])
+    target = np.vstack([root * residual, np.zeros((F.shape[1], Y.shape[1]))])
+    b = np.linalg.lstsq(system, target, rcond=None)[0]
+    return 0.5 * ((system @ b - target) ** 2).sum()
+
+
+def reached(model, Z, Y, weights, jitter=0.0):
+    """The value of a fitted sum."""
+    a, (K, _) = to_numpy(model.coefficients), kernels_of(model, Z, jitter)
+    misses = weights[:, None] * (Y - to_numpy(model(Z))) ** 2
+    return 0.5 * misses.sum() + 0.5 * model.setting.ridge * (a * (K @ a)).sum()
+
+
+def assert_optimal(certificate, reached, optimum):
+    assert certificate.status == "converged"
+    slack = ROUNDING * abs(optimum) + 1e-12
+    assert certificate.dual <= optimum + slack
+    assert optimum <= reached + slack
+    assert abs(reached - certificate.primal) <= slack
+    assert reached - optimum <= certificate.gap + slack
+
+
+@every_ridge
+@every_kernel
+@every_kind
+def test_all_rows(kind, kernel, ridge, asarray, dtype, seed):
+    Z, Y, weights = rows(kind, np.random.default_rng(seed))
+    Z, setting = Z.astype(dtype), KernelSetting(kernel, 0.5, ridge)
+    model, certificate = fit_exactly(setting, *map(asarray, (Z, Y, weights)))
+    program = model, asarray(Z), Y, weights
+    assert_optimal(certificate, reached(*program), optimum(*program))
+
+
+@every_ridge
+@every_kernel
+@every_kind
+def test_landmarks(kind, kernel, ridge, asarray, dtype, seed):
+    Z, Y, weights = rows(kind, np.random.default_rng(seed))
+    Z, setting = Z.astype(dtype), KernelSetting(kernel, 0.5, ridge)
+    model, certificate = fit_landmarks(setting, *map(asarray, (Z, Y, weights, Z[:9])))
+    program = model, asarray(Z), Y, weights, JITTER
+    assert_optimal(certificate, reached(*program), optimum(*program))
+
+
+@every_kernel
+@every_kind
+def test_all_rows_as_landmarks(kind, kernel, asarray, seed):
+    Z, Y, weights = rows(kind, np.random.default_rng(seed))
+    parts, setting = [asarray(part) for part in (Z, Y, weights)], KernelSetting(kernel, 0.5, 0.1)
+    one, _ = fit_exactly(setting, *parts)
+    other, _ = fit_landmarks(setting, *parts, parts[0])
+    np.testing.assert_allclose(to_numpy(other(parts[0])), to_numpy(one(parts[0])), atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel, name", [("gaussian", "rbf"), ("laplacian", None)])
+def test_beside_kernel_ridge_of_scikit_learn(kernel, name, seed):
+    Z, Y, weights = rows("weights", np.random.default_rng(seed))
+    setting = KernelSetting(kernel, 0.5, 0.1)
+    model, _ = fit_exactly(setting, Z, Y, weights)
+    if name:
+        peer = KernelRidge(alpha=0.1, kernel=name, gamma=1 / (0.5 * mean_square(Z)))
+        K, new = Z, Z + 0.1
+    else:
+        peer = KernelRidge(alpha=0.1, kernel="precomputed")
+        K, new = model.kernel(Z), model.kernel(Z + 0.1)
+    offset = np.average(Y, axis=0, weights=weights)
+    peer.fit(K, Y - offset, sample_weight=weights)
+    np.testing.assert_allclose(model(Z + 0.1), peer.predict(new) + offset, atol=1e-8)
+
+
+@pytest.mark.parametrize("decimals", [1, 12])
+@every_kernel
+def test_many_rows_with_few_distinct_landmarks(kernel, decimals, seed):
+    """K of the landmarks is singular but for the jitter, and thousands of rows add up."""
+    rng = np.random.default_rng(seed)
+    Z = np.round(rng.normal(size=(5000, 2)), decimals)
+    Y, weights = np.sin(3 * Z[:, :1]) + 0.1 * rng.normal(size=(5000, 1)), np.ones(5000)
+    setting = KernelSetting(kernel, 4.0, 1e-3)
+    model, certificate = fit_landmarks(setting, Z, Y, weights, Z[:150])
+    program = model, Z, Y, weights, JITTER
+    assert_optimal(certificate, reached(*program), optimum(*program))
+
+
+@every_kernel
+def test_a_perturbed_solution_is_not_called_optimal(kernel, monkeypatch, seed):
+    from conemetric.decisions import kernels
+
+    Z, Y, weights = rows("random", np.random.default_rng(seed))
+    solve = kernels.ridge_solve
+    monkeypatch.setattr(kernels, "ridge_solve", lambda *system: 1.01 * solve(*system))
+    setting = KernelSetting(kernel, 0.5, 0.1)
+    for fit, landmarks, jitter in ((fit_exactly, (), 0.0), (fit_landmarks, (Z[:9],), JITTER)):
+        model, certificate = fit(setting, Z, Y, weights, *landmarks)
+        program = model, Z, Y, weights, jitter
+        assert certificate.status == "stalled"
+        assert certificate.dual <= optimum(*program) < certificate.primal
+        assert reached(*program) == pytest.approx(certificate.primal, rel=ROUNDING)

@@ -1,0 +1,141 @@
+"""MetricRegressor: predictions, intervals and explanations."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conemetric import FrobMetric, MetricRegressor
+from conemetric.decisions.kernels import mean_square
+
+every_rule = pytest.mark.parametrize("rule", ["neighbors", "kernel"])
+FOLDS = {
+    name: "folds are drawn from rows: a repeated row may judge its own copy"
+    for name in (
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
+    )
+}
+
+
+@parametrize_with_checks(
+    [MetricRegressor(metric=None, random_state=0)], expected_failed_checks=lambda _: FOLDS
+)
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+def curve(seed, n=60, D=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D))
+    return X, np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def fitted(X, y, metric=None, rule="auto", **options):
+    weight = options.pop("sample_weight", None)
+    options = {"random_state": 0, **options}
+    return MetricRegressor(metric, regressor=rule, **options).fit(X, y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("change", ["order", "shift", "units", "origin of y", "unit of y"])
+@every_rule
+def test_what_changes_no_prediction(change, rule, seed):
+    X, y = curve(seed)
+    before = fitted(X, y, None, rule).predict(X)
+    order, factors = np.random.default_rng(seed).permutation(len(X)), np.array([1e-3, 1.0, 1e3])
+    Z, z, queries, back = {
+        "order": (X[order], y[order], X, lambda values: values),
+        "shift": (X + 10, y, X + 10, lambda values: values),
+        "units": (X * factors, y, X * factors, lambda values: values),
+        "origin of y": (X, y + 100, X, lambda values: values - 100),
+        "unit of y": (X, 1e3 * y, X, lambda values: values / 1e3),
+    }[change]
+    np.testing.assert_allclose(back(fitted(Z, z, None, rule).predict(queries)), before, atol=1e-6)
+
+
+@every_rule
+def test_kinds_of_rows_and_copies(rule, asarray, dtype, eps, seed):
+    X, y = curve(seed)
+    X[abs(X) < 0.3] = 0
+    X = X.astype(dtype)
+    expected = fitted(X.astype(float), y, None, rule).predict(X.astype(float))
+    for rows in (asarray(X), sparse.csr_array(X)):
+        model = pickle.loads(pickle.dumps(fitted(rows, y, None, rule)))
+        np.testing.assert_allclose(model.predict(rows), expected, atol=1e4 * eps)
+
+
+@every_rule
+def test_rows_of_weight_zero_are_left_out(rule, seed):
+    X, y = curve(seed)
+    there = np.arange(len(X)) % 4 > 0
+    one = fitted(X, y, None, rule, sample_weight=1.0 * there)
+    other = fitted(X[there], y[there], None, rule)
+    np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-12)
+    assert np.array_equal(one.explain(X).rows, np.flatnonzero(there)[other.explain(X).rows])
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.3])
+def test_intervals_hold_the_true_number_as_often_as_promised(alpha):
+    held = []
+    for draw in range(20):
+        X, y = curve(draw, 300)
+        interval = fitted(X[:100], y[:100], random_state=draw).predict_interval(X[100:], alpha)
+        held.append(((interval[:, 0] <= y[100:]) & (y[100:] <= interval[:, 1])).mean())
+    standard_error = np.std(held, ddof=1) / len(held) ** 0.5
+    assert np.mean(held) > 1 - alpha - stats.norm.ppf(0.999) * standard_error
+    assert np.mean(held) < 1 - alpha / 4
+
+
+@every_rule
+def test_explanations(rule, seed):
+    """Shares of all rows add up to the distance of the prediction from the mean of y."""
+    X, y = curve(seed)
+    model = fitted(X, y, None, rule)
+    why = model.explain(X + 0.1, n=len(X))
+    np.testing.assert_allclose(abs(why.shares).sum(1), 1)
+    moved = model.predict(X + 0.1) - y.mean()
+    assert np.array_equal(np.sign(why.shares.sum(1)), np.sign(moved))
+    Z, new = (rows @ model.components_.T for rows in (X, X + 0.1))
+    squares = ((new[:, None] - Z[why.rows]) ** 2).sum(2)
+    np.testing.assert_allclose(why.nearness.sum(2), 1 - squares / mean_square(Z), atol=1e-8)
+
+
+@pytest.mark.parametrize("metric", ["auto", FrobMetric(1.0)], ids=["auto", "frob"])
+def test_a_learned_metric_is_stored_fitted(metric):
+    X, y = curve(0, D=6)
+    model = fitted(X, y, metric)
+    assert isinstance(model.metric_, FrobMetric)
+    assert model.metric_.transform(X).shape[0] == len(X)
+    assert {trial.metric for trial in model.trials_} == {"plain", "learned"}
+    assert f"{len(X)} held-out rows" in str(model.evidence_)
+
+
+@pytest.mark.parametrize("n", [5, 60])
+@pytest.mark.parametrize("metric", ["cosine", 3])
+def test_what_is_no_metric_is_refused(metric, n):
+    X, y = curve(0, n)
+    with pytest.raises(TypeError, match="has no fit and transform"):
+        fitted(X, y, metric)
+
+
+def test_another_linear_map(seed):
+    X, y = curve(seed)
+    assert isinstance(fitted(X, y, PLSRegression(2)).metric_, PLSRegression)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1])
+def test_a_constant_target_is_predicted(value):
+    X, _ = curve(0)
+    np.testing.assert_allclose(fitted(X, np.full(len(X), value)).predict(X + 1), value)
+
+
+def test_intervals_need_enough_held_out_rows():
+    X, y = curve(0)
+    model = fitted(X, y)
+    with pytest.raises(ValueError, match=r"alpha=0.01 needs 99 held-out rows, and there are 60"):
+        model.predict_interval(X, 0.01)
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
+        model.predict_interval(X, 1.5)
