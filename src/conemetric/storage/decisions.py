@@ -64,7 +64,7 @@ def save_decision(
     True
     >>> folder.cleanup()
     """
-    if type(estimator) not in EVIDENCE:
+    if not isinstance(estimator, tuple(EVIDENCE)):
         raise TypeError(
             f"estimator is a {type(estimator).__name__}; give a fitted MetricClassifier or "
             "MetricRegressor, and save metrics with save_metric."
@@ -132,7 +132,8 @@ def _arrays(estimator: MetricDecision) -> dict[str, np.ndarray]:
 
 
 def _header(estimator, arrays, notes):
-    name, classes = type(estimator).__name__, getattr(estimator, "classes_", None)
+    name = next(name for name, kind in ESTIMATORS.items() if isinstance(estimator, kind))
+    classes = getattr(estimator, "classes_", None)
     names, chosen = getattr(estimator, "feature_names_in_", None), estimator.chosen_
     plain = (str, int, float, bool, type(None))
     values = {

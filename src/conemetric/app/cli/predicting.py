@@ -137,7 +137,7 @@ def _show(rows, values, notes):
     """The first rows on the screen."""
     shown = []
     for row in rows[:SHOWN]:
-        by = ", ".join(f"{each['row']} ({each['share']:+.0%})" for each in row["decided_by"])
+        by = ", ".join(f"{each['row']} ({each['share']:+.1%})" for each in row["decided_by"])
         cells = (
             (str(row["class"]), f"{row['probability']:.1%}", ", ".join(map(str, row["set"])))
             if "class" in row

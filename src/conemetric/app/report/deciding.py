@@ -74,7 +74,7 @@ def reasons(
                 Deciding(
                     name(by),
                     text(label[by]),
-                    f"{share:+.0%}",
+                    f"{share:+.1%}",
                     near_by(near),
                     thumbnail(decided.X[by]),
                 )

@@ -177,10 +177,10 @@ def _reasons(study, decided, ids, image_shape):
     def thumbnail(pixels):
         return _thumbnail(pixels, image_shape)
 
-    estimator = decided.estimator
+    estimator, name = decided.estimator, next(iter(decided.judgements))
     return {
         "reasons": reasons(study, decided, _column_names(study), ids, thumbnail),
-        "decision": f"{type(estimator).__name__}: {estimator.evidence_ or estimator.chosen_}",
+        "decision": f"{name}: {estimator.evidence_ or estimator.chosen_}",
     }
 
 

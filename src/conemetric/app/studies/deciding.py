@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.preprocessing import StandardScaler
 
 from ...core.compiled import stopwatch
 from ...core.progress import emit
@@ -19,6 +21,8 @@ from ...core.warn import collected_warnings
 from ...decisions.base import Explanation
 from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
+from ...estimators.automatic import AutoMetric
+from ...estimators.folds import CrossFitted
 from ...estimators.useless import UselessMetricWarning
 from .learning import Study
 from .supervision import Judgement
@@ -67,7 +71,7 @@ class Decided:
 
 def decide(study: Study) -> Decided | None:
     """Learn a decision from the rows that the metric of a study was learned from; None if these
-    have no labels, or were reduced by PCA, which leaves no columns to explain a decision by.
+    have no labels, were reduced by PCA, or are too many to learn the metric of every fold.
 
     Examples
     --------
@@ -80,17 +84,18 @@ def decide(study: Study) -> Decided | None:
     ['MetricClassifier', 'random forest', 'histogram boosting']
     """
     task, seed = study.task, study.options.seed
-    if task.kind not in BASELINES:
-        return None
-    if study.options.n_pca is not None:
-        study.notes.append("No decision: it is learned from the columns themselves, without PCA.")
+    reason = _reason_against(study)
+    if reason:
+        study.notes.append(f"No decision: {reason}.")
+    if reason or task.kind not in BASELINES:
         return None
     X, fill = np.asarray(task.raw), study.metric.fill
     if fill is not None:
         X = np.where(np.isnan(X), fill, X)
     learn, test = task.original(task.learn), task.original(task.test)
-    kind = MetricClassifier if task.kind == "labels" else MetricRegressor
-    models: dict[str, Any] = {kind.__name__: kind(random_state=seed)}
+    decision = _decision(study)
+    name = "MetricClassifier" if task.kind == "labels" else "MetricRegressor"
+    models: dict[str, Any] = {name: decision}
     if len(learn) <= MOST_COMPARED and (
         task.kind == "quantity" or len(task.classes) <= MOST_CLASSES
     ):
@@ -101,13 +106,52 @@ def decide(study: Study) -> Decided | None:
     for name, model in models.items():
         emit("stage", stage=f"learning to decide, {name}")
         began = stopwatch()
-        if isinstance(model, kind):
+        if model is decision:
             _fit(model, X, study)
         else:
             model.fit(X[learn], task.y[task.learn])
         seconds[name] = stopwatch() - began
         judgements[name] = task.judged(model.predict(X[test]))
-    return Decided(models[kind.__name__], X, judgements, seconds)
+    return Decided(decision, X, judgements, seconds)
+
+
+class _InLearnedMetric(MetricClassifier):
+    """A classifier in the blend that a study has learned, with the maps of its folds."""
+
+    study: Study
+
+    def _cross_fit(self, X, y, rng):
+        self.metric_ = blend = self.study.estimator
+        step = self.study.prepare[-1]
+        scale = step.scale_ if isinstance(step, StandardScaler) else np.ones(X.shape[1])
+        units = (self.scale_ / scale)[:, None]  # from columns as the study scaled them
+        self._linear_map = units * blend.components_.T
+        folds, maps = blend._cross_fitted
+        return CrossFitted(folds, [units * L for L in maps])
+
+
+def _decision(study):
+    """The unfitted decision, in the metric of the study."""
+    seed = study.options.seed
+    if study.task.kind == "quantity":
+        return MetricRegressor(random_state=seed)
+    if not isinstance(study.estimator, AutoMetric):
+        return MetricClassifier(clone(study.estimator), random_state=seed)
+    decision = _InLearnedMetric(random_state=seed)
+    decision.study = study
+    return decision
+
+
+def _reason_against(study):
+    """Why there is no decision for labelled rows; empty if there is one."""
+    if study.task.kind not in BASELINES:
+        return ""
+    if study.options.n_pca is not None:
+        return "it is learned from the columns themselves, not from principal components"
+    n, blend = len(study.task.learn), isinstance(study.estimator, AutoMetric)
+    if n > MOST_COMPARED and not blend:
+        return f"{n:,} rows are too many to learn the metric of every fold; use --method auto"
+    return ""
 
 
 def _fit(decision, X, study):
