@@ -71,7 +71,7 @@ class Decided:
 
 def decide(study: Study) -> Decided | None:
     """Learn a decision from the rows that the metric of a study was learned from; None if these
-    have no labels, were reduced by PCA, or are too many to learn the metric of every fold.
+    have no labels, or were reduced by PCA, which leaves no columns to explain a decision by.
 
     Examples
     --------
@@ -84,10 +84,10 @@ def decide(study: Study) -> Decided | None:
     ['MetricClassifier', 'random forest', 'histogram boosting']
     """
     task, seed = study.task, study.options.seed
-    reason = _reason_against(study)
-    if reason:
-        study.notes.append(f"No decision: {reason}.")
-    if reason or task.kind not in BASELINES:
+    if task.kind not in BASELINES:
+        return None
+    if study.options.n_pca is not None:
+        study.notes.append("No decision: it is learned from columns, not principal components.")
         return None
     X, fill = np.asarray(task.raw), study.metric.fill
     if fill is not None:
@@ -129,6 +129,8 @@ class _InLearnedMetric(MetricClassifier):
         folds, maps = blend._cross_fitted
         return CrossFitted(folds, [units * L for L in maps])
 
+    _cross_fit_some = _cross_fit  # the blend has already limited its rows
+
 
 def _decision(study):
     """The unfitted decision, in the metric of the study."""
@@ -140,18 +142,6 @@ def _decision(study):
     decision = _InLearnedMetric(random_state=seed)
     decision.study = study
     return decision
-
-
-def _reason_against(study):
-    """Why there is no decision for labelled rows; empty if there is one."""
-    if study.task.kind not in BASELINES:
-        return ""
-    if study.options.n_pca is not None:
-        return "it is learned from the columns themselves, not from principal components"
-    n, blend = len(study.task.learn), isinstance(study.estimator, AutoMetric)
-    if n > MOST_COMPARED and not blend:
-        return f"{n:,} rows are too many to learn the metric of every fold; use --method auto"
-    return ""
 
 
 def _fit(decision, X, study):
