@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from .solvers.base import Status as Status
     from .storage import LearnedMetric as LearnedMetric
     from .storage import blend as blend
+    from .storage import load_decision as load_decision
     from .storage import load_metric as load_metric
+    from .storage import save_decision as save_decision
     from .storage import save_metric as save_metric
 
 _HOME = {  # of each public name, the module that defines it
@@ -66,8 +68,10 @@ _HOME = {  # of each public name, the module that defines it
     "calibrate_cutoff": "ranking.cutoff",
     "frobmetric_path": "estimators.frobmetric_cv",
     "fuse": "ranking.fusion",
+    "load_decision": "storage",
     "load_metric": "storage",
     "numax_path": "estimators.numax",
+    "save_decision": "storage",
     "save_metric": "storage",
     "solve_frobenius_sdp": "estimators.semidefinite",
     "watching": "core.progress",

@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 
 from conemetric import FrobMetric, load_metric, save_metric
 from conemetric.storage import MetricFileError
-from conemetric.storage.files import _digest
+from conemetric.storage.checked import digest
 
 from .outcome import Outcome, timed
 
@@ -78,7 +78,7 @@ def forged(rng):
         value = HOSTILE[rng.integers(len(HOSTILE))]
         place[key] = "@"
         text, what = json.dumps(header).replace('"@"', value), f"{key} is {value[:12]}"
-    return what, save(arrays, {"conemetric": text, "sha256": _digest(text, arrays)})
+    return what, save(arrays, {"conemetric": text, "sha256": digest(text, arrays)})
 
 
 def spoiled(rng, array):

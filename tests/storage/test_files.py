@@ -34,7 +34,7 @@ from conemetric import (
 from conemetric.core.arrays import to_numpy
 from conemetric.solvers.base import Certificate, Status
 from conemetric.storage import MetricFileError, atomic_path
-from conemetric.storage.files import _digest
+from conemetric.storage.checked import digest
 from conemetric.storage.learned import json_value
 
 X, y = load_iris(return_X_y=True)
@@ -379,7 +379,7 @@ def forged(file, change_header=None, change_arrays=None):
     if change_arrays:
         change_arrays(arrays)
     text = header if isinstance(header, str) else json.dumps(header)
-    file.write_bytes(save(arrays, {"conemetric": text, "sha256": _digest(text, arrays)}))
+    file.write_bytes(save(arrays, {"conemetric": text, "sha256": digest(text, arrays)}))
 
 
 def certify(**values):

@@ -1,8 +1,10 @@
-"""Learned metrics without their estimators, and the files that hold them."""
+"""Learned metrics without their estimators, and the files that hold metrics and decisions."""
 
 from .atomic import atomic_path
 from .blending import blend
-from .files import MetricFileError, load_metric, save_metric
+from .checked import MetricFileError
+from .decisions import load_decision, save_decision
+from .files import load_metric, save_metric
 from .learned import LearnedMetric, certificate_values
 
 __all__ = [
@@ -11,6 +13,8 @@ __all__ = [
     "atomic_path",
     "blend",
     "certificate_values",
+    "load_decision",
     "load_metric",
+    "save_decision",
     "save_metric",
 ]

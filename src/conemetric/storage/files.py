@@ -9,42 +9,31 @@ A checksum over header and arrays turns every flipped bit into an error, and a f
 under its name only once complete.
 """
 
-import hashlib
 import json
 import math
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as to_safetensors
 
 from ..evaluation.thresholds import ThresholdPromise
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
-from .atomic import atomic_path
+from .checked import MetricFileError, are_strings, parse, read_checked, require, write_checked
 from .learned import LearnedMetric, certificate_values, json_value, source_columns
 
 __all__ = ["MetricFileError", "load_metric", "save_metric"]
 
 FORMAT = 3
-MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
-MAX_HEADER = 32 << 20  # characters
 MAX_METHOD = 200  # characters
-BLOCK = 1 << 20  # numbers read at a time for the checksum
 LARGEST = 1e150  # its square is still finite
 ROUNDING = 1e-6  # a feasible point's relative gap is at least minus this
 SAME = 1e-9  # relative difference of gaps up to rounding
 ATTRIBUTES = ("method", "parameters", "feature_names", "preprocessing", "categories", "notes")
 BOUNDS = ("primal", "dual", "gap", "relative_gap", "violation")
-
-
-class MetricFileError(ValueError):
-    """The file is not a metric that this version can load."""
 
 
 def save_metric(
@@ -101,11 +90,9 @@ def save_metric(
         },
         allow_nan=False,
     )
-    _check(_parse(header, path), {name: array.shape for name, array in arrays.items()}, path)
-    _check_values(arrays, path)
-    metadata = {"conemetric": header, "sha256": _digest(header, arrays)}
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(to_safetensors(arrays, metadata))
+    _check(parse(header, path), {name: array.shape for name, array in arrays.items()}, path)
+    check_values(arrays, path)
+    write_checked(path, header, arrays)
 
 
 def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
@@ -124,33 +111,9 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
     MetricFileError
         If the file is not a metric file, is damaged, or has a newer format.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no metric file at '{path}'; check the path.")
-    size = path.stat().st_size
-    _require(
-        size <= MAX_BYTES, path, f"has {size:,} bytes; a metric file has at most {MAX_BYTES:,}"
-    )
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            text = metadata.get("conemetric", "")
-            _require(text, path, "is a safetensors file, but not one that conemetric wrote")
-            header = _parse(text, path)
-            found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            _check(header, {name: tuple(array.get_shape()) for name, array in found.items()}, path)
-            dtypes = {array.get_dtype() for array in found.values()}
-            _require(dtypes == {"F64"}, path, "does not hold float64 arrays")
-            _require(
-                metadata.get("sha256") == _digest(text, found),
-                path,
-                "was changed after it was written: its checksum does not match",
-            )
-            arrays = {name: file.get_tensor(name) for name in found}
-    except SafetensorError as error:
-        raise MetricFileError(f"'{path}' is not a metric file, or is damaged: {error}.") from error
-    _check_values(arrays, path)
-    certificate = _certificate(header["certificate"], path)
+    header, arrays = read_checked(path, "metric", _check_stored)
+    check_values(arrays, path)
+    certificate = certificate_from(header["certificate"], path)
     metric = LearnedMetric(
         **arrays, certificate=certificate, **{name: header[name] for name in ATTRIBUTES}
     )
@@ -163,53 +126,21 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
 # ---- checking
 
 
-def _digest(header, arrays):
-    """Checksum of the header and of arrays or slices of a file, read in blocks so that a
-    damaged file is refused before it fills memory.
-    """
-    digest = hashlib.sha256(header.encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        shape = array.shape if isinstance(array, np.ndarray) else array.get_shape()
-        step = max(1, BLOCK // max(1, math.prod(shape[1:])))
-        for start in range(0, shape[0], step):
-            rows = np.ascontiguousarray(array[start : min(start + step, shape[0])])
-            digest.update(rows.data)
-    return digest.hexdigest()
-
-
-def _require(condition, path, fault):
-    if not condition:
-        raise MetricFileError(f"'{path}' {fault}.")
-
-
-def _parse(text, path):
-    size = len(text)
-    _require(
-        size <= MAX_HEADER,
-        path,
-        f"has a header of {size:,} characters; at most {MAX_HEADER:,} are read",
-    )
-
-    def refuse(constant):
-        raise ValueError(f"{constant} is not a number")
-
-    try:
-        return json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:  # also for integers of thousands of digits
-        raise MetricFileError(f"'{path}' has a header that is not JSON: {error}.") from error
+def _check_stored(header, shapes, dtypes, path):
+    _check(header, shapes, path)
+    require(set(dtypes.values()) == {"F64"}, path, "does not hold float64 arrays")
 
 
 def _check(header, shapes, path):
     """Refuse a header of another format, or one that does not match the arrays."""
 
-    def require(condition, fault):
-        _require(condition, path, f"has a header that does not fit: {fault}")
+    def fits(condition, fault):
+        require(condition, path, f"has a header that does not fit: {fault}")
 
-    require(isinstance(header, dict), "it is not an object")
+    fits(isinstance(header, dict), "it is not an object")
     version = header.get("format")
-    require(isinstance(version, int) and version >= 1, "no format number")
-    require(
+    fits(isinstance(version, int) and version >= 1, "no format number")
+    fits(
         version <= FORMAT,
         f"format {version} is newer than the {FORMAT} this version reads; upgrade conemetric",
     )
@@ -218,9 +149,9 @@ def _check(header, shapes, path):
     if version <= 2:  # had no threshold
         header.update(threshold=None, threshold_promise=None)
     keys = {"format", "shape", "certificate", "threshold", "threshold_promise", *ATTRIBUTES}
-    require(set(header) == keys, f"the keys are {sorted(map(str, header))[:12]}")
+    fits(set(header) == keys, f"the keys are {sorted(map(str, header))[:12]}")
     shape = header["shape"]
-    require(
+    fits(
         isinstance(shape, list)
         and [type(size) for size in shape] == [int, int]
         and 1 <= shape[0] <= shape[1],
@@ -229,20 +160,20 @@ def _check(header, shapes, path):
     expected = {"components": tuple(shape), "offset": (shape[0],)}
     if "fill" in shapes:
         expected["fill"] = (shape[1],)
-    require(shapes == expected, f"the arrays are {str(shapes)[:200]}, shape is {shape}")
+    fits(shapes == expected, f"the arrays are {str(shapes)[:200]}, shape is {shape}")
     method, names, categories = header["method"], header["feature_names"], header["categories"]
-    require(isinstance(method, str) and 0 < len(method) < MAX_METHOD, "method is not a name")
-    require(_are_strings(header["preprocessing"]), "preprocessing is not a list of strings")
-    require(names is None or _are_strings(names), "feature_names are not strings")
-    require(
+    fits(isinstance(method, str) and 0 < len(method) < MAX_METHOD, "method is not a name")
+    fits(are_strings(header["preprocessing"]), "preprocessing is not a list of strings")
+    fits(names is None or are_strings(names), "feature_names are not strings")
+    fits(
         names is None or len(names) == shape[1],
         f"{len(names or ())} feature names for {shape[1]} features",
     )
     if categories is not None:
-        require(
+        fits(
             names is not None
             and isinstance(categories, dict)
-            and all(map(_are_strings, categories.values())),
+            and all(map(are_strings, categories.values())),
             "categories are not lists of strings of named columns",
         )
         columns = source_columns(names, categories)
@@ -250,62 +181,57 @@ def _check(header, shapes, path):
         for column in columns:
             expanded = [f"{column}={category}" for category in categories.get(column, ())]
             features += expanded if column in categories else [column]
-        require(
+        fits(
             set(categories) <= set(columns) and features == names,
             "categories differ from feature_names",
         )
     for name in ("parameters", "notes"):
-        require(isinstance(header[name], dict), f"{name} is not an object")
+        fits(isinstance(header[name], dict), f"{name} is not an object")
     certificate = header["certificate"]
-    require(certificate is None or isinstance(certificate, dict), "certificate is not an object")
+    fits(certificate is None or isinstance(certificate, dict), "certificate is not an object")
     threshold, promise = header["threshold"], header["threshold_promise"]
-    require(threshold is None or _is_number(threshold), "threshold is not a number")
-    require(
+    fits(threshold is None or _is_number(threshold), "threshold is not a number")
+    fits(
         promise is None or (isinstance(promise, dict) and threshold is not None),
         "threshold_promise is not an object beside a threshold",
     )
 
 
-def _are_strings(values):
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def _check_values(arrays, path):
+def check_values(arrays: dict[str, np.ndarray], path: Any) -> None:
+    """Refuse numbers that distances cannot be computed with."""
     for name, array in arrays.items():
-        _require(
-            np.isfinite(array).all(), path, f"is not a metric: {name} contains NaN or infinity"
-        )
-        _require(
-            abs(array).max(initial=0.0) <= LARGEST,
+        require(np.isfinite(array).all(), path, f"cannot be used: {name} contains NaN or infinity")
+        require(
+            float(abs(array).max(initial=0)) <= LARGEST,
             path,
             f"holds {name} larger than distances can be computed with",
         )
 
 
-def _certificate(values, path):
+def certificate_from(values: dict[str, Any] | None, path: Any) -> Certificate | None:
     """The certificate of a header; an error if it is malformed or no fit can have given it."""
     if values is None:
         return None
 
-    def require(condition, fault):
-        _require(condition, path, f"has a certificate that cannot be {fault}")
+    def holds(condition, fault):
+        require(condition, path, f"has a certificate that cannot be {fault}")
 
-    require(set(values) == {*BOUNDS, "status"}, f"read: its fields are {sorted(values)[:12]}")
+    holds(set(values) == {*BOUNDS, "status"}, f"read: its fields are {sorted(values)[:12]}")
     status = values["status"]
-    require(status in list(Status), f"read: status is {str(status)[:80]}")
+    holds(status in list(Status), f"read: status is {str(status)[:80]}")
     for name in BOUNDS:
-        require(_is_number(values[name]), f"read: {name} is {str(values[name])[:80]}")
+        holds(_is_number(values[name]), f"read: {name} is {str(values[name])[:80]}")
     primal, dual, gap, relative_gap, violation = (float(values[name]) for name in BOUNDS)
     certificate = Certificate.from_bounds(Bounds(primal, dual, violation), Status(status))
-    require(
+    holds(
         violation >= 0 and math.isclose(gap, certificate.gap, rel_tol=SAME),
         f"true: primal {primal}, dual {dual}, gap {gap}, violation {violation}",
     )
-    require(
+    holds(
         math.isclose(relative_gap, certificate.relative_gap, rel_tol=SAME),
         f"true: the relative gap is {certificate.relative_gap}, not {relative_gap}",
     )
-    require(
+    holds(
         violation != 0 or relative_gap >= -ROUNDING,
         f"true: the objective {primal} is below the bound {dual}",
     )

@@ -28,6 +28,11 @@ COMMANDS = {
         "using",
         "Map rows to the space where the learned metric is the Euclidean one, batch by batch.",
     ),
+    "predict": (
+        "predicting",
+        "Predict class or number of new rows, with a set or interval that holds the true one and "
+        "the training rows that decided.",
+    ),
     "neighbors": ("using", "Find the nearest neighbours of every row by the learned distance."),
     "verify": (
         "verifying",

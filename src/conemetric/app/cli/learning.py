@@ -7,9 +7,10 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
-from ...storage import save_metric
+from ...storage import save_decision, save_metric
 from ..report import write_report
 from ..studies import run_study
+from ..studies.deciding import decide
 from ..studies.learning import COMPILING
 from .invocation import progress_bar, state
 from .loading import load_task
@@ -30,6 +31,7 @@ from .wording import (
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
+DECISION = "decision.safetensors"
 
 
 def learn(
@@ -46,7 +48,10 @@ def learn(
         ),
     ] = None,
     out: Annotated[
-        Path | None, folder_for("metric.safetensors, report.html, table.csv and predictions.csv")
+        Path | None,
+        folder_for(
+            "metric.safetensors, decision.safetensors, report.html, table.csv and predictions.csv"
+        ),
     ] = None,
     overwrite: Overwrite = False,
     time_budget: Annotated[
@@ -61,9 +66,19 @@ def learn(
         str | None,
         option("HxW", "Rows are grey images of this size; show them."),
     ] = None,
+    no_decision: Annotated[
+        bool,
+        typer.Option(
+            "--no-decision",
+            help="Learn the metric only: no classifier or regressor, no forest and boosting to "
+            "compare it with.",
+        ),
+    ] = False,
 ) -> None:
     """Learn a metric, compare it with the Euclidean distance on held-out rows, and
     write metric, report and table.
+
+    From labels it also learns a classifier, or a regressor, for `conemetric predict`.
 
     [dim]conemetric learn                                  the bundled vehicle silhouettes
     conemetric learn --repeats 5                      judged on five splits
@@ -89,7 +104,7 @@ def learn(
         table, task, name = (
             load_partitions(data, reading, options) if many else load_task(data, reading)
         )
-        out = output_folder(out, [*FILES.values(), PREDICTIONS], overwrite)
+        out = output_folder(out, [*FILES.values(), PREDICTIONS, DECISION], overwrite)
         study = run_study(
             task,
             options,
@@ -97,15 +112,26 @@ def learn(
             categories=table.categories,
             on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
         )
+        files = dict(FILES)
+        decided = None if no_decision or many else decide(study)
+        if decided is not None:
+            files["decision"] = DECISION
+            save_decision(out / DECISION, decided.estimator, notes=_reading(study, table))
         emit("stage", stage="writing the report")
         study.notes.extend(table.notes)
-        write_report(out / FILES["report"], study, name=name, image_shape=shape, ids=table.ids)
-        write_csv(out / FILES["table"], _rows(study))
-        files = dict(FILES)
+        write_report(
+            out / FILES["report"],
+            study,
+            name=name,
+            image_shape=shape,
+            ids=table.ids,
+            decided=decided,
+        )
+        write_csv(out / FILES["table"], [*_rows(study), *_decision_rows(decided)])
         if study.task.kind in ("labels", "quantity"):
             files["predictions"] = PREDICTIONS
             write_csv(out / PREDICTIONS, _predictions(study, table.ids))
-    _answer(study, name, out, files)
+    _answer(study, name, out, files, decided)
 
 
 def _rows(study):
@@ -118,6 +144,28 @@ def _rows(study):
         for line, rates in zip(lines, study.rates.T, strict=True):
             line |= {"mean": float(rates.mean()), "std": float(rates.std(ddof=1))}
     return lines
+
+
+def _decision_rows(decided):
+    """The decision and what it is compared with, as further rows of the table."""
+    if decided is None:
+        return []
+    return [
+        {**row(name, judgement), "seconds": round(decided.seconds[name], 3)}
+        for name, judgement in decided.judgements.items()
+    ]
+
+
+def _reading(study, table):
+    """How `conemetric predict` reads new rows, and what it calls the training rows."""
+    fill, ids = study.metric.fill, table.ids
+    learned_from = study.task.original(study.task.learn)
+    return {
+        "feature_names": study.metric.feature_names,
+        "categories": study.metric.categories,
+        "fill": None if fill is None else fill.tolist(),
+        "row_names": None if ids is None else {str(i): str(ids[i]) for i in learned_from},
+    }
 
 
 def _predictions(study, ids):
@@ -163,8 +211,9 @@ def _in_figures(line):
     return f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}"
 
 
-def _answer(study, name, out, files):
+def _answer(study, name, out, files, decided):
     before, after = _rows(study)
+    others = _decision_rows(decided)
     n, n_features = study.task.n_rows, study.metric.n_features_in_
     values = {
         "data": name,
@@ -174,6 +223,8 @@ def _answer(study, name, out, files):
         "alarm": study.alarm,
         "before": before,
         "after": after,
+        "decision": others[0] if others else None,
+        "compared": others[1:],
         "p_value": study.p_value,
         "splits": [{"before": float(a), "after": float(b)} for a, b in study.rates],
         "evidence": None if study.evidence is None else vars(study.evidence),
@@ -190,6 +241,10 @@ def _answer(study, name, out, files):
         [
             (title, *_error_cells(line), str(dimensions), seconds)
             for title, line, dimensions, seconds in named
+        ]
+        + [
+            (line["method"], *_error_cells(line, study.others), "", f"{line['seconds']:.1f}")
+            for line in others
         ],
     )
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
@@ -198,6 +253,8 @@ def _answer(study, name, out, files):
         shown.append(f"{_in_figures(before)} before, {_in_figures(after)} after")
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
+    if decided is not None:
+        shown.append(f"decision: {escape(str(decided.estimator.chosen_))}")
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     state.answer(
@@ -218,10 +275,10 @@ def _headings(study):
     return study.task.measure, "95 % interval"
 
 
-def _error_cells(line):
+def _error_cells(line, repeated=()):
     if "mean" in line:
         return f"{line['mean']:.2%}", f"{line['std']:.2%}"
-    return f"{line['error']:.2%}", interval_in_words(line)
+    return f"{line['error']:.2%}", "first split" if repeated else interval_in_words(line)
 
 
 def _next_steps(study, metric):

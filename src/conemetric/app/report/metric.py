@@ -12,7 +12,9 @@ import numpy as np
 
 from ...solvers.base import Certificate
 from ..studies import Study
+from ..studies.deciding import Decided
 from . import content, figures
+from .deciding import reasons
 from .rendering import Card, write_page
 
 TABS = {
@@ -33,6 +35,7 @@ def write_report(
     name: str = "data",
     image_shape: tuple[int, int] | None = None,
     ids: Any = None,
+    decided: Decided | None = None,
 ) -> None:
     """Write the report of a study as one HTML file that needs no network.
 
@@ -46,6 +49,8 @@ def write_report(
         Height and width if the rows are grey images.
     ids : array, default=None
         Names of the rows.
+    decided : Decided, default=None
+        A decision to explain on a few held-out rows.
 
     Examples
     --------
@@ -77,6 +82,7 @@ def write_report(
         "n_changes": len(changed),
         "changes": [_change(study, i, ids, image_shape) for i in changed[:MOST_CHANGES]],
         "images": image_shape is not None,
+        **_reasons(study, decided, ids, image_shape),
         "suggested": dimensions.suggested,
         "n_columns": n_columns,
         "certified": study.metric.certificate is not None,
@@ -158,13 +164,33 @@ def _change(study, i, ids, image_shape):
     true, before, after = (
         f"{value:.4g}" if study.task.kind == "quantity" else str(value) for value in values
     )
-    image = "" if image_shape is None else _thumbnail(study.task.pixels(row).reshape(image_shape))
+    image = _thumbnail(study.task.pixels(row), image_shape)
     name = f"row {original}" if ids is None else str(ids[original])
     return Change(name, true, before, after, image)
 
 
-def _thumbnail(pixels):
-    """A grey image as a data URI: PNG is a signature and chunks of length, name, data and check."""
+def _reasons(study, decided, ids, image_shape):
+    """The part of the page that explains a decision, if there is one."""
+    if decided is None:
+        return {"reasons": []}
+
+    def thumbnail(pixels):
+        return _thumbnail(pixels, image_shape)
+
+    estimator, name = decided.estimator, next(iter(decided.judgements))
+    return {
+        "reasons": reasons(study, decided, _column_names(study), ids, thumbnail),
+        "decision": f"{name}: {estimator.evidence_ or estimator.chosen_}",
+    }
+
+
+def _thumbnail(pixels, image_shape):
+    """A grey image as a data URI: PNG is a signature and chunks of length, name, data and check;
+    empty without a shape.
+    """
+    if image_shape is None:
+        return ""
+    pixels = pixels.reshape(image_shape)
     grey = np.round(255 * (pixels - pixels.min()) / (np.ptp(pixels) or 1.0)).astype(np.uint8)
     height, width = grey.shape
     rows = np.pad(grey, ((0, 0), (1, 0)))  # each begins with its filter: none

@@ -272,7 +272,10 @@ class Labelled(Task):
         keys = labelled_keys(train, self.y[self.train])
         if estimator is not None:
             train, test = estimator.transform(train), estimator.transform(test)
-        predicted = knn_predict(train, self.y[self.train], test, options.n_neighbors, keys)
+        return self.judged(knn_predict(train, self.y[self.train], test, options.n_neighbors, keys))
+
+    def judged(self, predicted: np.ndarray) -> Judgement:
+        """Judge predictions for the held-out rows."""
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
     def validation(self, most: int, rng: np.random.Generator) -> Self:
@@ -313,7 +316,10 @@ class Measured(Labelled):
         if estimator is not None:
             train, test = estimator.transform(train), estimator.transform(test)
         near = nearest_labels(train, self.y[self.train], test, options.n_neighbors)[1]
-        predicted, true = near.mean(1), self.y[self.test]
+        return self.judged(near.mean(1))
+
+    def judged(self, predicted: np.ndarray) -> Judgement:
+        true = self.y[self.test]
         squared, variance = (predicted - true) ** 2, np.var(true) or 1.0
         rmse = float(squared.mean() ** 0.5)
         return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})

@@ -1,0 +1,160 @@
+"""``conemetric predict``: classes or numbers of new rows, by a decision that ``learn`` saved."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+from rich.markup import escape
+
+from ...core.progress import emit
+from ...decisions.classifier import MetricClassifier
+from ...storage import LearnedMetric, load_decision
+from .invocation import progress_bar, state
+from .options import DIALECT, Overwrite, Reading, option
+from .outputs import check_free, write_csv
+from .tables import read_table
+from .using import SHOWN, Rows
+from .wording import grid, plural
+
+BLOCK = 1 << 23  # numbers held at a time to explain predictions: 64 MB in float64
+
+
+def predict(
+    reading: Annotated[Reading, ("id_column", "drop_missing", *DIALECT)],
+    data: Rows,
+    decision: Annotated[Path, option("FILE", "Decision file written by learn.", "--decision")],
+    alpha: Annotated[
+        float, option("SHARE", "Share of sets or intervals that may miss the true one.")
+    ] = 0.1,
+    explained: Annotated[
+        int, option("N", "Training rows listed that decided a row.", "--rows", min=1)
+    ] = 3,
+    out: Annotated[
+        Path | None, option("FILE", "CSV file to write; default: print the first rows.")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Predict class or number of new rows, with a set or interval that holds the true one
+    and the training rows that decided.
+
+    A training row's share is positive if it spoke for the prediction; over all training rows
+    the absolute shares add up to 1.
+
+    [dim]conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
+    """
+    estimator = load_decision(decision)
+    check_free([out] if out is not None else [], overwrite)
+    columns = _columns(estimator)
+    table = read_table(data, reading, columns)
+    X = table.X if columns.fill is None else np.where(np.isnan(table.X), columns.fill, table.X)
+    with progress_bar():
+        emit("stage", stage="predicting")
+        rows = [
+            {"row": name, **values}
+            for name, values in zip(
+                table.row_names.tolist(),
+                predicted_rows(estimator, X, alpha, explained),
+                strict=True,
+            )
+        ]
+    values = {"rows": len(rows), "decision": str(estimator.chosen_), "alpha": alpha}
+    if out is None:
+        _show(rows, values, table.notes)
+        return
+    write_csv(out, [_flat(row) for row in rows])
+    state.answer(
+        {**values, "out": str(out)},
+        f"{plural(len(rows), 'row')} predicted, written to {escape(str(out))}",
+        notes=table.notes,
+    )
+
+
+def _columns(estimator):
+    """The columns of the decision, as `read_table` takes them from a metric."""
+    notes, names = estimator.notes_, getattr(estimator, "feature_names_in_", None)
+    fill = notes.get("fill")
+    return LearnedMetric(
+        estimator.components_,
+        np.zeros(len(estimator.components_)),
+        feature_names=notes.get("feature_names") if names is None else list(names),
+        categories=notes.get("categories"),
+        fill=None if fill is None else np.array(fill, np.float64),
+    )
+
+
+def predicted_rows(estimator: Any, X: np.ndarray, alpha: float, n: int) -> Iterator[dict[str, Any]]:
+    """What is predicted for each row: class, probability and set, or number and interval, and
+    the n training rows that decided.
+    """
+    names = estimator.notes_.get("row_names") or {}
+    step = max(1, BLOCK // (len(estimator._kept) + n * X.shape[1]))
+    for start in range(0, len(X), step):
+        block: Any = X[start : start + step]
+        if hasattr(estimator, "feature_names_in_"):
+            block = pl.DataFrame(block, schema=list(estimator.feature_names_in_))
+        why = estimator.explain(block, n)
+        classes = isinstance(estimator, MetricClassifier)
+        found = (_classes if classes else _numbers)(estimator, block, alpha)
+        for values, rows, shares in zip(found, why.rows.tolist(), why.shares.tolist(), strict=True):
+            values["decided_by"] = [
+                {"row": names.get(str(row), row), "share": share}
+                for row, share in zip(rows, shares, strict=True)
+            ]
+            yield values
+
+
+def _classes(estimator, X, alpha):
+    probability = estimator.predict_proba(X)
+    for name, likely, included in zip(
+        estimator.predict(X).tolist(),
+        probability.max(1),
+        estimator.predict_set(X, alpha),
+        strict=True,
+    ):
+        members = estimator.classes_[included].tolist()
+        yield {"class": name, "probability": float(likely), "set": members}
+
+
+def _numbers(estimator, X, alpha):
+    intervals = estimator.predict_interval(X, alpha).tolist()
+    for value, (low, high) in zip(estimator.predict(X).tolist(), intervals, strict=True):
+        yield {"value": value, "low": low, "high": high}
+
+
+def _flat(row):
+    """A row of the file: classes of the set joined by '|', a column for each deciding row."""
+    flat = {key: value for key, value in row.items() if key != "decided_by"}
+    if "set" in flat:
+        flat["set"] = "|".join(map(str, flat["set"]))
+    for i, decided in enumerate(row["decided_by"], start=1):
+        flat |= {f"decided_by_{i}": decided["row"], f"share_{i}": decided["share"]}
+    return flat
+
+
+def _show(rows, values, notes):
+    """The first rows on the screen."""
+    shown = []
+    for row in rows[:SHOWN]:
+        by = ", ".join(f"{each['row']} ({each['share']:+.1%})" for each in row["decided_by"])
+        cells = (
+            (str(row["class"]), f"{row['probability']:.1%}", ", ".join(map(str, row["set"])))
+            if "class" in row
+            else (f"{row['value']:.4g}", f"{row['low']:.4g} - {row['high']:.4g}")
+        )
+        shown.append(tuple(map(escape, (str(row["row"]), *cells, by))))
+    covered = f"{1 - values['alpha']:.0%}"
+    predicted = (
+        ("class", "probability", f"{covered} set")
+        if "class" in rows[0]
+        else ("prediction", f"{covered} interval")
+    )
+    state.answer(
+        {**values, "predictions": rows},
+        grid("", ("row", *predicted, "decided by (share)"), shown),
+        notes=notes,
+        last=[f"the first of {plural(len(rows), 'row')}; all of them: --out FILE.csv"]
+        if len(rows) > SHOWN
+        else [],
+    )

@@ -1,0 +1,159 @@
+"""The decision that goes with a learned metric: a classifier or regressor learned from the same
+rows, judged on the same held-out rows beside a random forest and histogram boosting.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.preprocessing import StandardScaler
+
+from ...core.compiled import stopwatch
+from ...core.progress import emit
+from ...core.warn import collected_warnings
+from ...decisions.base import Explanation
+from ...decisions.classifier import MetricClassifier
+from ...decisions.regressor import MetricRegressor
+from ...estimators.automatic import AutoMetric
+from ...estimators.folds import CrossFitted
+from ...estimators.useless import UselessMetricWarning
+from .learning import Study
+from .supervision import Judgement
+
+# forest and boosting then take seconds: boosting grows a hundred trees for each class
+MOST_COMPARED = 20_000  # training rows
+MOST_CLASSES = 30
+
+BASELINES = {
+    "labels": {
+        "random forest": RandomForestClassifier,
+        "histogram boosting": HistGradientBoostingClassifier,
+    },
+    "quantity": {
+        "random forest": RandomForestRegressor,
+        "histogram boosting": HistGradientBoostingRegressor,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A fitted decision, and how it does beside others.
+
+    Attributes
+    ----------
+    estimator : MetricClassifier or MetricRegressor
+        Its row numbers are those of the data.
+    X : array (n_rows, n_features)
+        All rows of the data, missing values filled.
+    judgements : dict of str to Judgement
+        On the held-out rows, by name; the decision comes first.
+    seconds : dict of str to float
+        Learning time of each.
+    """
+
+    estimator: Any
+    X: np.ndarray
+    judgements: dict[str, Judgement]
+    seconds: dict[str, float]
+
+    def explain(self, rows: np.ndarray, n: int) -> Explanation:
+        """The n training rows that decided each of these rows."""
+        return self.estimator.explain(self.X[rows], n)
+
+
+def decide(study: Study) -> Decided | None:
+    """Learn a decision from the rows that the metric of a study was learned from; None if these
+    have no labels, or were reduced by PCA, which leaves no columns to explain a decision by.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric.app.studies import Options, run_study
+    >>> from conemetric.app.studies.deciding import decide
+    >>> from conemetric.app.studies.supervision import Labelled
+    >>> study = run_study(Labelled(*load_iris(return_X_y=True)), Options(method="frob"))
+    >>> list(decide(study).judgements)
+    ['MetricClassifier', 'random forest', 'histogram boosting']
+    """
+    task, seed = study.task, study.options.seed
+    if task.kind not in BASELINES:
+        return None
+    if study.options.n_pca is not None:
+        study.notes.append("No decision: it is learned from columns, not principal components.")
+        return None
+    X, fill = np.asarray(task.raw), study.metric.fill
+    if fill is not None:
+        X = np.where(np.isnan(X), fill, X)
+    learn, test = task.original(task.learn), task.original(task.test)
+    decision = _decision(study)
+    name = "MetricClassifier" if task.kind == "labels" else "MetricRegressor"
+    models: dict[str, Any] = {name: decision}
+    if len(learn) <= MOST_COMPARED and (
+        task.kind == "quantity" or len(task.classes) <= MOST_CLASSES
+    ):
+        parallel = {"random forest": {"n_jobs": -1}}
+        for name, baseline in BASELINES[task.kind].items():
+            models[name] = baseline(random_state=seed, **parallel.get(name, {}))
+    judgements, seconds = {}, {}
+    for name, model in models.items():
+        emit("stage", stage=f"learning to decide, {name}")
+        began = stopwatch()
+        if model is decision:
+            _fit(model, X, study)
+        else:
+            model.fit(X[learn], task.y[task.learn])
+        seconds[name] = stopwatch() - began
+        judgements[name] = task.judged(model.predict(X[test]))
+    return Decided(decision, X, judgements, seconds)
+
+
+class _InLearnedMetric(MetricClassifier):
+    """A classifier in the blend that a study has learned, with the maps of its folds."""
+
+    study: Study
+
+    def _cross_fit(self, X, y, rng):
+        self.metric_ = blend = self.study.estimator
+        step = self.study.prepare[-1]
+        scale = step.scale_ if isinstance(step, StandardScaler) else np.ones(X.shape[1])
+        units = (self.scale_ / scale)[:, None]  # from columns as the study scaled them
+        self._linear_map = units * blend.components_.T
+        folds, maps = blend._cross_fitted
+        return CrossFitted(folds, [units * L for L in maps])
+
+    _cross_fit_some = _cross_fit  # the blend has already limited its rows
+
+
+def _decision(study):
+    """The unfitted decision, in the metric of the study."""
+    seed = study.options.seed
+    if study.task.kind == "quantity":
+        return MetricRegressor(random_state=seed)
+    if not isinstance(study.estimator, AutoMetric):
+        return MetricClassifier(clone(study.estimator), random_state=seed)
+    decision = _InLearnedMetric(random_state=seed)
+    decision.study = study
+    return decision
+
+
+def _fit(decision, X, study):
+    """Fit to all rows of the data, those that are not to be learned from with weight 0, so that
+    explanations number the rows as the data do.
+    """
+    task = study.task
+    y = np.full(len(X), task.y[0], task.y.dtype)
+    weights = np.zeros(len(X))
+    y[task.original(task.learn)], weights[task.original(task.learn)] = task.y[task.learn], 1
+    with collected_warnings() as collected:
+        decision.fit(X, y, sample_weight=weights)
+    for warning in collected:
+        if not isinstance(warning, UselessMetricWarning):  # it may have chosen the plain metric
+            study.notes.append(f"Decision: {warning}")

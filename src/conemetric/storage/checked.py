@@ -1,0 +1,109 @@
+"""Safetensors files with a JSON header and a checksum over header and arrays: written whole or
+not at all, and read only after every check. Loading one never executes anything in it.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_safetensors
+
+from .atomic import atomic_path
+
+__all__ = ["MetricFileError", "read_checked", "write_checked"]
+
+MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
+MAX_HEADER = 32 << 20  # characters
+BLOCK = 1 << 20  # numbers read at a time for the checksum
+
+
+class MetricFileError(ValueError):
+    """The file is not a metric or a decision that this version can load."""
+
+
+def write_checked(path: str | os.PathLike[str], header: str, arrays: dict[str, np.ndarray]) -> None:
+    """Write C-contiguous arrays with a header in JSON."""
+    metadata = {"conemetric": header, "sha256": digest(header, arrays)}
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(to_safetensors(arrays, metadata))
+
+
+def read_checked(
+    path: str | os.PathLike[str], kind: str, check: Callable[..., None]
+) -> tuple[Any, dict[str, Any]]:
+    """Header and arrays of a file of this kind; ``check(header, shapes, dtypes, path)`` refuses
+    those that do not fit, before any array is read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no {kind} file at '{path}'; check the path.")
+    size = path.stat().st_size
+    require(size <= MAX_BYTES, path, f"has {size:,} bytes; a {kind} file has at most {MAX_BYTES:,}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            text = metadata.get("conemetric", "")
+            require(text, path, "is a safetensors file, but not one that conemetric wrote")
+            header = parse(text, path)
+            found_kind = header.get("kind", "metric") if isinstance(header, dict) else kind
+            require(found_kind == kind, path, f"holds a {found_kind!s:.20}, not a {kind}")
+            found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            shapes = {name: tuple(array.get_shape()) for name, array in found.items()}
+            check(header, shapes, {name: each.get_dtype() for name, each in found.items()}, path)
+            require(
+                metadata.get("sha256") == digest(text, found),
+                path,
+                "was changed after it was written: its checksum does not match",
+            )
+            return header, {name: file.get_tensor(name) for name in found}
+    except SafetensorError as error:
+        raise MetricFileError(f"'{path}' is not a {kind} file, or is damaged: {error}.") from error
+
+
+def digest(header: str, arrays: dict[str, Any]) -> str:
+    """Checksum of the header and of arrays or slices of a file, read in blocks so that a
+    damaged file is refused before it fills memory.
+    """
+    sha256 = hashlib.sha256(header.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        shape = array.shape if isinstance(array, np.ndarray) else array.get_shape()
+        step = max(1, BLOCK // max(1, math.prod(shape[1:])))
+        for start in range(0, shape[0], step):
+            rows = np.ascontiguousarray(array[start : min(start + step, shape[0])])
+            sha256.update(rows.data)
+    return sha256.hexdigest()
+
+
+def require(condition: object, path: Any, fault: str) -> None:
+    """An error that names the file and its fault unless the condition holds."""
+    if not condition:
+        raise MetricFileError(f"'{path}' {fault}.")
+
+
+def are_strings(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def parse(text: str, path: Any) -> Any:
+    """The JSON of a header, which has neither NaN nor infinity."""
+    size = len(text)
+    require(
+        size <= MAX_HEADER,
+        path,
+        f"has a header of {size:,} characters; at most {MAX_HEADER:,} are read",
+    )
+
+    def refuse(constant):
+        raise ValueError(f"{constant} is not a number")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:  # also for integers of thousands of digits
+        raise MetricFileError(f"'{path}' has a header that is not JSON: {error}.") from error

@@ -1,0 +1,287 @@
+"""A fitted `MetricClassifier` or `MetricRegressor` in one file: safetensors with a checked JSON
+header, as for metrics.
+
+The file holds what predictions, probabilities, sets or intervals and explanations need: the
+training rows that decide, the scaling and the map, and the held-out scores. The fitted metric
+and the rules that were tried and not chosen are left out.
+"""
+
+import json
+import os
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.arrays import to_numpy
+from ..decisions.base import LEARNED, PLAIN, MetricDecision
+from ..decisions.classifier import DecisionEvidence, MetricClassifier
+from ..decisions.held_out import VOTE_WEIGHTS, NeighborVote, Trial
+from ..decisions.kernels import KERNELS, KernelSetting, KernelSum
+from ..decisions.regressor import MetricRegressor, RegressionEvidence
+from .checked import MetricFileError, are_strings, parse, read_checked, require, write_checked
+from .files import certificate_from, check_values
+from .learned import certificate_values, json_value
+
+__all__ = ["load_decision", "save_decision"]
+
+FORMAT = 1
+EVIDENCE = {MetricClassifier: DecisionEvidence, MetricRegressor: RegressionEvidence}
+ESTIMATORS = {kind.__name__: kind for kind in EVIDENCE}
+NUMBERS = {"MetricClassifier": ("temperature_",), "MetricRegressor": ("_y_mean", "_y_scale")}
+CLASS_KINDS = "biufUO"  # of NumPy's kinds of dtype: booleans, integers, floats, text
+KEYS = {"format", "kind", "estimator", "parameters", "rule", "metric", "loss", "scale", "classes"}
+KEYS |= {"numbers", "certificate", "evidence", "feature_names", "fortran", "notes"}
+
+
+def save_decision(
+    path: str | os.PathLike[str],
+    estimator: MetricClassifier | MetricRegressor,
+    *,
+    notes: dict[str, Any] | None = None,
+) -> None:
+    """Write a fitted classifier or regressor to one safetensors file, atomically.
+
+    Parameters
+    ----------
+    path : str or path
+    estimator : fitted MetricClassifier or MetricRegressor
+    notes : dict, default=None
+        Further JSON values to keep; `load_decision` gives them as ``notes_``.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import MetricClassifier, load_decision, save_decision
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classifier = MetricClassifier(metric=None, random_state=0).fit(X, y)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "iris.safetensors")
+    >>> save_decision(path, classifier)
+    >>> bool((load_decision(path).predict_proba(X) == classifier.predict_proba(X)).all())
+    True
+    >>> folder.cleanup()
+    """
+    if not isinstance(estimator, tuple(EVIDENCE)):
+        raise TypeError(
+            f"estimator is a {type(estimator).__name__}; give a fitted MetricClassifier or "
+            "MetricRegressor, and save metrics with save_metric."
+        )
+    check_is_fitted(estimator)
+    arrays = _arrays(estimator)
+    text = _header(estimator, arrays, getattr(estimator, "notes_", {}) if notes is None else notes)
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    _check(parse(text, path), shapes, path)
+    check_values(arrays, path)
+    write_checked(path, text, arrays)
+
+
+def load_decision(path: str | os.PathLike[str]) -> MetricClassifier | MetricRegressor:
+    """Read a classifier or regressor written by `save_decision`, after checking the whole file.
+
+    It predicts exactly as the saved one did and needs no training data. Parameters that are not
+    plain values, such as an estimator given as ``metric``, have their defaults.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    MetricClassifier or MetricRegressor
+
+    Raises
+    ------
+    MetricFileError
+        If the file is not a decision file, is damaged, or has a newer format.
+    """
+    header, arrays = read_checked(path, "decision", _check_stored)
+    check_values(arrays, path)
+    try:
+        return _restored(header, arrays, path)
+    except MetricFileError:
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise MetricFileError(f"'{path}' holds values that do not fit: {error}.") from error
+
+
+# ---- what a file holds
+
+
+def _arrays(estimator: MetricDecision) -> dict[str, np.ndarray]:
+    kept, model = estimator._kept, estimator._model
+    arrays = {
+        "rows": estimator._given[kept],
+        "X": estimator._X,
+        "Z": estimator._Z if model is None else model.points,
+        "Y": estimator._Y[kept],
+        "weights": estimator._weights[kept],
+        "keys": estimator._keys[kept],
+        "centre": estimator._centre,
+        "spread": estimator.scale_,
+        "components": estimator.components_,
+        "held_out": estimator._held_out,
+        "scores": estimator.chosen_.scores,
+    }
+    if model is not None:
+        arrays |= {"coefficients": model.coefficients, "offset": model.offset}
+    return {name: to_numpy(array) for name, array in arrays.items()}
+
+
+def _header(estimator, arrays, notes):
+    name = next(name for name, kind in ESTIMATORS.items() if isinstance(estimator, kind))
+    classes = getattr(estimator, "classes_", None)
+    names, chosen = getattr(estimator, "feature_names_in_", None), estimator.chosen_
+    plain = (str, int, float, bool, type(None))
+    values = {
+        "format": FORMAT,
+        "kind": "decision",
+        "estimator": name,
+        "parameters": {
+            key: value
+            for key, value in estimator.get_params(deep=False).items()
+            if isinstance(value, plain)
+        },
+        "rule": asdict(chosen.rule),
+        "metric": chosen.metric,
+        "loss": json_value(chosen.loss),
+        "scale": None if estimator._model is None else estimator._model.scale,
+        "classes": None
+        if classes is None
+        else {"dtype": classes.dtype.str, "values": classes.tolist()},
+        "numbers": {each: getattr(estimator, each) for each in NUMBERS[name]},
+        "certificate": certificate_values(estimator.certificate_),
+        "evidence": None if estimator.evidence_ is None else asdict(estimator.evidence_),
+        "feature_names": None if names is None else list(names),
+        # the order of an array in memory decides the last bits of a matrix product
+        "fortran": [each for each, array in arrays.items() if not array.flags.c_contiguous],
+        "notes": notes,
+    }
+    try:
+        return json.dumps(values, allow_nan=False)
+    except TypeError as error:
+        raise TypeError(
+            f"{error}; a decision file keeps classes that are text, numbers or booleans, and notes "
+            "of JSON values."
+        ) from error
+
+
+def _restored(header, arrays, path):
+    kind = ESTIMATORS[header["estimator"]]
+    estimator = kind(**header["parameters"])
+    arrays = {
+        name: np.array(array, order="F" if name in header["fortran"] else "C")
+        for name, array in arrays.items()
+    }
+    rule, n = _rule(header["rule"]), len(arrays["rows"])
+    values = {
+        "n_features_in_": arrays["X"].shape[1],
+        "scale_": arrays["spread"],
+        "components_": arrays["components"],
+        "chosen_": Trial(header["metric"], rule, arrays["scores"], float(header["loss"])),
+        "certificate_": certificate_from(header["certificate"], path),
+        "evidence_": _evidence(EVIDENCE[kind], header["evidence"]),
+        "metric_": None,
+        "trials_": [],
+        "notes_": header["notes"],
+        "_rule": rule,
+        "_model": None,
+        "_given": arrays["rows"],
+        "_kept": np.arange(n),
+        **{f"_{name}": arrays[name] for name in ("X", "Z", "Y", "weights", "keys", "centre")},
+        "_held_out": arrays["held_out"],
+        **{name: float(header["numbers"][name]) for name in NUMBERS[header["estimator"]]},
+    }
+    if "coefficients" in arrays:
+        values["_model"] = KernelSum(
+            rule, arrays["Z"], float(header["scale"]), arrays["coefficients"], arrays["offset"]
+        )
+    if header["classes"] is not None:
+        values["classes_"] = _classes(header["classes"])
+    if header["feature_names"] is not None:
+        values["feature_names_in_"] = np.array(header["feature_names"], object)
+    for name, value in values.items():
+        setattr(estimator, name, value)
+    return estimator
+
+
+def _rule(values):
+    return KernelSetting(**values) if "kernel" in values else NeighborVote(**values)
+
+
+def _classes(values):
+    dtype = np.dtype(values["dtype"])
+    if dtype.kind not in CLASS_KINDS:
+        raise ValueError(f"classes of dtype {dtype}")
+    return np.array(values["values"], dtype)
+
+
+def _evidence(kind, values):
+    if values is None:
+        return None
+    evidence = kind(**values)
+    str(evidence)  # an error unless it can be read
+    return evidence
+
+
+# ---- checking
+
+
+def _check_stored(header, shapes, dtypes, path):
+    _check(header, shapes, path)
+    whole = {"rows": ("I64",), "keys": ("U64",)}
+    for name, dtype in dtypes.items():
+        allowed = whole.get(name, ("F32", "F64"))
+        require(dtype in allowed, path, f"holds {name} of type {dtype}, not {' or '.join(allowed)}")
+
+
+def _check(header, shapes, path):
+    """Refuse a header of another format, or one that does not match the arrays."""
+
+    def fits(condition, fault):
+        require(condition, path, f"has a header that does not fit: {fault}")
+
+    fits(isinstance(header, dict), "it is not an object")
+    version = header.get("format")
+    fits(isinstance(version, int) and version >= 1, "no format number")
+    fits(
+        version <= FORMAT,
+        f"format {version} is newer than the {FORMAT} this version reads; upgrade conemetric",
+    )
+    fits(set(header) == KEYS, f"the keys are {sorted(map(str, header))[:20]}")
+    name, classes, rule = header["estimator"], header["classes"], header["rule"]
+    fits(name in list(ESTIMATORS), f"the estimator is {str(name)[:80]}")
+    for each in ("parameters", "numbers", "notes", "rule"):
+        fits(isinstance(header[each], dict), f"{each} is not an object")
+    fits(header["metric"] in (PLAIN, LEARNED), "metric is neither plain nor learned")
+    kernel = "kernel" in rule
+    fits(
+        rule["kernel"] in list(KERNELS) if kernel else rule.get("weights") in VOTE_WEIGHTS,
+        f"the rule is {str(rule)[:80]}",
+    )
+    fits(are_strings(header["fortran"]), "fortran is not a list of strings")
+    if name == "MetricClassifier":
+        listed = isinstance(classes, dict) and isinstance(classes.get("values"), list)
+        fits(listed and len(classes["values"]) >= 2, "classes are not listed")
+    fits((classes is None) == (name == "MetricRegressor"), "classes and estimator differ")
+    m, d = _pair(shapes, "X")
+    r, t = _pair(shapes, "components")[0], 1 if classes is None else len(classes["values"])
+    h = shapes.get("held_out", (0,))[:1]
+    expected = {
+        **{"rows": (m,), "weights": (m,), "keys": (m,), "X": (m, d), "Z": (m, r), "Y": (m, t)},
+        **{"centre": (d,), "spread": (d,), "components": (r, d), "held_out": h, "scores": (*h, t)},
+        **({"coefficients": (m, t), "offset": (t,)} if kernel else {}),
+    }
+    fits(m > 0 and d > 0 and shapes == expected, f"the arrays are {str(shapes)[:300]}")
+    names, certificate = header["feature_names"], header["certificate"]
+    fits(names is None or (are_strings(names) and len(names) == d), "feature_names differ from X")
+    fits(certificate is None or isinstance(certificate, dict), "certificate is not an object")
+
+
+def _pair(shapes, name):
+    """The shape of a matrix; zeros if there is none."""
+    shape = shapes.get(name, ())
+    return shape if len(shape) == 2 else (0, 0)

@@ -1,0 +1,139 @@
+"""``conemetric learn`` saves a decision, and ``conemetric predict`` decides as it does in Python."""
+
+import csv as csv_module
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.ensemble import RandomForestClassifier
+
+from conemetric import MetricClassifier, load_decision, save_decision
+
+X, y = load_wine(return_X_y=True)
+KINDS = np.array(["Barolo", "Grignolino", "Barbera"])[y]
+QUICK = {"labels": ("--label", "kind"), "quantity": ("--label", "f0")}
+
+
+@pytest.fixture
+def learned(run, csv, tmp_path, monkeypatch):
+    """Learn from the file with these options; the answer and the folder."""
+    monkeypatch.setattr("conemetric.app.cli.learning.write_report", lambda *args, **kwargs: None)
+
+    def learn(*options, data=csv):
+        result = run("learn", data, *options, "--out", tmp_path / "out", "--json")
+        assert result.code == 0, result.err
+        return result.json, tmp_path / "out"
+
+    return learn
+
+
+@pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.parametrize("ids", [True, False])
+def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, ids):
+    named = ("--id", "bottle") if ids else ()
+    answer, out = learned(*QUICK[kind], "--method", "frob", *named)
+    with open(out / "table.csv", newline="") as file:
+        table = {row["method"]: row for row in csv_module.DictReader(file)}
+    estimator = load_decision(out / "decision.safetensors")
+    name = "MetricClassifier" if kind == "labels" else "MetricRegressor"
+    assert list(table)[2:] == [name, "random forest", "histogram boosting"]
+    assert float(table[name]["error"]) == answer["decision"]["error"]
+
+    columns = [f"f{i}" for i in range(13) if kind == "labels" or i > 0]
+    rows = frame.select(columns).to_numpy()
+    shuffled = tmp_path / "new.csv"
+    frame.select("kind", "bottle", *columns[::-1]).write_csv(shuffled)
+    command = ("predict", shuffled, "--decision", out / "decision.safetensors", "--alpha", 0.2)
+    found = run(*command, *named, "--json").json["predictions"]
+    why = estimator.explain(rows, 3)
+    names = np.array([f"b{i}" if ids else i for i in range(178)])
+    for i, row in enumerate(found):
+        assert row["row"] == names[i]
+        assert [by["row"] for by in row["decided_by"]] == names[why.rows[i]].tolist()
+        np.testing.assert_allclose([by["share"] for by in row["decided_by"]], why.shares[i])
+    if kind == "labels":
+        assert [row["class"] for row in found] == estimator.predict(rows).tolist()
+        probability = estimator.predict_proba(rows).max(1)
+        np.testing.assert_allclose([row["probability"] for row in found], probability)
+        sets = [estimator.classes_[s].tolist() for s in estimator.predict_set(rows, 0.2)]
+        assert [row["set"] for row in found] == sets
+    else:
+        np.testing.assert_allclose([row["value"] for row in found], estimator.predict(rows))
+        limits = [(row["low"], row["high"]) for row in found]
+        np.testing.assert_allclose(limits, estimator.predict_interval(rows, 0.2))
+
+    assert run(*command, *named, "--out", tmp_path / "predicted.csv").code == 0
+    with open(tmp_path / "predicted.csv", newline="") as file:
+        lines = list(csv_module.DictReader(file))
+    assert [line["row"] for line in lines] == names.astype(str).tolist()
+    assert [float(line["share_3"]) for line in lines] == [
+        r["decided_by"][2]["share"] for r in found
+    ]
+    assert run(*command, *named).out.count("%") >= 20  # a table for people
+
+
+def test_held_out_rows_are_judged_and_never_decide(learned, frame):
+    """By the same split, in the blend that was learned, beside scikit-learn's forest."""
+    answer, out = learned(*QUICK["labels"])
+    held_out = pl.read_csv(out / "predictions.csv")["row"].to_numpy()
+    learn = np.setdiff1d(np.arange(178), held_out)
+    decision = load_decision(out / "decision.safetensors")
+    assert np.isin(decision.explain(X, len(learn)).rows, learn).all()
+    wrong = decision.predict(X[held_out]) != KINDS[held_out]
+    assert answer["decision"]["error"] == pytest.approx(wrong.mean())
+    forest = RandomForestClassifier(random_state=0).fit(X[learn], KINDS[learn])
+    assert answer["compared"][0]["error"] == pytest.approx(
+        1 - forest.score(X[held_out], KINDS[held_out])
+    )
+
+
+def test_missing_values_and_words_are_treated_as_when_learning(run, learned, frame, tmp_path):
+    words = np.where(np.arange(178) % 5 == 0, "red", "dark red")
+    holes = frame.with_columns(
+        note=pl.Series(words), f3=pl.when(pl.int_range(178) % 7 > 0).then(pl.col("f3"))
+    )
+    path = tmp_path / "holes.csv"
+    holes.write_csv(path)
+    options = ("--impute", "median", "--one-hot", "--ignore", "bottle", "--method", "frob")
+    _, out = learned(*QUICK["labels"], *options, data=path)
+    decision = load_decision(out / "decision.safetensors")
+    assert decision.notes_["categories"] == {"note": ["dark red", "red"]}
+    fill = np.array(decision.notes_["fill"])
+    rows = np.column_stack(
+        [holes.select(f"f{i}" for i in range(13)), words == words[1], words == words[0]]
+    )
+    rows = np.where(np.isnan(rows.astype(float)), fill, rows.astype(float))
+    result = run("predict", path, "--decision", out / "decision.safetensors", "--json").json
+    expected = decision.predict(rows).tolist()
+    assert [row["class"] for row in result["predictions"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [(("--label", "kind", "--no-decision"), None), (("--label", "kind", "--pca", 3), "principal")],
+)
+def test_no_decision(learned, options, note):
+    answer, out = learned(*options, "--method", "frob")
+    assert answer["decision"] is None and answer["compared"] == []
+    assert not (out / "decision.safetensors").exists()
+    assert note is None or any("No decision" in n and note in n for n in answer["notes"])
+
+
+def test_pairs_have_no_decision(learned, pairs):
+    answer, out = learned("--id", "bottle", "--ignore", "kind", "--pairs", pairs)
+    assert answer["decision"] is None and not (out / "decision.safetensors").exists()
+
+
+def test_decisions_of_data_frames_and_wrong_files(run, csv, frame, tmp_path):
+    path = tmp_path / "decision.safetensors"
+    names = [f"f{i}" for i in range(13)][::-1]
+    before = MetricClassifier(metric=None, random_state=0).fit(frame.select(names), KINDS)
+    save_decision(path, before)
+    answer = run("predict", csv, "--decision", path, "--json")
+    expected = before.predict(frame.select(names)).tolist()
+    assert [row["class"] for row in answer.json["predictions"]] == expected
+    result = run("predict", csv, "--decision", path, "--alpha", 0.0001)
+    assert result.code == 2 and "held-out rows" in result.err
+    result = run("predict", csv, "--decision", csv)
+    assert result.code == 2 and "not a decision file" in result.err
