@@ -15,6 +15,7 @@ from .measures import ndcg
 
 __all__ = ["Fusion", "fuse", "reciprocal_ranks"]
 
+RANK = "rank"  # a normalisation of `fuse` alone: reciprocal ranks in place of scores
 RANK_SHIFT = 60  # of reciprocal ranks: Cormack, Clarke and Buettcher, SIGIR 2009
 
 
@@ -26,7 +27,7 @@ class Fusion:
     ----------
     weights : dict of str to float
     normalization : str
-        "raw", "range" or "spread" (`conemetric.ranking.columns`).
+        "raw", "range" or "spread" (`conemetric.ranking.columns`), or "rank": `reciprocal_ranks`.
     candidates : list of Candidate
         Everything tried and its nDCG@10 on the queries, every single column first; gains are
         over the best of these.
@@ -57,8 +58,8 @@ class Fusion:
                 f"scores lacks the columns {', '.join(map(repr, missing))}, which have a weight; "
                 "give them as in fuse."
             )
-        columns = _checked({name: scores[name] for name in used})
-        return _pool(columns).rank(self.normalization, np.array([*used.values()]), k)
+        columns, kinds = _prepared({name: scores[name] for name in used}, self.normalization)
+        return _pool(columns).rank(kinds[0], np.array([*used.values()]), k)
 
 
 def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str | None = None) -> Fusion:
@@ -74,7 +75,7 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str | None
         Stored entries are the documents that a column lists.
     relevance : integer array-like (r, 2) or (r, 3), or sparse matrix
         As in `QueryAdapter.fit`.
-    normalization : {"raw", "range", "spread"}, default=None
+    normalization : {"raw", "range", "spread", "rank"}, default=None
         The only one to try, where a system that is to use the weights knows no other
         (`conemetric.export.to_hybrid_query`).
 
@@ -97,13 +98,7 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str | None
     >>> sorted(fusion.weights), fusion.rank(columns, k=3)[0].shape
     (['bm25', 'dense'], (30, 3))
     """
-    columns = _checked(scores)
-    if normalization not in (None, *columns.normalizations):
-        raise ValueError(
-            f"normalization={normalization!r} does not suit these columns; use "
-            f"{', '.join(columns.normalizations)}."
-        )
-    kinds = (normalization,) if normalization else columns.normalizations
+    columns, kinds = _prepared(scores, normalization)
     judgements = check_relevance(relevance, len(columns.start) - 1, columns.n_documents)
     answered = np.flatnonzero(judgements.n_relevant > 0)
     columns, judgements = columns.select(answered), judgements.select(answered)
@@ -129,7 +124,7 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str | None
     ]
     setting = best_candidate(candidates).setting
     weights = dict(zip(columns.names, setting.weights, strict=True))
-    return Fusion(weights, setting.normalization or NORMALIZATIONS[0], candidates)
+    return Fusion(weights, normalization or setting.normalization or NORMALIZATIONS[0], candidates)
 
 
 def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array:
@@ -158,6 +153,20 @@ def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array
     ranks = np.empty(column.nnz)
     ranks[order] = 1.0 + np.arange(column.nnz) - column.indptr[query]
     return sparse.csr_array((1 / (shift + ranks), column.indices, column.indptr), column.shape)
+
+
+def _prepared(scores, normalization):
+    """Columns, and the normalisations to try."""
+    columns = _checked(scores)
+    if normalization == RANK:
+        ranks = {name: reciprocal_ranks(column) for name, column in scores.items()}
+        return _checked(ranks), NORMALIZATIONS[:1]
+    if normalization not in (None, *columns.normalizations):
+        raise ValueError(
+            f"normalization={normalization!r} does not suit these columns; use "
+            f"{', '.join((*columns.normalizations, RANK))}."
+        )
+    return columns, (normalization,) if normalization else columns.normalizations
 
 
 def _checked(scores):

@@ -12,9 +12,10 @@ from scipy import sparse
 
 from ...ranking import measures
 from ...ranking.base import RankingEstimator
-from ...ranking.fusion import Fusion, reciprocal_ranks
+from ...ranking.fusion import RANK, Fusion
 
 RRF = "reciprocal rank fusion"
+EMBEDDED = "embedding before"  # its ranking as a column: no column may be called "embedding"
 SHOWN_FIRST = 10  # documents that a user looks at
 
 
@@ -44,17 +45,18 @@ def rankings_beside(
     """Rankings of every column alone, and of reciprocal rank fusion of all with the embedding's
     own ranking ``before``.
     """
-    alone = {f"{name} alone": _sum({name: column}, depth) for name, column in scores.items()}
+    alone = {
+        f"{name} alone": _fused_by_rank({name: column}, depth) for name, column in scores.items()
+    }
     n, n_documents = next(iter(scores.values())).shape
     query, place = np.nonzero(before >= 0)
     entries = -place.astype(np.float64), (query, before[query, place])
-    columns = [sparse.csr_array(entries, (n, n_documents)), *scores.values()]
-    ranks = {str(i): reciprocal_ranks(column) for i, column in enumerate(columns)}
-    return alone | {RRF: _sum(ranks, depth)}
+    embedding = sparse.csr_array(entries, (n, n_documents))
+    return alone | {RRF: _fused_by_rank({**scores, EMBEDDED: embedding}, depth)}
 
 
-def _sum(columns, depth):
-    return Fusion(dict.fromkeys(columns, 1.0), "raw", []).rank(columns, depth)[0]
+def _fused_by_rank(columns, depth):
+    return Fusion(dict.fromkeys(columns, 1.0), RANK, []).rank(columns, depth)[0]
 
 
 def contributions(
