@@ -27,6 +27,7 @@ class ScoreSum:
     @classmethod
     def of(cls, fusion: Any) -> Self:
         """From a `Fusion`, a fitted estimator, or the dict that "json" returns."""
+        parts: tuple[Mapping[str, float], Any, str | None]
         if isinstance(fusion, RankingEstimator):
             parts = fusion.score_weights_, fusion.normalization_, fusion._similarity
         elif isinstance(fusion, Fusion):
@@ -75,7 +76,7 @@ def to_hybrid_query(
         "elasticsearch"
             A ``linear`` retriever (page "Linear retriever"), ``none`` or ``minmax`` for each
             score. The embedding's field has the similarity ``max_inner_product``, whose score
-            is the product plus 1 (page "Dense vector field type").
+            is the product plus 1, or 1 / (1 - product) below 0 (page "Dense vector field type").
         "qdrant"
             A formula over prefetches (page "Search Relevance", section Score Boosting); the
             embedding is compared by ``Dot``.
@@ -86,7 +87,7 @@ def to_hybrid_query(
             A statement of SQL ("pgvector", section Hybrid Search; $1 the vector, $2 the words).
             ``ts_rank_cd`` is not BM25: learn with the score that you search with.
         "llama-index"
-            Arguments of ``QueryFusionRetriever`` (page "Relative Score Fusion").
+            Arguments of ``QueryFusionRetriever`` (its reference), mode ``relative_score``.
         "langchain"
             Arguments of ``EnsembleRetriever`` (page "EnsembleRetriever"), which adds
             reciprocal ranks.

@@ -1,6 +1,7 @@
 """BM25 of texts as a column of scores, by bm25s."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -46,7 +47,7 @@ def bm25(
     if language not in LANGUAGES:
         raise ValueError(f"language={language!r} is not known; use one of {', '.join(LANGUAGES)}.")
     bm25s = require("bm25s", "lexical")
-    options = {"stopwords": None, "return_ids": False, "show_progress": False}
+    options: dict[str, Any] = {"stopwords": None, "return_ids": False, "show_progress": False}
     if language != "none":
         stemmer = require("snowballstemmer", "lexical").stemmer(language)
         options |= {"stopwords": language, "stemmer": stemmer}
