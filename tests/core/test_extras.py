@@ -11,7 +11,8 @@ from conemetric.core.extras import require
 HIDE = """
 import sys
 HIDDEN = {"typer", "rich", "polars", "matplotlib", "jinja2", "torch", "faiss", "dask",
-          "distributed", "onnx", "onnxruntime", "skl2onnx", "pandas", "sentence_transformers"}
+          "distributed", "onnx", "onnxruntime", "skl2onnx", "pandas", "sentence_transformers",
+          "bm25s", "snowballstemmer"}
 
 class Without:
     def __init__(self, finder):

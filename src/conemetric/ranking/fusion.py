@@ -6,13 +6,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .choice import DEPTH, Candidate, Setting, best_candidate, tuned_mix
 from .columns import NORMALIZATIONS, Pool, check_scores
 from .judgements import check_relevance
 from .measures import ndcg
 
-__all__ = ["Fusion", "fuse"]
+__all__ = ["Fusion", "fuse", "reciprocal_ranks"]
+
+RANK = "rank"  # a normalisation of `fuse` alone: reciprocal ranks in place of scores
+RANK_SHIFT = 60  # of reciprocal ranks: Cormack, Clarke and Buettcher, SIGIR 2009
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Fusion:
     ----------
     weights : dict of str to float
     normalization : str
-        "raw", "range" or "spread" (`conemetric.ranking.columns`).
+        "raw", "range" or "spread" (`conemetric.ranking.columns`), or "rank": `reciprocal_ranks`.
     candidates : list of Candidate
         Everything tried and its nDCG@10 on the queries, every single column first; gains are
         over the best of these.
@@ -54,11 +58,11 @@ class Fusion:
                 f"scores lacks the columns {', '.join(map(repr, missing))}, which have a weight; "
                 "give them as in fuse."
             )
-        columns = _checked({name: scores[name] for name in used})
-        return _pool(columns).rank(self.normalization, np.array([*used.values()]), k)
+        columns, kinds = _prepared({name: scores[name] for name in used}, self.normalization)
+        return _pool(columns).rank(kinds[0], np.array([*used.values()]), k)
 
 
-def fuse(scores: Mapping[str, Any], relevance: Any) -> Fusion:
+def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str | None = None) -> Fusion:
     """Weights of several columns of scores, chosen by nDCG@10 of judged queries.
 
     Each column alone is a candidate, and so is a sum for every normalisation, its weights
@@ -71,6 +75,9 @@ def fuse(scores: Mapping[str, Any], relevance: Any) -> Fusion:
         Stored entries are the documents that a column lists.
     relevance : integer array-like (r, 2) or (r, 3), or sparse matrix
         As in `QueryAdapter.fit`.
+    normalization : {"raw", "range", "spread", "rank"}, default=None
+        The only one to try, where a system that is to use the weights knows no other
+        (`conemetric.export.to_hybrid_query`).
 
     Returns
     -------
@@ -91,7 +98,7 @@ def fuse(scores: Mapping[str, Any], relevance: Any) -> Fusion:
     >>> sorted(fusion.weights), fusion.rank(columns, k=3)[0].shape
     (['bm25', 'dense'], (30, 3))
     """
-    columns = _checked(scores)
+    columns, kinds = _prepared(scores, normalization)
     judgements = check_relevance(relevance, len(columns.start) - 1, columns.n_documents)
     answered = np.flatnonzero(judgements.n_relevant > 0)
     columns, judgements = columns.select(answered), judgements.select(answered)
@@ -100,10 +107,10 @@ def fuse(scores: Mapping[str, Any], relevance: Any) -> Fusion:
     def values_of(how, weights):
         return ndcg(pool.rank(how, weights, DEPTH)[0], judgements, DEPTH)
 
-    tried = [(columns.normalizations[0], column) for column in alone]
+    tried = [(kinds[0], column) for column in alone]
     values = [values_of(*each) for each in tried]
     best = int(np.argmax([each.mean() for each in values]))
-    for how in columns.normalizations:
+    for how in kinds:
         spreads = pool.spreads(how)
         sizes = np.where(alone[best] > 0, 0.0, spreads[best] / spreads)
         mix = tuned_mix(partial(values_of, how), sizes, alone[best])
@@ -117,7 +124,49 @@ def fuse(scores: Mapping[str, Any], relevance: Any) -> Fusion:
     ]
     setting = best_candidate(candidates).setting
     weights = dict(zip(columns.names, setting.weights, strict=True))
-    return Fusion(weights, setting.normalization or NORMALIZATIONS[0], candidates)
+    return Fusion(weights, normalization or setting.normalization or NORMALIZATIONS[0], candidates)
+
+
+def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array:
+    """A column of 1 / (shift + rank) of the documents that ``column`` lists, the best of a query
+    having rank 1. The plain sum of such columns is reciprocal rank fusion.
+
+    Parameters
+    ----------
+    column : sparse matrix (n_queries, n_documents)
+    shift : float, default=60
+
+    Returns
+    -------
+    sparse matrix (n_queries, n_documents)
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from conemetric.ranking.fusion import reciprocal_ranks
+    >>> (1 / reciprocal_ranks(csr_array([[0.0, 7.0, 9.0]])).toarray()[0, 1:]).round()
+    array([62., 61.])
+    """
+    column = sparse.csr_array(column, dtype=np.float64)
+    query = np.repeat(np.arange(column.shape[0]), np.diff(column.indptr))
+    order = np.lexsort((column.indices, -column.data, query))
+    ranks = np.empty(column.nnz)
+    ranks[order] = 1.0 + np.arange(column.nnz) - column.indptr[query]
+    return sparse.csr_array((1 / (shift + ranks), column.indices, column.indptr), column.shape)
+
+
+def _prepared(scores, normalization):
+    """Columns, and the normalisations to try."""
+    columns = _checked(scores)
+    if normalization == RANK:
+        ranks = {name: reciprocal_ranks(column) for name, column in scores.items()}
+        return _checked(ranks), NORMALIZATIONS[:1]
+    if normalization not in (None, *columns.normalizations):
+        raise ValueError(
+            f"normalization={normalization!r} does not suit these columns; use "
+            f"{', '.join((*columns.normalizations, RANK))}."
+        )
+    return columns, (normalization,) if normalization else columns.normalizations
 
 
 def _checked(scores):

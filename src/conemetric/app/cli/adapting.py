@@ -1,5 +1,6 @@
 """``conemetric adapt``: from judged queries to a better ranking, with the embedding frozen."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +9,12 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
+from ...export import to_hybrid_query
+from ...export.base import write_json
+from ...ranking.columns import EMBEDDING
 from ...storage import LearnedMetric, save_metric
 from ..report import write_retrieval_report
-from ..report.retrieval import headline
+from ..report.retrieval import SCORES_HEADINGS, headline, scores_table
 from ..studies.adapting import MEASURES, Adaptation, AdaptOptions
 from ..studies.adapting import adapt as run_adaptation
 from ..studies.learning import SIGNIFICANT
@@ -18,15 +22,18 @@ from .collections import read_collection
 from .invocation import progress_bar, state
 from .options import Overwrite, Seed, Sources, TestSize, Tolerance, folder_for, option
 from .outputs import output_folder, write_csv
+from .scores import Scores, read_scores
 from .wording import grid, in_words, plural, written
 
 FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
 DOCUMENT_MAP = "documents.safetensors"
+WEIGHTS = "fusion.json"
 MAIN = "nDCG@10"
 
 
 def adapt(
     sources: Sources,
+    columns: Scores,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -60,15 +67,17 @@ def adapt(
     """Adapt a frozen embedding to judged queries, judge it on held-out queries, and
     write the map, a report and a table.
 
-    [dim]conemetric adapt
+    [dim]conemetric adapt --lexical
     conemetric adapt --queries q.parquet --documents d.parquet --relevance qrels.tsv
-    conemetric adapt beir/scifact --encode all-MiniLM-L6-v2
+    conemetric adapt beir/scifact --encode all-MiniLM-L6-v2 --lexical
+    conemetric adapt beir/scifact --scores bm25.trec --scores colbert.trec
     conemetric adapt collection.npz --map queries[/]
     """
     with progress_bar():
         emit("stage", stage="reading")
         collection, notes = read_collection(data, sources)
-        out = output_folder(out, [*FILES.values(), DOCUMENT_MAP], overwrite)
+        out = output_folder(out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS], overwrite)
+        scores, more = read_scores(collection, columns)
         options = AdaptOptions(
             map=map_,
             similarity=similarity,
@@ -77,8 +86,8 @@ def adapt(
             tol=tol,
             seed=seed,
         )
-        found = run_adaptation(collection, options)
-        found.notes[:0] = notes
+        found = run_adaptation(replace(collection, scores=scores), options)
+        found.notes[:0] = notes + more
         emit("stage", stage="writing the report")
         files = _save(found, out)
         name, code = _name(data, sources.relevance), snippet(found, files)
@@ -109,6 +118,9 @@ def _save(found, out):
         )
         save_metric(out / DOCUMENT_MAP, side)
         files["documents"] = DOCUMENT_MAP
+    if found.contributions:
+        write_json(out / WEIGHTS, to_hybrid_query(found.estimator, "json"))
+        files["weights"] = WEIGHTS
     return files
 
 
@@ -127,7 +139,20 @@ def snippet(found: Adaptation, files: dict[str, str]) -> str:
             lines.append(f'index = load_metric("{files["documents"]}").transform(document_vectors)')
         where = "the shorter index" if "documents" in files else "the index as it is"
         lines.append(f"found = adapter.transform(query_vectors)  # then search {where}")
+    if "weights" in files:
+        lines.append(f"# then add the other scores, by {files['weights']}: {formula(found)}")
     return "\n".join(lines)
+
+
+def formula(found: Adaptation) -> str:
+    """The learned sum of scores."""
+    scaled = found.estimator.normalization_
+    terms = [
+        f"{score.weight:.3g} {score.name if score.name == EMBEDDING else f'{scaled}({score.name})'}"
+        for score in found.contributions
+        if score.weight
+    ]
+    return " + ".join(terms)
 
 
 def _query_rows(found):
@@ -166,6 +191,8 @@ def _answer(found, name, files, out):
         "seconds": found.seconds,
         "files": {kind: str(out / file) for kind, file in files.items()},
     }
+    if found.contributions:
+        answer["scores"] = {each.name: _contribution(found, each) for each in found.contributions}
     tried = ", ".join(
         f"{MAPPED[key]} {100 * means[key][MAIN]:.1f} ({found.seconds[key]:.1f} s)"
         for key in found.fitted
@@ -181,6 +208,11 @@ def _answer(found, name, files, out):
                 for measure, change in differences.items()
             ],
         ),
+        *(
+            [grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found))]
+            if found.contributions
+            else []
+        ),
         f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {tried}",
         f"certificate: {in_words(certificate)}",
         notes=found.notes,
@@ -191,6 +223,15 @@ def _answer(found, name, files, out):
             escape(snippet(found, files)),
         ],
     )
+
+
+def _contribution(found, score):
+    """The weight of a score, and the names of the queries that it rescued and lost."""
+    names = found.collection.query_names
+    rows = {kind: found.held_out[getattr(score, kind)].tolist() for kind in ("rescued", "lost")}
+    if names is not None:
+        rows = {kind: [names[row] for row in of] for kind, of in rows.items()}
+    return {"weight": score.weight, **rows}
 
 
 def _why_unsure(change):

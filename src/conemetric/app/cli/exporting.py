@@ -1,5 +1,6 @@
 """``conemetric export``: a metric in the format of another system."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -7,19 +8,37 @@ import typer
 from rich.markup import escape
 
 from ...core.extras import require
-from ...export import to_faiss, to_llama_index, to_onnx, to_sentence_transformers, to_sql
+from ...export import (
+    to_faiss,
+    to_hybrid_query,
+    to_llama_index,
+    to_onnx,
+    to_sentence_transformers,
+    to_sql,
+)
+from ...export.base import write_json
+from ...export.hybrid import SYSTEMS
 from ...storage import atomic_path, load_metric
 from .invocation import state
 from .options import Overwrite, option
 from .outputs import check_free
+from .tables import check_file
 from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
 
 
 def export(
-    metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
-    to: Annotated[str, option("FORMAT", f"One of {', '.join(FORMATS)}.")],
+    metric: Annotated[
+        Path,
+        typer.Argument(metavar="METRIC", help="Metric file, or fusion.json that adapt wrote."),
+    ],
+    to: Annotated[
+        str,
+        option(
+            "FORMAT", f"One of {', '.join(FORMATS)}; of fusion.json one of {', '.join(SYSTEMS)}."
+        ),
+    ],
     out: Annotated[
         Path,
         option(
@@ -43,8 +62,11 @@ def export(
     [dim]conemetric export metric.safetensors --to faiss --out metric.faiss
     conemetric export metric.safetensors --to onnx --out metric.onnx
     conemetric export metric.safetensors --to sentence-transformers --out my-model
-    conemetric export metric.safetensors --to sql --dialect duckdb --out metric.sql[/]
+    conemetric export metric.safetensors --to sql --dialect duckdb --out metric.sql
+    conemetric export fusion.json --to elasticsearch --out query.json[/]
     """
+    if metric.suffix == ".json":
+        return _export_weights(metric, to, out, overwrite)
     if to not in FORMATS:
         raise ValueError(f"--to '{to}' is not known; use one of {', '.join(FORMATS)}.")
     learned = load_metric(metric)
@@ -58,6 +80,25 @@ def export(
         f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}, for {to}, in "
         f"{escape(str(out))}",
         notes=[words] if learned.categories else [],
+    )
+
+
+def _export_weights(path, to, out, overwrite):
+    """Learned weights of scores, as a query of another system."""
+    try:
+        weights = json.loads(check_file(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"'{path}' is not a JSON file: {error}") from error
+    query = to_hybrid_query(weights, to)
+    check_free([out], overwrite)
+    if isinstance(query, str):
+        with atomic_path(out) as temporary:
+            temporary.write_text(query, encoding="utf-8")
+    else:
+        write_json(out, query)
+    state.answer(
+        {"to": to, "weights": weights["weights"], "out": str(out)},
+        f"{plural(len(weights['weights']), 'weight')}, for {to}, in {escape(str(out))}",
     )
 
 

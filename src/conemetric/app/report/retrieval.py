@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..studies.adapting import MEASURES, Adaptation, Collection
+from ..studies.hybrid import RRF, Contribution
 from ..studies.learning import SIGNIFICANT
 from . import content, figures
 from .metric import proof_facts
@@ -24,6 +25,7 @@ SHOWN = 8  # queries with the largest gains, and with the largest losses
 DOCUMENTS = 3  # of each, before and after
 LONGEST = 160  # characters of a text
 MAIN = "nDCG@10"
+SCORES_HEADINGS = ("", *(MAIN, "recall@100"), "weight", "rescued", "lost")
 SIDES = {"queries": "queries only", "both": "queries and documents"}
 
 
@@ -60,6 +62,9 @@ def write_retrieval_report(
             *("difference", "p"),
         ),
         "measures": measures_table(adaptation),
+        "scores_headings": SCORES_HEADINGS,
+        "scores": scores_table(adaptation),
+        "rescued": rescued_rows(adaptation),
         "counts": f"{won:,} queries gained, {lost:,} lost, {len(before) - won - lost:,} unchanged.",
         "won": [query_row(adaptation, i) for i in order[::-1] if after[i] > before[i]][:SHOWN],
         "lost": [query_row(adaptation, i) for i in order if after[i] < before[i]][:SHOWN],
@@ -87,7 +92,7 @@ def pictures(adaptation: Adaptation, differences: np.ndarray) -> dict[str, figur
 
 def headline(adaptation: Adaptation) -> str:
     """Whether to use the map, in a sentence that does not overclaim."""
-    if adaptation.estimator.C_ == 0:
+    if adaptation.unchanged:
         return (
             "No setting ranked held-out training queries better than the embedding does by more "
             "than a standard error: keep the embedding."
@@ -152,6 +157,43 @@ def measures_table(adaptation: Adaptation) -> list[tuple[str, ...]]:
     return rows
 
 
+def scores_table(adaptation: Adaptation) -> list[tuple[str, ...]]:
+    """A row for the embedding, each column, reciprocal rank fusion and the learned sum, with
+    means, weights and how many queries each score rescued and lost; empty without columns.
+    """
+    if not adaptation.contributions:
+        return []
+    embedding, *columns = adaptation.contributions
+    rows: list[tuple[str, str, Contribution | None]] = [
+        ("embedding alone", "before", embedding),
+        *((f"{column.name} alone", f"{column.name} alone", column) for column in columns),
+        (RRF, RRF, None),
+        ("learned together", adaptation.chosen, None),
+    ]
+    return [
+        (
+            label,
+            *(f"{100 * adaptation.values[key][name].mean():.1f}" for name in SCORES_HEADINGS[1:3]),
+            *(("", "", "") if score is None else _shares(score)),
+        )
+        for label, key, score in rows
+    ]
+
+
+def _shares(score):
+    return f"{score.weight:.3g}", str(len(score.rescued)), str(len(score.lost))
+
+
+def rescued_rows(adaptation: Adaptation) -> list[tuple[str, str]]:
+    """Scores, and queries that have a relevant document among the first 10 thanks to them."""
+    texts, names = adaptation.collection.query_texts, adaptation.collection.query_names
+    rows = []
+    for score in adaptation.contributions:
+        for query in adaptation.held_out[score.rescued[:SHOWN]]:
+            rows.append((score.name, _text(query, texts) or _name(query, names, "query")))
+    return rows
+
+
 def facts(adaptation: Adaptation) -> list[tuple[str, str]]:
     """Setting, certificate and timings, by name."""
     estimator = adaptation.estimator
@@ -171,10 +213,15 @@ def facts(adaptation: Adaptation) -> list[tuple[str, str]]:
 
 def advice(adaptation: Adaptation) -> str:
     """How to put the map to use."""
-    if adaptation.estimator.C_ == 0:
+    if adaptation.unchanged:
         return (
             "The map changes no ranking: keep the embedding, judge more queries, or judge the "
             "documents that it ranks first."
+        )
+    if adaptation.contributions:
+        return (
+            "Search with the mapped queries, and add the other scores with their weights: "
+            "fusion.json has them, and conemetric export writes them as queries of databases."
         )
     if adaptation.chosen == "both":
         return (
@@ -238,7 +285,8 @@ def paths(adaptation: Adaptation) -> dict[str, np.ndarray]:
                 continue
             side = "queries" if key == "queries" else "both"
             negatives = "" if setting.n_hard else ", random only"
-            name = f"{side}, margin {setting.margin:g}{negatives}"
+            scores = ", with the other scores" if setting.normalization else ""
+            name = f"{side}, margin {setting.margin:g}{negatives}{scores}"
             found.setdefault(name, []).append(
                 (setting.C, 100 * candidate.gain, 100 * candidate.standard_error)
             )

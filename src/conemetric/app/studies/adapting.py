@@ -4,8 +4,10 @@ has not seen.
 
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ...core.progress import emit
 from ...core.warn import collected_warnings
@@ -16,6 +18,7 @@ from ...ranking.base import RankingEstimator
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
+from .hybrid import Contribution, contributions, rankings_beside
 
 DEPTH = 100  # of the rankings: the deepest of the measures
 MEASURES = {
@@ -42,6 +45,8 @@ class Collection:
     query_names, document_names : sequences of str or None
         None: rows go by their number.
     query_texts, document_texts : sequences of str or None
+    scores : dict of str to sparse matrix (n_queries, n_documents), or None
+        Columns of other scores, to learn with.
     """
 
     queries: np.ndarray
@@ -52,6 +57,7 @@ class Collection:
     document_names: list[str] | None = None
     query_texts: list[str] | None = None
     document_texts: list[str] | None = None
+    scores: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,11 +98,14 @@ class Adaptation:
     held_out : integer array
         Queries to judge on.
     rankings : dict of str to integer array (n_held_out, depth)
-        Rankings "before", and of each of ``fitted``.
+        Rankings "before", of each of ``fitted``, and with columns of scores of each alone and
+        of reciprocal rank fusion.
     values : dict of str to dict of str to array
         Measures of each ranking, by query.
     seconds : dict of str to float
     notes : list of str
+    contributions : list of Contribution
+        What the embedding and every column add to the chosen ranking; empty without columns.
     """
 
     collection: Collection
@@ -109,11 +118,17 @@ class Adaptation:
     seconds: dict[str, float]
     n_training: int
     notes: list[str] = field(default_factory=list)
+    contributions: list[Contribution] = field(default_factory=list)
 
     @property
     def estimator(self) -> RankingEstimator:
         """The chosen map."""
         return self.fitted[self.chosen]
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether nothing was better than the embedding as it is."""
+        return self.estimator.setting_ == self.estimator.candidates_[0].setting
 
     def difference(self, measure: str, name: str | None = None) -> PairedDifference:
         """The difference of a measure between before and after, over the held-out queries."""
@@ -164,18 +179,22 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
         notes += [f"Map of {name}: {warning}" for warning in collected]
     chosen = max(fitted, key=lambda name: _sure_gain(fitted[name]))
     emit("stage", stage="judging")
-    queries, documents, relevance = _part(collection, test)
+    queries, documents, relevance, scores = _part(collection, test)
     judged = check_relevance(relevance, len(queries), len(documents))
     rankings = {"before": measures.rank(queries, documents, DEPTH, options.similarity)}
     for name, estimator in fitted.items():
-        mapped = estimator.transform_queries(queries), estimator.transform_documents(documents)
-        rankings[name] = measures.rank(*mapped, DEPTH, estimator._similarity)
+        rankings[name] = estimator.rank(queries, documents, scores, DEPTH)[0]
+    added: list[Contribution] = []
+    if scores is not None:
+        rankings |= rankings_beside(rankings["before"], scores, DEPTH)
+        added = contributions(fitted[chosen], queries, documents, scores, judged)
     values = {
         name: {measure: of(ranking, judged) for measure, of in MEASURES.items()}
         for name, ranking in rankings.items()
     }
     return Adaptation(
-        collection, options, fitted, chosen, test, rankings, values, seconds, len(train), notes
+        *(collection, options, fitted, chosen, test, rankings, values, seconds, len(train), notes),
+        contributions=added,
     )
 
 
@@ -242,9 +261,12 @@ def _split(collection, options):
 
 
 def _part(collection, queries):
-    """Some of the queries, the documents, and the judgements renumbered to match."""
+    """Some of the queries, the documents, and the judgements and columns renumbered to match."""
     new = np.full(len(collection.queries), -1)
     new[queries] = np.arange(len(queries))
     kept = collection.relevance[new[collection.relevance[:, 0]] >= 0]
     relevance = np.column_stack([new[kept[:, 0]], kept[:, 1:]])
-    return collection.queries[queries], collection.documents, relevance
+    scores = collection.scores and {
+        name: sparse.csr_array(column)[queries] for name, column in collection.scores.items()
+    }
+    return collection.queries[queries], collection.documents, relevance, scores

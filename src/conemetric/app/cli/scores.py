@@ -1,0 +1,98 @@
+"""Columns of other scores for ``conemetric adapt``: BM25 of the texts, and TREC run files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from scipy import sparse
+
+from ...ranking.lexical import LANGUAGES, bm25
+from ..studies.adapting import Collection
+from .dialects import decoded
+from .options import option
+from .tables import check_file
+from .wording import plural
+
+BM25 = "bm25"
+RUN_FIELDS = 6  # query, Q0, document, rank, score, tag
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Which other scores to learn with."""
+
+    lexical: Annotated[
+        bool, typer.Option("--lexical", help="Add BM25 of the texts and learn its weight.")
+    ] = False
+    language: Annotated[
+        str, option("NAME", f"Of the texts, for --lexical: {', '.join(LANGUAGES)}.")
+    ] = "english"
+    scores: Annotated[
+        list[Path] | None,
+        option("FILE", "TREC run of another system, to learn its weight; may be repeated."),
+    ] = None
+
+
+def read_scores(collection: Collection, chosen: Scores) -> tuple[dict[str, Any] | None, list[str]]:
+    """The columns by name, None without any, and notes about them."""
+    columns: dict[str, Any] = {}
+    notes: list[str] = []
+    if chosen.lexical:
+        if collection.query_texts is None or collection.document_texts is None:
+            raise ValueError(
+                "--lexical needs the texts of queries and documents, and the collection has only "
+                "vectors; give files with texts, or BM25 of another system as --scores FILE."
+            )
+        columns[BM25] = bm25(collection.query_texts, collection.document_texts, chosen.language)
+    for path in chosen.scores or ():
+        name = Path(path).stem
+        if name in columns:
+            raise ValueError(f"--scores '{path}': there is a column '{name}' already; rename it.")
+        columns[name] = read_run(path, collection, notes)
+    return columns or None, notes
+
+
+def read_run(path: Path, collection: Collection, notes: list[str]) -> sparse.csr_array:
+    """The scores of a TREC run file: query, Q0, document, rank, score, tag."""
+    path = check_file(path)
+    rows = [line.split() for line in decoded(path).splitlines() if line.strip()]
+    for number, row in enumerate(rows, 1):
+        if len(row) != RUN_FIELDS or not _is_finite(row[4]):
+            raise ValueError(
+                f"'{path}', entry {number} is not of a TREC run; each line holds query, Q0, "
+                "document, rank, score and tag."
+            )
+    shape = len(collection.queries), len(collection.documents)
+    names = collection.query_names, collection.document_names
+    known = [
+        {name: i for i, name in enumerate(given or map(str, range(n)))}
+        for given, n in zip(names, shape, strict=True)
+    ]
+    query, document = (
+        np.array([of.get(row[field], -1) for row in rows], np.int64)
+        for of, field in zip(known, (0, 2), strict=True)
+    )
+    kept = (query >= 0) & (document >= 0)
+    if not kept.any():
+        raise ValueError(
+            f"'{path}' names no query and document of the collection; check that its ids are theirs."
+        )
+    if not kept.all():
+        notes.append(
+            f"Ignored: {int((~kept).sum()):,} of {plural(len(kept), 'line')} in '{path.name}', "
+            "whose query or document is missing."
+        )
+    query, document = query[kept], document[kept]
+    if len(np.unique(query * shape[1] + document)) < len(query):
+        raise ValueError(f"'{path}' lists a document twice for a query; keep one line of each.")
+    values = np.array([float(row[4]) for row in rows])[kept]
+    return sparse.csr_array((values, (query, document)), shape)
+
+
+def _is_finite(text):
+    try:
+        return np.isfinite(float(text))
+    except ValueError:
+        return False
