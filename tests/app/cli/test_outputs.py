@@ -85,7 +85,8 @@ def test_without_a_choice_the_next_free_folder_is_taken(run, command, tmp_path, 
 
 
 def test_of_two_commands_at_once_one_succeeds(csv, tmp_path):
-    arguments = ["learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "two"]
+    options = ["--label", "kind", "--method", "frob", "--no-decision"]
+    arguments = ["learn", csv, *options, "--out", tmp_path / "two"]
     call = [sys.executable, "-m", "conemetric", *map(str, arguments)]
     both = [
         subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -3,6 +3,7 @@ rows, judged on the same held-out rows beside a random forest and histogram boos
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,13 @@ from .supervision import Judgement
 MOST_COMPARED = 20_000  # training rows
 MOST_CLASSES = 30
 
-BASELINES = {
+BASELINES: dict[str, dict[str, Any]] = {
     "labels": {
-        "random forest": RandomForestClassifier,
+        "random forest": partial(RandomForestClassifier, n_jobs=-1),
         "histogram boosting": HistGradientBoostingClassifier,
     },
     "quantity": {
-        "random forest": RandomForestRegressor,
+        "random forest": partial(RandomForestRegressor, n_jobs=-1),
         "histogram boosting": HistGradientBoostingRegressor,
     },
 }
@@ -99,9 +100,7 @@ def decide(study: Study) -> Decided | None:
     if len(learn) <= MOST_COMPARED and (
         task.kind == "quantity" or len(task.classes) <= MOST_CLASSES
     ):
-        parallel = {"random forest": {"n_jobs": -1}}
-        for name, baseline in BASELINES[task.kind].items():
-            models[name] = baseline(random_state=seed, **parallel.get(name, {}))
+        models |= {name: make(random_state=seed) for name, make in BASELINES[task.kind].items()}
     judgements, seconds = {}, {}
     for name, model in models.items():
         emit("stage", stage=f"learning to decide, {name}")

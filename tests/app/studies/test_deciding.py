@@ -1,0 +1,31 @@
+"""The decision of a study takes over the blend that was learned."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+from conemetric.app.studies import Options, deciding, run_study
+from conemetric.app.studies.supervision import Labelled
+from conemetric.decisions.base import LEARNED
+
+X, y = load_wine(return_X_y=True)
+
+
+@pytest.mark.parametrize("scale", ["standard", "none"])
+@pytest.mark.parametrize("impute", [None, "mean"])
+def test_the_learned_metric_is_that_of_the_study(scale, impute):
+    rows = X.copy()
+    if impute:
+        rows[::9, 2] = np.nan
+    study = run_study(Labelled(rows, y), Options(scale=scale, impute=impute, time_budget=None))
+    decision = deciding.decide(study).estimator
+    L = decision._map(LEARNED, decision._X)
+    np.testing.assert_allclose(L.T / decision.scale_, study.metric.components, rtol=1e-9)
+    assert decision.evidence_.n_rows == study.evidence.n_rows
+
+
+@pytest.mark.parametrize("limit", ["MOST_COMPARED", "MOST_CLASSES"])
+def test_forest_and_boosting_are_left_out_where_they_would_be_slow(monkeypatch, limit):
+    study = run_study(Labelled(X, y), Options(method="frob"))
+    monkeypatch.setattr(deciding, limit, 2)
+    assert list(deciding.decide(study).judgements) == ["MetricClassifier"]
