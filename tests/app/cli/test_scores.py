@@ -140,7 +140,7 @@ def test_people_read_weights_and_the_report_shows_them(run, folder, tmp_path):
     result = run("adapt", folder, "--lexical", "--map", "queries", "--out", out)
     assert result.code == 0, result.err
     text = (out / "report.html").read_text(encoding="utf-8")
-    for words in ("bm25 alone", "reciprocal rank fusion", "learned together", "rescued"):
+    for words in ("bm25 alone", "rank fusion (RRF)", "learned sum", "rescued"):
         assert words in result.out and words in text
     assert "fusion.json" in result.out and "fusion.json" in text
 

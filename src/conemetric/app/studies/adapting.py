@@ -130,11 +130,15 @@ class Adaptation:
         """Whether nothing was better than the embedding as it is."""
         return self.estimator.setting_ == self.estimator.candidates_[0].setting
 
-    def difference(self, measure: str, name: str | None = None) -> PairedDifference:
-        """The difference of a measure between before and after, over the held-out queries."""
+    def difference(
+        self, measure: str, name: str | None = None, against: str = "before"
+    ) -> PairedDifference:
+        """The difference of a measure between before, or another ranking, and after, over the
+        held-out queries.
+        """
         after = self.values[name or self.chosen]
         return paired_difference(
-            self.values["before"][measure], after[measure], random_state=self.options.seed
+            self.values[against][measure], after[measure], random_state=self.options.seed
         )
 
 
