@@ -228,7 +228,7 @@ def advice(adaptation: Adaptation) -> str:
             "The map changes no ranking: keep the embedding, judge more queries, or judge the "
             "documents that it ranks first."
         )
-    if adaptation.contributions:
+    if adaptation.uses_scores:
         return (
             "Search with the mapped queries, and add the other scores with their weights: "
             "fusion.json has them, and conemetric export writes them as queries of databases."

@@ -15,6 +15,7 @@ from ...evaluation.statistics import PairedDifference, paired_difference
 from ...ranking import measures
 from ...ranking.adapter import QueryAdapter
 from ...ranking.base import RankingEstimator
+from ...ranking.columns import EMBEDDING
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
@@ -129,6 +130,11 @@ class Adaptation:
     def unchanged(self) -> bool:
         """Whether nothing was better than the embedding as it is."""
         return self.estimator.setting_ == self.estimator.candidates_[0].setting
+
+    @property
+    def uses_scores(self) -> bool:
+        """Whether a column of scores has a weight."""
+        return any(score.weight for score in self.contributions if score.name != EMBEDDING)
 
     def difference(
         self, measure: str, name: str | None = None, against: str = "before"
