@@ -5,6 +5,7 @@ from importlib.util import find_spec
 NEEDS = {
     "src/conemetric/neighbours/gpu.py": "torch",
     "src/conemetric/operators/torch.py": "torch",
+    "src/conemetric/ranking/lexical.py": "bm25s",
 }
 
 collect_ignore = [path for path, library in NEEDS.items() if find_spec(library) is None]

@@ -63,8 +63,8 @@ def bm25(
         [word for word in of if word in index.vocab_dict] for of in words[0]
     ):
         scores = index.get_scores(known) if known else np.zeros(len(documents))
-        best = np.argsort(-scores, kind="stable")[:n_listed]
-        best = best[scores[best] > 0]
+        listed = np.flatnonzero(scores)
+        best = listed[np.argsort(-scores[listed], kind="stable")[:n_listed]]
         rows.append(np.full(len(best), query))
         columns.append(best)
         values.append(scores[best].astype(np.float64))

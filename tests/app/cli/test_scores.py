@@ -135,12 +135,38 @@ def test_several_columns_and_strangers_in_a_run(run, folder, tmp_path):
     assert any("Ignored: 1 of" in note and "other.trec" in note for note in result.json["notes"])
 
 
+@pytest.mark.parametrize("map_", ["queries", "both"])
+def test_words_that_do_not_help_have_no_weight(run, folder, tmp_path, map_):
+    """Every query is its document: nothing ranks better than the embedding."""
+    collection, _ = read_collection(str(folder), Sources())
+    order = np.argsort(collection.relevance[:, 0])
+    rows = collection.relevance[order, 1]
+    np.save(folder / "queries.npy", collection.documents[rows])
+    out = tmp_path / "out"
+    result = run("adapt", folder, "--lexical", "--map", map_, "--out", out, "--json")
+    assert result.code == 0, result.err
+    assert result.json["scores"]["bm25"] == {"weight": 0.0, "rescued": [], "lost": []}
+    assert not (out / "fusion.json").exists() and "weights" not in result.json["files"]
+
+
+def test_words_alone_may_win(run, folder, tmp_path):
+    """Vectors that know nothing of the queries."""
+    noise = np.random.default_rng(1).normal(size=(N, D)).astype(np.float32)
+    np.save(folder / "queries.npy", noise)
+    out = tmp_path / "out"
+    result = run("adapt", folder, "--lexical", "--map", "queries", "--out", out)
+    assert result.code == 0, result.err
+    assert "Use it: " in result.out
+    weights = json.loads((out / "fusion.json").read_text())["weights"]
+    assert list(weights) == ["bm25"]
+
+
 def test_people_read_weights_and_the_report_shows_them(run, folder, tmp_path):
     out = tmp_path / "out"
     result = run("adapt", folder, "--lexical", "--map", "queries", "--out", out)
     assert result.code == 0, result.err
     text = (out / "report.html").read_text(encoding="utf-8")
-    for words in ("bm25 alone", "reciprocal rank fusion", "learned together", "rescued"):
+    for words in ("bm25 alone", "rank fusion (RRF)", "learned sum", "rescued"):
         assert words in result.out and words in text
     assert "fusion.json" in result.out and "fusion.json" in text
 

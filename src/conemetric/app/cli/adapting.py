@@ -118,7 +118,7 @@ def _save(found, out):
         )
         save_metric(out / DOCUMENT_MAP, side)
         files["documents"] = DOCUMENT_MAP
-    if found.contributions:
+    if found.uses_scores:
         write_json(out / WEIGHTS, to_hybrid_query(found.estimator, "json"))
         files["weights"] = WEIGHTS
     return files

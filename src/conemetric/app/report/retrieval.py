@@ -25,7 +25,7 @@ SHOWN = 8  # queries with the largest gains, and with the largest losses
 DOCUMENTS = 3  # of each, before and after
 LONGEST = 160  # characters of a text
 MAIN = "nDCG@10"
-SCORES_HEADINGS = ("", *(MAIN, "recall@100"), "weight", "rescued", "lost")
+SCORES_HEADINGS = ("", MAIN, "sum gains", "p", "weight", "rescued", "lost")
 SIDES = {"queries": "queries only", "both": "queries and documents"}
 
 
@@ -158,8 +158,9 @@ def measures_table(adaptation: Adaptation) -> list[tuple[str, ...]]:
 
 
 def scores_table(adaptation: Adaptation) -> list[tuple[str, ...]]:
-    """A row for the embedding, each column, reciprocal rank fusion and the learned sum, with
-    means, weights and how many queries each score rescued and lost; empty without columns.
+    """A row for the embedding, each column, reciprocal rank fusion and the learned sum: means,
+    by how much the learned sum is better, weights, and how many queries each score rescued and
+    lost; empty without columns.
     """
     if not adaptation.contributions:
         return []
@@ -167,17 +168,26 @@ def scores_table(adaptation: Adaptation) -> list[tuple[str, ...]]:
     rows: list[tuple[str, str, Contribution | None]] = [
         ("embedding alone", "before", embedding),
         *((f"{column.name} alone", f"{column.name} alone", column) for column in columns),
-        (RRF, RRF, None),
-        ("learned together", adaptation.chosen, None),
+        ("rank fusion (RRF)", RRF, None),
+        ("learned sum", adaptation.chosen, None),
     ]
     return [
         (
             label,
-            *(f"{100 * adaptation.values[key][name].mean():.1f}" for name in SCORES_HEADINGS[1:3]),
+            f"{100 * adaptation.values[key][MAIN].mean():.1f}",
+            *(
+                ("", "")
+                if key == adaptation.chosen
+                else _gain(adaptation.difference(MAIN, against=key))
+            ),
             *(("", "", "") if score is None else _shares(score)),
         )
         for label, key, score in rows
     ]
+
+
+def _gain(change):
+    return f"{100 * change.difference:+.1f}", f"{change.p_value:.2g}"
 
 
 def _shares(score):
@@ -218,7 +228,7 @@ def advice(adaptation: Adaptation) -> str:
             "The map changes no ranking: keep the embedding, judge more queries, or judge the "
             "documents that it ranks first."
         )
-    if adaptation.contributions:
+    if adaptation.uses_scores:
         return (
             "Search with the mapped queries, and add the other scores with their weights: "
             "fusion.json has them, and conemetric export writes them as queries of databases."

@@ -15,6 +15,7 @@ from ...evaluation.statistics import PairedDifference, paired_difference
 from ...ranking import measures
 from ...ranking.adapter import QueryAdapter
 from ...ranking.base import RankingEstimator
+from ...ranking.columns import EMBEDDING
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
@@ -130,11 +131,20 @@ class Adaptation:
         """Whether nothing was better than the embedding as it is."""
         return self.estimator.setting_ == self.estimator.candidates_[0].setting
 
-    def difference(self, measure: str, name: str | None = None) -> PairedDifference:
-        """The difference of a measure between before and after, over the held-out queries."""
+    @property
+    def uses_scores(self) -> bool:
+        """Whether a column of scores has a weight."""
+        return any(score.weight for score in self.contributions if score.name != EMBEDDING)
+
+    def difference(
+        self, measure: str, name: str | None = None, against: str = "before"
+    ) -> PairedDifference:
+        """The difference of a measure between before, or another ranking, and after, over the
+        held-out queries.
+        """
         after = self.values[name or self.chosen]
         return paired_difference(
-            self.values["before"][measure], after[measure], random_state=self.options.seed
+            self.values[against][measure], after[measure], random_state=self.options.seed
         )
 
 
