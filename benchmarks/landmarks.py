@@ -27,7 +27,9 @@ def main():
         error, seconds = timed(
             data.X, data.y, order[:5000], order[5000:], n_landmarks=m, metric=None
         )
-        print(f"letter, 5,000 rows, {m} landmarks: {error:.2f} % wrong, {seconds:.1f} s", flush=True)
+        print(
+            f"letter, 5,000 rows, {m} landmarks: {error:.2f} % wrong, {seconds:.1f} s", flush=True
+        )
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     X, y = make_classification(n + 10_000, 20, n_informative=12, n_classes=4, random_state=0)
     error, seconds = timed(X, y, slice(0, n), slice(n, None))

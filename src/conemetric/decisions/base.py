@@ -20,7 +20,7 @@ from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import dense, validate_points
 from ..neighbours import nearest
 from .held_out import MOST_ROWS, HeldOut, NeighborVote, Rule, Trial, search_kernels, search_votes
-from .kernels import KernelSetting, KernelSum, fit_exactly, fit_landmarks
+from .kernels import KernelSetting, KernelSum, fit_exactly, fit_landmarks, ridge_solve
 
 __all__ = ["Explanation", "MetricDecision"]
 
@@ -257,22 +257,34 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         found = nearest(like(Z, self._Z), self._Z, k, self._keys)
         return [to_numpy(part) for part in found]
 
-    def _explain(self, X: Any, n: int, coefficients: np.ndarray) -> Explanation:
-        """The rows with the largest contributions, ``coefficients`` (n_queries, n_kept) times
-        the kernel, or the share of the vote.
+    def _influence(self, Z):
+        """How much each row kept counts (n_queries, n_kept), and for which targets: their product
+        is the score, up to the offset.
         """
+        model = self._model
+        if model is None:
+            near, distances = self._nearest(Z)
+            influence = np.zeros((len(Z), len(self._kept)))
+            shares = self._rule.shares(distances, self._weights[near])
+            np.put_along_axis(influence, near, shares, axis=1)
+            return influence, self._Y
+        across = model.kernel(like(Z, model.points))
+        if model.landmarks:
+            return to_numpy(across), to_numpy(model.coefficients)
+        # f(x) - c = k(x)'(K + ridge W^-1)^-1 (y - c): the weights of the smoother are large for
+        # near rows, the coefficients of the kernels for rows with a large residual
+        ridge = like(model.setting.ridge / self._weights, across)
+        influence = ridge_solve(model.kernel(model.points), ridge, across.T)
+        return to_numpy(influence).T, self._Y - to_numpy(model.offset)
+
+    def _explain(self, X: Any, n: int, direction: np.ndarray) -> Explanation:
+        """The rows that moved the targets most in a ``direction`` (n_queries, n_targets)."""
         rows, Z = self._mapped(X)
         if n < 1:
             raise ValueError(f"n={n} must be at least 1, the number of rows to name.")
         n = min(n, len(self._kept))
-        if self._model is not None:
-            parts = to_numpy(self._model.kernel(like(Z, self._model.points))) * coefficients
-        else:
-            near, distances = self._nearest(Z)
-            parts = np.zeros((len(Z), len(self._kept)))
-            shares = self._rule.shares(distances, self._weights[near])
-            np.put_along_axis(parts, near, shares, axis=1)
-            parts *= coefficients
+        influence, targets = self._influence(Z)
+        parts = influence * (direction @ targets.T)
         top = np.argsort(-abs(parts), axis=1, kind="stable")[:, :n]
         total = abs(parts).sum(1, keepdims=True)
         shares = np.take_along_axis(parts, top, axis=1) / np.where(total > 0, total, 1)

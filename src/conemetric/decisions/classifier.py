@@ -326,8 +326,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         """
         scores = self._scores(X)
         first, second = np.argsort(-scores, axis=1, kind="stable")[:, :2].T
-        source = self._Y if self._model is None else to_numpy(self._model.coefficients)
-        return self._explain(X, n, (source[:, first] - source[:, second]).T)
+        units = np.eye(len(self.classes_))
+        return self._explain(X, n, units[first] - units[second])
 
 
 def _evidence(

@@ -22,7 +22,7 @@ in blocks, and memory for m^2 numbers.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -88,13 +88,16 @@ def ridge_solve(K: Any, ridge: Any, Y: Any) -> Any:
 
 @dataclass(frozen=True)
 class KernelSum:
-    """f(x) = offset + sum_j coefficients_j k(d(x, points_j)^2 / scale), in float64."""
+    """f(x) = offset + sum_j coefficients_j k(d(x, points_j)^2 / scale), in float64; the points are
+    all training rows or some, ``landmarks``.
+    """
 
     setting: KernelSetting
     points: Any
     scale: float
     coefficients: Any
     offset: Any
+    landmarks: bool = False
 
     def kernel(self, Z: Any) -> Any:
         """Kernel values between the rows of Z and the points."""
@@ -132,7 +135,7 @@ def fit_landmarks(
     """The same with a sum over the rows ``landmarks`` (m, d) only."""
     landmarks = float64(landmarks)
     scale, offset = mean_square(float64(Z)), (weights[:, None] * Y).sum(0) / weights.sum()
-    model = KernelSum(setting, landmarks, scale, None, offset)
+    model = KernelSum(setting, landmarks, scale, None, offset, landmarks=True)
     K = model.kernel(landmarks)
     xp, m, k = namespace(K), len(K), Y.shape[1]
     gram, moment = xp.zeros_like(K), like(np.zeros((m, k)), K)
@@ -149,7 +152,7 @@ def fit_landmarks(
     primal = 0.5 * total - float((b * moment).sum()) + 0.5 * float((b * (gram @ b)).sum())
     primal += 0.5 * setting.ridge * float((b * b).sum())
     gap = float((gradient**2).sum()) / (2 * setting.ridge)
-    fitted = KernelSum(setting, landmarks, scale, _solve_upper(R, b), offset)
+    fitted = replace(model, coefficients=_solve_upper(R, b))
     return fitted, _certificate(primal, gap)
 
 

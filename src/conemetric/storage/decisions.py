@@ -149,6 +149,7 @@ def _header(estimator, arrays, notes):
         "metric": chosen.metric,
         "loss": json_value(chosen.loss),
         "scale": None if estimator._model is None else estimator._model.scale,
+        "landmarks": estimator._model is not None and estimator._model.landmarks,
         "classes": None
         if classes is None
         else {"dtype": classes.dtype.str, "values": classes.tolist()},
@@ -197,7 +198,12 @@ def _restored(header, arrays, path):
     }
     if "coefficients" in arrays:
         values["_model"] = KernelSum(
-            rule, arrays["Z"], float(header["scale"]), arrays["coefficients"], arrays["offset"]
+            rule,
+            arrays["Z"],
+            float(header["scale"]),
+            arrays["coefficients"],
+            arrays["offset"],
+            bool(header["landmarks"]),
         )
     if header["classes"] is not None:
         values["classes_"] = _classes(header["classes"])

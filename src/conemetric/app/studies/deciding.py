@@ -119,7 +119,7 @@ class _InLearnedMetric(MetricClassifier):
 
     study: Study
 
-    def _cross_fit(self, X, y, rng):
+    def _cross_fit_some(self, X, y, rng):  # the blend has already limited its rows
         self.metric_ = blend = self.study.estimator
         step = self.study.prepare[-1]
         scale = step.scale_ if isinstance(step, StandardScaler) else np.ones(X.shape[1])
@@ -127,8 +127,6 @@ class _InLearnedMetric(MetricClassifier):
         self._linear_map = units * blend.components_.T
         folds, maps = blend._cross_fitted
         return CrossFitted(folds, [units * L for L in maps])
-
-    _cross_fit_some = _cross_fit  # the blend has already limited its rows
 
 
 def _decision(study):
