@@ -32,7 +32,7 @@ ESTIMATORS = {kind.__name__: kind for kind in EVIDENCE}
 NUMBERS = {"MetricClassifier": ("temperature_",), "MetricRegressor": ("_y_mean", "_y_scale")}
 CLASS_KINDS = "biufUO"  # of NumPy's kinds of dtype: booleans, integers, floats, text
 KEYS = {"format", "kind", "estimator", "parameters", "rule", "metric", "loss", "scale", "classes"}
-KEYS |= {"numbers", "certificate", "evidence", "feature_names", "fortran", "notes"}
+KEYS |= {"landmarks", "numbers", "certificate", "evidence", "feature_names", "fortran", "notes"}
 
 
 def save_decision(
@@ -269,6 +269,7 @@ def _check(header, shapes, path):
         f"the rule is {str(rule)[:80]}",
     )
     fits(are_strings(header["fortran"]), "fortran is not a list of strings")
+    fits(isinstance(header["landmarks"], bool), "landmarks is neither true nor false")
     if name == "MetricClassifier":
         listed = isinstance(classes, dict) and isinstance(classes.get("values"), list)
         fits(listed and len(classes["values"]) >= 2, "classes are not listed")
