@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators import from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.solvers import dual_coordinate, semismooth_newton
+from conemetric.solvers import dual_coordinate
 from conemetric.solvers.dual_coordinate import DualCoordinate, dual_sweep
 from conemetric.solvers.semismooth_newton import SemismoothNewton, nonnegative_quadratic
 
@@ -146,19 +146,6 @@ def test_streaming_gives_the_same_answer(sweeping):
         DualCoordinate(tol=1e-9).solve(make(X, T, A, C, memory=memory)) for memory in (1 << 30, 0)
     )
     assert streamed.certificate.primal == pytest.approx(stored.certificate.primal, rel=1e-9)
-
-
-@pytest.mark.parametrize("basis", BASES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_plain_loops_and_blas_take_the_same_steps(kind, basis, seed, monkeypatch):
-    X, T, A, C = comparison_instance(kind, basis, seed)
-    small = SemismoothNewton(tol=1e-8).solve(make(X, T, A, C))
-    monkeypatch.setattr(semismooth_newton, "NARROW", 0)
-    large = SemismoothNewton(tol=1e-8).solve(make(X, T, A, C))
-    if kind not in ("duplicates", "collinear"):  # where rounding decides ties
-        assert small.history["steps"][-1] == large.history["steps"][-1]
-    assert_allclose(small.history["primal"][-1], large.history["primal"][-1], rtol=1e-7)
-    assert_allclose(small.history["dual"][-1], large.history["dual"][-1], rtol=1e-7)
 
 
 def test_tolerance_out_of_reach_warns_and_keeps_the_best():

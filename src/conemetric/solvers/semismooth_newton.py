@@ -24,11 +24,11 @@ Stops when (P - D) / max(|P|, |D|) <= tol.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.compiled import jit, jit_inner, jit_inner_sums, jit_sums
+from ..core.compiled import jit, jit_inner, jit_sums
 from .base import Iterate, Solver
 
 __all__ = ["SemismoothNewton", "nonnegative_quadratic"]
@@ -42,7 +42,6 @@ PATIENCE = 50  # steps without a smaller gap after which only rounding is left
 DEPENDENT = 1e-14  # Cholesky pivot, relative to the diagonal entry, below which it is rounding
 PROMISING = 1e-15  # descent per weight, relative to its terms, below which it is rounding
 WORK = 1 << 20  # entries of Z that one iteration may read: small problems take many steps in one
-NARROW = 128  # columns of Z up to which such a problem is small: loops are as fast as BLAS
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class SemismoothNewton(Solver):
             points = start[1].copy(), (start[0].copy(), start[1].copy())
             yield Iterate(float(problem.prices.sum()), 0.0, *points, extra={"steps": 0})
         n_steps = max(1, WORK // (m * p))
-        run = (_SmallRun if n_steps > 1 and p <= NARROW else _Run)(problem, *start)
+        run = _Run(problem, *start)
         while run.idle < PATIENCE:
             run.advance(self.tol, n_steps)
             lam, y = run.dual_point
@@ -130,173 +129,6 @@ class _Run:
         w += step * d
         self.s -= step * ds
         return step > 0
-
-
-class _Workspace(NamedTuple):
-    """The arrays of a `_SmallRun`: allocated in Python, because Numba takes long to compile that."""
-
-    s: Any  # 1 - Zw
-    centre: Any
-    lam: Any
-    change: Any  # of lam, then of s
-    best_lam: Any
-    inside: Any  # which lam are strictly between their bounds
-    w: Any
-    combined: Any  # Z'lam
-    Lw: Any
-    y: Any
-    d: Any  # the step
-    q: Any
-    best_w: Any
-    best_y: Any
-    H: Any
-    # of `_active_set`
-    factor: Any
-    half: Any
-    x: Any
-    support: Any
-    active: Any
-
-    @classmethod
-    def beginning(cls, s, centre, w):
-        m, p = len(s), len(w)
-        rows, columns, squares = np.zeros((3, m)), np.zeros((9, p)), np.empty((2, p, p))
-        inside, sets = np.empty(m, dtype=bool), np.empty((2, p), dtype=np.int64)
-        arrays = (s, centre.copy(), *rows, inside, w.copy(), *columns[:7], *squares)
-        return cls._make((*arrays, *columns[7:], *sets))
-
-
-class _SmallRun:
-    """`_Run` compiled as one function, for small programs, where calls of NumPy cost more than
-    their work: 0.4 ms instead of 1.5 ms for 318 triplets and 7 weights, 0.5 ms instead of 0.6 ms
-    for 1,053 triplets and 33 weights.
-    """
-
-    def __init__(self, problem, centre, w):
-        self.Z, self.prices = problem.block(problem.slices[0]), problem.prices
-        self.L, self.inverse_diagonal = problem.L, problem.inverse_diagonal
-        self.work = _Workspace.beginning(1 - problem.margins(w), centre, w)
-        size = float(problem.prices.mean())
-        self.sigma, self.largest = size, LARGEST * size
-        self.primal, self.dual, self.idle, self.n_steps = np.inf, -np.inf, 0, 0
-        self.weights, self.dual_point = self.work.best_w, (self.work.best_lam, self.work.best_y)
-
-    def advance(self, tol, n_steps):
-        self.sigma, self.primal, self.dual, self.idle, self.n_steps = _small_steps(
-            self.Z,
-            self.prices,
-            self.L,
-            self.inverse_diagonal,
-            (tol, n_steps, self.largest),
-            (self.sigma, self.primal, self.dual, self.idle, self.n_steps),
-            self.work,
-        )
-
-
-@jit
-def _small_steps(Z, prices, L, inverse_diagonal, limits, progress, work):
-    """`_Run.advance` in plain loops; returns the new ``progress``."""
-    tol, n_steps, largest = limits
-    sigma, best_primal, best_dual, idle, steps = progress
-    s, centre, lam, change, inside = work.s, work.centre, work.lam, work.change, work.inside
-    w, combined, Lw, y, d, q, H = work.w, work.combined, work.Lw, work.y, work.d, work.q, work.H
-    for _ in range(n_steps):
-        loss, total, slackness = _hinge_multipliers(s, centre, sigma, prices, lam, change, inside)
-        _add_transposed(Z, change, combined)
-        _times(L, w, Lw)
-        for j in range(len(w)):
-            y[j] = w[j] + max(combined[j] - Lw[j], 0.0) * inverse_diagonal[j]
-        _times(L, y, q)
-        square, square_y = _dot(w, Lw), _dot(y, q)
-        primal, dual = 0.5 * square + loss, total - 0.5 * square_y
-        idle += 1
-        if primal < best_primal:
-            best_primal, idle = primal, 0
-            _copy(w, work.best_w)
-        if dual > best_dual:
-            best_dual, idle = dual, 0
-            _copy(lam, work.best_lam)
-            _copy(y, work.best_y)
-        size = max(abs(best_primal), abs(best_dual))
-        if best_primal - best_dual <= tol * size or idle >= PATIENCE:
-            break
-        steps += 1
-        step = 0.0
-        if 0.5 * (square + square_y) - _dot(w, combined) > ENOUGH * slackness:
-            _hessian(Z, inside, sigma, L, H)
-            _times(H, w, q)
-            for j in range(len(w)):
-                q[j] += combined[j] - Lw[j]
-                d[j] = w[j]
-            _active_set(H, q, d, work.factor, work.half, work.x, work.support, work.active)
-            _add(-1.0, w, d)
-            _times(Z, d, change)
-            _times(L, d, q)
-            linear = _dot(d, Lw)
-            curve = linear - _dot(d, combined), linear, _dot(d, q)
-            step = _hinge_search(s, change, centre, sigma, prices, *curve)
-            _add(step, d, w)
-            _add(-step, change, s)
-        if step == 0.0:
-            _copy(lam, centre)
-            sigma = min(GROWTH * sigma, largest)
-    return sigma, best_primal, best_dual, idle, steps
-
-
-@jit_inner
-def _copy(a, b):
-    for i in range(len(a)):
-        b[i] = a[i]
-
-
-@jit_inner_sums
-def _add(share, a, b):
-    """b += share a."""
-    for i in range(len(a)):
-        b[i] += share * a[i]
-
-
-@jit_inner_sums
-def _dot(a, b):
-    total = 0.0
-    for i in range(len(a)):
-        total += a[i] * b[i]
-    return total
-
-
-@jit_inner_sums
-def _times(A, x, out):
-    """out = A x."""
-    for r in range(len(A)):
-        total = 0.0
-        for c in range(len(x)):
-            total += A[r, c] * x[c]
-        out[r] = total
-
-
-@jit_inner_sums
-def _add_transposed(A, x, out):
-    """out += A'x."""
-    for r in range(len(A)):
-        if x[r] != 0.0:
-            for c in range(len(out)):
-                out[c] += x[r] * A[r, c]
-
-
-@jit_inner_sums
-def _hessian(Z, inside, sigma, L, H):
-    """H = L + sigma Z_F'Z_F, F the rows marked ``inside``."""
-    for b in range(len(L)):
-        _copy(L[b], H[b])
-    for r in range(len(Z)):
-        if inside[r]:
-            for b in range(len(L)):
-                t = sigma * Z[r, b]
-                for c in range(b + 1):
-                    H[b, c] += t * Z[r, c]
-    for b in range(len(L)):
-        for c in range(b):
-            H[c, b] = H[b, c]
 
 
 @jit_sums
