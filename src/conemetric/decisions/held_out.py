@@ -2,9 +2,8 @@
 
 Fold by fold, a metric learned from the other folds maps all rows, and a rule learned from the
 other folds in that metric scores the rows of the fold. So neither has seen the rows that judge
-them. With leave-one-out instead of folds, every setting costs one factorisation of all rows for
-each fold's metric, ten times as much, and on 32 splits of small and medium data sets chose no
-better (docs/defaults.md).
+them. Leave-one-out in the metrics of the other folds would cost ten times as much, one
+factorisation of all rows for every setting and fold, and chose no better (docs/defaults.md).
 
 The kernels are searched on a grid of widths and ridges with few rows; then the best settings are
 tried on all rows, and from there the search moves to better neighbours on the grid.
