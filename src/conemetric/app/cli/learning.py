@@ -265,8 +265,13 @@ def _answer(study, name, out, files, decided):
             written(out, ", ".join(files.values())),
             f"[bold]{escape(study.verdict)}[/]",
             *_next_steps(study, out / FILES["metric"]),
+            *([] if decided is None else [_to_predict(out / DECISION)]),
         ],
     )
+
+
+def _to_predict(decision):
+    return escape(f"To decide for new rows: conemetric predict NEW.csv --decision {decision}")
 
 
 def _headings(study):
