@@ -73,6 +73,14 @@ def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, id
     assert run(*command, *named).out.count("%") >= 20  # a table for people
 
 
+def test_the_command_that_learn_ends_with_decides(run, csv, tmp_path):
+    options = ("--label", "kind", "--method", "frob", "--out", tmp_path / "out")
+    last = run("learn", csv, *options).out.splitlines()[-1]
+    command = last.partition(": conemetric ")[2].replace("NEW.csv", str(csv)).split()
+    answer = run(*command, "--json")
+    assert answer.code == 0 and len(answer.json["predictions"]) == 178
+
+
 def test_held_out_rows_are_judged_and_never_decide(learned, frame):
     """By the same split, in the blend that was learned, beside scikit-learn's forest."""
     answer, out = learned(*QUICK["labels"])
