@@ -92,7 +92,7 @@ def corrected_t_test(before: Any, after: Any, test_size: float) -> float:
     >>> from conemetric.evaluation.statistics import corrected_t_test
     >>> before, after = [0.31, 0.27, 0.32, 0.30], [0.22, 0.22, 0.25, 0.24]
     >>> round(corrected_t_test(before, after, test_size=0.3), 3)
-    0.01
+    0.017
     """
     difference = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
     if difference.ndim != 1 or len(difference) < 2:

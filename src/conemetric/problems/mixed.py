@@ -33,8 +33,9 @@ class MixedProgram(BilinearProgram):
     >>> operator = WithColumns(from_comparisons(Q, D, np.array([[0, 1, 0]])), np.array([[1.0]]))
     >>> prior = joined(np.array([[0.25]]), np.array([0.0]))
     >>> program = MixedProgram(operator, C=1.0, prior=prior)  # A(W) + S v = 2 W + v
-    >>> program.certify(joined(np.array([[0.45]]), np.array([0.1])), np.array([0.1]))
-    Bounds(primal=0.025, dual=0.025, violation=0.0)
+    >>> found = program.certify(joined(np.array([[0.45]]), np.array([0.1])), np.array([0.1]))
+    >>> round(found.primal, 6), round(found.dual, 6)
+    (0.025, 0.025)
     """
 
     def evaluate(self, u, rank_guess=None, *wanted):
