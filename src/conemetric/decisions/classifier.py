@@ -284,7 +284,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         By cross-conformal prediction: a class is in the set unless its probability is lower
         than that of the true class in all but a fraction alpha of the held-out rows. This
         needs new rows to be exchangeable with the training rows: drawn from the same source,
-        so that their order tells nothing. A set is never empty.
+        so that their order tells nothing. A set is never empty. The held-out rows also chose
+        the rule, which is then fitted to all rows: coverage of 1 - alpha is measured
+        (benchmarks/promises.py), not proven.
 
         Parameters
         ----------

@@ -202,7 +202,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         """Intervals that hold the true number with probability 1 - alpha.
 
         As wide as the 1 - alpha quantile of the held-out residuals (cross-conformal
-        prediction), for new rows that are exchangeable with the training rows.
+        prediction), for new rows that are exchangeable with the training rows. Coverage is
+        measured, not proven, as for `MetricClassifier.predict_set`.
 
         Parameters
         ----------
