@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..core.arrays import float64, like, namespace, to_numpy
+from ..core.arrays import float64, identity, like, namespace, to_numpy
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.weights import check_weights
@@ -19,7 +19,16 @@ from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import dense, validate_points
 from ..neighbours import nearest
-from .held_out import MOST_ROWS, HeldOut, NeighborVote, Rule, Trial, search_kernels, search_votes
+from .held_out import (
+    MOST_ROWS,
+    HeldOut,
+    NeighborVote,
+    Rule,
+    Trial,
+    mapped,
+    search_kernels,
+    search_votes,
+)
 from .kernels import KernelSetting, KernelSum, fit_exactly, fit_landmarks, ridge_solve
 
 __all__ = ["Explanation", "MetricDecision"]
@@ -78,6 +87,14 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """X validated: a dense array or a tensor."""
         return dense(self, validate_points(self, X, reset=reset, sparse=True))
 
+    def _rows_and_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; give one "
+                "for each row of X."
+            )
+        return self._rows(X, reset=True), column_or_1d(to_numpy(y), warn=True)
+
     def _weighted(self, X: Any, y: np.ndarray, sample_weight: Any) -> tuple[Any, Any, np.ndarray]:
         """Rows, targets and weights without the rows of weight 0; ``_given`` numbers them."""
         if len(y) != len(X):
@@ -111,6 +128,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.scale_ = like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
         X = (X - like(centre, X)) / self.scale_
         self.metric_: Any = None
+        self._keys = self._tie_keys(X)
         fitted = self._cross_fit_some(X, y, rng)
         chosen = self._choose(X, Y, weights, fitted)
         size = 0 if fitted is None else max(len(fold.train) for fold in fitted.folds)
@@ -119,10 +137,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             emit("stage", stage="held-out rows judge the chosen rule")
             chosen = self._judge_at_full_size(chosen, X, Y, weights, fitted, rng)
         self.chosen_ = chosen
-        L = self._map(chosen.metric, X)
-        self.components_ = like(L, X).T / self.scale_
+        L = None if chosen.metric == PLAIN else to_numpy(self._linear_map)
+        self.components_ = (identity(X.shape[1], X) if L is None else like(L, X).T) / self.scale_
         self._centre = like(centre, X)
-        self._fit_rule(chosen.rule, X, X @ like(L, X), Y, weights, rng)
+        self._fit_rule(chosen.rule, X, mapped(X, L), Y, weights, rng)
         return self
 
     def _cross_fit_some(self, X, y, rng):
@@ -140,12 +158,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _drawn(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         """All rows in a random order whose leading part represents the rest."""
 
-    def _map(self, metric, X):
-        """L of the chosen metric: x goes to L'x, for scaled x."""
-        if metric == PLAIN:
-            return np.eye(X.shape[1])
-        return to_numpy(self._linear_map)
-
     def _choose(self, X, Y, weights, fitted):
         """The trial with the least loss; of equals the simplest. Stores what was tried."""
         self.trials_: list[Trial] = []
@@ -154,23 +166,18 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             self._judged = np.empty(0, int)
             rule = WITHOUT_FOLDS["kernel" if self._rules == "auto" else self._rules]
             return Trial(PLAIN, rule, scores, np.nan)
-        folds = fitted.folds
-        self._judged = np.concatenate([fold.held_out for fold in folds])
-        keys = self._tie_keys(X)
-        metrics = {PLAIN: [np.eye(X.shape[1])] * len(folds)}
-        if fitted.maps:
-            metrics[LEARNED] = fitted.maps
-        for name, maps in metrics.items():
-            rows = HeldOut(X, Y, weights, CrossFitted(folds, maps), keys)
-            judged = Y[rows.judged], weights[rows.judged]
-            self._try_rules(name, rows, lambda scores, judged=judged: self._loss(scores, *judged))
+        self._judged = fitted.judged
+        judged = Y[self._judged], weights[self._judged]
+        for name in (PLAIN, LEARNED) if fitted.maps else (PLAIN,):
+            rows = HeldOut(X, Y, weights, _in_metric(name, fitted), self._keys)
+            self._try_rules(name, rows, lambda scores: self._loss(scores, *judged))
         votes, kernels = (
             [trial for trial in self.trials_ if isinstance(trial.rule, kind)]
             for kind in (NeighborVote, KernelSetting)
         )
         vote, kernel = (min(each, key=lambda trial: trial.loss) for each in (votes, kernels))
         if self._rules == "auto":
-            return self._better(vote, kernel, Y[self._judged])
+            return self._better(vote, kernel, judged[0])
         return vote if self._rules == "neighbors" else kernel
 
     @abstractmethod
@@ -187,8 +194,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """The better of the best vote and the best kernel, given the targets of held-out rows."""
 
     def _try_rules(self, metric, rows, loss):
-        most = min(fold[-1].shape[1] for fold in rows.folds)
-        usual = NeighborVote(min(3, most))
+        usual = NeighborVote(min(3, rows.most_neighbours))
         self.trials_.append(Trial.judged(metric, usual, rows.vote_scores(usual), loss))
         for search in (search_votes, search_kernels):
             emit("stage", stage=f"decision in the {metric} metric")
@@ -201,12 +207,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._rule, self._Y, self._weights = rule, Y, weights
         self._model: KernelSum | None = None
         self.certificate_: Any = None
-        self._kept, keys = np.arange(len(X)), self._tie_keys(X)
+        self._kept = np.arange(len(X))
         if isinstance(rule, KernelSetting):
-            self._kept = self._landmarks(keys, rng)
+            self._kept = self._landmarks(self._keys, rng)
             self._model, self.certificate_ = _fit_kernel(rule, Z, Y, weights, self._kept)
         index = like(self._kept, X, namespace(X).int64)
-        self._X, self._Z, self._keys = X[index], Z[index], keys
+        self._X, self._Z = X[index], Z[index]
 
     def _n_landmarks(self, n):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
@@ -221,13 +227,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _judge_at_full_size(self, trial, X, Y, weights, fitted, rng):
         """The trial with scores by a rule learned from all rows of the other folds."""
-        maps = fitted.maps if trial.metric == LEARNED else [np.eye(X.shape[1])] * len(fitted.folds)
-        scores, keys = [], self._tie_keys(X)
-        for fold, L in zip(fitted.folds, maps, strict=True):
-            train, held_out = (like(r, X, namespace(X).int64) for r in fold)
-            Z, kept = X[train] @ like(L, X), self._landmarks(keys[fold.train], rng)
+        scores = []
+        for fold, L in zip(*_in_metric(trial.metric, fitted), strict=True):
+            Z, held_out = (mapped(X[like(r, X, namespace(X).int64)], L) for r in fold)
+            kept = self._landmarks(self._keys[fold.train], rng)
             model, _ = _fit_kernel(trial.rule, Z, Y[fold.train], weights[fold.train], kept)
-            scores.append(to_numpy(model(X[held_out] @ like(L, X))))
+            scores.append(to_numpy(model(held_out)))
         return replace(trial, scores=np.concatenate(scores))
 
     # ---- use
@@ -256,6 +261,19 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         k = min(self._rule.n_neighbors, len(self._Z))
         found = nearest(like(Z, self._Z), self._Z, k, self._keys)
         return [to_numpy(part) for part in found]
+
+    def _n_held_out(self, alpha):
+        """How many held-out rows a promise of ``alpha`` rests on; an error if they are too few."""
+        check_is_fitted(self)
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha={alpha} must be between 0 and 1 (0.1 for 90 %).")
+        n = len(self._held_out)
+        if alpha * (n + 1) < 1:
+            raise ValueError(
+                f"alpha={alpha} needs {int(np.ceil(1 / alpha)) - 1} held-out rows, and there are "
+                f"{n}; raise alpha or give more rows."
+            )
+        return n
 
     def _influence(self, Z):
         """How much each row kept counts (n_queries, n_kept), and for which targets: their product
@@ -300,6 +318,11 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _in_metric(name, fitted):
+    """The folds in the plain metric, or in those learned without each."""
+    return fitted if name == LEARNED else fitted._replace(maps=[None] * len(fitted.folds))
 
 
 def _fit_kernel(setting, Z, Y, weights, kept):

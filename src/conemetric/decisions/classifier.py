@@ -10,13 +10,12 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from ..core.arrays import to_numpy
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.weights import check_weights, class_factors
 from ..estimators.automatic import AutoMetric
-from ..estimators.folds import FEW_ROWS, CrossFitted, excess, stratified_folds
+from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
@@ -180,12 +179,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         return self
 
     def _checked(self, X, y, sample_weight):
-        if y is None:
-            raise ValueError(
-                "MetricClassifier requires y to be passed, but the target y is None; give labels."
-            )
-        X = self._rows(X, reset=True)
-        y = column_or_1d(to_numpy(y), warn=True)
+        X, y = self._rows_and_targets(X, y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if self.class_weight is None:
@@ -196,8 +190,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     # ---- the choice
 
     def _cross_fit(self, X, y, rng):
-        size = np.bincount(y)
-        if size.max() < 2:
+        if np.bincount(y).max() < 2:
             return None
         if self.metric == "auto":
             self.metric_ = AutoMetric(
@@ -206,7 +199,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
         order = self._drawn(X, y, rng)
-        folds = stratified_folds(order, y, 5 if len(order) <= FEW_ROWS else 3)
+        folds = stratified_folds(order, y, n_folds_for(len(order)))
         if self.metric is None:
             return CrossFitted(folds, [])
         seed = rng.randint(2**31 - 1)
@@ -298,15 +291,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         -------
         array of bool (n, n_classes)
         """
-        check_is_fitted(self)
-        n = len(self._held_out)
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha={alpha} must be between 0 and 1 (0.1 for 90 %).")
-        if alpha * (n + 1) < 1:
-            raise ValueError(
-                f"alpha={alpha} needs {int(np.ceil(1 / alpha)) - 1} held-out rows, and there are "
-                f"{n}; raise alpha or give more rows."
-            )
+        n = self._n_held_out(alpha)
         probability = self.predict_proba(X)
         as_low = np.searchsorted(self._held_out, probability, side="right")
         included = (1 + as_low) / (n + 1) > alpha

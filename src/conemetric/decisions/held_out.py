@@ -12,7 +12,7 @@ tried on all rows, and from there the search moves to better neighbours on the g
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..estimators.folds import CrossFitted
 from ..neighbours import nearest
 from .kernels import KERNELS, KernelSetting, mean_square, ridge_solve, squared_distances
 
-__all__ = ["HeldOut", "NeighborVote", "Rule", "Trial", "search_kernels", "search_votes"]
+__all__ = ["HeldOut", "NeighborVote", "Rule", "Trial", "mapped", "search_kernels", "search_votes"]
 
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
 # Laplacian, which depends on the root.
@@ -88,33 +88,53 @@ class Trial:
         return f"{self.metric} metric, {self.rule}"
 
 
+class MappedFold(NamedTuple):
+    """A fold in its metric: squared distances relative to their mean, and nearest rows."""
+
+    train: np.ndarray  # row numbers
+    squares: Any  # among the training rows
+    across: Any  # from held-out to training rows
+    near: np.ndarray  # nearest training rows of each held-out row, by place in ``train``
+    distances: np.ndarray  # to them
+
+
+def mapped(X: Any, L: np.ndarray | None) -> Any:
+    """The rows in the metric L L', None for the plain one."""
+    return X if L is None else X @ like(L, X)
+
+
 class HeldOut:
-    """Rows mapped by the metric of each fold, with squared distances relative to their mean."""
+    """Rows held out from metrics and rules: what each rule would have decided for them."""
 
     def __init__(
         self, X: Any, Y: np.ndarray, weights: np.ndarray, fitted: CrossFitted, keys: np.ndarray
     ) -> None:
-        self.Y, self.weights, self.folds = Y, weights, []
+        self.Y, self.weights, self.judged = Y, weights, fitted.judged
+        self.folds: list[MappedFold] = []
         xp = namespace(X)
-        for fold, L in zip(fitted.folds, fitted.maps, strict=True):
+        for fold, L in zip(*fitted, strict=True):
             train = fold.train[:MOST_ROWS]
             index = (like(rows, X, xp.int64) for rows in (train, fold.held_out))
-            Z, held_out = (X[rows] @ like(L, X) for rows in index)
+            Z, held_out = (mapped(X[rows], L) for rows in index)
             scale = mean_square(Z)
             squares, across = (
                 like(squared_distances(A, Z) / scale, X, xp.float32) for A in (Z, held_out)
             )
             k = min(max(NEIGHBOURS), len(train))
             found = [to_numpy(part) for part in nearest(held_out, Z, k, keys[train])]
-            self.folds.append((train, squares, across, *found))
-        self.judged = np.concatenate([fold.held_out for fold in fitted.folds])
+            self.folds.append(MappedFold(train, squares, across, *found))
+
+    @property
+    def most_neighbours(self) -> int:
+        """Neighbours that every held-out row has, of those that votes may take."""
+        return min(fold.near.shape[1] for fold in self.folds)
 
     def kernel_scores(
         self, kernel: str, width: float, ridges: Sequence[float], n_rows: int | None = None
     ) -> list[np.ndarray]:
         """Scores of the held-out rows for each ridge; NaN where a system is singular."""
         scores: list[list[np.ndarray]] = [[] for _ in ridges]
-        for train, squares, across, *_ in self.folds:
+        for train, squares, across, _, _ in self.folds:
             kept = slice(0, n_rows)
             setting = KernelSetting(kernel, width, 1.0)
             K, to_held_out = setting.values(squares[kept, kept]), setting.values(across[:, kept])
@@ -143,15 +163,15 @@ Loss = Callable[[np.ndarray], float]
 
 def search_votes(metric: str, rows: HeldOut, loss: Loss) -> Trial:
     """The best number of neighbours and weights."""
-    most = min(fold[-1].shape[1] for fold in rows.folds)
-    rules = [NeighborVote(k, w) for k in NEIGHBOURS if k <= most for w in VOTE_WEIGHTS]
+    ks = [k for k in NEIGHBOURS if k <= rows.most_neighbours]
+    rules = [NeighborVote(k, w) for k in ks for w in VOTE_WEIGHTS]
     trials = [Trial.judged(metric, rule, rows.vote_scores(rule), loss) for rule in rules]
     return min(trials, key=lambda trial: trial.loss)
 
 
 def search_kernels(metric: str, rows: HeldOut, loss: Loss) -> Trial:
     """The best kernel, width and ridge."""
-    small = max(len(fold[0]) for fold in rows.folds) <= FEW_ROWS
+    small = max(len(fold.train) for fold in rows.folds) <= FEW_ROWS
     losses = _losses(rows, _grid(1 if small else COARSE), None if small else FEW_ROWS, loss)
     if not small:
         tried: dict[KernelSetting, float] = {}

@@ -25,10 +25,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
-from ..core.arrays import float64, is_torch, like, namespace
+from ..core.arrays import float64, identity, is_torch, namespace, zeros
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
 
@@ -75,7 +74,7 @@ def mean_square(Z: Any) -> float:
 def ridge_solve(K: Any, ridge: Any, Y: Any) -> Any:
     """(K + diag(ridge))^-1 Y by Cholesky; None if the matrix is not positive definite."""
     xp = namespace(K)
-    system = K + xp.eye(len(K), dtype=K.dtype, device=K.device) * ridge
+    system = K + identity(len(K), K) * ridge
     if is_torch(K):
         factor, failed = xp.linalg.cholesky_ex(system)
         return None if bool(failed) else xp.cholesky_solve(Y, factor)
@@ -137,9 +136,9 @@ def fit_landmarks(
     scale, offset = mean_square(float64(Z)), (weights[:, None] * Y).sum(0) / weights.sum()
     model = KernelSum(setting, landmarks, scale, None, offset, landmarks=True)
     K = model.kernel(landmarks)
-    xp, m, k = namespace(K), len(K), Y.shape[1]
-    gram, moment = xp.zeros_like(K), like(np.zeros((m, k)), K)
-    R = _upper_factor(K + JITTER * m * xp.eye(m, dtype=K.dtype, device=K.device))
+    m, k = len(K), Y.shape[1]
+    gram, moment = zeros((m, m), K), zeros((m, k), K)
+    R = namespace(K).linalg.cholesky(K + JITTER * m * identity(m, K)).T
     for rows in _blocks(Z, landmarks):
         # row by row, because R^-1 would magnify the rounding of sums over all rows
         root = weights[rows] ** 0.5
@@ -166,10 +165,6 @@ def _blocks(Z: Any, points: Any) -> Iterator[slice]:
     step = max(1, BLOCK // max(1, len(points)))
     for start in range(0, max(1, len(Z)), step):
         yield slice(start, start + step)
-
-
-def _upper_factor(K):
-    return namespace(K).linalg.cholesky(K).T
 
 
 def _solve_upper(R, B, transposed=False):

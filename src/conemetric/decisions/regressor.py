@@ -6,19 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..core.arrays import to_numpy
 from ..core.sklearn_private import StrOptions, fit_context
-from ..estimators.folds import FEW_ROWS, CrossFitted, Fold
+from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..neighbours import canonical_order, row_keys
 from .base import DECISION_PARAMETERS, Explanation, MetricDecision, cross_fit
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 
-TOL = 0.1  # gap of the metric; as in AutoMetric, smaller gaps do not lower the held-out error
-MOST_JUDGED = 3000  # held-out rows in all folds together
 FEWEST_ROWS = 10  # below it nothing is held out
 
 
@@ -127,12 +124,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         -------
         self
         """
-        if y is None:
-            raise ValueError(
-                "MetricRegressor requires y to be passed, but the target y is None; give numbers."
-            )
-        X = self._rows(X, reset=True)
-        y = column_or_1d(to_numpy(y), warn=True)
+        X, y = self._rows_and_targets(X, y)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         X, y, weights = self._weighted(X, y, sample_weight)
         self._y_mean = float(np.average(y, weights=weights))
@@ -147,7 +139,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         if n < FEWEST_ROWS or y.std() == 0:
             return None
         order = self._drawn(X, y, rng)
-        n_folds = 5 if n <= FEW_ROWS else 3
+        n_folds = n_folds_for(n)
         folds = [
             Fold(order[np.arange(n) % n_folds != f], order[f::n_folds][: MOST_JUDGED // n_folds])
             for f in range(n_folds)
@@ -215,18 +207,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         array (n, 2)
             Lower and upper ends.
         """
-        check_is_fitted(self)
-        n = len(self._held_out)
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha={alpha} must be between 0 and 1 (0.1 for 90 %).")
-        place = int(np.ceil((1 - alpha) * (n + 1)))
-        if place > n:
-            raise ValueError(
-                f"alpha={alpha} needs {int(np.ceil(1 / alpha)) - 1} held-out rows, and there are "
-                f"{n}; raise alpha or give more rows."
-            )
+        n = self._n_held_out(alpha)
         centre = self.predict(X)
-        half = self._held_out[place - 1]
+        half = self._held_out[min(int(np.ceil((1 - alpha) * (n + 1))), n) - 1]
         return np.column_stack([centre - half, centre + half])
 
     def explain(self, X: Any, n: int = 5) -> Explanation:

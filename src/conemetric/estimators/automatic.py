@@ -45,6 +45,7 @@ from .discriminant import PooledDiscriminant
 from .folds import (
     BLEND,
     PLAIN,
+    TOL,
     VOTES,
     CandidateMethod,
     Evidence,
@@ -56,7 +57,6 @@ from .relative_comparisons import RelativeComparisons
 
 __all__ = ["AutoMetric", "CandidateMethod", "Evidence", "default_candidates"]
 
-TOL = 0.1  # of candidates with a certificate; smaller gaps did not lower the held-out error
 # each step of NCA is quadratic in rows and in features
 MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 800, 200
 MOST_FEATURES_FOR_PRIOR = 200  # with more it takes seconds and equals "frob" on embeddings

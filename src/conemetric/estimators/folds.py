@@ -2,7 +2,7 @@
 evidence for their blend.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ __all__ = [
     "excess",
     "fit_linear_map",
     "fitted_with_map",
+    "n_folds_for",
     "stratified_folds",
 ]
 
@@ -42,6 +43,7 @@ SHARPNESS = 1.5  # c above; 1 to 3 make no measurable difference (docs/defaults.
 # number of held-out rows one more, since fewer make a standard error unreliable
 CAUTION, FEW_JUDGED = 1.0, 30
 LEAST_SUPPORT = 0.05  # a smaller p counts as 0: noise would otherwise decide ties of the vote
+TOL = 0.1  # of metrics that held-out rows judge; smaller gaps did not lower the held-out error
 SPREAD = 0.05  # fraction of the mean squared distance to all rows in a metric's scale
 MOST_JUDGED = 3000  # held-out rows in all folds together
 CERTAIN = 0.05  # p-value below which the blend is called better or worse
@@ -120,6 +122,11 @@ class Fold(NamedTuple):
     held_out: np.ndarray
 
 
+def n_folds_for(n_rows: int) -> int:
+    """Five folds of few rows, so that little is lost to the fold left out; three of many."""
+    return 5 if n_rows <= FEW_ROWS else 3
+
+
 def stratified_folds(drawn: np.ndarray, labels: np.ndarray, n_folds: int) -> list[Fold]:
     """Folds of the drawn rows, dealt out class by class: two folds differ by at most one row in
     size and in every class.
@@ -146,10 +153,17 @@ def stratified_folds(drawn: np.ndarray, labels: np.ndarray, n_folds: int) -> lis
 
 
 class CrossFitted(NamedTuple):
-    """Folds, and for each the map L learned without its held-out rows: x goes to L'x."""
+    """Folds, and for each the map L learned without its held-out rows: x goes to L'x. None
+    stands for the identity.
+    """
 
     folds: list[Fold]
-    maps: list[np.ndarray]
+    maps: Sequence[np.ndarray | None]
+
+    @property
+    def judged(self) -> np.ndarray:
+        """The rows held out, fold by fold."""
+        return np.concatenate([fold.held_out for fold in self.folds])
 
 
 class JudgedMetric(NamedTuple):
@@ -177,7 +191,7 @@ class LabelledFolds:
         rows = np.flatnonzero(labels >= 0)  # their own order must not change the folds
         drawn = rng.permutation(rows[canonical_order(self.host[rows], labels[rows])])
         self.seed = int(rng.randint(2**31 - 1))
-        self.folds = stratified_folds(drawn, labels, 5 if len(drawn) <= FEW_ROWS else 3)
+        self.folds = stratified_folds(drawn, labels, n_folds_for(len(drawn)))
         self.n_train = max(len(fold.train) for fold in self.folds)
         self.n_neighbors = self._best_vote() if n_neighbors == "auto" else int(n_neighbors)
 

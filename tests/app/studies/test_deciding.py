@@ -6,7 +6,6 @@ from sklearn.datasets import load_wine
 
 from conemetric.app.studies import Options, deciding, run_study
 from conemetric.app.studies.supervision import Labelled
-from conemetric.decisions.base import LEARNED
 
 X, y = load_wine(return_X_y=True)
 
@@ -19,7 +18,7 @@ def test_the_learned_metric_is_that_of_the_study(scale, impute):
         rows[::9, 2] = np.nan
     study = run_study(Labelled(rows, y), Options(scale=scale, impute=impute, time_budget=None))
     decision = deciding.decide(study).estimator
-    L = decision._map(LEARNED, decision._X)
+    L = decision._linear_map
     np.testing.assert_allclose(L.T / decision.scale_, study.metric.components, rtol=1e-9)
     assert decision.evidence_.n_rows == study.evidence.n_rows
 
