@@ -87,6 +87,24 @@ def require(condition: object, path: Any, fault: str) -> None:
         raise MetricFileError(f"'{path}' {fault}.")
 
 
+def check_format(header: Any, newest: int, path: Any) -> Callable[[object, str], None]:
+    """Refuse a header of no format or of one newer than this; the function that refuses it for
+    another fault unless a condition holds.
+    """
+
+    def fits(condition, fault):
+        require(condition, path, f"has a header that does not fit: {fault}")
+
+    fits(isinstance(header, dict), "it is not an object")
+    version = header.get("format")
+    fits(isinstance(version, int) and version >= 1, "no format number")
+    fits(
+        version <= newest,
+        f"format {version} is newer than the {newest} this version reads; upgrade conemetric",
+    )
+    return fits
+
+
 def are_strings(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 

@@ -20,7 +20,15 @@ from ..decisions.classifier import DecisionEvidence, MetricClassifier
 from ..decisions.held_out import VOTE_WEIGHTS, NeighborVote, Trial
 from ..decisions.kernels import KERNELS, KernelSetting, KernelSum
 from ..decisions.regressor import MetricRegressor, RegressionEvidence
-from .checked import MetricFileError, are_strings, parse, read_checked, require, write_checked
+from .checked import (
+    MetricFileError,
+    are_strings,
+    check_format,
+    parse,
+    read_checked,
+    require,
+    write_checked,
+)
 from .files import certificate_from, check_values
 from .learned import certificate_values, json_value
 
@@ -246,17 +254,7 @@ def _check_stored(header, shapes, dtypes, path):
 
 def _check(header, shapes, path):
     """Refuse a header of another format, or one that does not match the arrays."""
-
-    def fits(condition, fault):
-        require(condition, path, f"has a header that does not fit: {fault}")
-
-    fits(isinstance(header, dict), "it is not an object")
-    version = header.get("format")
-    fits(isinstance(version, int) and version >= 1, "no format number")
-    fits(
-        version <= FORMAT,
-        f"format {version} is newer than the {FORMAT} this version reads; upgrade conemetric",
-    )
+    fits = check_format(header, FORMAT, path)
     fits(set(header) == KEYS, f"the keys are {sorted(map(str, header))[:20]}")
     name, classes, rule = header["estimator"], header["classes"], header["rule"]
     fits(name in list(ESTIMATORS), f"the estimator is {str(name)[:80]}")

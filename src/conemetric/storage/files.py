@@ -22,7 +22,15 @@ import numpy as np
 from ..evaluation.thresholds import ThresholdPromise
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
-from .checked import MetricFileError, are_strings, parse, read_checked, require, write_checked
+from .checked import (
+    MetricFileError,
+    are_strings,
+    check_format,
+    parse,
+    read_checked,
+    require,
+    write_checked,
+)
 from .learned import LearnedMetric, certificate_values, json_value, source_columns
 
 __all__ = ["MetricFileError", "load_metric", "save_metric"]
@@ -133,17 +141,8 @@ def _check_stored(header, shapes, dtypes, path):
 
 def _check(header, shapes, path):
     """Refuse a header of another format, or one that does not match the arrays."""
-
-    def fits(condition, fault):
-        require(condition, path, f"has a header that does not fit: {fault}")
-
-    fits(isinstance(header, dict), "it is not an object")
-    version = header.get("format")
-    fits(isinstance(version, int) and version >= 1, "no format number")
-    fits(
-        version <= FORMAT,
-        f"format {version} is newer than the {FORMAT} this version reads; upgrade conemetric",
-    )
+    fits = check_format(header, FORMAT, path)
+    version = header["format"]
     if version == 1:  # had neither categories nor fill values
         header.setdefault("categories", None)
     if version <= 2:  # had no threshold
