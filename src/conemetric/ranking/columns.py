@@ -193,22 +193,26 @@ def check_scores(
         )
     if EMBEDDING in scores:
         raise ValueError(f"scores names a column {EMBEDDING!r}, the embedding's own; rename it.")
-    shape, listed = (n_queries, n_documents), []
-    for name, column in scores.items():
-        if nearest is None or not callable(column):
-            listed.append(_keys(_checked(column, name, shape)))
-    if nearest is not None and len(listed) < len(scores):
+    shape = n_queries, n_documents
+    given = {
+        name: _checked(column, name, shape)
+        for name, column in scores.items()
+        if nearest is None or not callable(column)
+    }
+    keys = {name: _keys(column) for name, column in given.items()}
+    listed = list(keys.values())
+    if nearest is not None and len(given) < len(scores):
         near = np.asarray(nearest(RERANKED))
         listed.append((np.arange(n_queries)[:, None] * n_documents + near)[near >= 0])
     key = np.unique(np.concatenate(listed))
     query, document = np.divmod(key, n_documents)
     raw = np.full((len(key), len(scores)), np.nan)
     for c, (name, column) in enumerate(scores.items()):
-        if callable(column):
-            raw[:, c] = _finite(column(query, document), name, len(key))
+        if name in given:
+            values = _finite(given[name].data, name, given[name].nnz)
+            raw[np.searchsorted(key, keys[name]), c] = values
         else:
-            column = _checked(column, name, shape)
-            raw[np.searchsorted(key, _keys(column)), c] = _finite(column.data, name, column.nnz)
+            raw[:, c] = _finite(column(query, document), name, len(key))
     start = np.searchsorted(query, np.arange(n_queries + 1))
     return Columns(tuple(scores), start, document, raw, n_documents)
 
