@@ -31,6 +31,7 @@ __all__ = [
     "binomial_upper_bound",
     "check_share",
     "fewest_needed",
+    "most_errors",
     "promised_threshold",
 ]
 
@@ -95,6 +96,29 @@ def fewest_needed(alpha: float, confidence: float = 0.95) -> int:
     return next(n for n in count(start) if binomial_upper_bound(0, n, confidence) <= alpha)
 
 
+def most_errors(n: int, alpha: float, confidence: float = 0.95) -> int:
+    """The most errors in ``n`` trials that bound the error rate by ``alpha``; -1 if none do.
+
+    Parameters
+    ----------
+    n : int
+    alpha : float between 0 and 1
+    confidence : float between 0 and 1, default=0.95
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from conemetric.evaluation.thresholds import most_errors
+    >>> most_errors(100, 0.1), most_errors(10, 0.1)
+    (4, -1)
+    """
+    bound = partial(binomial_upper_bound, n=n, confidence=confidence)
+    return bisect_right(range(n), alpha, key=bound) - 1
+
+
 def check_share(value: float, name: str) -> None:
     """Refuse a parameter that is not a number between 0 and 1."""
     if not isinstance(value, Real) or not SMALLEST_SHARE <= value < 1:
@@ -146,8 +170,7 @@ class ThresholdPromise:
     @property
     def most_errors(self) -> int:
         """The most errors among ``n`` pairs that keep the promise."""
-        bound = partial(binomial_upper_bound, n=self.n, confidence=self.confidence)
-        return bisect_right(range(self.n), self.alpha, key=bound) - 1
+        return most_errors(self.n, self.alpha, self.confidence)
 
     @property
     def bound(self) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluation.thresholds import binomial_upper_bound, check_share, fewest_needed
+from ..evaluation.thresholds import binomial_upper_bound, check_share, fewest_needed, most_errors
 from .judgements import Judgements, check_relevance
 
 __all__ = ["Cutoff", "calibrate_cutoff"]
@@ -33,7 +33,8 @@ class Cutoff:
     k : int
         Documents to pass on.
     bound : float
-        Bound on the rate of new queries that are missed, with the confidence given.
+        Bound on the rate of new queries that are missed, with the confidence given: that of
+        the most queries that k was allowed to miss, because k was chosen by those it does.
     n_missed, n_queries : int
         Calibration queries missed at k, and all of them.
     alpha, confidence, tolerated : float
@@ -87,7 +88,7 @@ def calibrate_cutoff(
     >>> relevance = np.column_stack([np.arange(100), np.arange(100) % 5])
     >>> cutoff = calibrate_cutoff(ranking, relevance)
     >>> cutoff.k, cutoff.n_missed, round(cutoff.bound, 3)
-    (5, 0, 0.03)
+    (5, 0, 0.089)
     """
     check_share(alpha, "alpha")
     check_share(confidence, "confidence")
@@ -95,14 +96,13 @@ def calibrate_cutoff(
         raise ValueError(f"tolerated={tolerated} must be at least 0 and less than 1.")
     depth = _needed_depth(ranking, relevance, tolerated)
     n, most = len(depth), np.asarray(ranking).shape[1]
-    bounds = _bounds(n, alpha, confidence)
+    allowed = most_errors(n, alpha, confidence)
     missed = np.array([(depth > k).sum() for k in range(1, most + 1)])
-    kept = np.flatnonzero(missed < len(bounds))
+    kept = np.flatnonzero(missed <= allowed)
     if len(kept) == 0:
         raise ValueError(_why_not(n, int(missed[-1]), most, alpha, confidence))
-    k = int(kept[0]) + 1
-    errors = int(missed[k - 1])
-    return Cutoff(k, bounds[errors], errors, n, alpha, confidence, tolerated)
+    bound = binomial_upper_bound(allowed, n, confidence)
+    return Cutoff(int(kept[0]) + 1, bound, int(missed[kept[0]]), n, alpha, confidence, tolerated)
 
 
 def _needed_depth(ranking, relevance, tolerated):
@@ -127,17 +127,6 @@ def _needed_depth(ranking, relevance, tolerated):
     wanted = np.ceil((1 - tolerated) * n_relevant - 1e-9)  # rounding: 0.9 * 10 is 9
     reached = found >= wanted[:, None]
     return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, np.inf)
-
-
-def _bounds(n, alpha, confidence):
-    """The bounds for 0, 1, ... missed queries that are at most ``alpha``."""
-    bounds: list[float] = []
-    for errors in range(n + 1):
-        bound = binomial_upper_bound(errors, n, confidence)
-        if bound > alpha:
-            break
-        bounds.append(bound)
-    return bounds
 
 
 def _why_not(n, missed, depth, alpha, confidence):
