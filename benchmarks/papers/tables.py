@@ -1,6 +1,21 @@
 """Every table and figure, by the name that ``python -m benchmarks.papers`` knows it by."""
 
-from . import embeddings, faces, fastqp, isometry, keel, knn_tables, measurements, toys, unfolding
+from . import (
+    deciding,
+    embeddings,
+    faces,
+    fastqp,
+    isometry,
+    keel,
+    knn_tables,
+    measurements,
+    regression,
+    toys,
+    unfolding,
+)
 
-MODULES = (knn_tables, faces, toys, unfolding, fastqp, isometry, measurements, embeddings, keel)
+MODULES = (
+    *(knn_tables, faces, toys, unfolding, fastqp, isometry, measurements, embeddings),
+    *(keel, deciding, regression),
+)
 EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.TABLES}
