@@ -46,24 +46,12 @@ BASELINES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Decided:
-    """A fitted decision, and how it does beside others.
+    """A fitted decision, and how it does beside others."""
 
-    Attributes
-    ----------
-    estimator : MetricClassifier or MetricRegressor
-        Its row numbers are those of the data.
-    X : array (n_rows, n_features)
-        All rows of the data, missing values filled.
-    judgements : dict of str to Judgement
-        On the held-out rows, by name; the decision comes first.
-    seconds : dict of str to float
-        Learning time of each.
-    """
-
-    estimator: Any
-    X: np.ndarray
-    judgements: dict[str, Judgement]
-    seconds: dict[str, float]
+    estimator: Any  # MetricClassifier or MetricRegressor; its row numbers are those of the data
+    X: np.ndarray  # all rows of the data, missing values filled
+    judgements: dict[str, Judgement]  # on the held-out rows, by name; the decision comes first
+    seconds: dict[str, float]  # learning time of each
 
     def explain(self, rows: np.ndarray, n: int) -> Explanation:
         """The n training rows that decided each of these rows."""
