@@ -29,6 +29,7 @@ MEASURES = {
     "recall@100": lambda ranking, judged: measures.recall(ranking, judged, 100),
     "hit@10": lambda ranking, judged: measures.hit_rate(ranking, judged, 10),
 }
+MAIN = "nDCG@10"  # the measure that decides
 MAPS = ("queries", "both")
 
 
@@ -94,6 +95,10 @@ class Adaptation:
     def uses_scores(self) -> bool:
         """Whether a column of scores has a weight."""
         return any(score.weight for score in self.contributions if score.name != EMBEDDING)
+
+    def mean(self, measure: str, name: str | None = None) -> float:
+        """The mean of a measure over the held-out queries after, or of another ranking, in points."""
+        return 100 * float(self.values[name or self.chosen][measure].mean())
 
     def difference(
         self, measure: str, name: str | None = None, against: str = "before"
