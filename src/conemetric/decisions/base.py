@@ -72,6 +72,17 @@ class Explanation:
     nearness: np.ndarray = field(repr=False)
 
 
+@dataclass(frozen=True)
+class CrossFittedMetric:
+    """A metric learned before, from the rows of the decision: given as its ``metric``, it is taken
+    over. The maps are of the columns as given.
+    """
+
+    estimator: Any
+    L: np.ndarray  # learned from all rows: x goes to L'x
+    fitted: CrossFitted  # fold by fold
+
+
 class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     """Base of `MetricClassifier` and `MetricRegressor`."""
 
@@ -145,6 +156,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _cross_fit_some(self, X, y, rng):
         """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
+        if isinstance(self.metric, CrossFittedMetric):
+            units = self.scale_[:, None]
+            self.metric_, self._linear_map = self.metric.estimator, units * self.metric.L
+            return CrossFitted(
+                self.metric.fitted.folds, [units * L for L in self.metric.fitted.maps]
+            )
         if len(y) <= MOST_FOR_METRIC:
             return self._cross_fit(X, y, rng)
         drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
@@ -350,7 +367,9 @@ def cross_fit(
 
 def check_metric(metric: Any) -> None:
     """Refuse a metric that is not "auto", None or an estimator that can transform."""
-    if metric is None or (isinstance(metric, str) and metric == "auto"):
+    if metric is None or isinstance(metric, CrossFittedMetric):
+        return
+    if isinstance(metric, str) and metric == "auto":
         return
     if not hasattr(metric, "fit") or not hasattr(metric, "transform"):
         raise TypeError(

@@ -13,9 +13,14 @@ from .invocation import progress_bar, state
 from .loading import load_task
 from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
-from .wording import fit_facts, grid, in_options, interval_in_words, row, written
+from .wording import INTERVAL, filled, fit_facts, grid, in_options, row, written
 
 TABLE = "table.csv"
+HEADINGS = ("95 % interval", "p", "dimensions", "seconds", "certified gap")
+CELLS = (
+    *("{method}", "{error:.2%}", INTERVAL),
+    *("{p_value:.2g}", "{rank}", "{seconds:.1f}", "{relative_gap:.1e}"),
+)
 
 
 def compare(
@@ -55,21 +60,17 @@ def compare(
     write_csv(out / TABLE, rows)
     notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
     notes += [in_options(note) for study in studies for note in study.notes]
-    values = {"data": name, "rows": studies[0].task.n_rows, "results": rows}
     state.answer(
-        {**values, "table": str(out / TABLE)},
+        {
+            "data": name,
+            "rows": studies[0].task.n_rows,
+            "results": rows,
+            "table": str(out / TABLE),
+        },
         grid(
             f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}",
-            (
-                "method",
-                task.measure,
-                "95 % interval",
-                "p",
-                "dimensions",
-                "seconds",
-                "certified gap",
-            ),
-            map(_cells, rows),
+            ("method", task.measure, *HEADINGS),
+            filled(map(_marked, rows), *CELLS),
         ),
         notes=dict.fromkeys(notes),
         last=[written(out, f"{TABLE} and one metric per method")],
@@ -83,20 +84,6 @@ def _row(study):
     return {**row(study.options.method, study.after), **facts}
 
 
-def _cells(values):
-    """A row for the screen."""
-    cells = [
-        f"{values['method']}{' (useless)' if values.get('useless') else ''}",
-        f"{values['error']:.2%}",
-        interval_in_words(values),
-    ]
-    if "rank" not in values:
-        return cells
-    gap = f"{values['relative_gap']:.1e}" if "relative_gap" in values else ""
-    return [
-        *cells,
-        f"{values['p_value']:.2g}",
-        f"{values['rank']}",
-        f"{values['seconds']:.1f}",
-        gap,
-    ]
+def _marked(line):
+    """A row for the screen, marked if its metric is useless."""
+    return {**line, "method": f"{line['method']} (useless)"} if line.get("useless") else line

@@ -30,6 +30,8 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 UTF8 = ("utf-8", "utf-8-sig")
+# what is not UTF-8 is mostly Windows' Western encoding, which contains most of Latin-1
+DETECTED = ("utf-8", "cp1252", "latin-1")
 
 
 @dataclass(frozen=True)
@@ -181,43 +183,25 @@ def place_of(path: Path, given: Reading, row: int, column: str) -> tuple[int, st
 
 def _encoding(path, given):
     """The encoding, whether there are quotation marks, and whether lines end in a newline."""
-    wanted = given.encoding
     with path.open("rb") as file:
         start = file.read(4)  # the longest byte order mark
-    try:
-        known = next(
-            (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), ""
-        )
-        decode = codecs.getincrementaldecoder(wanted or known or "utf-8")()
-    except LookupError:
-        raise ValueError(
-            f"--encoding '{wanted}' is not known; use a name such as utf-8, latin-1 or cp1252."
-        ) from None
-    quotes = newlines = False
-    try:
-        with path.open("rb") as file:
-            for block in iter(partial(file.read, BLOCK), b""):
-                text = decode.decode(block)
-                quotes, newlines = quotes or '"' in text, newlines or "\n" in text
-            decode.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        if wanted or known:
+    marked = (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark))
+    wanted = given.encoding or next(marked, None)
+    for encoding in (wanted,) if wanted else DETECTED:
+        try:
+            with path.open(encoding=encoding, newline="") as file:
+                quotes = newlines = False
+                for text in iter(partial(file.read, BLOCK), ""):
+                    quotes, newlines = quotes or '"' in text, newlines or "\n" in text
+            return encoding, quotes, newlines
+        except LookupError:
             raise ValueError(
-                f"'{path}' is not written in {wanted or known}: byte {error.object[error.start]:#x} "
-                f"does not fit; save it in UTF-8{given.remedies(encoding='give its --encoding')}."
+                f"--encoding '{wanted}' is not known; use a name such as utf-8, latin-1 or cp1252."
             ) from None
-        # what is not UTF-8 is mostly Windows' Western encoding, which contains Latin-1
-        return _encoding(path, replace(given, encoding="cp1252" if _is_cp1252(path) else "latin-1"))
-    return wanted or known or "utf-8", quotes, newlines
-
-
-def _is_cp1252(path):
-    with path.open("rb") as file:
-        blocks = iter(partial(file.read, BLOCK), b"")
-        return not any(block.translate(None, _CP1252) for block in blocks)
-
-
-_CP1252 = bytes(set(range(256)) - {0x81, 0x8D, 0x8F, 0x90, 0x9D})
+        except UnicodeDecodeError as error:
+            fault = f"byte {error.object[error.start]:#x} does not fit"
+    remedy = given.remedies(encoding="give its --encoding")
+    raise ValueError(f"'{path}' is not written in {wanted}: {fault}; save it in UTF-8{remedy}.")
 
 
 def _untidy(path, dialect, width):
@@ -290,15 +274,16 @@ def _has_header(sample):
         return True
     first, below = sample[0], sample[1:]
     columns = [[row[i] for row in below if i < len(row)] for i in range(len(first))]
+    known = list(zip(first, columns, strict=True))
     again = [
         field in column
-        for field, column in zip(first, columns, strict=True)
+        for field, column in known
         if field not in MISSING and not NUMBER.fullmatch(field)
     ]
     numbers = [
         field
-        for field, column in zip(first, columns, strict=True)
-        if NUMBER.fullmatch(field) and any(NUMBER.fullmatch(entry) for entry in column)
+        for field, column in known
+        if NUMBER.fullmatch(field) and any(map(NUMBER.fullmatch, column))
     ]
     if not numbers:
         return not (again and all(again))

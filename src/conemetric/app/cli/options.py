@@ -132,10 +132,10 @@ class Judging:
     """How to prepare the rows, when to stop, and how to judge the metric."""
 
     scale: Annotated[str, _fit("HOW", "Standardise the columns: auto, standard or none.")] = "auto"
-    pca: Annotated[
-        int | None, _fit("N", "Reduce to this many principal components first.", min=1)
+    n_pca: Annotated[
+        int | None, _fit("N", "Reduce to this many principal components first.", "--pca", min=1)
     ] = None
-    neighbors: Annotated[
+    n_neighbors: Annotated[
         int, _fit("K", "Neighbours that vote when judging.", "-k", "--neighbors", min=1)
     ] = 3
     test_size: TestSize = 0.3
@@ -149,16 +149,8 @@ class Judging:
         """Return these as options of a study."""
         from ..studies import Options
 
-        return Options(
-            parameters={"tol": self.tol},
-            scale=self.scale,
-            n_pca=self.pca,
-            n_neighbors=self.neighbors,
-            test_size=self.test_size,
-            max_test_rows=self.max_test_rows,
-            seed=self.seed,
-            **more,
-        )
+        chosen = dict(vars(self))
+        return Options(parameters={"tol": chosen.pop("tol")}, **chosen, **more)
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ def write_retrieval_report(
     """
     before, after = (adaptation.values[key][MAIN] for key in ("before", adaptation.chosen))
     order = np.argsort(after - before, kind="stable")
+    sides = (SIDES[key] for key in adaptation.fitted)
     fields = {
         "name": name,
         "what": "an adapted embedding",
@@ -53,8 +54,9 @@ def write_retrieval_report(
         "cards": cards(adaptation),
         "tabs": TABS,
         "pictures": pictures(adaptation, (after - before)[order]),
-        "sides": SIDES,
+        "chosen": SIDES[adaptation.chosen],
         "main_measure": MAIN,
+        "measure_headings": ("", "before", *sides, "difference", "p"),
         "measures": measures_table(adaptation),
         "scores_headings": SCORES_HEADINGS,
         "scores": scores_table(adaptation),

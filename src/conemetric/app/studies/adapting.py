@@ -100,16 +100,12 @@ class Adaptation:
         """The mean of a measure over the held-out queries after, or of another ranking, in points."""
         return 100 * float(self.values[name or self.chosen][measure].mean())
 
-    def difference(
-        self, measure: str, name: str | None = None, against: str = "before"
-    ) -> PairedDifference:
+    def difference(self, measure: str, against: str = "before") -> PairedDifference:
         """The difference of a measure between before, or another ranking, and after, over the
         held-out queries.
         """
-        after = self.values[name or self.chosen]
-        return paired_difference(
-            self.values[against][measure], after[measure], random_state=self.options.seed
-        )
+        before, after = (self.values[name][measure] for name in (against, self.chosen))
+        return paired_difference(before, after, random_state=self.options.seed)
 
 
 def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adaptation:

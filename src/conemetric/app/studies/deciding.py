@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from ...core.compiled import stopwatch
 from ...core.progress import emit
 from ...core.warn import collected_warnings
-from ...decisions.base import Explanation
+from ...decisions.base import CrossFittedMetric, Explanation
 from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
@@ -102,31 +102,19 @@ def decide(study: Study) -> Decided | None:
     return Decided(decision, X, judgements, seconds)
 
 
-class _InLearnedMetric(MetricClassifier):
-    """A classifier in the blend that a study has learned, with the maps of its folds."""
-
-    study: Study
-
-    def _cross_fit_some(self, X, y, rng):  # the blend has already limited its rows
-        self.metric_ = blend = self.study.estimator
-        step = self.study.prepare[-1]
-        scale = step.scale_ if isinstance(step, StandardScaler) else np.ones(X.shape[1])
-        units = (self.scale_ / scale)[:, None]  # from columns as the study scaled them
-        self._linear_map = units * blend.components_.T
-        folds, maps = blend._cross_fitted
-        return CrossFitted(folds, [units * L for L in maps])
-
-
 def _decision(study):
     """The unfitted decision, in the metric of the study."""
-    seed = study.options.seed
+    seed, blend = study.options.seed, study.estimator
     if study.task.kind == "quantity":
         return MetricRegressor(random_state=seed)
-    if not isinstance(study.estimator, AutoMetric):
-        return MetricClassifier(clone(study.estimator), random_state=seed)
-    decision = _InLearnedMetric(random_state=seed)
-    decision.study = study
-    return decision
+    if not isinstance(blend, AutoMetric):
+        return MetricClassifier(clone(blend), random_state=seed)
+    step = study.prepare[-1]  # from columns as the study scaled them to those of the data
+    scale: Any = step.scale_[:, None] if isinstance(step, StandardScaler) else 1.0
+    folds, maps = blend._cross_fitted
+    fitted = CrossFitted(folds, [L / scale for L in maps])
+    learned = CrossFittedMetric(blend, blend.components_.T / scale, fitted)
+    return MetricClassifier(learned, random_state=seed)
 
 
 def _fit(decision, X, study):
