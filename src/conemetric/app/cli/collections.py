@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from ...core.extras import require
 from ..datasets import reference_pages
 from ..studies.adapting import Collection
-from .columns import column_matrix, is_vector
+from .columns import column_matrix, is_vector, row_numbers
 from .dialects import NUMBER, decoded
 from .options import Sources
 from .tables import ARRAYS, TABLES, check_file, load_arrays, not_readable, read_frame
@@ -51,8 +51,7 @@ class Side:
         if self.names is None:
             numbers = given.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
             return np.where((numbers >= 0) & (numbers < len(self)), numbers, -1)
-        known = {name: number for number, name in enumerate(self.names)}
-        return np.array([known.get(name, -1) for name in given.cast(pl.String)], np.int64)
+        return row_numbers(self.names, given.cast(pl.String))
 
 
 def read_collection(data: str | None, sources: Sources) -> tuple[Collection, list]:

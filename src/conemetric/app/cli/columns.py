@@ -3,7 +3,7 @@
 import difflib
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +206,9 @@ def class_labels(series: pl.Series) -> np.ndarray:
     if not series.dtype.is_integer():
         return series.cast(pl.String).to_numpy()
     return series.to_numpy()  # of integers with nulls, Polars makes floats with NaN
+
+
+def row_numbers(names: Iterable[str], wanted: Iterable[str]) -> np.ndarray:
+    """The numbers of the rows with these names; -1 for unknown ones."""
+    known = {name: number for number, name in enumerate(names)}
+    return np.array([known.get(name, -1) for name in wanted], np.int64)

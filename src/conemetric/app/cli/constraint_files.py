@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from .columns import row_numbers
 from .tables import Table, check_file, load_arrays, read_frame
 from .wording import plural
 
@@ -100,14 +101,11 @@ def _by_number(path, frame, table):
 
 
 def _by_id(path, frame, table):
-    ids = table.ids.astype(str)
-    order = np.argsort(ids)
-    wanted = frame.cast(pl.String).to_numpy().astype(str)
-    position = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    unknown = ids[order][position] != wanted
-    if unknown.any():
+    wanted = frame.cast(pl.String).to_numpy()
+    rows = row_numbers(table.ids.astype(str), wanted.ravel()).reshape(wanted.shape)
+    unknown = wanted[rows < 0]
+    if len(unknown):
         raise ValueError(
-            f"'{path}' names {plural(int(unknown.sum()), 'id')} not in the data (first: "
-            f"'{wanted[unknown][0]}')."
+            f"'{path}' names {plural(len(unknown), 'id')} not in the data (first: '{unknown[0]}')."
         )
-    return order[position]
+    return rows

@@ -5,9 +5,10 @@ Faults of the file are named by line, column and value.
 import codecs
 import csv
 import io
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -49,8 +50,32 @@ class Dialect:
     def lines(self, path: Path) -> TextIO:
         return path.open(encoding=self.encoding, newline="" if self.tidy else None)
 
-    def records(self, lines: Iterable[str], strict: bool = False) -> Any:
+    def reader(self, lines: Iterable[str], strict: bool = False) -> Any:
         return csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=strict)
+
+    def records(self, path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """The records, each with the number of its first line; an error names a misplaced
+        quotation mark.
+        """
+        with self.lines(path) as lines:
+            rows, begins = self.reader(lines, strict), 1
+            try:
+                for row in rows:
+                    yield begins, row
+                    begins = rows.line_num + 1
+            except csv.Error as error:
+                fault = (
+                    "a quotation mark is never closed"
+                    if "end of data" in str(error)
+                    else "text follows a closing quotation mark"
+                )
+                with self.lines(path) as again:
+                    line = next(itertools.islice(again, begins - 1, None))
+                quoted = line[line.rfind('"') :].strip()[:60]
+                raise ValueError(
+                    f"'{path}', line {begins}: {fault} ({quoted}); correct it "
+                    "(within quotes, double the quotation mark)."
+                ) from error
 
 
 def sniff(path: Path, given: Reading) -> Dialect:
@@ -60,7 +85,7 @@ def sniff(path: Path, given: Reading) -> Dialect:
     encoding, quotes, newlines = _encoding(path, given)
     dialect = Dialect(encoding=encoding, quotes=quotes, tidy=newlines and encoding in UTF8)
     with dialect.lines(path) as lines:
-        text = "".join(line for line, _ in zip(lines, range(SAMPLE), strict=False))
+        text = "".join(itertools.islice(lines, SAMPLE))
     separator = _named_separator(given.separator) or _separator(text)
     dialect = replace(dialect, separator=separator)
     sample = [[field.strip() for field in row] for row in _sample(text, dialect) if row]
@@ -141,28 +166,14 @@ def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool =
     mark.
     """
     count = 0
-    with dialect.lines(path) as lines:
-        rows, begins = dialect.records(lines, strict), 1
-        try:
-            for row in rows:
-                count += bool(row) or len(names) == 1
-                if len(row) > len(names):
-                    raise ValueError(
-                        f"'{path}', line {begins}: {plural(len(row), 'field')} in a table of "
-                        f"{plural(len(names), 'column')} ({dialect.separator.join(row)[:60]}); "
-                        "correct the line, or quote fields that contain the separator."
-                    )
-                begins = rows.line_num + 1
-        except csv.Error as error:
-            fault = (
-                "a quotation mark is never closed"
-                if "end of data" in str(error)
-                else "text follows a closing quotation mark"
-            )
+    for begins, row in dialect.records(path, strict):
+        count += bool(row) or len(names) == 1
+        if len(row) > len(names):
             raise ValueError(
-                f"'{path}', line {begins}: {fault} ({_from_quote(path, dialect, begins)}); correct "
-                "it (within quotes, double the quotation mark)."
-            ) from error
+                f"'{path}', line {begins}: {plural(len(row), 'field')} in a table of "
+                f"{plural(len(names), 'column')} ({dialect.separator.join(row)[:60]}); "
+                "correct the line, or quote fields that contain the separator."
+            )
     return count
 
 
@@ -170,15 +181,9 @@ def place_of(path: Path, given: Reading, row: int, column: str) -> tuple[int, st
     """Line number and text of a field, by data row and column name."""
     dialect = sniff(path, given)
     position = _names(path, dialect).index(column)
-    with dialect.lines(path) as lines:
-        rows = dialect.records(lines)
-        begins = 1
-        records = (record for record in rows if record)
-        for number, record in enumerate(records, -1 if dialect.header else 0):
-            if number == row:
-                return begins, record[position].strip() if position < len(record) else ""
-            begins = rows.line_num + 1
-    raise AssertionError("the file has changed while it was read")
+    records = (each for each in dialect.records(path) if each[1])
+    begins, record = next(itertools.islice(records, row + dialect.header, None))
+    return begins, record[position].strip() if position < len(record) else ""
 
 
 def _encoding(path, given):
@@ -236,7 +241,7 @@ def _named_separator(given):
 
 
 def _sample(text, dialect):
-    return list(dialect.records(io.StringIO(text, newline="")))
+    return list(dialect.reader(io.StringIO(text, newline="")))
 
 
 def _separator(text):
@@ -294,8 +299,7 @@ def _has_header(sample):
 
 def _names(path, dialect):
     """The column names; an error if one occurs twice."""
-    with dialect.lines(path) as lines:
-        first: list[str] = next((row for row in dialect.records(lines) if row), [])
+    first: list[str] = next((row for _, row in dialect.records(path) if row), [])
     if not dialect.header:
         return [f"column_{i}" for i in range(len(first))]
     names = [field.strip() for field in first]
@@ -314,18 +318,10 @@ def _rewritten(path, dialect, width):
     """The same records in the dialect that Polars reads, in memory."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter="\t", lineterminator="\n")
-    with dialect.lines(path) as lines:
-        for row in dialect.records(lines):
-            if row or width == 1:  # an empty line is a missing value of a single column
-                writer.writerow([field.strip() for field in row])
+    for _, row in dialect.records(path):
+        if row or width == 1:  # an empty line is a missing value of a single column
+            writer.writerow([field.strip() for field in row])
     return io.BytesIO(text.getvalue().encode())
-
-
-def _from_quote(path, dialect, number):
-    """A line, from its last quotation mark on."""
-    with dialect.lines(path) as lines:
-        line = next(line for i, line in enumerate(lines, 1) if i == number)
-    return line[line.rfind('"') :].strip()[:60]
 
 
 def _in_words(path, dialect, names):

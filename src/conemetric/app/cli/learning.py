@@ -44,7 +44,7 @@ NO_DECISION = (
 
 @dataclass(frozen=True)
 class Extent:
-    """How much to learn and to show."""
+    """How much to learn."""
 
     time_budget: Annotated[
         float, option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1)
@@ -53,10 +53,6 @@ class Extent:
     repeats: Annotated[
         int, option("N", "Judge on this many random splits; one fit for each.", min=1)
     ] = 1
-    image: Annotated[str | None, option("HxW", "Rows are grey images of this size; show them.")] = (
-        None
-    )
-    no_decision: Annotated[bool, typer.Option("--no-decision", help=NO_DECISION)] = False
 
 
 def learn(
@@ -74,6 +70,10 @@ def learn(
     overwrite: Overwrite = False,
     *,
     extent: Extent,
+    image: Annotated[
+        str | None, option("HxW", "Rows are grey images of this size; show them.")
+    ] = None,
+    no_decision: Annotated[bool, typer.Option("--no-decision", help=NO_DECISION)] = False,
 ) -> None:
     """Learn a metric, compare it with the Euclidean distance on held-out rows, and
     write metric, report and table.
@@ -88,17 +88,12 @@ def learn(
     conemetric learn people.parquet --id person --pairs pairs.csv
     conemetric learn 'part-*.parquet' --label y --workers 4[/]
     """
-    shape = _image_shape(extent.image, data)
+    shape = _image_shape(image, data)
     many = is_pattern(data) or cluster != Cluster()
     if many and extent.repeats > 1:
         raise ValueError("--repeats goes with one file, read into memory; leave it out.")
-    options = judging.options(
-        method="frob" if many and method is None else method,
-        impute=reading.impute,
-        max_rows=extent.max_rows,
-        time_budget=extent.time_budget,
-        repeats=extent.repeats,
-    )
+    method = "frob" if many and method is None else method
+    options = judging.options(method=method, impute=reading.impute, **vars(extent))
     with computing(cluster), progress_bar():
         emit("stage", stage="reading")
         table, task, name = (
@@ -112,18 +107,12 @@ def learn(
             categories=table.categories,
             on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
         )
-        decided = None if extent.no_decision or many else decide(study)
+        decided = None if no_decision or many else decide(study)
         study.notes.extend(table.notes)
         files = _write(study, decided, table, out)
         emit("stage", stage="writing the report")
-        write_report(
-            out / FILES["report"],
-            study,
-            name=name,
-            image_shape=shape,
-            ids=table.ids,
-            decided=decided,
-        )
+        page = {"name": name, "image_shape": shape, "ids": table.ids, "decided": decided}
+        write_report(out / FILES["report"], study, **page)
     _answer(study, name, out, files, decided)
 
 

@@ -28,20 +28,15 @@ def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
-def _set(name: str) -> Callable[[bool], bool]:
-    def remember(value: bool) -> bool:
-        setattr(state, name, value)
-        return value
-
-    return remember
+def _remember(flag: typer.CallbackParam, value: bool) -> bool:
+    setattr(state, str(flag.name), value)
+    return value
 
 
 Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set("debug"))
+    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_remember)
 ]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the result as JSON.", callback=_set("json"))
-]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", callback=_remember)]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of every random choice.")]
 
 
@@ -207,7 +202,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
             parameters[field.name] = parameter.replace(
                 name=field.name, default=field.default, annotation=types[field.name]
             )
-    flags = {"as_json": Json, "debug": Debug}
+    flags = {"json": Json, "debug": Debug}
     for name, hint in flags.items():
         parameters[name] = inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint

@@ -31,16 +31,8 @@ SIDES = {"queries": "queries only", "both": "queries and documents"}
 def write_retrieval_report(
     path: str | PathLike, adaptation: Adaptation, *, name: str = "data", snippet: str = ""
 ) -> None:
-    """Write the report of an adaptation as one HTML file that needs no network.
-
-    Parameters
-    ----------
-    path : str or path
-    adaptation : Adaptation
-    name : str
-        What to call the collection.
-    snippet : str
-        Code that uses the map.
+    """Write the report of an adaptation as one HTML file that needs no network; ``name`` is what
+    to call the collection, ``snippet`` code that uses the map.
     """
     before, after = (adaptation.values[key][MAIN] for key in ("before", adaptation.chosen))
     order = np.argsort(after - before, kind="stable")

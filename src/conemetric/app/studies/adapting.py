@@ -111,15 +111,6 @@ class Adaptation:
 def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adaptation:
     """Hold queries out, learn from the others, and judge before and after.
 
-    Parameters
-    ----------
-    collection : Collection
-    options : AdaptOptions, default=None
-
-    Returns
-    -------
-    Adaptation
-
     Examples
     --------
     >>> import numpy as np
