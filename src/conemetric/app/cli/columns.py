@@ -17,6 +17,7 @@ from .wording import listed, plural
 FEWEST_NUMBERED = 10  # rows; fewer integers may well rise by chance
 MOST_VALUES = 50  # of a text column whose values become features; more are names, not categories
 ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|index|nr|no|key)$|^id[_ .-])|[a-z](Id|ID)$")
+NOT_NUMERIC, ROW_NUMBER = "not numeric", "looks like a row number"  # why a column is ignored
 WORDS = (pl.String, pl.Categorical, pl.Enum)
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
 
@@ -54,30 +55,28 @@ def choose_columns(
     frame = lazy.select([*columns, *aside]).collect()
     values = {name: frame[name].cast(pl.String).drop_nulls().unique().sort() for name in words}
     kept = reading.keep or ()
-    to_words = {} if reading.one_hot else {"one_hot": "--one-hot learns from words"}
-    numbering = [name for name in columns if name not in kept and _numbers_rows(frame[name])]
-    to_keep = {"keep": f"--keep {numbering[0]} learns from it"} if numbering else {}
     ignored = {
-        "not numeric": [name for name in others if name not in columns],
+        NOT_NUMERIC: [name for name in others if name not in columns],
         "no values": [name for name in columns if frame[name].null_count() == len(frame)],
         f"more than {MOST_VALUES} different values": [
             name for name, found in values.items() if len(found) > MOST_VALUES
         ],
-        "looks like a row number": numbering,
+        ROW_NUMBER: [name for name in columns if name not in kept and _numbers_rows(frame[name])],
     }
+    hints = {ROW_NUMBER: {"keep": "--keep {} learns from it"}}
+    if not reading.one_hot:
+        hints[NOT_NUMERIC] = {"one_hot": "--one-hot learns from words"}
     ignored = {why: names for why, names in ignored.items() if names}
-    remedies = {"not numeric": to_words, "looks like a row number": to_keep}
-    for why, names in ignored.items():
-        hint = reading.remedies("; ", **remedies.get(why, {}))
-        notes.append(f"Ignored: {why}: {listed(names)}{hint}.")
-    ignored.pop("not numeric", None)
+    reasons = [f"{why}: {listed(names)}" for why, names in ignored.items()]
+    for reason, (why, names) in zip(reasons, ignored.items(), strict=True):
+        hint = reading.remedies("; ", **hints.get(why, {})).format(names[0])
+        notes.append(f"Ignored: {reason}{hint}.")
     out = set(itertools.chain(*ignored.values()))
     left = [name for name in columns if name not in out]
     if not left:
-        why = "; ".join(f"{why}: {listed(names)}" for why, names in ignored.items())
-        raise ValueError(f"'{path}' has no column to learn from ({why}).")
+        raise ValueError(f"'{path}' has no column to learn from ({'; '.join(reasons)}).")
     notes.append(f"Columns used: {listed(left, 30)}.")
-    return frame, left, {name: values[name].to_list() for name in words if name not in out}
+    return frame, left, {name: values[name].to_list() for name in words if name in left}
 
 
 def _numbers_rows(column):

@@ -13,14 +13,16 @@ from .invocation import progress_bar, state
 from .loading import load_task
 from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
 from .outputs import output_folder, write_csv
-from .wording import INTERVAL, filled, fit_facts, grid, in_options, row, written
+from .wording import INTERVAL, filled_grid, fit_facts, in_options, row, written
 
 TABLE = "table.csv"
-HEADINGS = ("95 % interval", "p", "dimensions", "seconds", "certified gap")
-CELLS = (
-    *("{method}", "{error:.2%}", INTERVAL),
-    *("{p_value:.2g}", "{rank}", "{seconds:.1f}", "{relative_gap:.1e}"),
-)
+COLUMNS = {
+    "95 % interval": INTERVAL,
+    "p": "{p_value:.2g}",
+    "dimensions": "{rank}",
+    "seconds": "{seconds:.1f}",
+    "certified gap": "{relative_gap:.1e}",
+}
 
 
 def compare(
@@ -67,10 +69,10 @@ def compare(
             "results": rows,
             "table": str(out / TABLE),
         },
-        grid(
+        filled_grid(
             f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}",
-            ("method", task.measure, *HEADINGS),
-            filled(map(_marked, rows), *CELLS),
+            {"method": "{method}", task.measure: "{error:.2%}", **COLUMNS},
+            map(_marked, rows),
         ),
         notes=dict.fromkeys(notes),
         last=[written(out, f"{TABLE} and one metric per method")],

@@ -20,17 +20,20 @@ from .loading import load_rows
 from .options import DIALECT, Overwrite, Reading, Seed, data_argument, folder_for, option
 from .outputs import output_folder, write_csv
 from .tables import Table
-from .wording import filled, grid, in_words, plural, use_in_python, written
+from .wording import filled_grid, in_words, plural, use_in_python, written
 
 N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
 MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
 N_NEIGHBOURS = 10  # of which as many as possible should be kept
 DEFAULT = "digits"  # has enough dimensions to leave some out
 METRIC, TABLE = "metric.safetensors", "table.csv"
-CELLS = (
-    *("{method}", "{dimensions}", "{worst_change:.1%}"),
-    *("{change_99:.1%}", "{neighbours_kept:.1%}"),
-)
+COLUMNS = {
+    "": "{method}",
+    "dimensions": "{dimensions}",
+    "worst change": "{worst_change:.1%}",
+    "99 % of changes below": "{change_99:.1%}",
+    "neighbours kept": "{neighbours_kept:.1%}",
+}
 ROWS = ("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
 
 
@@ -127,10 +130,10 @@ def _answer(name, table, delta, metric, results, split, out, needed):
             "status": str(metric.certificate.status),
             "files": {"metric": str(out / METRIC), "table": str(out / TABLE)},
         },
-        grid(
+        filled_grid(
             f"{name}: {plural(n_features, 'dimension')} to {rank} at delta = {delta:g}",
-            ("", "dimensions", "worst change", "99 % of changes below", "neighbours kept"),
-            filled(results, *CELLS),
+            COLUMNS,
+            results,
         ),
         f"learned from {rows}; judged by the squared distances within {test}{held_out}",
         f"certificate: {in_words(metric.certificate)}",

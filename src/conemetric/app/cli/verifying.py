@@ -17,14 +17,15 @@ from .invocation import state
 from .options import DIALECT, Metric, Overwrite, Reading, Seed, option
 from .outputs import output_folder, write_csv
 from .tables import read_table
-from .wording import filled, grid, plural, promise_values
+from .wording import filled_grid, plural, promise_values
 
-CELLS = (
-    *("{method}", "{threshold:.4g}", "{accuracy:.2%} ± {standard_error:.2%}"),
-    *("{auc:.4f}", "{equal_error_rate:.2%}"),
-)
-
-
+COLUMNS = {
+    "": "{method}",
+    "threshold": "{threshold:.4g}",
+    "accuracy": "{accuracy:.2%} ± {standard_error:.2%}",
+    "area under ROC": "{auc:.4f}",
+    "equal error rate": "{equal_error_rate:.2%}",
+}
 PROMISE = (
     "Set the threshold so that at most this share of different pairs is called the same, and write "
     "it with that promise into the metric file. The pairs must not be those the metric was learned "
@@ -84,11 +85,7 @@ def verify(
 def _answer(results, table, indices, same, folds, promised, metric):
     rows = [{"method": name, **values} for name, values in results.items()]
     shown = [
-        grid(
-            "",
-            ("", "threshold", "accuracy", "area under ROC", "equal error rate"),
-            filled(rows, *CELLS),
-        ),
+        filled_grid("", COLUMNS, rows),
         f"{plural(len(same), 'pair')}, {folds} folds; call a pair the same when its distance is at "
         "most the threshold",
     ]

@@ -53,9 +53,9 @@ def use_in_python(metric: Path) -> list[str]:
     ]
 
 
-def filled(rows: Iterable[dict[str, Any]], *templates: str) -> list[list[str]]:
-    """Cells for `grid`: the templates filled in for each row, empty where it lacks a value, with
-    a dash where that is None.
+def filled_grid(title: str, columns: dict[str, str], rows: Iterable[dict[str, Any]]) -> Table:
+    """A table for the screen, by heading and template of each column; a cell is empty where a row
+    lacks the value, and a dash where that is None.
     """
 
     def cell(row, template):
@@ -64,7 +64,8 @@ def filled(rows: Iterable[dict[str, Any]], *templates: str) -> list[list[str]]:
         except (KeyError, TypeError) as error:
             return "" if isinstance(error, KeyError) else "-"
 
-    return [[cell(row, template) for template in templates] for row in rows]
+    cells = ([cell(row, template) for template in columns.values()] for row in rows)
+    return grid(title, columns, cells)
 
 
 INTERVAL = "{low:.2%} - {high:.2%}"  # of a row below
