@@ -73,14 +73,13 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class CrossFittedMetric:
-    """A metric learned before, from the rows of the decision: given as its ``metric``, it is taken
-    over. The maps are of the columns as given.
+class LearnedBefore:
+    """An `AutoMetric` that was learned from the rows of the decision before: given as its
+    ``metric``, it is taken over with the maps of its folds.
     """
 
     estimator: Any
-    L: np.ndarray  # learned from all rows: x goes to L'x
-    fitted: CrossFitted  # fold by fold
+    scale: Any  # what the columns were divided by before it was learned
 
 
 class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
@@ -156,12 +155,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _cross_fit_some(self, X, y, rng):
         """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
-        if isinstance(self.metric, CrossFittedMetric):
-            units = self.scale_[:, None]
-            self.metric_, self._linear_map = self.metric.estimator, units * self.metric.L
-            return CrossFitted(
-                self.metric.fitted.folds, [units * L for L in self.metric.fitted.maps]
-            )
+        if isinstance(self.metric, LearnedBefore):
+            self.metric_ = blend = self.metric.estimator
+            units = (self.scale_ / self.metric.scale)[:, None]
+            self._linear_map = units * blend.components_.T
+            folds, maps = blend._cross_fitted
+            return CrossFitted(folds, [units * L for L in maps])
         if len(y) <= MOST_FOR_METRIC:
             return self._cross_fit(X, y, rng)
         drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
@@ -367,7 +366,7 @@ def cross_fit(
 
 def check_metric(metric: Any) -> None:
     """Refuse a metric that is not "auto", None or an estimator that can transform."""
-    if metric is None or isinstance(metric, CrossFittedMetric):
+    if metric is None or isinstance(metric, LearnedBefore):
         return
     if isinstance(metric, str) and metric == "auto":
         return

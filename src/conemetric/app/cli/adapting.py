@@ -1,6 +1,6 @@
 """``conemetric adapt``: from judged queries to a better ranking, with the embedding frozen."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from ..studies.adapting import adapt as run_adaptation
 from ..studies.learning import SIGNIFICANT
 from .collections import read_collection
 from .invocation import progress_bar, state
-from .options import Overwrite, Seed, Sources, TestSize, Tolerance, folder_for, option
+from .options import SEED, TEST_SIZE, TOLERANCE, Overwrite, Sources, folder_for, option
 from .outputs import output_folder, write_csv
 from .scores import Scores, read_scores
 from .wording import grid, in_words, plural, written
@@ -30,27 +30,16 @@ DOCUMENT_MAP = "documents.safetensors"
 WEIGHTS = "fusion.json"
 
 
-@dataclass(frozen=True)
-class Adapting:
-    """What to map, and how to judge it."""
-
-    map: Annotated[
-        str,
-        option(
-            "WHAT", "queries: the documents' index stays; both; or auto, the more reliable gain."
-        ),
-    ] = "auto"
-    similarity: Annotated[str, option("KIND", "How the index compares: cosine or inner.")] = (
-        "cosine"
-    )
-    n_components: Annotated[
-        int | None, option("N", "Make the embedding this short as well.", "--components", min=1)
-    ] = None
-    test_size: TestSize = 0.3
-    tol: Tolerance = 1e-3
-    seed: Seed = 0
-
-
+ADAPTING = {
+    "map": option(
+        "WHAT", "queries: the documents' index stays; both; or auto, the more reliable gain."
+    ),
+    "similarity": option("KIND", "How the index compares: cosine or inner."),
+    "n_components": option("N", "Make the embedding this short as well.", "--components", min=1),
+    "test_size": TEST_SIZE,
+    "tol": TOLERANCE,
+    "seed": SEED,
+}
 COLLECTION = (
     "Folder in BEIR's layout, or npz file with queries, documents and relevance; scikit-learn's "
     "reference pages when left out."
@@ -60,7 +49,7 @@ COLLECTION = (
 def adapt(
     sources: Sources,
     columns: Scores,
-    adapting: Adapting,
+    options: Annotated[AdaptOptions, ADAPTING],
     data: Annotated[str | None, typer.Argument(metavar="[COLLECTION]", help=COLLECTION)] = None,
     out: Annotated[
         Path | None, folder_for("adapter.safetensors, report.html and table.csv")
@@ -81,7 +70,7 @@ def adapt(
         collection, notes = read_collection(data, sources)
         out = output_folder(out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS], overwrite)
         scores, more = read_scores(collection, columns)
-        found = run_adaptation(replace(collection, scores=scores), AdaptOptions(**vars(adapting)))
+        found = run_adaptation(replace(collection, scores=scores), options)
         found.notes[:0] = notes + more
         emit("stage", stage="writing the report")
         files = _save(found, out)

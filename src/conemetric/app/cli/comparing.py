@@ -6,12 +6,21 @@ from typing import Annotated
 
 from ...core.progress import all_or_nothing, emit, labelled
 from ...storage import save_metric
-from ..studies import run_study
+from ..studies import Options, run_study
 from ..studies.methods import find, methods_for
 from ..studies.supervision import p_value
 from .invocation import progress_bar, state
 from .loading import load_task
-from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
+from .options import (
+    JUDGING,
+    MAX_ROWS,
+    TOLERANCE,
+    DataArgument,
+    Overwrite,
+    Reading,
+    folder_for,
+    option,
+)
 from .outputs import output_folder, write_csv
 from .wording import INTERVAL, filled_grid, fit_facts, in_options, row, written
 
@@ -27,20 +36,22 @@ COLUMNS = {
 
 def compare(
     reading: Reading,
-    judging: Judging,
+    options: Annotated[Options, JUDGING],
     data: DataArgument = None,
+    tol: Annotated[float, TOLERANCE] = 1e-3,
     method: Annotated[
         list[str] | None,
         option("NAME", "Only this method; may be repeated."),
     ] = None,
     out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None,
     overwrite: Overwrite = False,
-    max_rows: MaxRows = 2_000,
+    max_rows: Annotated[int | None, MAX_ROWS] = 2_000,
 ) -> None:
     """Learn with every method that fits the supervision, on the same rows, and set the
     results side by side.
     """
-    options = judging.options(impute=reading.impute, max_rows=max_rows)
+    parameters = {"tol": tol}
+    options = replace(options, impute=reading.impute, max_rows=max_rows, parameters=parameters)
     studies = []
     with progress_bar():
         emit("stage", stage="reading")

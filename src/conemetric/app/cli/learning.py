@@ -1,6 +1,6 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +10,22 @@ from rich.markup import escape
 from ...core.progress import emit
 from ...storage import save_decision, save_metric
 from ..report import write_report
-from ..studies import run_study
+from ..studies import Options, run_study
 from ..studies.deciding import decide
 from ..studies.learning import COMPILING
 from .invocation import progress_bar, state
 from .loading import load_task
-from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
+from .options import (
+    JUDGING,
+    MAX_ROWS,
+    TOLERANCE,
+    Cluster,
+    DataArgument,
+    Overwrite,
+    Reading,
+    folder_for,
+    option,
+)
 from .outputs import output_folder, write_csv
 from .partitions import computing, is_pattern, load_partitions
 from .wording import (
@@ -42,25 +52,23 @@ NO_DECISION = (
 )
 
 
-@dataclass(frozen=True)
-class Extent:
-    """How much to learn."""
-
-    time_budget: Annotated[
-        float, option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1)
-    ] = 20.0
-    max_rows: MaxRows = None
-    repeats: Annotated[
-        int, option("N", "Judge on this many random splits; one fit for each.", min=1)
-    ] = 1
+LEARNING = {
+    "method": option("NAME", METHOD),
+    "time_budget": option(
+        "SECONDS", "Time that auto may take to learn, without compiling.", min=0.1
+    ),
+    "repeats": option("N", "Judge on this many random splits; one fit for each.", min=1),
+    **JUDGING,
+    "max_rows": MAX_ROWS,
+}
 
 
 def learn(
     reading: Reading,
-    judging: Judging,
+    options: Annotated[Options, LEARNING],
     cluster: Cluster,
     data: DataArgument = None,
-    method: Annotated[str | None, option("NAME", METHOD)] = None,
+    tol: Annotated[float, TOLERANCE] = 1e-3,
     out: Annotated[
         Path | None,
         folder_for(
@@ -68,8 +76,6 @@ def learn(
         ),
     ] = None,
     overwrite: Overwrite = False,
-    *,
-    extent: Extent,
     image: Annotated[
         str | None, option("HxW", "Rows are grey images of this size; show them.")
     ] = None,
@@ -90,10 +96,10 @@ def learn(
     """
     shape = _image_shape(image, data)
     many = is_pattern(data) or cluster != Cluster()
-    if many and extent.repeats > 1:
+    if many and options.repeats > 1:
         raise ValueError("--repeats goes with one file, read into memory; leave it out.")
-    method = "frob" if many and method is None else method
-    options = judging.options(method=method, impute=reading.impute, **vars(extent))
+    method = "frob" if many and options.method is None else options.method
+    options = replace(options, method=method, impute=reading.impute, parameters={"tol": tol})
     with computing(cluster), progress_bar():
         emit("stage", stage="reading")
         table, task, name = (

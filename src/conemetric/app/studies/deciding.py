@@ -19,11 +19,10 @@ from sklearn.preprocessing import StandardScaler
 from ...core.compiled import stopwatch
 from ...core.progress import emit
 from ...core.warn import collected_warnings
-from ...decisions.base import CrossFittedMetric, Explanation
+from ...decisions.base import Explanation, LearnedBefore
 from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
-from ...estimators.folds import CrossFitted
 from ...estimators.useless import UselessMetricWarning
 from .learning import Study
 from .supervision import Judgement
@@ -109,12 +108,9 @@ def _decision(study):
         return MetricRegressor(random_state=seed)
     if not isinstance(blend, AutoMetric):
         return MetricClassifier(clone(blend), random_state=seed)
-    step = study.prepare[-1]  # from columns as the study scaled them to those of the data
-    scale: Any = step.scale_[:, None] if isinstance(step, StandardScaler) else 1.0
-    folds, maps = blend._cross_fitted
-    fitted = CrossFitted(folds, [L / scale for L in maps])
-    learned = CrossFittedMetric(blend, blend.components_.T / scale, fitted)
-    return MetricClassifier(learned, random_state=seed)
+    step = study.prepare[-1]
+    scale = step.scale_ if isinstance(step, StandardScaler) else 1.0
+    return MetricClassifier(LearnedBefore(blend, scale), random_state=seed)
 
 
 def _fit(decision, X, study):

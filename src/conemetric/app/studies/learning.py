@@ -236,8 +236,10 @@ def _check_preprocessing(task, options):
         raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
     if options.impute not in (None, "mean", "median"):
         raise ValueError(f"impute='{options.impute}' is not known; use mean or median.")
+    if options.n_pca is None:
+        return
     rows, columns = task.training_rows().shape
-    if options.n_pca is not None and not 1 <= options.n_pca <= min(rows, columns):
+    if not 1 <= options.n_pca <= min(rows, columns):
         raise ValueError(
             f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training "
             f"rows of {columns} columns."
