@@ -26,18 +26,10 @@ def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
-def _remember(flag: typer.CallbackParam, value: bool) -> bool:
-    setattr(state, str(flag.name), value)
-    return value
-
-
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_remember)
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", callback=_remember)]
+# of every command
+FLAGS = {"json": "Print the result as JSON.", "debug": "Show the traceback of an error."}
 SEED = typer.Option(metavar="N", min=0, help="Seed of every random choice.")
 Seed = Annotated[int, SEED]
-
 
 _data = partial(option, rich_help_panel=DATA_PANEL)
 _fit = partial(option, rich_help_panel=FIT_PANEL)
@@ -182,16 +174,16 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
             parameters[field] = parameter.replace(
                 name=field, default=defaults[field], annotation=hint
             )
-    flags = {"json": Json, "debug": Debug}
-    for name, hint in flags.items():
+    for name, text in FLAGS.items():
+        hint = Annotated[bool, typer.Option(f"--{name}", help=text)]
         parameters[name] = inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint
         )
     keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters.values()]
 
     @wraps(command)
-    def call(**values):
-        given = {name: value for name, value in values.items() if name not in flags}
+    def call(json, debug, **given):
+        state.json, state.debug = json, debug
         for name, (kind, offered) in objects.items():
             own = {field: given.pop(field) for field in offered}
             more = {"offered": tuple(offered)} if kind is Reading else {}

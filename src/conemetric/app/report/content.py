@@ -1,6 +1,6 @@
 """The numbers a report shows, computed from a `Study`; no drawing here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.manifold import TSNE
@@ -122,23 +122,14 @@ def dimensions(study: Study) -> Dimensions:
     steps = np.round(2 ** np.arange(0, np.log2(n), 0.5))
     tried = np.unique(np.append(steps[steps < n], n)).astype(int)
     trial = task.validation(JUDGED, np.random.default_rng(study.options.seed))
+    mapped = trial.prepared(study.estimator)
     errors = np.array(
-        [trial.judge(_Leading(study.estimator, d), study.options).rate for d in tried]
+        [replace(mapped, X=mapped.X[:, :d]).judge(None, study.options).rate for d in tried]
     )
     best, n_judged = errors.min(), len(trial.test)
     slack = np.sqrt(max(best * (1 - best), 1 / n_judged) / n_judged)
     suggested = int(tried[np.argmax(errors <= best + slack)])
     return Dimensions(spectral.eigenvalues_of(components), tried, errors, suggested)
-
-
-class _Leading:
-    """The first directions of a metric."""
-
-    def __init__(self, estimator, n):
-        self.estimator, self.n = estimator, n
-
-    def transform(self, X):
-        return self.estimator.transform(X)[:, : self.n]
 
 
 def feature_shares(study: Study) -> np.ndarray:
