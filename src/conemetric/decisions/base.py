@@ -130,7 +130,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _fit_decision(self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Self:
         """Choose a metric and a rule for targets Y (n, n_targets), and fit them to all rows."""
-        check_metric(self.metric)
+        if not isinstance(self.metric, LearnedBefore):
+            check_metric(self.metric)
         rng = check_random_state(self.random_state)
         xp = namespace(X)
         # relative to the first row, so that a constant column has no spread by rounding
@@ -366,9 +367,7 @@ def cross_fit(
 
 def check_metric(metric: Any) -> None:
     """Refuse a metric that is not "auto", None or an estimator that can transform."""
-    if metric is None or isinstance(metric, LearnedBefore):
-        return
-    if isinstance(metric, str) and metric == "auto":
+    if metric is None or (isinstance(metric, str) and metric == "auto"):
         return
     if not hasattr(metric, "fit") or not hasattr(metric, "transform"):
         raise TypeError(
