@@ -72,6 +72,16 @@ class Explanation:
     nearness: np.ndarray = field(repr=False)
 
 
+@dataclass(frozen=True)
+class LearnedBefore:
+    """An `AutoMetric` that was learned from the rows of the decision before: given as its
+    ``metric``, it is taken over with the maps of its folds.
+    """
+
+    estimator: Any
+    scale: Any  # what the columns were divided by before it was learned
+
+
 class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     """Base of `MetricClassifier` and `MetricRegressor`."""
 
@@ -120,7 +130,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _fit_decision(self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Self:
         """Choose a metric and a rule for targets Y (n, n_targets), and fit them to all rows."""
-        check_metric(self.metric)
+        if not isinstance(self.metric, LearnedBefore):
+            check_metric(self.metric)
         rng = check_random_state(self.random_state)
         xp = namespace(X)
         # relative to the first row, so that a constant column has no spread by rounding
@@ -145,6 +156,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _cross_fit_some(self, X, y, rng):
         """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
+        if isinstance(self.metric, LearnedBefore):
+            self.metric_ = blend = self.metric.estimator
+            units = (self.scale_ / self.metric.scale)[:, None]
+            self._linear_map = units * blend.components_.T
+            folds, maps = blend._cross_fitted
+            return CrossFitted(folds, [units * L for L in maps])
         if len(y) <= MOST_FOR_METRIC:
             return self._cross_fit(X, y, rng)
         drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]

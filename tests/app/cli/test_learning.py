@@ -14,7 +14,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from conemetric import load_metric
-from conemetric.app.cli.tables import _numbers_rows
+from conemetric.app.cli.columns import _numbers_rows
 from conemetric.app.datasets import BUNDLED
 
 X, y = load_wine(return_X_y=True)

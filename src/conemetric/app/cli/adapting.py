@@ -15,12 +15,12 @@ from ...ranking.columns import EMBEDDING
 from ...storage import LearnedMetric, save_metric
 from ..report import write_retrieval_report
 from ..report.retrieval import SCORES_HEADINGS, headline, scores_table
-from ..studies.adapting import MEASURES, Adaptation, AdaptOptions
+from ..studies.adapting import MAIN, MEASURES, Adaptation, AdaptOptions
 from ..studies.adapting import adapt as run_adaptation
 from ..studies.learning import SIGNIFICANT
 from .collections import read_collection
 from .invocation import progress_bar, state
-from .options import Overwrite, Seed, Sources, TestSize, Tolerance, folder_for, option
+from .options import SEED, TEST_SIZE, TOLERANCE, Overwrite, Sources, folder_for, option
 from .outputs import output_folder, write_csv
 from .scores import Scores, read_scores
 from .wording import grid, in_words, plural, written
@@ -28,41 +28,33 @@ from .wording import grid, in_words, plural, written
 FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
 DOCUMENT_MAP = "documents.safetensors"
 WEIGHTS = "fusion.json"
-MAIN = "nDCG@10"
+
+
+ADAPTING = {
+    "map": option(
+        "WHAT", "queries: the documents' index stays; both; or auto, the more reliable gain."
+    ),
+    "similarity": option("KIND", "How the index compares: cosine or inner."),
+    "n_components": option("N", "Make the embedding this short as well.", "--components", min=1),
+    "test_size": TEST_SIZE,
+    "tol": TOLERANCE,
+    "seed": SEED,
+}
+COLLECTION = (
+    "Folder in BEIR's layout, or npz file with queries, documents and relevance; scikit-learn's "
+    "reference pages when left out."
+)
 
 
 def adapt(
     sources: Sources,
     columns: Scores,
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[COLLECTION]",
-            help="Folder in BEIR's layout, or npz file with queries, documents and relevance; "
-            "scikit-learn's reference pages when left out.",
-        ),
-    ] = None,
-    map_: Annotated[
-        str,
-        option(
-            "WHAT",
-            "queries: the documents' index stays; both; or auto, the more reliable gain.",
-            "--map",
-        ),
-    ] = "auto",
-    similarity: Annotated[
-        str, option("KIND", "How the index compares: cosine or inner.")
-    ] = "cosine",
-    components: Annotated[
-        int | None, option("N", "Make the embedding this short as well.", min=1)
-    ] = None,
+    options: Annotated[AdaptOptions, ADAPTING],
+    data: Annotated[str | None, typer.Argument(metavar="[COLLECTION]", help=COLLECTION)] = None,
     out: Annotated[
         Path | None, folder_for("adapter.safetensors, report.html and table.csv")
     ] = None,
     overwrite: Overwrite = False,
-    test_size: TestSize = 0.3,
-    tol: Tolerance = 1e-3,
-    seed: Seed = 0,
 ) -> None:
     """Adapt a frozen embedding to judged queries, judge it on held-out queries, and
     write the map, a report and a table.
@@ -78,14 +70,6 @@ def adapt(
         collection, notes = read_collection(data, sources)
         out = output_folder(out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS], overwrite)
         scores, more = read_scores(collection, columns)
-        options = AdaptOptions(
-            map=map_,
-            similarity=similarity,
-            n_components=components,
-            test_size=test_size,
-            tol=tol,
-            seed=seed,
-        )
         found = run_adaptation(replace(collection, scores=scores), options)
         found.notes[:0] = notes + more
         emit("stage", stage="writing the report")
@@ -159,11 +143,10 @@ def _query_rows(found):
     """Every measure of every held-out query, before and after."""
     names, rows = found.collection.query_names, []
     for i, query in enumerate(found.held_out.tolist()):
-        row = {"query": query if names is None else names[query]}
+        rows.append({"query": query if names is None else names[query]})
         for measure in MEASURES:
-            row[f"{measure} before"] = float(found.values["before"][measure][i])
-            row[f"{measure} after"] = float(found.values[found.chosen][measure][i])
-        rows.append(row)
+            for when, key in (("before", "before"), ("after", found.chosen)):
+                rows[-1][f"{measure} {when}"] = float(found.values[key][measure][i])
     return rows
 
 
@@ -172,55 +155,63 @@ MAPPED = {"queries": "queries only, the index stays", "both": "queries and docum
 
 def _answer(found, name, files, out):
     certificate = found.estimator.certificate_
-    differences = {measure: found.difference(measure) for measure in MEASURES}
-    means = {
-        key: {measure: float(values.mean()) for measure, values in of.items()}
-        for key, of in found.values.items()
-    }
+    changes = {measure: found.difference(measure) for measure in MEASURES}
     answer = {
         "data": name,
         "queries": len(found.collection.queries),
         "documents": len(found.collection.documents),
         "held_out": len(found.held_out),
         "map": found.chosen,
-        "means": means,
-        "differences": {measure: change._asdict() for measure, change in differences.items()},
+        "means": {
+            key: {measure: float(values.mean()) for measure, values in of.items()}
+            for key, of in found.values.items()
+        },
+        "differences": {measure: change._asdict() for measure, change in changes.items()},
         "setting": vars(found.estimator.setting_),
         "relative_gap": certificate.relative_gap,
         "status": str(certificate.status),
         "seconds": found.seconds,
         "files": {kind: str(out / file) for kind, file in files.items()},
     }
+    shown = [_table(found, name, changes)]
     if found.contributions:
         answer["scores"] = {each.name: _contribution(found, each) for each in found.contributions}
+        shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))
     tried = ", ".join(
-        f"{MAPPED[key]} {100 * means[key][MAIN]:.1f} ({found.seconds[key]:.1f} s)"
+        f"{MAPPED[key]} {found.mean(MAIN, key):.1f} ({found.seconds[key]:.1f} s)"
         for key in found.fitted
     )
     state.answer(
         answer,
-        grid(
-            f"{name}: {plural(len(found.held_out), 'query')} held out, "
-            f"{plural(len(found.collection.documents), 'document')}",
-            ("", "before", "after", "difference", "95 % interval", "p"),
-            [
-                _cells(measure, change, means["before"][measure], means[found.chosen][measure])
-                for measure, change in differences.items()
-            ],
-        ),
-        *(
-            [grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found))]
-            if found.contributions
-            else []
-        ),
+        *shown,
         f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {tried}",
         f"certificate: {in_words(certificate)}",
         notes=found.notes,
         last=[
             written(out, ", ".join(files.values())),
             f"[bold]{escape(headline(found))}[/]",
-            *_why_unsure(differences[MAIN]),
+            *_why_unsure(changes[MAIN]),
             escape(snippet(found, files)),
+        ],
+    )
+
+
+def _table(found, name, changes):
+    """The measures before and after, for the screen."""
+    queries = plural(len(found.held_out), "query")
+    return grid(
+        f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}",
+        ("", "before", "after", "difference", "95 % interval", "p"),
+        [
+            (
+                f"[bold]{measure}[/]" if measure == MAIN else measure,
+                f"{found.mean(measure, 'before'):.1f}",
+                f"{found.mean(measure):.1f}",
+                f"{100 * change.difference:+.1f}",
+                f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
+                f"{change.p_value:.2g}",
+            )
+            for measure, change in changes.items()
         ],
     )
 
@@ -242,14 +233,3 @@ def _why_unsure(change):
         f"On {plural(change.n, 'query')} a difference of less than about "
         f"{50 * (change.high - change.low):.1f} points cannot be distinguished from chance: judge more queries."
     ]
-
-
-def _cells(measure, change, before, after):
-    return (
-        f"[bold]{measure}[/]" if measure == MAIN else measure,
-        f"{100 * before:.1f}",
-        f"{100 * after:.1f}",
-        f"{100 * change.difference:+.1f}",
-        f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
-        f"{change.p_value:.2g}",
-    )

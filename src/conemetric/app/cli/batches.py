@@ -1,8 +1,8 @@
 """Rows through a metric in bounded memory, batch by batch, between any of the file formats."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,17 +10,9 @@ from polars.io.plugins import register_io_source
 
 from ...core.progress import emit
 from ...storage import LearnedMetric, atomic_path
+from .columns import column_matrix, feature_columns, in_order
 from .options import Reading
-from .tables import (
-    ARRAYS,
-    TABLES,
-    column_matrix,
-    feature_columns,
-    in_order,
-    load_arrays,
-    readable,
-    scan,
-)
+from .tables import ARRAYS, TABLES, load_arrays, not_readable, readable, scan
 from .wording import plural
 
 BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision
@@ -62,23 +54,16 @@ def _batches(path, metric, reading, size, notes):
     if path.suffix.lower() in ARRAYS:
         X = load_arrays(path)["X"]
         if X.ndim != 2 or X.shape[1] != metric.n_features_in_ or X.dtype.kind not in "fiub":
-            expected = metric.n_features_in_
             raise ValueError(
                 f"'{path}' has shape {X.shape} and dtype {X.dtype}; the metric takes rows of "
-                f"{expected} numbers."
+                f"{metric.n_features_in_} numbers."
             )
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
         for start in range(0, len(X), size):
-            yield (
-                np.asarray(
-                    X[start : start + size], np.float64 if X.dtype != np.float32 else np.float32
-                ),
-                None,
-            )
+            yield np.asarray(X[start : start + size], dtype), None
         return
     if path.suffix.lower() not in TABLES:
-        raise ValueError(
-            f"'{path}' is not a file this command reads; give one of {', '.join(TABLES + ARRAYS)}."
-        )
+        raise not_readable(path, TABLES + ARRAYS)
     frame = scan(path, reading, notes)
     schema = frame.collect_schema()
     columns = feature_columns(path, schema, metric.columns, words=metric.categories or ())
@@ -101,53 +86,38 @@ def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int
     first = next(batches, None)
     if first is None:
         raise ValueError("the data have no rows, or none without missing values.")
+    n = 0
+
+    def counted():
+        nonlocal n
+        for frame in itertools.chain([first], batches):
+            n += len(frame)
+            yield frame
+
+    def source(with_columns, predicate, n_rows, batch_size):
+        for frame in counted():
+            yield frame if with_columns is None else frame.select(with_columns)
+
     with atomic_path(path) as temporary:
         if kind == ".npy":
-            return _write_npy(temporary, first, batches, rank)
-        return (_write_csv if kind == ".csv" else _write_parquet)(temporary, first, batches)
-
-
-def _chain(first, rest):
-    yield first
-    yield from rest
-
-
-def _write_csv(path, first, batches):
-    n = 0
-    with path.open("wb") as file:
-        for i, frame in enumerate(_chain(first, batches)):
-            frame.write_csv(file, include_header=i == 0)
-            n += len(frame)
+            _write_npy(temporary, first[:, -1].to_numpy().dtype, counted(), rank)
+        else:
+            lazy = register_io_source(source, schema=first.schema)
+            (lazy.sink_csv if kind == ".csv" else lazy.sink_parquet)(temporary)
     return n
 
 
-def _write_npy(path, first, batches, rank):
+def _write_npy(path, dtype, frames, rank):
     """Write the header again when the number of rows is known; its size is fixed."""
     n = 0
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
     with path.open("wb") as file:
-        header: dict[str, Any] = {"descr": None, "fortran_order": False, "shape": (10**15, rank)}
-        dtype = first[:, -1].to_numpy().dtype
-        header["descr"] = np.lib.format.dtype_to_descr(dtype)
-        np.lib.format.write_array_header_1_0(file, header)
+        np.lib.format.write_array_header_1_0(file, {**header, "shape": (10**15, rank)})
         size = file.tell()
-        for frame in _chain(first, batches):
+        for frame in frames:
             file.write(np.ascontiguousarray(frame[:, -rank:].to_numpy(), dtype).tobytes())
             n += len(frame)
         file.seek(0)
         np.lib.format.write_array_header_1_0(file, {**header, "shape": (n, rank)})
         if file.tell() != size:
             raise OSError(f"'{path}': the header has changed its size.")
-    return n
-
-
-def _write_parquet(path, first, batches):
-    n = 0
-
-    def source(with_columns, predicate, n_rows, batch_size):
-        nonlocal n
-        for frame in _chain(first, batches):
-            n += len(frame)
-            yield frame if with_columns is None else frame.select(with_columns)
-
-    register_io_source(source, schema=first.schema).sink_parquet(path)
-    return n

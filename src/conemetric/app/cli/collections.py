@@ -15,9 +15,10 @@ from sklearn.pipeline import make_pipeline
 from ...core.extras import require
 from ..datasets import reference_pages
 from ..studies.adapting import Collection
-from .dialects import decoded
+from .columns import column_matrix, is_vector, row_numbers
+from .dialects import NUMBER, decoded
 from .options import Sources
-from .tables import ARRAYS, TABLES, check_file, column_matrix, load_arrays, read_frame
+from .tables import ARRAYS, TABLES, check_file, load_arrays, not_readable, read_frame
 from .wording import listed, plural
 
 LINES = (".jsonl", ".ndjson")
@@ -44,6 +45,13 @@ class Side:
 
     def __len__(self):
         return next(len(part) for part in (self.X, self.names, self.texts) if part is not None)
+
+    def numbers(self, given: pl.Series) -> np.ndarray:
+        """Row numbers of these names; -1 for unknown ones."""
+        if self.names is None:
+            numbers = given.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
+            return np.where((numbers >= 0) & (numbers < len(self)), numbers, -1)
+        return row_numbers(self.names, given.cast(pl.String))
 
 
 def read_collection(data: str | None, sources: Sources) -> tuple[Collection, list]:
@@ -101,26 +109,28 @@ def read_rows(path: Path, notes: list[str]) -> Side:
     kind = path.suffix.lower()
     if kind in ARRAYS:
         arrays = load_arrays(path)
-        X = next((arrays[name] for name in VECTORS if name in arrays), None)
         names, texts = (
-            next((arrays[name].astype(str).tolist() for name in known if name in arrays), None)
-            for known in (("ids", *IDS), ("texts", *TEXTS))
+            None if found is None else found.astype(str).tolist()
+            for found in (_first(arrays, ("ids", *IDS)), _first(arrays, ("texts", *TEXTS)))
         )
-        return _checked(Side(path, X, names, texts))
+        return _checked(Side(path, _first(arrays, VECTORS), names, texts))
     if kind not in (*TABLES, *LINES):
-        raise ValueError(
-            f"'{path}' is not a file this command reads; give one of "
-            f"{', '.join((*TABLES, *LINES, *ARRAYS))}."
-        )
+        raise not_readable(path, (*TABLES, *LINES, *ARRAYS))
     frame = _lines(path) if kind in LINES else read_frame(path, notes)
-    id_column = next((name for name in IDS if name in frame.columns), None)
-    columns = [name for name in TEXTS if name in frame.columns and frame[name].dtype == pl.String]
-    text = None
+    ids = _first(frame.to_dict(), IDS)
+    columns = [name for name in TEXTS if frame.schema.get(name) == pl.String]
+    texts = None
     if columns:
         joined = pl.concat_str(columns, separator=" ", ignore_nulls=True)
-        text = frame.select(joined.str.strip_chars()).to_series().to_list()
-    ids = None if id_column is None else frame[id_column].cast(pl.String).to_list()
-    return _checked(Side(path, _frame_vectors(frame, id_column, path), ids, text))
+        texts = frame.select(joined.str.strip_chars()).to_series().to_list()
+    names = None if ids is None else ids.cast(pl.String).to_list()
+    vectors = _frame_vectors(frame.drop([] if ids is None else ids.name), path)
+    return _checked(Side(path, vectors, names, texts))
+
+
+def _first(parts, names):
+    """The first of these parts that there is; None without any."""
+    return next((parts[name] for name in names if name in parts), None)
 
 
 def _lines(path) -> pl.DataFrame:
@@ -130,13 +140,9 @@ def _lines(path) -> pl.DataFrame:
         raise ValueError(f"'{path}' cannot be read as JSON lines: {error}") from error
 
 
-def _frame_vectors(frame, ids, path):
+def _frame_vectors(frame, path):
     """The one column of vectors, or all numeric columns; None if there is neither."""
-
-    def numeric(kind):
-        return isinstance(kind, (pl.List, pl.Array)) and kind.inner.is_numeric()
-
-    vectors = [name for name, kind in frame.schema.items() if numeric(kind)]
+    vectors = [name for name, kind in frame.schema.items() if is_vector(kind)]
     if len(vectors) > 1:
         known = [name for name in vectors if name in VECTORS]
         if len(known) != 1:
@@ -145,9 +151,7 @@ def _frame_vectors(frame, ids, path):
                 f"it {VECTORS[0]}."
             )
         vectors = known
-    columns = vectors or [
-        name for name, kind in frame.schema.items() if name != ids and kind.is_numeric()
-    ]
+    columns = vectors or [name for name, kind in frame.schema.items() if kind.is_numeric()]
     return column_matrix(frame, columns, path)[0] if columns else None
 
 
@@ -224,15 +228,18 @@ def _bundled(encode):
 
 def _in_folder(folder, given):
     """The files of a folder in BEIR's layout; those given as options come first."""
-    found = {}
-    for name, stem in (("queries", "queries"), ("documents", "corpus")):
-        kinds = (*ARRAYS, ".parquet", *LINES)
-        beside = (folder / f"{stem}{kind}" for kind in kinds)
-        found[name] = given[name] or next((path for path in beside if path.exists()), None)
-    qrels = folder / "qrels"
-    found["relevance"] = given["relevance"] or (qrels if qrels.is_dir() else None)
-    if None in found.values():
-        lacking = [name for name, place in found.items() if place is None]
+    kinds = (*ARRAYS, ".parquet", *LINES)
+    places = {
+        "queries": [folder / f"queries{kind}" for kind in kinds],
+        "documents": [folder / f"corpus{kind}" for kind in kinds],
+        "relevance": [folder / "qrels"],
+    }
+    found = {
+        name: given[name] or next((path for path in paths if path.exists()), None)
+        for name, paths in places.items()
+    }
+    lacking = [name for name, place in found.items() if place is None]
+    if lacking:
         raise ValueError(
             f"'{folder}' is not in BEIR's layout: it lacks {', '.join(lacking)}; it should hold "
             "corpus.jsonl, queries.jsonl and a folder qrels."
@@ -255,17 +262,16 @@ def _named_as(rows, lines):
 
 def _from_npz(path):
     arrays = load_arrays(path) if path.suffix.lower() == ".npz" else {}
-    parts = [
-        next((arrays[name] for name in names if name in arrays), None)
-        for names in (QUERIES, DOCUMENTS, JUDGED)
-    ]
+    parts = [_first(arrays, names) for names in (QUERIES, DOCUMENTS, JUDGED)]
     if any(part is None for part in parts):
         raise ValueError(
             f"'{path}' is neither a folder in BEIR's layout nor an npz file with the arrays "
             f"{QUERIES[0]}, {DOCUMENTS[0]} and {JUDGED[0]}."
         )
-    queries, documents = (_checked(Side(path, X)) for X in parts[:2])
-    sides = {"queries": queries, "documents": documents}
+    sides = {
+        name: _checked(Side(path, X))
+        for name, X in zip(("queries", "documents"), parts[:2], strict=True)
+    }
     test = arrays["split"].astype(str) == "test" if "split" in arrays else None
     return _collection(sides, np.asarray(parts[2]), test), []
 
@@ -276,27 +282,27 @@ def _from_npz(path):
 def _judgements(place, sides, notes):
     """Judgements by row number, and which queries are held out."""
     place = Path(place)
-    if place.is_dir():
-        files = {path.stem: path for path in sorted(place.iterdir()) if path.is_file()}
-        if not files:
-            raise ValueError(f"'{place}' holds no judgements.")
-        parts = {name: _by_number(path, sides, notes) for name, path in files.items()}
-        relevance = np.concatenate(list(parts.values()))
-        test = None
-        if "test" in parts and len(parts) > 1:
-            test = np.zeros(len(sides["queries"]), bool)
-            test[parts["test"][:, 0]] = True
-        return relevance, test
-    return _by_number(place, sides, notes), None
+    if not place.is_dir():
+        return _by_number(place, sides, notes), None
+    files = sorted(path for path in place.iterdir() if path.is_file())
+    if not files:
+        raise ValueError(f"'{place}' holds no judgements.")
+    parts = {path.stem: _by_number(path, sides, notes) for path in files}
+    test = None
+    if "test" in parts and len(parts) > 1:
+        test = np.zeros(len(sides["queries"]), bool)
+        test[parts["test"][:, 0]] = True
+    return np.concatenate(list(parts.values())), test
 
 
 def _by_number(path, sides, notes):
     """Rows [query, document, grade] of a file of judgements."""
     frame = read_judgements(path)
-    columns = []
-    for column, name in ((0, "queries"), (1, "documents")):
-        columns.append(_numbers(frame.to_series(column), sides[name]))
-    unknown = (columns[0] < 0) | (columns[1] < 0)
+    query, document = (
+        sides[name].numbers(frame.to_series(column))
+        for column, name in enumerate(("queries", "documents"))
+    )
+    unknown = (query < 0) | (document < 0)
     if unknown.all():
         first = frame.row(0)
         raise ValueError(
@@ -308,17 +314,7 @@ def _by_number(path, sides, notes):
             f"Ignored: {int(unknown.sum()):,} of {plural(len(unknown), 'judgement')} in "
             f"'{path.name}', whose query or document is missing."
         )
-    grades = frame.to_series(2).to_numpy()
-    return np.column_stack([*columns, grades])[~unknown]
-
-
-def _numbers(series, rows):
-    """Row numbers of names; -1 for unknown ones."""
-    if rows.names is None:
-        numbers = series.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
-        return np.where((numbers >= 0) & (numbers < len(rows)), numbers, -1)
-    known = {name: number for number, name in enumerate(rows.names)}
-    return np.array([known.get(name, -1) for name in series.cast(pl.String).to_list()], np.int64)
+    return np.column_stack([query, document, frame.to_series(2).to_numpy()])[~unknown]
 
 
 def read_judgements(path: Path) -> pl.DataFrame:
@@ -356,27 +352,15 @@ def _judgement_lines(path):
     if not lines:
         return pl.DataFrame()
     separator = next((mark for mark in ("\t", ";", ",") if mark in lines[0]), None)
-    rows = [line.split(separator) if separator else line.split() for line in lines]
-    widths = {len(row) for row in rows}
-    if len(widths) > 1:
-        odd = next(i for i, row in enumerate(rows) if len(row) != len(rows[0]))
-        raise ValueError(
-            f"'{path}', line {odd + 1} has {len(rows[odd])} fields where the first has "
-            f"{len(rows[0])}."
-        )
-    rows = [[field.strip() for field in row] for row in rows]
+    rows = [[field.strip() for field in line.split(separator)] for line in lines]
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                f"'{path}', line {number} has {len(row)} fields where the first has {len(rows[0])}."
+            )
     if len(rows[0]) == 4:  # TREC: query, iteration, document, grade
         rows = [[row[0], row[2], row[3]] for row in rows]
-    if len(rows[0]) >= 3 and not _is_number(rows[0][2]):
+    words = rows[0][0].lower().startswith(("query", "qid"))
+    if words if len(rows[0]) == 2 else len(rows[0]) > 2 and not NUMBER.fullmatch(rows[0][2]):
         rows = rows[1:]  # a header
-    elif len(rows[0]) == 2 and rows[0][0].lower().startswith(("query", "qid")):
-        rows = rows[1:]
     return pl.DataFrame(rows, orient="row") if rows else pl.DataFrame()
-
-
-def _is_number(text):
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -6,34 +6,52 @@ from typing import Annotated
 
 from ...core.progress import all_or_nothing, emit, labelled
 from ...storage import save_metric
-from ..studies import run_study
+from ..studies import Options, run_study
 from ..studies.methods import find, methods_for
 from ..studies.supervision import p_value
 from .invocation import progress_bar, state
 from .loading import load_task
-from .options import DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
+from .options import (
+    JUDGING,
+    MAX_ROWS,
+    TOLERANCE,
+    DataArgument,
+    Overwrite,
+    Reading,
+    folder_for,
+    option,
+)
 from .outputs import output_folder, write_csv
-from .wording import fit_facts, grid, in_options, interval_in_words, row, written
+from .wording import INTERVAL, filled_grid, fit_facts, in_options, row, written
 
 TABLE = "table.csv"
+COLUMNS = {
+    "95 % interval": INTERVAL,
+    "p": "{p_value:.2g}",
+    "dimensions": "{rank}",
+    "seconds": "{seconds:.1f}",
+    "certified gap": "{relative_gap:.1e}",
+}
 
 
 def compare(
     reading: Reading,
-    judging: Judging,
+    options: Annotated[Options, JUDGING],
     data: DataArgument = None,
+    tol: Annotated[float, TOLERANCE] = 1e-3,
     method: Annotated[
         list[str] | None,
         option("NAME", "Only this method; may be repeated."),
     ] = None,
     out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None,
     overwrite: Overwrite = False,
-    max_rows: MaxRows = 2_000,
+    max_rows: Annotated[int | None, MAX_ROWS] = 2_000,
 ) -> None:
     """Learn with every method that fits the supervision, on the same rows, and set the
     results side by side.
     """
-    options = judging.options(impute=reading.impute, max_rows=max_rows)
+    parameters = {"tol": tol}
+    options = replace(options, impute=reading.impute, max_rows=max_rows, parameters=parameters)
     studies = []
     with progress_bar():
         emit("stage", stage="reading")
@@ -55,21 +73,17 @@ def compare(
     write_csv(out / TABLE, rows)
     notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
     notes += [in_options(note) for study in studies for note in study.notes]
-    values = {"data": name, "rows": studies[0].task.n_rows, "results": rows}
     state.answer(
-        {**values, "table": str(out / TABLE)},
-        grid(
+        {
+            "data": name,
+            "rows": studies[0].task.n_rows,
+            "results": rows,
+            "table": str(out / TABLE),
+        },
+        filled_grid(
             f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}",
-            (
-                "method",
-                task.measure,
-                "95 % interval",
-                "p",
-                "dimensions",
-                "seconds",
-                "certified gap",
-            ),
-            map(_cells, rows),
+            {"method": "{method}", task.measure: "{error:.2%}", **COLUMNS},
+            map(_marked, rows),
         ),
         notes=dict.fromkeys(notes),
         last=[written(out, f"{TABLE} and one metric per method")],
@@ -83,20 +97,6 @@ def _row(study):
     return {**row(study.options.method, study.after), **facts}
 
 
-def _cells(values):
-    """A row for the screen."""
-    cells = [
-        f"{values['method']}{' (useless)' if values.get('useless') else ''}",
-        f"{values['error']:.2%}",
-        interval_in_words(values),
-    ]
-    if "rank" not in values:
-        return cells
-    gap = f"{values['relative_gap']:.1e}" if "relative_gap" in values else ""
-    return [
-        *cells,
-        f"{values['p_value']:.2g}",
-        f"{values['rank']}",
-        f"{values['seconds']:.1f}",
-        gap,
-    ]
+def _marked(line):
+    """A row for the screen, marked if its metric is useless."""
+    return {**line, "method": f"{line['method']} (useless)"} if line.get("useless") else line

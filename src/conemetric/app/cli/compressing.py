@@ -20,13 +20,20 @@ from .loading import load_rows
 from .options import DIALECT, Overwrite, Reading, Seed, data_argument, folder_for, option
 from .outputs import output_folder, write_csv
 from .tables import Table
-from .wording import grid, in_words, plural, use_in_python, written
+from .wording import filled_grid, in_words, plural, use_in_python, written
 
 N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
 MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
 N_NEIGHBOURS = 10  # of which as many as possible should be kept
 DEFAULT = "digits"  # has enough dimensions to leave some out
 METRIC, TABLE = "metric.safetensors", "table.csv"
+COLUMNS = {
+    "": "{method}",
+    "dimensions": "{dimensions}",
+    "worst change": "{worst_change:.1%}",
+    "99 % of changes below": "{change_99:.1%}",
+    "neighbours kept": "{neighbours_kept:.1%}",
+}
 ROWS = ("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
 
 
@@ -105,51 +112,33 @@ def components_needed(X: np.ndarray, delta: float) -> int:
 
 def _answer(name, table, delta, metric, results, split, out, needed):
     n_features, rank = table.X.shape[1], len(metric.components)
-    values = {
-        "data": name,
-        "features": n_features,
-        "delta": delta,
-        "results": results,
-        "components_needed": needed,
-        "status": str(metric.certificate.status),
-        "files": {"metric": str(out / METRIC), "table": str(out / TABLE)},
-    }
     rows, test = (plural(len(part), "row") for part in split)
-    verdict = (
-        []
-        if needed is None
-        else [
+    held_out = "" if split[0] is split[1] else " held out"
+    last = [written(out, f"{METRIC}, {TABLE}")]
+    if needed is not None:
+        last.append(
             f"[bold]{rank} dimensions keep every squared distance between the {rows} learned from "
             f"within 1 ± {delta:g}; principal components need {needed}.[/]"
-        ]
-    )
+        )
     state.answer(
-        values,
-        grid(
+        {
+            "data": name,
+            "features": n_features,
+            "delta": delta,
+            "results": results,
+            "components_needed": needed,
+            "status": str(metric.certificate.status),
+            "files": {"metric": str(out / METRIC), "table": str(out / TABLE)},
+        },
+        filled_grid(
             f"{name}: {plural(n_features, 'dimension')} to {rank} at delta = {delta:g}",
-            ("", "dimensions", "worst change", "99 % of changes below", "neighbours kept"),
-            [
-                (
-                    line["method"],
-                    str(line["dimensions"]),
-                    *(
-                        f"{line[key]:.1%}"
-                        for key in ("worst_change", "change_99", "neighbours_kept")
-                    ),
-                )
-                for line in results
-            ],
+            COLUMNS,
+            results,
         ),
-        f"learned from {rows}; judged by the squared distances within {test}"
-        f"{'' if split[0] is split[1] else ' held out'}",
+        f"learned from {rows}; judged by the squared distances within {test}{held_out}",
         f"certificate: {in_words(metric.certificate)}",
         notes=table.notes,
-        last=[
-            written(out, f"{METRIC}, {TABLE}"),
-            *verdict,
-            "Next, in Python:",
-            *use_in_python(out / METRIC),
-        ],
+        last=[*last, "Next, in Python:", *use_in_python(out / METRIC)],
     )
 
 

@@ -6,8 +6,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from .columns import row_numbers
 from .tables import Table, check_file, load_arrays, read_frame
 from .wording import plural
+
+SAME = {
+    **dict.fromkeys(["1", "1.0", "true", "yes", "same"], True),
+    **dict.fromkeys(["0", "0.0", "-1", "false", "no", "different"], False),
+}
 
 
 def read_triplets(path: Path, table: Table) -> tuple[Table, np.ndarray]:
@@ -26,22 +32,21 @@ def read_pairs(path: Path, table: Table) -> tuple[Table, np.ndarray, np.ndarray]
         raise ValueError(
             f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0)."
         )
-    same = rest.to_series(0)
-    words = same.cast(pl.String).str.to_lowercase()
-    yes = words.is_in(["1", "1.0", "true", "yes", "same"])
-    no = words.is_in(["0", "0.0", "-1", "false", "no", "different"])
-    if not (yes | no).fill_null(False).all():
-        bad = words.filter(~(yes | no).fill_null(False))
+    column = rest.to_series(0)
+    words = column.cast(pl.String).str.to_lowercase()
+    same = words.replace_strict(SAME, default=None, return_dtype=pl.Boolean)
+    if same.null_count():
+        bad = words.filter(same.is_null())[0]
         raise ValueError(
-            f"'{path}': column '{same.name}' has {bad[0]!r}; use 1 or 0 (or true/false, yes/no) "
-            "for same or not."
+            f"'{path}': column '{column.name}' has {bad!r}; use 1 or 0 (or true/false, yes/no) for "
+            "same or not."
         )
-    same = yes.to_numpy()
-    contradicting = _contradictions(rows, same)
+    similar = same.to_numpy()
+    contradicting = _contradictions(rows, similar)
     if contradicting:
         note = f"{plural(contradicting, 'pair')} in '{path.name}' marked both same and different."
         table = replace(table, notes=(*table.notes, note))
-    return table, rows, same
+    return table, rows, similar
 
 
 def _contradictions(rows, same):
@@ -96,14 +101,11 @@ def _by_number(path, frame, table):
 
 
 def _by_id(path, frame, table):
-    ids = table.ids.astype(str)
-    order = np.argsort(ids)
-    wanted = frame.cast(pl.String).to_numpy().astype(str)
-    position = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    unknown = ids[order][position] != wanted
-    if unknown.any():
+    wanted = frame.cast(pl.String).to_numpy()
+    rows = row_numbers(table.ids.astype(str), wanted.ravel()).reshape(wanted.shape)
+    unknown = wanted[rows < 0]
+    if len(unknown):
         raise ValueError(
-            f"'{path}' names {plural(int(unknown.sum()), 'id')} not in the data (first: "
-            f"'{wanted[unknown][0]}')."
+            f"'{path}' names {plural(len(unknown), 'id')} not in the data (first: '{unknown[0]}')."
         )
-    return order[position]
+    return rows

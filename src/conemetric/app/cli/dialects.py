@@ -5,9 +5,10 @@ Faults of the file are named by line, column and value.
 import codecs
 import csv
 import io
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,8 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 UTF8 = ("utf-8", "utf-8-sig")
+# what is not UTF-8 is mostly Windows' Western encoding, which contains most of Latin-1
+DETECTED = ("utf-8", "cp1252", "latin-1")
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,32 @@ class Dialect:
     def lines(self, path: Path) -> TextIO:
         return path.open(encoding=self.encoding, newline="" if self.tidy else None)
 
-    def records(self, lines: Iterable[str], strict: bool = False) -> Any:
+    def reader(self, lines: Iterable[str], strict: bool = False) -> Any:
         return csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=strict)
+
+    def records(self, path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """The records, each with the number of its first line; an error names a misplaced
+        quotation mark.
+        """
+        with self.lines(path) as lines:
+            rows, begins = self.reader(lines, strict), 1
+            try:
+                for row in rows:
+                    yield begins, row
+                    begins = rows.line_num + 1
+            except csv.Error as error:
+                fault = (
+                    "a quotation mark is never closed"
+                    if "end of data" in str(error)
+                    else "text follows a closing quotation mark"
+                )
+                with self.lines(path) as again:
+                    line = next(itertools.islice(again, begins - 1, None))
+                quoted = line[line.rfind('"') :].strip()[:60]
+                raise ValueError(
+                    f"'{path}', line {begins}: {fault} ({quoted}); correct it "
+                    "(within quotes, double the quotation mark)."
+                ) from error
 
 
 def sniff(path: Path, given: Reading) -> Dialect:
@@ -58,7 +85,7 @@ def sniff(path: Path, given: Reading) -> Dialect:
     encoding, quotes, newlines = _encoding(path, given)
     dialect = Dialect(encoding=encoding, quotes=quotes, tidy=newlines and encoding in UTF8)
     with dialect.lines(path) as lines:
-        text = "".join(line for line, _ in zip(lines, range(SAMPLE), strict=False))
+        text = "".join(itertools.islice(lines, SAMPLE))
     separator = _named_separator(given.separator) or _separator(text)
     dialect = replace(dialect, separator=separator)
     sample = [[field.strip() for field in row] for row in _sample(text, dialect) if row]
@@ -139,28 +166,14 @@ def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool =
     mark.
     """
     count = 0
-    with dialect.lines(path) as lines:
-        rows, begins = dialect.records(lines, strict), 1
-        try:
-            for row in rows:
-                count += bool(row) or len(names) == 1
-                if len(row) > len(names):
-                    raise ValueError(
-                        f"'{path}', line {begins}: {plural(len(row), 'field')} in a table of "
-                        f"{plural(len(names), 'column')} ({dialect.separator.join(row)[:60]}); "
-                        "correct the line, or quote fields that contain the separator."
-                    )
-                begins = rows.line_num + 1
-        except csv.Error as error:
-            fault = (
-                "a quotation mark is never closed"
-                if "end of data" in str(error)
-                else "text follows a closing quotation mark"
-            )
+    for begins, row in dialect.records(path, strict):
+        count += bool(row) or len(names) == 1
+        if len(row) > len(names):
             raise ValueError(
-                f"'{path}', line {begins}: {fault} ({_from_quote(path, dialect, begins)}); correct "
-                "it (within quotes, double the quotation mark)."
-            ) from error
+                f"'{path}', line {begins}: {plural(len(row), 'field')} in a table of "
+                f"{plural(len(names), 'column')} ({dialect.separator.join(row)[:60]}); "
+                "correct the line, or quote fields that contain the separator."
+            )
     return count
 
 
@@ -168,56 +181,32 @@ def place_of(path: Path, given: Reading, row: int, column: str) -> tuple[int, st
     """Line number and text of a field, by data row and column name."""
     dialect = sniff(path, given)
     position = _names(path, dialect).index(column)
-    with dialect.lines(path) as lines:
-        rows = dialect.records(lines)
-        begins = 1
-        records = (record for record in rows if record)
-        for number, record in enumerate(records, -1 if dialect.header else 0):
-            if number == row:
-                return begins, record[position].strip() if position < len(record) else ""
-            begins = rows.line_num + 1
-    raise AssertionError("the file has changed while it was read")
+    records = (each for each in dialect.records(path) if each[1])
+    begins, record = next(itertools.islice(records, row + dialect.header, None))
+    return begins, record[position].strip() if position < len(record) else ""
 
 
 def _encoding(path, given):
     """The encoding, whether there are quotation marks, and whether lines end in a newline."""
-    wanted = given.encoding
     with path.open("rb") as file:
         start = file.read(4)  # the longest byte order mark
-    try:
-        known = next(
-            (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), ""
-        )
-        decode = codecs.getincrementaldecoder(wanted or known or "utf-8")()
-    except LookupError:
-        raise ValueError(
-            f"--encoding '{wanted}' is not known; use a name such as utf-8, latin-1 or cp1252."
-        ) from None
-    quotes = newlines = False
-    try:
-        with path.open("rb") as file:
-            for block in iter(partial(file.read, BLOCK), b""):
-                text = decode.decode(block)
-                quotes, newlines = quotes or '"' in text, newlines or "\n" in text
-            decode.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        if wanted or known:
+    marked = (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark))
+    wanted = given.encoding or next(marked, None)
+    for encoding in (wanted,) if wanted else DETECTED:
+        try:
+            with path.open(encoding=encoding, newline="") as file:
+                quotes = newlines = False
+                for text in iter(partial(file.read, BLOCK), ""):
+                    quotes, newlines = quotes or '"' in text, newlines or "\n" in text
+            return encoding, quotes, newlines
+        except LookupError:
             raise ValueError(
-                f"'{path}' is not written in {wanted or known}: byte {error.object[error.start]:#x} "
-                f"does not fit; save it in UTF-8{given.remedies(encoding='give its --encoding')}."
+                f"--encoding '{wanted}' is not known; use a name such as utf-8, latin-1 or cp1252."
             ) from None
-        # what is not UTF-8 is mostly Windows' Western encoding, which contains Latin-1
-        return _encoding(path, replace(given, encoding="cp1252" if _is_cp1252(path) else "latin-1"))
-    return wanted or known or "utf-8", quotes, newlines
-
-
-def _is_cp1252(path):
-    with path.open("rb") as file:
-        blocks = iter(partial(file.read, BLOCK), b"")
-        return not any(block.translate(None, _CP1252) for block in blocks)
-
-
-_CP1252 = bytes(set(range(256)) - {0x81, 0x8D, 0x8F, 0x90, 0x9D})
+        except UnicodeDecodeError as error:
+            fault = f"byte {error.object[error.start]:#x} does not fit"
+    remedy = given.remedies(encoding="give its --encoding")
+    raise ValueError(f"'{path}' is not written in {wanted}: {fault}; save it in UTF-8{remedy}.")
 
 
 def _untidy(path, dialect, width):
@@ -252,7 +241,7 @@ def _named_separator(given):
 
 
 def _sample(text, dialect):
-    return list(dialect.records(io.StringIO(text, newline="")))
+    return list(dialect.reader(io.StringIO(text, newline="")))
 
 
 def _separator(text):
@@ -290,15 +279,16 @@ def _has_header(sample):
         return True
     first, below = sample[0], sample[1:]
     columns = [[row[i] for row in below if i < len(row)] for i in range(len(first))]
+    known = list(zip(first, columns, strict=True))
     again = [
         field in column
-        for field, column in zip(first, columns, strict=True)
+        for field, column in known
         if field not in MISSING and not NUMBER.fullmatch(field)
     ]
     numbers = [
         field
-        for field, column in zip(first, columns, strict=True)
-        if NUMBER.fullmatch(field) and any(NUMBER.fullmatch(entry) for entry in column)
+        for field, column in known
+        if NUMBER.fullmatch(field) and any(map(NUMBER.fullmatch, column))
     ]
     if not numbers:
         return not (again and all(again))
@@ -309,8 +299,7 @@ def _has_header(sample):
 
 def _names(path, dialect):
     """The column names; an error if one occurs twice."""
-    with dialect.lines(path) as lines:
-        first: list[str] = next((row for row in dialect.records(lines) if row), [])
+    first: list[str] = next((row for _, row in dialect.records(path) if row), [])
     if not dialect.header:
         return [f"column_{i}" for i in range(len(first))]
     names = [field.strip() for field in first]
@@ -329,18 +318,10 @@ def _rewritten(path, dialect, width):
     """The same records in the dialect that Polars reads, in memory."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter="\t", lineterminator="\n")
-    with dialect.lines(path) as lines:
-        for row in dialect.records(lines):
-            if row or width == 1:  # an empty line is a missing value of a single column
-                writer.writerow([field.strip() for field in row])
+    for _, row in dialect.records(path):
+        if row or width == 1:  # an empty line is a missing value of a single column
+            writer.writerow([field.strip() for field in row])
     return io.BytesIO(text.getvalue().encode())
-
-
-def _from_quote(path, dialect, number):
-    """A line, from its last quotation mark on."""
-    with dialect.lines(path) as lines:
-        line = next(line for i, line in enumerate(lines, 1) if i == number)
-    return line[line.rfind('"') :].strip()[:60]
 
 
 def _in_words(path, dialect, names):

@@ -1,5 +1,6 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,20 +10,30 @@ from rich.markup import escape
 from ...core.progress import emit
 from ...storage import save_decision, save_metric
 from ..report import write_report
-from ..studies import run_study
+from ..studies import Options, run_study
 from ..studies.deciding import decide
 from ..studies.learning import COMPILING
 from .invocation import progress_bar, state
 from .loading import load_task
-from .options import Cluster, DataArgument, Judging, MaxRows, Overwrite, Reading, folder_for, option
+from .options import (
+    JUDGING,
+    MAX_ROWS,
+    TOLERANCE,
+    Cluster,
+    DataArgument,
+    Overwrite,
+    Reading,
+    folder_for,
+    option,
+)
 from .outputs import output_folder, write_csv
 from .partitions import computing, is_pattern, load_partitions
 from .wording import (
+    INTERVAL,
     fit_facts,
     grid,
     in_options,
     in_words,
-    interval_in_words,
     plural,
     row,
     use_in_python,
@@ -32,21 +43,32 @@ from .wording import (
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 DECISION = "decision.safetensors"
+METHOD = (
+    "auto, frob, boost, dml-eig, lmnn-eig, relative or numax; default: auto, for pairs dml-eig, for "
+    "triplets frob."
+)
+NO_DECISION = (
+    "Learn the metric only: no classifier or regressor, no forest and boosting to compare it with."
+)
+
+
+LEARNING = {
+    "method": option("NAME", METHOD),
+    "time_budget": option(
+        "SECONDS", "Time that auto may take to learn, without compiling.", min=0.1
+    ),
+    "repeats": option("N", "Judge on this many random splits; one fit for each.", min=1),
+    **JUDGING,
+    "max_rows": MAX_ROWS,
+}
 
 
 def learn(
     reading: Reading,
-    judging: Judging,
+    options: Annotated[Options, LEARNING],
     cluster: Cluster,
     data: DataArgument = None,
-    method: Annotated[
-        str | None,
-        option(
-            "NAME",
-            "auto, frob, boost, dml-eig, lmnn-eig, relative or numax; default: auto, for "
-            "pairs dml-eig, for triplets frob.",
-        ),
-    ] = None,
+    tol: Annotated[float, TOLERANCE] = 1e-3,
     out: Annotated[
         Path | None,
         folder_for(
@@ -54,26 +76,10 @@ def learn(
         ),
     ] = None,
     overwrite: Overwrite = False,
-    time_budget: Annotated[
-        float,
-        option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1),
-    ] = 20.0,
-    max_rows: MaxRows = None,
-    repeats: Annotated[
-        int, option("N", "Judge on this many random splits; one fit for each.", min=1)
-    ] = 1,
     image: Annotated[
-        str | None,
-        option("HxW", "Rows are grey images of this size; show them."),
+        str | None, option("HxW", "Rows are grey images of this size; show them.")
     ] = None,
-    no_decision: Annotated[
-        bool,
-        typer.Option(
-            "--no-decision",
-            help="Learn the metric only: no classifier or regressor, no forest and boosting to "
-            "compare it with.",
-        ),
-    ] = False,
+    no_decision: Annotated[bool, typer.Option("--no-decision", help=NO_DECISION)] = False,
 ) -> None:
     """Learn a metric, compare it with the Euclidean distance on held-out rows, and
     write metric, report and table.
@@ -90,15 +96,10 @@ def learn(
     """
     shape = _image_shape(image, data)
     many = is_pattern(data) or cluster != Cluster()
-    if many and repeats > 1:
+    if many and options.repeats > 1:
         raise ValueError("--repeats goes with one file, read into memory; leave it out.")
-    options = judging.options(
-        method="frob" if many and method is None else method,
-        impute=reading.impute,
-        max_rows=max_rows,
-        time_budget=time_budget,
-        repeats=repeats,
-    )
+    method = "frob" if many and options.method is None else options.method
+    options = replace(options, method=method, impute=reading.impute, parameters={"tol": tol})
     with computing(cluster), progress_bar():
         emit("stage", stage="reading")
         table, task, name = (
@@ -112,26 +113,26 @@ def learn(
             categories=table.categories,
             on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
         )
-        files = dict(FILES)
         decided = None if no_decision or many else decide(study)
-        if decided is not None:
-            files["decision"] = DECISION
-            save_decision(out / DECISION, decided.estimator, notes=_reading(study, table))
-        emit("stage", stage="writing the report")
         study.notes.extend(table.notes)
-        write_report(
-            out / FILES["report"],
-            study,
-            name=name,
-            image_shape=shape,
-            ids=table.ids,
-            decided=decided,
-        )
-        write_csv(out / FILES["table"], [*_rows(study), *_decision_rows(decided)])
-        if study.task.kind in ("labels", "quantity"):
-            files["predictions"] = PREDICTIONS
-            write_csv(out / PREDICTIONS, _predictions(study, table.ids))
+        files = _write(study, decided, table, out)
+        emit("stage", stage="writing the report")
+        page = {"name": name, "image_shape": shape, "ids": table.ids, "decided": decided}
+        write_report(out / FILES["report"], study, **page)
     _answer(study, name, out, files, decided)
+
+
+def _write(study, decided, table, out):
+    """Write decision, table and predictions; return the names of all files by kind."""
+    files = dict(FILES)
+    if decided is not None:
+        files["decision"] = DECISION
+        save_decision(out / DECISION, decided.estimator, notes=_reading(study, table))
+    write_csv(out / FILES["table"], [*_rows(study), *_decision_rows(decided)])
+    if study.task.kind in ("labels", "quantity"):
+        files["predictions"] = PREDICTIONS
+        write_csv(out / PREDICTIONS, _predictions(study, table.ids))
+    return files
 
 
 def _rows(study):
@@ -207,18 +208,13 @@ def _image_shape(image, data):
         ) from None
 
 
-def _in_figures(line):
-    return f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}"
-
-
 def _answer(study, name, out, files, decided):
     before, after = _rows(study)
     others = _decision_rows(decided)
-    n, n_features = study.task.n_rows, study.metric.n_features_in_
     values = {
         "data": name,
-        "rows": n,
-        "features": n_features,
+        "rows": study.task.n_rows,
+        "features": study.metric.n_features_in_,
         "verdict": study.verdict,
         "alarm": study.alarm,
         "before": before,
@@ -231,59 +227,46 @@ def _answer(study, name, out, files, decided):
         "seconds": study.seconds,
         "files": {kind: str(out / file) for kind, file in files.items()},
     }
-    named = (
-        ("Euclidean", before, study.task.n_features, ""),
-        (study.metric.method, after, after["rank"], f"{after['seconds']:.1f}"),
-    )
-    table = grid(
-        f"{name}: {plural(n, 'row')}, {plural(n_features, 'feature')}",
-        ("", *_headings(study), "dimensions", "seconds"),
-        [
-            (title, *_error_cells(line), str(dimensions), seconds)
-            for title, line, dimensions, seconds in named
-        ]
-        + [
-            (line["method"], *_error_cells(line, study.others), "", f"{line['seconds']:.1f}")
-            for line in others
-        ],
-    )
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
-    shown.append(table)
+    shown.append(_table(study, name, before, after, others))
     if study.before.figures:
-        shown.append(f"{_in_figures(before)} before, {_in_figures(after)} after")
+        figures = (f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}" for line in (before, after))
+        shown.append("{} before, {} after".format(*figures))
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
+    last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict)}[/]"]
+    last += _next_steps(study, out / FILES["metric"])
     if decided is not None:
         shown.append(f"decision: {escape(str(decided.estimator.chosen_))}")
+        predict = f"conemetric predict NEW.csv --decision {out / DECISION}"
+        last.append(escape(f"To decide for new rows: {predict}"))
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
-    state.answer(
-        values,
-        *shown,
-        notes=[in_options(note) for note in study.notes],
-        last=[
-            written(out, ", ".join(files.values())),
-            f"[bold]{escape(study.verdict)}[/]",
-            *_next_steps(study, out / FILES["metric"]),
-            *([] if decided is None else [_to_predict(out / DECISION)]),
+    state.answer(values, *shown, notes=[in_options(note) for note in study.notes], last=last)
+
+
+def _table(study, name, before, after, others):
+    """The table for the screen."""
+    headings = (study.task.measure, "95 % interval")
+    if study.others:
+        headings = (f"{headings[0]}, mean of {len(study.rates)} splits", "standard deviation")
+
+    def error(line):
+        if "mean" in line:
+            return f"{line['mean']:.2%}", f"{line['std']:.2%}"
+        interval = "first split" if study.others else INTERVAL.format(**line)
+        return f"{line['error']:.2%}", interval
+
+    rows, features = plural(study.task.n_rows, "row"), study.metric.n_features_in_
+    return grid(
+        f"{name}: {rows}, {plural(features, 'feature')}",
+        ("", *headings, "dimensions", "seconds"),
+        [
+            ("Euclidean", *error(before), str(study.task.n_features), ""),
+            (study.metric.method, *error(after), str(after["rank"]), f"{after['seconds']:.1f}"),
+            *((line["method"], *error(line), "", f"{line['seconds']:.1f}") for line in others),
         ],
     )
-
-
-def _to_predict(decision):
-    return escape(f"To decide for new rows: conemetric predict NEW.csv --decision {decision}")
-
-
-def _headings(study):
-    if study.others:
-        return f"{study.task.measure}, mean of {len(study.rates)} splits", "standard deviation"
-    return study.task.measure, "95 % interval"
-
-
-def _error_cells(line, repeated=()):
-    if "mean" in line:
-        return f"{line['mean']:.2%}", f"{line['std']:.2%}"
-    return f"{line['error']:.2%}", "first split" if repeated else interval_in_words(line)
 
 
 def _next_steps(study, metric):

@@ -1,8 +1,9 @@
 """The options of the commands, each defined once; those that belong together form an object.
 
 A command takes such an object as a parameter: ``reading: Reading``, or, if it offers only some of
-the options, ``reading: Annotated[Reading, ("id_column", "drop_missing")]``; `expanded` turns its
-fields into options of the command.
+the options, ``reading: Annotated[Reading, ("id_column", "drop_missing")]``; a dictionary instead
+describes the options of fields that have no description: ``Annotated[Options, JUDGING]``.
+`expanded` turns the fields into options of the command.
 """
 
 import inspect
@@ -10,14 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from .invocation import state
-
-if TYPE_CHECKING:
-    from ..studies import Options
 
 DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
 DIALECT = ("separator", "decimal", "encoding", "header")
@@ -28,22 +26,10 @@ def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
-def _set(name: str) -> Callable[[bool], bool]:
-    def remember(value: bool) -> bool:
-        setattr(state, name, value)
-        return value
-
-    return remember
-
-
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set("debug"))
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the result as JSON.", callback=_set("json"))
-]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of every random choice.")]
-
+# of every command
+FLAGS = {"json": "Print the result as JSON.", "debug": "Show the traceback of an error."}
+SEED = typer.Option(metavar="N", min=0, help="Seed of every random choice.")
+Seed = Annotated[int, SEED]
 
 _data = partial(option, rich_help_panel=DATA_PANEL)
 _fit = partial(option, rich_help_panel=FIT_PANEL)
@@ -73,17 +59,23 @@ Metric = Annotated[
     option("FILE", "Metric file written by learn, compare or compress.", "--metric"),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
-TestSize = Annotated[float, _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)]
-Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
-MaxRows = Annotated[
-    int | None,
-    _fit(
-        "N",
-        "Learn from at most this many rows, drawn class by class; default: all, or as many as "
-        "can be learned from in minutes.",
-        min=10,
-    ),
-]
+TEST_SIZE = _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)
+TOLERANCE = _fit("GAP", "Certified relative gap to stop at.", min=0)
+MAX_ROWS = _fit(
+    "N",
+    "Learn from at most this many rows, drawn class by class; default: all, or as many as can be "
+    "learned from in minutes.",
+    min=10,
+)
+# how to prepare the rows and how to judge the metric: fields of `studies.Options`
+JUDGING = {
+    "scale": _fit("HOW", "Standardise the columns: auto, standard or none."),
+    "n_pca": _fit("N", "Reduce to this many principal components first.", "--pca", min=1),
+    "n_neighbors": _fit("K", "Neighbours that vote when judging.", "-k", "--neighbors", min=1),
+    "test_size": TEST_SIZE,
+    "max_test_rows": _fit("N", "Judge on at most this many held-out rows.", min=10),
+    "seed": SEED,
+}
 Text = str | None
 File = Path | None
 IMPUTE = "Fill missing values with the mean or median of their column in the training rows."
@@ -125,40 +117,6 @@ class Reading:
     def remedies(self, joint: str = ", or ", **advice: str) -> str:
         """Other remedies: the advice whose option this command offers."""
         return "".join(f"{joint}{text}" for name, text in advice.items() if name in self.offered)
-
-
-@dataclass(frozen=True)
-class Judging:
-    """How to prepare the rows, when to stop, and how to judge the metric."""
-
-    scale: Annotated[str, _fit("HOW", "Standardise the columns: auto, standard or none.")] = "auto"
-    pca: Annotated[
-        int | None, _fit("N", "Reduce to this many principal components first.", min=1)
-    ] = None
-    neighbors: Annotated[
-        int, _fit("K", "Neighbours that vote when judging.", "-k", "--neighbors", min=1)
-    ] = 3
-    test_size: TestSize = 0.3
-    max_test_rows: Annotated[
-        int, _fit("N", "Judge on at most this many held-out rows.", min=10)
-    ] = 5_000
-    tol: Tolerance = 1e-3
-    seed: Seed = 0
-
-    def options(self, **more: Any) -> "Options":
-        """Return these as options of a study."""
-        from ..studies import Options
-
-        return Options(
-            parameters={"tol": self.tol},
-            scale=self.scale,
-            n_pca=self.pca,
-            n_neighbors=self.neighbors,
-            test_size=self.test_size,
-            max_test_rows=self.max_test_rows,
-            seed=self.seed,
-            **more,
-        )
 
 
 @dataclass(frozen=True)
@@ -208,23 +166,24 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
             parameters[name] = parameter.replace(annotation=hints[name])
             continue
         types = get_type_hints(kind, include_extras=True)
-        offered = [field for field in fields(kind) if field.name in (only or types)]
-        offered = [field for field in offered if field.name != "offered"]
-        objects[name] = kind, [field.name for field in offered]
+        defaults = {field.name: field.default for field in fields(kind)}
+        offered = [field for field in only or types if field != "offered"]
+        objects[name] = kind, offered
         for field in offered:
-            parameters[field.name] = parameter.replace(
-                name=field.name, default=field.default, annotation=types[field.name]
+            hint = Annotated[types[field], only[field]] if isinstance(only, dict) else types[field]
+            parameters[field] = parameter.replace(
+                name=field, default=defaults[field], annotation=hint
             )
-    flags = {"as_json": Json, "debug": Debug}
-    for name, hint in flags.items():
+    for name, text in FLAGS.items():
+        hint = Annotated[bool, typer.Option(f"--{name}", help=text)]
         parameters[name] = inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint
         )
     keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters.values()]
 
     @wraps(command)
-    def call(**values):
-        given = {name: value for name, value in values.items() if name not in flags}
+    def call(json, debug, **given):
+        state.json, state.debug = json, debug
         for name, (kind, offered) in objects.items():
             own = {field: given.pop(field) for field in offered}
             more = {"offered": tuple(offered)} if kind is Reading else {}

@@ -4,8 +4,8 @@ import glob
 import itertools
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,17 +15,10 @@ import polars as pl
 from ...core.extras import require
 from ..studies import Options
 from ..studies.partitioned import Partitioned
+from .columns import check_columns, choose_columns, class_labels, column_matrix
 from .invocation import state
 from .options import Cluster, Reading
-from .tables import (
-    check_columns,
-    choose_columns,
-    class_labels,
-    column_matrix,
-    feature_columns,
-    set_aside,
-)
-from .wording import listed, plural
+from .wording import plural
 
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
@@ -71,15 +64,15 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
         )
     schema = pl.scan_parquet(paths[0]).collect_schema()
     check_columns(paths[0], schema, reading)
-    aside = set_aside(reading)
-    columns = feature_columns(paths[0], schema, leave_out=aside)
     notes: list[str] = []
-    left = [name for name in schema.names() if name not in (*columns, *aside)]
-    if left:
-        notes.append(f"Ignored: not numeric: {listed(left)}.")
-    first = pl.scan_parquet(paths[0]).select(columns).head(FIRST_ROWS).collect()
-    columns, _ = choose_columns(paths[0], first, columns, (), reading, notes)
-    X, names = column_matrix(first.select(columns), columns, paths[0])
+    offered = tuple(name for name in reading.offered if name != "one_hot")
+    first, columns, _ = choose_columns(
+        paths[0],
+        pl.scan_parquet(paths[0]).head(FIRST_ROWS),
+        replace(reading, offered=offered),
+        notes,
+    )
+    X, names = column_matrix(first, columns, paths[0])
     most = max(1, PARTITION_BYTES // (X.shape[1] * X.dtype.itemsize))
     readers: list[Callable] = []
     sizes: list[int] = []
@@ -94,7 +87,6 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
             sizes.append(stop - start)
     if sum(sizes) == 0:
         raise ValueError(f"'{pattern}', {plural(len(paths), 'file')}, has no rows.")
-    notes.append(f"Columns used: {listed(columns, 30)}.")
     return Partitions(readers, sizes, names, tuple(notes))
 
 
@@ -158,17 +150,16 @@ def computing(cluster: Cluster) -> Iterator[None]:
         yield
         return
     distributed = require("distributed", "cluster")
-    if scheduler is not None:
-        with distributed.Client(scheduler) as client:
-            _say_where(client)
-            yield
-        return
-    with _ignoring_ctrl_c():
-        local = distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=":0"
-        )
-    with local, distributed.Client(local) as client:
-        _say_where(client)
+    with ExitStack() as opened:
+        if workers is not None:
+            with _ignoring_ctrl_c():
+                scheduler = distributed.LocalCluster(
+                    n_workers=workers, threads_per_worker=1, dashboard_address=":0"
+                )
+            opened.enter_context(scheduler)
+        client = opened.enter_context(distributed.Client(scheduler))
+        count = len(client.scheduler_info(n_workers=-1)["workers"])
+        state.say(f"computing on {plural(count, 'worker')}; dashboard: {client.dashboard_link}")
         yield
 
 
@@ -182,8 +173,3 @@ def _ignoring_ctrl_c():
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _say_where(client):
-    count = len(client.scheduler_info(n_workers=-1)["workers"])
-    state.say(f"computing on {plural(count, 'worker')}; dashboard: {client.dashboard_link}")

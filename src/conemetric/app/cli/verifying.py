@@ -17,33 +17,36 @@ from .invocation import state
 from .options import DIALECT, Metric, Overwrite, Reading, Seed, option
 from .outputs import output_folder, write_csv
 from .tables import read_table
-from .wording import grid, plural, promise_values
+from .wording import filled_grid, plural, promise_values
+
+COLUMNS = {
+    "": "{method}",
+    "threshold": "{threshold:.4g}",
+    "accuracy": "{accuracy:.2%} ± {standard_error:.2%}",
+    "area under ROC": "{auc:.4f}",
+    "equal error rate": "{equal_error_rate:.2%}",
+}
+PROMISE = (
+    "Set the threshold so that at most this share of different pairs is called the same, and write "
+    "it with that promise into the metric file. The pairs must not be those the metric was learned "
+    "from."
+)
 
 
 def verify(
     reading: Annotated[Reading, ("id_column", *DIALECT)],
     pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="File of id, id, same (1 or 0).")],
     data: Annotated[
-        Path,
-        option("FILE", "Rows that the pairs name: CSV, Parquet, npy or npz file."),
+        Path, option("FILE", "Rows that the pairs name: CSV, Parquet, npy or npz file.")
     ],
     metric: Metric,
     folds: Annotated[
-        int,
-        option("N", "Folds; each is judged by the threshold of the others.", min=2),
+        int, option("N", "Folds; each is judged by the threshold of the others.", min=2)
     ] = 10,
     out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.svg.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
-    max_false_alarms: Annotated[
-        float | None,
-        option(
-            "RATE",
-            "Set the threshold so that at most this share of different pairs is called the same, "
-            "and write it with that promise into the metric file. The pairs must not be those "
-            "the metric was learned from.",
-        ),
-    ] = None,
+    max_false_alarms: Annotated[float | None, option("RATE", PROMISE)] = None,
     confidence: Annotated[
         float, option("SHARE", "Probability with which that promise holds.")
     ] = 0.95,
@@ -63,10 +66,8 @@ def verify(
         output_folder(out, ["roc.csv", "roc.svg"], overwrite)
     X = learned.fill_missing(table.X)
     fold = np.random.default_rng(seed).permutation(len(same)) % folds
-    scores = {
-        "euclidean": distance_score(None, X, indices),
-        "learned": distance_score(learned, X, indices),
-    }
+    maps = {"euclidean": None, "learned": learned}
+    scores = {name: distance_score(mapped, X, indices) for name, mapped in maps.items()}
     found = {
         name: cross_validate(lambda train, score=score: score, same, fold)
         for name, score in scores.items()
@@ -78,18 +79,21 @@ def verify(
     if out is not None:
         _write_roc(out, found)
     results = {name: _verified(scores[name], same, found[name]) for name in scores}
-    state.answer(
-        {"pairs": len(same), **results, "promise": promised},
-        grid(
-            "",
-            ("", "threshold", "accuracy", "area under ROC", "equal error rate"),
-            [(name, *_cells(values)) for name, values in results.items()],
-        ),
+    _answer(results, table, indices, same, folds, promised, metric)
+
+
+def _answer(results, table, indices, same, folds, promised, metric):
+    rows = [{"method": name, **values} for name, values in results.items()]
+    shown = [
+        filled_grid("", COLUMNS, rows),
         f"{plural(len(same), 'pair')}, {folds} folds; call a pair the same when its distance is at "
         "most the threshold",
-        *([] if promised is None else [_promise_in_words(promised, metric)]),
-        notes=[*table.notes, *([] if promised is None else _shared_rows(indices[~same]))],
-    )
+    ]
+    notes = list(table.notes)
+    if promised is not None:
+        shown.append(_promise_in_words(promised, metric))
+        notes += _shared_rows(indices[~same])
+    state.answer({"pairs": len(same), **results, "promise": promised}, *shown, notes=notes)
 
 
 def _check_pairs(path, same, folds):
@@ -160,37 +164,23 @@ def _verified(score, same, found):
     }
 
 
-def _cells(values):
-    return (
-        "-" if values["threshold"] is None else f"{values['threshold']:.4g}",
-        f"{values['accuracy']:.2%} ± {values['standard_error']:.2%}",
-        f"{values['auc']:.4f}",
-        f"{values['equal_error_rate']:.2%}",
-    )
-
-
 def _write_roc(out, found):
     """The curves as a table and as a picture."""
     chart = Chart(
         (0, 1), (0, 1), x_label="false positive rate", y_label="true positive rate", square=True
     )
-    for (name, rates), colour, place in zip(
+    rows = []
+    for (name, curve), colour, place in zip(
         found.items(), (BEFORE, AFTER), (0.14, 0.06), strict=True
     ):
-        chart.line(rates.false_positive_rate, rates.true_positive_rate, colour, dots=False)
+        false, true = curve.false_positive_rate, curve.true_positive_rate
+        chart.line(false, true, colour, dots=False)
         chart.box((0.5, 0.53), (place - 0.015, place + 0.015), colour)
-        chart.text(0.55, place, f"{name}: area {rates.auc:.3f}", "start")
+        chart.text(0.55, place, f"{name}: area {curve.auc:.3f}", "start")
+        rows += [
+            {"method": name, "false_positive_rate": f, "true_positive_rate": t}
+            for f, t in zip(false.tolist(), true.tolist(), strict=True)
+        ]
     with atomic_path(out / "roc.svg") as temporary:
         temporary.write_text(chart.svg(), encoding="utf-8")
-    curves = {
-        name: zip(of.false_positive_rate.tolist(), of.true_positive_rate.tolist(), strict=True)
-        for name, of in found.items()
-    }
-    write_csv(
-        out / "roc.csv",
-        [
-            {"method": name, "false_positive_rate": f, "true_positive_rate": t}
-            for name, rates in curves.items()
-            for f, t in rates
-        ],
-    )
+    write_csv(out / "roc.csv", rows)

@@ -53,22 +53,29 @@ def use_in_python(metric: Path) -> list[str]:
     ]
 
 
+def filled_grid(title: str, columns: dict[str, str], rows: Iterable[dict[str, Any]]) -> Table:
+    """A table for the screen, by heading and template of each column; a cell is empty where a row
+    lacks the value, and a dash where that is None.
+    """
+
+    def cell(row, template):
+        try:
+            return template.format(**row)
+        except (KeyError, TypeError) as error:
+            return "" if isinstance(error, KeyError) else "-"
+
+    cells = ([cell(row, template) for template in columns.values()] for row in rows)
+    return grid(title, columns, cells)
+
+
+INTERVAL = "{low:.2%} - {high:.2%}"  # of a row below
+
+
 def row(name: str, judgement: "Judgement") -> dict[str, Any]:
     """A row of the table: error with its interval."""
     low, high = judgement.interval
-    return {
-        "method": name,
-        "error": judgement.rate,
-        "low": low,
-        "high": high,
-        "held_out": judgement.n,
-        **judgement.figures,
-    }
-
-
-def interval_in_words(line: dict[str, Any]) -> str:
-    """The interval of such a row."""
-    return f"{line['low']:.2%} - {line['high']:.2%}"
+    errors = {"error": judgement.rate, "low": low, "high": high, "held_out": judgement.n}
+    return {"method": name, **errors, **judgement.figures}
 
 
 def fit_facts(study: "Study") -> dict[str, Any]:

@@ -4,6 +4,7 @@ coordinates.
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from html import escape
 from typing import Any
 
@@ -17,55 +18,40 @@ MOST_TICKS = 6
 Ticks = list[tuple[float, str]]
 
 
+@dataclass
 class Chart:
-    """One panel.
+    """One panel."""
 
-    Parameters
-    ----------
-    x, y : (float, float)
-        Ends of the axes.
-    x_ticks, y_ticks : list of (position, name), default=None
-        Round numbers by default.
-    log_x, log_y : bool
-    second : (float, float, str), default=None
-        Ends and label of another vertical axis, on the right.
-    square : bool
-        Make the area of the marks a square.
-    """
+    x: tuple[float, float]  # ends of the axes
+    y: tuple[float, float]
+    _: KW_ONLY
+    title: str = ""
+    x_label: str = ""
+    y_label: str = ""
+    x_ticks: Ticks | None = None  # positions and names; None: round numbers
+    y_ticks: Ticks | None = None
+    log_x: bool = False
+    log_y: bool = False
+    second: tuple[float, float, str] | None = None  # ends and label of another axis, on the right
+    height: float = HEIGHT
+    square: bool = False  # whether the area of the marks is a square
+    font: int = FONT
 
-    def __init__(
-        self,
-        x: tuple[float, float],
-        y: tuple[float, float],
-        *,
-        title: str = "",
-        x_label: str = "",
-        y_label: str = "",
-        x_ticks: Ticks | None = None,
-        y_ticks: Ticks | None = None,
-        log_x: bool = False,
-        log_y: bool = False,
-        second: tuple[float, float, str] | None = None,
-        height: float = HEIGHT,
-        square: bool = False,
-        font: int = FONT,
-    ) -> None:
-        self.x, self.y, self.second = x, y, second
-        self.log_x, self.log_y, self.font = log_x, log_y, font
-        x_ticks = _ticks(*x, log_x) if x_ticks is None else x_ticks
-        y_ticks = _ticks(*y, log_y) if y_ticks is None else y_ticks
-        second_ticks = _ticks(*second[:2], False) if second else []
-        self.left = 6 + (FONT + 6) * bool(y_label) + self._widest(y_ticks)
-        self.right = WIDTH - (12 + FONT * bool(second) + self._widest(second_ticks))
+    def __post_init__(self) -> None:
+        x_ticks = _ticks(*self.x, self.log_x) if self.x_ticks is None else self.x_ticks
+        y_ticks = _ticks(*self.y, self.log_y) if self.y_ticks is None else self.y_ticks
+        second_ticks = _ticks(*self.second[:2], False) if self.second else []
+        self.left = 6 + (FONT + 6) * bool(self.y_label) + self._widest(y_ticks)
+        self.right = WIDTH - (12 + FONT * bool(self.second) + self._widest(second_ticks))
         self.upright = self._widest(x_ticks) * len(x_ticks) > self.right - self.left
-        self.top = 24 if title else 10
-        names = self._widest(x_ticks) if self.upright else (font + 8) * bool(x_ticks)
-        below = 6 + names + (FONT + 6) * bool(x_label)
-        self.bottom = self.top + self.right - self.left if square else height - below
+        self.top = 24 if self.title else 10
+        names = self._widest(x_ticks) if self.upright else (self.font + 8) * bool(x_ticks)
+        below = 6 + names + (FONT + 6) * bool(self.x_label)
+        self.bottom = self.top + self.right - self.left if self.square else self.height - below
         self.height = self.bottom + below
         self.marks: list[str] = []
         self._axes(x_ticks, y_ticks, second_ticks)
-        self._labels(title, x_label, y_label)
+        self._labels()
 
     def _widest(self, ticks):
         return 8 + LETTER * self.font * max(len(name) for _, name in ticks) if ticks else 0
@@ -84,12 +70,12 @@ class Chart:
         for position, name in second_ticks:
             self._beside(name, self.right + 6, self.at_y(position, second=True), "start")
 
-    def _labels(self, title, x_label, y_label):
+    def _labels(self):
         middle, centre = (self.left + self.right) / 2, (self.top + self.bottom) / 2
-        self._write(title, f'x="{middle:.1f}" y="14"', "middle", FONT + 1)
-        self._write(x_label, f'x="{middle:.1f}" y="{self.height - 5:.1f}"', "middle")
+        self._write(self.title, f'x="{middle:.1f}" y="14"', "middle", FONT + 1)
+        self._write(self.x_label, f'x="{middle:.1f}" y="{self.height - 5:.1f}"', "middle")
         upward = 'transform="translate({:.1f} {:.1f}) rotate(-90)"'
-        self._write(y_label, upward.format(FONT, centre), "middle")
+        self._write(self.y_label, upward.format(FONT, centre), "middle")
         if self.second:
             self._write(self.second[2], upward.format(WIDTH - 3, centre), "middle")
 

@@ -1,19 +1,16 @@
 """The numbers a report shows, computed from a `Study`; no drawing here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.manifold import TSNE
 
 from ...constraints.in_memory import triplets_from_labels, triplets_from_values
 from ...core import spectral
-from ...evaluation.knn import knn_predict
 from ...evaluation.verification import distance_score
-from ...neighbours import labelled_keys
 from ..plotting import on_principal_axes
 from ..studies import Study
 from ..studies.adapting import Adaptation
-from ..studies.supervision import sample_by_class
 
 SHOWN = 400  # rows drawn in the two-dimensional views: more overlap
 FEWEST_MAPPED = 20  # rows below which a neighbour map says nothing
@@ -37,7 +34,7 @@ def views(study: Study, seed: int = 0) -> Views:
     """Principal axes and neighbour maps (t-SNE) of held-out rows, before and after."""
     task, rng = study.task, np.random.default_rng(seed)
     if task.kind in ("labels", "quantity"):
-        rows = task.test[sample_by_class(task.strata[task.test], min(SHOWN, task.n_test), rng)]
+        rows = task.sample(task.test, SHOWN, rng)
         groups = task.y[rows].astype(str) if task.kind == "labels" else _quarters(task.y[rows])
     else:
         used = np.unique(task.indices)
@@ -120,42 +117,19 @@ class Dimensions:
 
 def dimensions(study: Study) -> Dimensions:
     """Judge the leading directions of the metric on a part of the training items."""
-    components = study.estimator.components_
-    eigenvalues = spectral.eigenvalues_of(components)
-    task = study.task
-    tried = np.unique(
-        np.append(
-            np.round(2 ** np.arange(0, np.log2(len(components)) + 0.5, 0.5)), len(components)
-        ).astype(int)
-    )
-    tried = tried[tried <= len(components)]
+    components, task = study.estimator.components_, study.task
+    n = len(components)
+    steps = np.round(2 ** np.arange(0, np.log2(n), 0.5))
+    tried = np.unique(np.append(steps[steps < n], n)).astype(int)
     trial = task.validation(JUDGED, np.random.default_rng(study.options.seed))
-    if task.kind == "labels":
-        Z = (
-            study.estimator.transform(task.X[trial.train]),
-            study.estimator.transform(task.X[trial.test]),
-        )
-        y, k = task.y[trial.train], study.options.n_neighbors
-        keys = labelled_keys(task.X[trial.train], y)
-        fits = (knn_predict(Z[0][:, :d], y, Z[1][:, :d], k, keys) for d in tried)
-        errors = np.array([np.mean(predicted != task.y[trial.test]) for predicted in fits])
-    else:
-        errors = np.array(
-            [trial.judge(_Leading(study.estimator, d), study.options).rate for d in tried]
-        )
-    best = errors.min()
-    slack = np.sqrt(max(best * (1 - best), 1 / trial.n_test) / trial.n_test)
-    return Dimensions(eigenvalues, tried, errors, int(tried[np.argmax(errors <= best + slack)]))
-
-
-class _Leading:
-    """The first directions of a metric."""
-
-    def __init__(self, estimator, n):
-        self.estimator, self.n = estimator, n
-
-    def transform(self, X):
-        return self.estimator.transform(X)[:, : self.n]
+    mapped = trial.prepared(study.estimator)
+    errors = np.array(
+        [replace(mapped, X=mapped.X[:, :d]).judge(None, study.options).rate for d in tried]
+    )
+    best, n_judged = errors.min(), len(trial.test)
+    slack = np.sqrt(max(best * (1 - best), 1 / n_judged) / n_judged)
+    suggested = int(tried[np.argmax(errors <= best + slack)])
+    return Dimensions(spectral.eigenvalues_of(components), tried, errors, suggested)
 
 
 def feature_shares(study: Study) -> np.ndarray:
@@ -168,9 +142,7 @@ def feature_shares(study: Study) -> np.ndarray:
     else:  # back through the principal axes; what they left out counts as noise, evenly spread
         pca = study.prepare[-1]
         components = components @ pca.components_
-        variance = (pca.components_**2 * pca.explained_variance_[:, None]).sum(
-            axis=0
-        ) + pca.noise_variance_
+        variance = pca.explained_variance_ @ pca.components_**2 + pca.noise_variance_
     weight = np.asarray((components**2).sum(axis=0) * variance, float)
     return weight / weight.sum() if weight.sum() > 0 else weight
 
@@ -183,15 +155,13 @@ def margins(study: Study, seed: int = 0) -> tuple[np.ndarray, ...] | None:
     if task.kind == "pairs":
         return None
     if task.kind in ("labels", "quantity"):
-        rng = np.random.default_rng(seed)
-        rows = task.test[
-            sample_by_class(task.strata[task.test], min(MARGIN_ROWS, task.n_test), rng)
-        ]
+        rows = task.sample(task.test, MARGIN_ROWS, np.random.default_rng(seed))
         X, y = np.ascontiguousarray(task.X[rows]), task.y[rows]
-        if task.kind == "labels":
-            triplets = triplets_from_labels(X, np.searchsorted(task.classes, y))
-        else:
-            triplets = triplets_from_values(X, y)
+        triplets = (
+            triplets_from_labels(X, np.searchsorted(task.classes, y))
+            if task.kind == "labels"
+            else triplets_from_values(X, y)
+        )
     else:
         X, triplets = task.X, task.indices[task.test]
     if len(triplets) == 0:
@@ -226,10 +196,10 @@ def distances(study: Study) -> tuple[np.ndarray, ...] | None:
 
 def history(study: Study | Adaptation) -> dict[str, np.ndarray]:
     """Primal, dual and relative gap by iteration; empty if the estimator did not keep them."""
-    record = getattr(study.estimator, "history_", None) or {}
-    kept = {
-        name: np.asarray(record[name], float)
-        for name in ("primal", "dual", "relative_gap")
-        if name in record
-    }
-    return kept if len(kept) == 3 else {}
+    record, names = (
+        getattr(study.estimator, "history_", None) or {},
+        ("primal", "dual", "relative_gap"),
+    )
+    if not set(names) <= set(record):
+        return {}
+    return {name: np.asarray(record[name], float) for name in names}

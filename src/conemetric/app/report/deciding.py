@@ -2,86 +2,53 @@
 that made these near.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..studies import Study
 from ..studies.deciding import Decided
+from .rows import ShownRows
 
 N_WRONG = N_RIGHT = 3  # held-out rows shown, so that mistakes and successes can be compared
 N_DECIDING = 3  # training rows of each
 N_NEAR = 3  # columns of each
 
 
-class Deciding(NamedTuple):
-    """A training row that decided."""
-
-    name: str
-    label: str
-    share: str
-    near_by: str
-    image: str
-
-
-class Reason(NamedTuple):
-    """A held-out row, and what decided its prediction."""
-
-    name: str
-    true: str
-    predicted: str
-    image: str
-    rows: list[Deciding]
-
-
 def reasons(
-    study: Study,
-    decided: Decided,
-    columns: list[str],
-    ids: Any,
-    thumbnail: Callable[[np.ndarray], str],
-) -> list[Reason]:
-    """A few held-out rows, mistakes first; ``thumbnail`` draws a row, or gives "" if rows are no
-    images.
-    """
+    study: Study, decided: Decided, columns: list[str], shown: ShownRows
+) -> list[dict[str, Any]]:
+    """A few held-out rows, mistakes first, and the training rows that decided them."""
     task = study.task
     judged = next(iter(decided.judgements.values()))
     order = np.argsort(-judged.wrong.astype(float), kind="stable")
-    shown = np.unique(np.concatenate([order[:N_WRONG], order[::-1][:N_RIGHT]]))
-    shown = order[np.isin(order, shown)]
-    rows = task.original(task.test[shown])
+    chosen = list(dict.fromkeys([*order[:N_WRONG], *order[-N_RIGHT:]]))
+    rows = task.original(task.test[chosen])
     why = decided.explain(rows, N_DECIDING)
     label = dict(zip(task.original(task.learn).tolist(), task.y[task.learn], strict=True))
-
-    def text(value):
-        return f"{value:.4g}" if task.kind == "quantity" else str(value)
-
-    def name(row):
-        return f"row {row}" if ids is None else str(ids[row])
 
     def near_by(nearness):
         top = np.argsort(-nearness, kind="stable")[:N_NEAR]
         return ", ".join(f"{columns[j]} {nearness[j]:+.2f}" for j in top if nearness[j] > 0)
 
     return [
-        Reason(
-            name(row),
-            text(task.y[task.test[i]]),
-            text(judged.detail["predicted"][i]),
-            thumbnail(decided.X[row]),
-            [
-                Deciding(
-                    name(by),
-                    text(label[by]),
-                    f"{share:+.1%}",
-                    near_by(near),
-                    thumbnail(decided.X[by]),
-                )
-                for by, share, near in zip(
-                    why.rows[k].tolist(), why.shares[k], why.nearness[k], strict=True
-                )
+        {
+            "name": shown.name(row),
+            "image": shown.image(decided.X[row]),
+            "true": shown.value(task.y[task.test[i]]),
+            "predicted": shown.value(judged.detail["predicted"][i]),
+            "rows": [
+                {
+                    "name": shown.name(by),
+                    "image": shown.image(decided.X[by]),
+                    "label": shown.value(label[by]),
+                    "share": f"{share:+.1%}",
+                    "near_by": near_by(near),
+                }
+                for by, share, near in zip(by_rows.tolist(), shares, nearness, strict=True)
             ],
+        }
+        for i, row, by_rows, shares, nearness in zip(
+            chosen, rows.tolist(), why.rows, why.shares, why.nearness, strict=True
         )
-        for k, (i, row) in enumerate(zip(shown.tolist(), rows.tolist(), strict=True))
     ]

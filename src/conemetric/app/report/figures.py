@@ -4,6 +4,7 @@ long names wrap. A pair is side by side on a wide screen and stacked on a phone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ FEW_CLASSES = 12  # up to which the counts of a confusion table are legible
 MOST_FEATURES = 25  # bars
 LONGEST = 18  # characters of a name on an axis
 TITLES = ("Euclidean", "learned")
-NO_TICKS: list[tuple[float, str]] = []
+NO_TICKS: dict[str, Any] = {"x_ticks": [], "y_ticks": []}
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,16 @@ def _shortened(names: Sequence[str], most: int = LONGEST) -> list[str]:
 
 def comparison_picture(pair: tuple[np.ndarray, ...], groups: np.ndarray) -> Picture:
     """The same rows before and after, a colour per group."""
-    names = np.unique(groups)
-    colours = class_colours(len(names))
+    names = np.unique(groups).tolist()
+    legend = list(zip(class_colours(len(names)), map(str, names), strict=True))
     panels = []
     for flat, title in zip(pair, TITLES, strict=True):
-        chart = Chart(*map(extent, flat.T), title=title, x_ticks=NO_TICKS, y_ticks=NO_TICKS)
-        for name, colour in zip(names, colours, strict=True):
-            chart.points(flat[groups == name, 0], flat[groups == name, 1], colour)
+        chart = Chart(*map(extent, flat.T), title=title, **NO_TICKS)
+        for name, (colour, _) in zip(names, legend, strict=True):
+            x, y = flat[groups == name].T
+            chart.points(x, y, colour)
         panels.append(chart.svg())
-    named = [str(name) for name in names]
-    return Picture(panels, list(zip(colours, named, strict=True)) if len(names) > 1 else [])
+    return Picture(panels, legend if len(names) > 1 else [])
 
 
 def confusion_picture(confusion: Confusion) -> Picture:
@@ -98,10 +99,8 @@ def spectrum_picture(dimensions: Dimensions) -> Picture:
         chart.box((i - 0.4, i + 0.4), (0, value), AFTER)
     chart.line(dimensions.tried, 100 * dimensions.errors, BEFORE, second=True)
     chart.rule(x=dimensions.suggested)
-    half = dimensions.suggested > len(values) / 2
-    chart.text(
-        dimensions.suggested, 1.0, f" enough: {dimensions.suggested} ", "end" if half else "start"
-    )
+    anchor = "end" if dimensions.suggested > len(values) / 2 else "start"
+    chart.text(dimensions.suggested, 1.0, f" enough: {dimensions.suggested} ", anchor)
     legend = [
         (AFTER, "eigenvalue (first = 1)"),
         (BEFORE, "error using the leading directions, %"),
@@ -114,17 +113,10 @@ def features_picture(
 ) -> Picture:
     """A bar per column, the largest first, or an image where the columns are pixels."""
     if image_shape is not None:
-        height, width = image_shape
         size = max(image_shape)
-        chart = Chart(
-            (0, size),
-            (size, 0),
-            square=True,
-            x_ticks=NO_TICKS,
-            y_ticks=NO_TICKS,
-            title=f"darkest: {100 * shares.max():.2g} % of the learned distance",
-        )
-        for (i, j), share in np.ndenumerate(shares.reshape(height, width)):
+        title = f"darkest: {100 * shares.max():.2g} % of the learned distance"
+        chart = Chart((0, size), (size, 0), square=True, title=title, **NO_TICKS)
+        for (i, j), share in np.ndenumerate(shares.reshape(image_shape)):
             chart.box((j, j + 1), (i, i + 1), AFTER, share / (shares.max() or 1.0))
         return Picture([chart.svg()])
     top = np.argsort(-shares, kind="stable")[:MOST_FEATURES]
@@ -162,45 +154,38 @@ def convergence_picture(history: Mapping[str, np.ndarray]) -> Picture:
     return Picture(panels, [(AFTER, "objective of the metric"), (BEFORE, "proven bound")])
 
 
+def _histogram(values, colours, span, **labels):
+    """Staircases of how many of the values lie where, those beyond the span at its ends."""
+    counts = [np.histogram(np.clip(each, *span), BINS, span)[0] for each in values]
+    chart = Chart(span, (0, 1.05 * max(map(np.max, counts))), **labels)
+    for count, colour in zip(counts, colours, strict=True):
+        chart.steps(np.linspace(span[0], span[1], BINS + 1), count, colour)
+    return chart
+
+
 def margins_picture(margins: tuple[np.ndarray, ...]) -> Picture:
     """How many held-out triplets are in the right order, and by how much."""
     low, high = np.quantile(np.concatenate(margins), [0.001, 0.999])
-    span = (float(min(low, -0.2)), float(max(high, 0.2)))
-    counts = [np.histogram(np.clip(values, *span), BINS, span)[0] for values in margins]
-    chart = Chart(
-        span,
-        (0, 1.05 * max(map(np.max, counts))),
-        x_label="log2 (far distance / near distance)",
-        y_label="triplets",
-    )
-    legend = []
-    for values, count, name, colour in zip(
-        margins, counts, ("before", "after"), (BEFORE, AFTER), strict=True
-    ):
-        chart.steps(np.linspace(*span, BINS + 1), count, colour)
-        legend.append((colour, f"{name}: {np.mean(values > 0):.1%} right"))
+    span, colours = (float(min(low, -0.2)), float(max(high, 0.2))), (BEFORE, AFTER)
+    labels = {"x_label": "log2 (far distance / near distance)", "y_label": "triplets"}
+    chart = _histogram(margins, colours, span, **labels)
     chart.rule(x=0)
-    return Picture([chart.svg()], legend)
+    right = (f"{np.mean(values > 0):.1%} right" for values in margins)
+    names = (f"{name}: {share}" for name, share in zip(("before", "after"), right, strict=True))
+    return Picture([chart.svg()], list(zip(colours, names, strict=True)))
 
 
 def distances_picture(distances: tuple[np.ndarray, ...]) -> Picture:
     """Distances of similar and dissimilar pairs, before and after, in units of the threshold."""
     *scaled, similar = distances
     top = float(np.quantile(np.concatenate(scaled), 0.995))
-    panels, legend = [], [(SECOND, "similar"), (FIRST, "dissimilar")]
+    panels, labels = [], {"x_label": "distance / threshold", "y_label": "pairs"}
     for values, title in zip(scaled, TITLES, strict=True):
-        counts = [
-            np.histogram(np.minimum(values[mask], top), BINS, (0, top))[0]
-            for mask in (similar, ~similar)
-        ]
-        most = 1.05 * max(map(np.max, counts))
-        label = "distance / threshold"
-        chart = Chart((0, top), (0, most), title=title, x_label=label, y_label="pairs")
-        for count, (colour, _) in zip(counts, legend, strict=True):
-            chart.steps(np.linspace(0, top, BINS + 1), count, colour)
+        kinds = values[similar], values[~similar]
+        chart = _histogram(kinds, (SECOND, FIRST), (0, top), title=title, **labels)
         chart.rule(x=1)
         panels.append(chart.svg())
-    return Picture(panels, legend)
+    return Picture(panels, [(SECOND, "similar"), (FIRST, "dissimilar")])
 
 
 def differences_picture(differences: np.ndarray) -> Picture:
@@ -212,7 +197,7 @@ def differences_picture(differences: np.ndarray) -> Picture:
         (-105, 105),
         x_label="queries, by difference",
         y_label="nDCG@10 after minus before",
-        x_ticks=NO_TICKS,
+        x_ticks=[],
     )
     chart.steps(edges, np.maximum(changed, 0), AFTER, 1)
     chart.steps(edges, np.minimum(changed, 0), BEFORE, 1)

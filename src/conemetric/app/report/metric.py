@@ -1,12 +1,8 @@
 """The report of a study: what a learned metric gained, what it looks at, how far it is proven."""
 
-import base64
-import struct
-import zlib
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, NamedTuple
-from zlib import crc32
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +12,7 @@ from ..studies.deciding import Decided
 from . import content, figures
 from .deciding import reasons
 from .rendering import Card, write_page
+from .rows import ShownRows
 
 TABS = {
     "map": "Map",
@@ -66,40 +63,34 @@ def write_report(
     <!DOCTYPE html>
     """
     n_columns = study.metric.n_features_in_
-    _check_image_shape(image_shape, n_columns)
+    rows = ShownRows(study.task.kind, ids, image_shape)
+    rows.check_image_shape(n_columns)
     dimensions, confusion = content.dimensions(study), content.confusion(study)
     changed = _changed_rows(study)
     fields = {
         "name": name,
         "what": "a learned metric",
+        "kind": study.task.kind,
         "headline": headline(study),
         "protocol": protocol(study),
         "cards": cards(study, dimensions),
         "tabs": {**TABS, "proof": "Proof" if study.metric.certificate else "Evidence"},
         "pictures": pictures(study, dimensions, confusion, image_shape),
-        **wording(study.task.kind),
         "classes_left_out": 0 if confusion is None else confusion.left_out,
         "n_changes": len(changed),
-        "changes": [_change(study, i, ids, image_shape) for i in changed[:MOST_CHANGES]],
+        "changes": [_change(study, i, rows) for i in changed[:MOST_CHANGES]],
         "images": image_shape is not None,
-        **_reasons(study, decided, ids, image_shape),
+        "decided": decided,
+        "reasons": decided and reasons(study, decided, _column_names(study), rows),
         "suggested": dimensions.suggested,
         "n_columns": n_columns,
         "certified": study.metric.certificate is not None,
-        "evidence": evidence(study),
+        "evidence": study.evidence,
         "candidates": candidates(study),
         "facts": facts(study),
         "notes": study.notes,
     }
     write_page(path, "metric.html", fields)
-
-
-def _check_image_shape(image_shape, n_columns):
-    if image_shape is not None and image_shape[0] * image_shape[1] != n_columns:
-        height, width = image_shape
-        raise ValueError(
-            f"images of {height}x{width} do not have the {n_columns} columns of the data."
-        )
 
 
 def pictures(
@@ -130,20 +121,8 @@ def pictures(
 
 
 def _column_names(study):
-    names = study.metric.feature_names
-    return (
-        names if names is not None else [f"column {i}" for i in range(study.metric.n_features_in_)]
-    )
-
-
-class Change(NamedTuple):
-    """A held-out row whose prediction changed."""
-
-    name: str
-    true: str
-    before: str
-    after: str
-    image: str
+    metric = study.metric
+    return metric.feature_names or [f"column {i}" for i in range(metric.n_features_in_)]
 
 
 def _changed_rows(study):
@@ -157,74 +136,17 @@ def _changed_rows(study):
     return changed.tolist()
 
 
-def _change(study, i, ids, image_shape):
+def _change(study, i, rows):
     row = study.task.test[i]
-    original = study.task.original(row)
-    values = (study.task.y[row], *(j.detail["predicted"][i] for j in (study.before, study.after)))
-    true, before, after = (
-        f"{value:.4g}" if study.task.kind == "quantity" else str(value) for value in values
-    )
-    image = _thumbnail(study.task.pixels(row), image_shape)
-    name = f"row {original}" if ids is None else str(ids[original])
-    return Change(name, true, before, after, image)
-
-
-def _reasons(study, decided, ids, image_shape):
-    """The part of the page that explains a decision, if there is one."""
-    if decided is None:
-        return {"reasons": []}
-
-    def thumbnail(pixels):
-        return _thumbnail(pixels, image_shape)
-
-    estimator, name = decided.estimator, next(iter(decided.judgements))
+    before, after = (judged.detail["predicted"][i] for judged in (study.before, study.after))
     return {
-        "reasons": reasons(study, decided, _column_names(study), ids, thumbnail),
-        "decision": f"{name}: {estimator.evidence_ or estimator.chosen_}",
+        "name": rows.name(study.task.original(row)),
+        "image": rows.image(study.task.pixels(row)),
+        "values": [rows.value(value) for value in (study.task.y[row], before, after)],
     }
-
-
-def _thumbnail(pixels, image_shape):
-    """A grey image as a data URI: PNG is a signature and chunks of length, name, data and check;
-    empty without a shape.
-    """
-    if image_shape is None:
-        return ""
-    pixels = pixels.reshape(image_shape)
-    grey = np.round(255 * (pixels - pixels.min()) / (np.ptp(pixels) or 1.0)).astype(np.uint8)
-    height, width = grey.shape
-    rows = np.pad(grey, ((0, 0), (1, 0)))  # each begins with its filter: none
-
-    def chunk(name, data):
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", crc32(name + data))
-
-    png = b"\x89PNG\r\n\x1a\n" + chunk(
-        b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    )
-    png += chunk(b"IDAT", zlib.compress(rows.tobytes())) + chunk(b"IEND", b"")
-    return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
 # ---- words
-
-
-def wording(kind: str) -> dict[str, str]:
-    """What the page calls things, by the kind of supervision."""
-    return {
-        "shown": {
-            "labels": "The same held-out rows, before and after",
-            "quantity": "The same held-out rows, before and after",
-            "pairs": "Rows of the pairs, before and after",
-            "triplets": "Rows of the triplets, before and after",
-        }[kind],
-        "tried_on": {
-            "labels": "the error on a part of the training rows",
-            "quantity": "1 - R² on a part of the training rows",
-            "pairs": "the share of training pairs that are misjudged",
-            "triplets": "the share of training triplets in the wrong order",
-        }[kind],
-        "margin_of": "held-out triplets" if kind == "triplets" else "triplets of held-out rows",
-    }
 
 
 def headline(study: Study) -> str:
@@ -261,18 +183,6 @@ def protocol(study: Study) -> str:
     if study.others:
         times = f"on {len(study.rates)} random splits, the cards and pictures of the first"
     return f"Judged {times}, seed {study.options.seed}: {share} {how}."
-
-
-def evidence(study: Study) -> str:
-    """What a blend gains on training rows that its parts have not seen, in a sentence."""
-    if study.evidence is None:
-        return ""
-    k, n = study.evidence.n_neighbors, study.evidence.n_rows
-    return (
-        f"Cross-validated {k}-nearest-neighbour error within the training rows ({n:,} of them, "
-        f"each judged by metrics learned without it): {study.evidence}. A metric learned by a "
-        "convex program also has a proven gap, the largest of its fits."
-    )
 
 
 def candidates(study: Study) -> list[tuple[str, ...]]:

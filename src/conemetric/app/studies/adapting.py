@@ -3,7 +3,7 @@ has not seen.
 """
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,97 +29,57 @@ MEASURES = {
     "recall@100": lambda ranking, judged: measures.recall(ranking, judged, 100),
     "hit@10": lambda ranking, judged: measures.hit_rate(ranking, judged, 10),
 }
+MAIN = "nDCG@10"  # the measure that decides
 MAPS = ("queries", "both")
 
 
 @dataclass(frozen=True)
 class Collection:
-    """Embedded queries and documents, and judgements by their row numbers.
+    """Embedded queries and documents, and judgements by their row numbers."""
 
-    Attributes
-    ----------
-    queries, documents : arrays (n, n_features)
-    relevance : integer array (r, 3)
-        [query, document, grade].
-    test : boolean array (n_queries,) or None
-        Queries that the collection itself holds out.
-    query_names, document_names : sequences of str or None
-        None: rows go by their number.
-    query_texts, document_texts : sequences of str or None
-    scores : dict of str to sparse matrix (n_queries, n_documents), or None
-        Columns of other scores, to learn with.
-    """
-
-    queries: np.ndarray
-    documents: np.ndarray
-    relevance: np.ndarray
-    test: np.ndarray | None = None
-    query_names: list[str] | None = None
+    queries: np.ndarray  # (n_queries, n_features)
+    documents: np.ndarray  # (n_documents, n_features)
+    relevance: np.ndarray  # integers (r, 3): query, document, grade
+    test: np.ndarray | None = None  # which queries the collection itself holds out
+    query_names: list[str] | None = None  # None: rows go by their number
     document_names: list[str] | None = None
     query_texts: list[str] | None = None
     document_texts: list[str] | None = None
+    # columns of other scores to learn with, each a sparse matrix (n_queries, n_documents)
     scores: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class AdaptOptions:
-    """How to adapt and how to judge.
+    """How to adapt and how to judge."""
 
-    Attributes
-    ----------
-    map : {"auto", "queries", "both"}
-        What to map; "auto" tries both and takes the more reliable gain on held-out training
-        queries. An inner-product index allows "queries" only.
-    similarity : {"cosine", "inner"}
-    n_components : int or None
-    test_size : float
-        Share of the judged queries held out, unless the collection names them.
-    tol : float
-    seed : int
-    """
-
+    # what to map: "queries", "both", or "auto", which tries both and takes the more reliable gain
+    # on held-out training queries; an inner-product index allows "queries" only
     map: str = "auto"
-    similarity: str = "cosine"
+    similarity: str = "cosine"  # or "inner"
     n_components: int | None = None
-    test_size: float = 0.3
+    test_size: float = 0.3  # share of the judged queries, unless the collection names them
     tol: float = 1e-3
     seed: int = 0
 
 
 @dataclass
 class Adaptation:
-    """The fitted maps, and how they rank held-out queries.
-
-    Attributes
-    ----------
-    collection, options
-    fitted : dict of str to estimator
-        By the side they map, "queries" or "both".
-    chosen : str
-    held_out : integer array
-        Queries to judge on.
-    rankings : dict of str to integer array (n_held_out, depth)
-        Rankings "before", of each of ``fitted``, and with columns of scores of each alone and
-        of reciprocal rank fusion.
-    values : dict of str to dict of str to array
-        Measures of each ranking, by query.
-    seconds : dict of str to float
-    notes : list of str
-    contributions : list of Contribution
-        What the embedding and every column add to the chosen ranking; empty without columns.
-    """
+    """The fitted maps, and how they rank held-out queries."""
 
     collection: Collection
     options: AdaptOptions
-    fitted: dict[str, RankingEstimator]
-    chosen: str
-    held_out: np.ndarray
+    fitted: dict[str, RankingEstimator]  # by the side they map, "queries" or "both"
+    chosen: str  # one of these
+    held_out: np.ndarray  # queries to judge on
+    # "before", by each of ``fitted``, and with columns of scores by each alone and by reciprocal
+    # rank fusion: arrays (n_held_out, depth)
     rankings: dict[str, np.ndarray]
-    values: dict[str, dict[str, np.ndarray]]
+    values: dict[str, dict[str, np.ndarray]]  # measures of each ranking, by query
     seconds: dict[str, float]
     n_training: int
-    notes: list[str] = field(default_factory=list)
-    contributions: list[Contribution] = field(default_factory=list)
+    notes: list[str]
+    contributions: list[Contribution]  # to the chosen ranking; empty without columns
 
     @property
     def estimator(self) -> RankingEstimator:
@@ -136,29 +96,20 @@ class Adaptation:
         """Whether a column of scores has a weight."""
         return any(score.weight for score in self.contributions if score.name != EMBEDDING)
 
-    def difference(
-        self, measure: str, name: str | None = None, against: str = "before"
-    ) -> PairedDifference:
+    def mean(self, measure: str, name: str | None = None) -> float:
+        """The mean of a measure over the held-out queries after, or of another ranking, in points."""
+        return 100 * float(self.values[name or self.chosen][measure].mean())
+
+    def difference(self, measure: str, against: str = "before") -> PairedDifference:
         """The difference of a measure between before, or another ranking, and after, over the
         held-out queries.
         """
-        after = self.values[name or self.chosen]
-        return paired_difference(
-            self.values[against][measure], after[measure], random_state=self.options.seed
-        )
+        before, after = (self.values[name][measure] for name in (against, self.chosen))
+        return paired_difference(before, after, random_state=self.options.seed)
 
 
 def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adaptation:
     """Hold queries out, learn from the others, and judge before and after.
-
-    Parameters
-    ----------
-    collection : Collection
-    options : AdaptOptions, default=None
-
-    Returns
-    -------
-    Adaptation
 
     Examples
     --------
@@ -174,12 +125,16 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
     True
     """
     options = options or AdaptOptions()
-    _check(options)
-    collection = _prepared(collection, options)
+    maps = _maps(options)
+    if options.similarity == "cosine":  # unit rows, so that both estimators see the same data
+        queries, documents = (
+            unit_rows(np.asarray(X)) for X in (collection.queries, collection.documents)
+        )
+        collection = replace(collection, queries=queries, documents=documents)
     train, test = _split(collection, options)
     notes: list[str] = []
     fitted, seconds = {}, {}
-    for name in _maps(options):
+    for name in maps:
         sides = "queries" if name == "queries" else "both sides"
         emit("stage", stage=f"learning a map of {sides}")
         began = time.perf_counter()
@@ -187,7 +142,11 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
             fitted[name] = _estimator(name, options).fit(*_part(collection, train))
         seconds[name] = time.perf_counter() - began
         notes += [f"Map of {name}: {warning}" for warning in collected]
-    chosen = max(fitted, key=lambda name: _sure_gain(fitted[name]))
+    gains = {
+        name: max(candidate.sure_gain for candidate in estimator.candidates_)
+        for name, estimator in fitted.items()
+    }
+    chosen = max(gains, key=lambda name: gains[name])
     emit("stage", stage="judging")
     queries, documents, relevance, scores = _part(collection, test)
     judged = check_relevance(relevance, len(queries), len(documents))
@@ -204,11 +163,12 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
     }
     return Adaptation(
         *(collection, options, fitted, chosen, test, rankings, values, seconds, len(train), notes),
-        contributions=added,
+        added,
     )
 
 
-def _check(options):
+def _maps(options):
+    """Which maps to try; an error if the options do not go together."""
     if options.map not in ("auto", *MAPS):
         raise ValueError(f"map={options.map!r} is not known; use auto, {' or '.join(MAPS)}.")
     if options.similarity not in ("cosine", "inner"):
@@ -218,22 +178,9 @@ def _check(options):
             "map='both' learns a distance, which ranks as a cosine does; for an index by inner "
             "product use map='queries'."
         )
-
-
-def _maps(options):
     if options.map != "auto":
         return (options.map,)
     return MAPS if options.similarity == "cosine" else ("queries",)
-
-
-def _prepared(collection, options):
-    """Unit rows if the index compares by cosine, so that both estimators see the same data."""
-    if options.similarity == "inner":
-        return collection
-    queries, documents = (
-        unit_rows(np.asarray(X)) for X in (collection.queries, collection.documents)
-    )
-    return replace(collection, queries=queries, documents=documents)
 
 
 def _estimator(name, options):
@@ -245,10 +192,6 @@ def _estimator(name, options):
     if name == "queries":
         return QueryAdapter(similarity=options.similarity, **shared)
     return RelevanceMetric(**shared)
-
-
-def _sure_gain(estimator):
-    return max(candidate.sure_gain for candidate in estimator.candidates_)
 
 
 def _split(collection, options):

@@ -19,11 +19,10 @@ from sklearn.preprocessing import StandardScaler
 from ...core.compiled import stopwatch
 from ...core.progress import emit
 from ...core.warn import collected_warnings
-from ...decisions.base import Explanation
+from ...decisions.base import Explanation, LearnedBefore
 from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
-from ...estimators.folds import CrossFitted
 from ...estimators.useless import UselessMetricWarning
 from .learning import Study
 from .supervision import Judgement
@@ -46,24 +45,12 @@ BASELINES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Decided:
-    """A fitted decision, and how it does beside others.
+    """A fitted decision, and how it does beside others."""
 
-    Attributes
-    ----------
-    estimator : MetricClassifier or MetricRegressor
-        Its row numbers are those of the data.
-    X : array (n_rows, n_features)
-        All rows of the data, missing values filled.
-    judgements : dict of str to Judgement
-        On the held-out rows, by name; the decision comes first.
-    seconds : dict of str to float
-        Learning time of each.
-    """
-
-    estimator: Any
-    X: np.ndarray
-    judgements: dict[str, Judgement]
-    seconds: dict[str, float]
+    estimator: Any  # MetricClassifier or MetricRegressor; its row numbers are those of the data
+    X: np.ndarray  # all rows of the data, missing values filled
+    judgements: dict[str, Judgement]  # on the held-out rows, by name; the decision comes first
+    seconds: dict[str, float]  # learning time of each
 
     def explain(self, rows: np.ndarray, n: int) -> Explanation:
         """The n training rows that decided each of these rows."""
@@ -114,31 +101,16 @@ def decide(study: Study) -> Decided | None:
     return Decided(decision, X, judgements, seconds)
 
 
-class _InLearnedMetric(MetricClassifier):
-    """A classifier in the blend that a study has learned, with the maps of its folds."""
-
-    study: Study
-
-    def _cross_fit_some(self, X, y, rng):  # the blend has already limited its rows
-        self.metric_ = blend = self.study.estimator
-        step = self.study.prepare[-1]
-        scale = step.scale_ if isinstance(step, StandardScaler) else np.ones(X.shape[1])
-        units = (self.scale_ / scale)[:, None]  # from columns as the study scaled them
-        self._linear_map = units * blend.components_.T
-        folds, maps = blend._cross_fitted
-        return CrossFitted(folds, [units * L for L in maps])
-
-
 def _decision(study):
     """The unfitted decision, in the metric of the study."""
-    seed = study.options.seed
+    seed, blend = study.options.seed, study.estimator
     if study.task.kind == "quantity":
         return MetricRegressor(random_state=seed)
-    if not isinstance(study.estimator, AutoMetric):
-        return MetricClassifier(clone(study.estimator), random_state=seed)
-    decision = _InLearnedMetric(random_state=seed)
-    decision.study = study
-    return decision
+    if not isinstance(blend, AutoMetric):
+        return MetricClassifier(clone(blend), random_state=seed)
+    step = study.prepare[-1]
+    scale = step.scale_ if isinstance(step, StandardScaler) else 1.0
+    return MetricClassifier(LearnedBefore(blend, scale), random_state=seed)
 
 
 def _fit(decision, X, study):

@@ -21,20 +21,12 @@ SHOWN_FIRST = 10  # documents that a user looks at
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one of the scores adds to the others.
+    """What one of the scores adds to the others."""
 
-    Attributes
-    ----------
-    name : str
-        The column, or "embedding".
-    weight : float
-    rescued, lost : integer arrays
-        Held-out queries, by their place, with a relevant document among the first 10 only with
-        this score, and only without it.
-    """
-
-    name: str
+    name: str  # the column, or "embedding"
     weight: float
+    # held-out queries, by their place, with a relevant document among the first 10 only with this
+    # score, and only without it
     rescued: np.ndarray
     lost: np.ndarray
 

@@ -186,7 +186,13 @@ def _study(task, options, on_metric=None, feature_names=None, categories=None):
         make_pipeline(*(step for _, step in prepare.steps), estimator),
         feature_names=feature_names,
         categories=categories,
-        notes={"data_id": identity, **_summary(task, options)},
+        notes={
+            "data_id": identity,
+            "rows": task.n_rows,
+            "learned_from": task.kind,
+            "seed": options.seed,
+            "n_neighbors": options.n_neighbors,
+        },
     )
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
@@ -199,12 +205,10 @@ def _study(task, options, on_metric=None, feature_names=None, categories=None):
 
 
 def _preprocessing(task, options, notes):
-    if options.scale not in ("auto", "standard", "none"):
-        raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
+    """The unfitted steps: fill, scale, reduce."""
+    _check_preprocessing(task, options)
     first = []
     if options.impute is not None:
-        if options.impute not in ("mean", "median"):
-            raise ValueError(f"impute='{options.impute}' is not known; use mean or median.")
         first = [SimpleImputer(strategy=options.impute, keep_empty_features=True)]
         n = int(np.isnan(task.X).sum())
         notes.append(
@@ -213,29 +217,33 @@ def _preprocessing(task, options, notes):
         )
     standard = options.scale == "standard"
     if options.scale == "auto":
-        rates = {
-            name: task.quick_error([*first, *steps], options, SMALL)
-            for name, steps in _SCALERS.items()
-        }
-        standard = rates["standardised"] < rates["as they are"]
-        listed = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
+        kept, scaled = (
+            task.quick_error([*first, *steps], options, SMALL) for steps in ([], [StandardScaler()])
+        )
+        standard = scaled < kept
         notes.append(
             f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean "
-            f"{task.measure} on training rows: {listed}."
+            f"{task.measure} on training rows: as they are {kept:.1%}, standardised {scaled:.1%}."
         )
     steps = [*first, *([StandardScaler()] if standard else [])]
     if options.n_pca is not None:
-        rows, columns = task.training_rows().shape
-        if not 1 <= options.n_pca <= min(rows, columns):
-            raise ValueError(
-                f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} "
-                f"training rows of {columns} columns."
-            )
         steps.append(PCA(options.n_pca, random_state=options.seed))
     return steps or ["passthrough"]
 
 
-_SCALERS = {"as they are": [], "standardised": [StandardScaler()]}
+def _check_preprocessing(task, options):
+    if options.scale not in ("auto", "standard", "none"):
+        raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
+    if options.impute not in (None, "mean", "median"):
+        raise ValueError(f"impute='{options.impute}' is not known; use mean or median.")
+    if options.n_pca is None:
+        return
+    rows, columns = task.training_rows().shape
+    if not 1 <= options.n_pca <= min(rows, columns):
+        raise ValueError(
+            f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training "
+            f"rows of {columns} columns."
+        )
 
 
 def _fit(method, task, options, notes):
@@ -278,15 +286,6 @@ def _interrupted(estimator):
     if certificate is None:
         return getattr(estimator, "interrupted_", False)
     return certificate.status is Status.INTERRUPTED
-
-
-def _summary(task, options):
-    return {
-        "rows": task.n_rows,
-        "learned_from": task.kind,
-        "seed": options.seed,
-        "n_neighbors": options.n_neighbors,
-    }
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The methods by the names people type, what each learns from, and how to choose one."""
 
-import importlib
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 WORK = 1e13  # scalar operations of a fit from the default number of rows: minutes on a few cores
@@ -10,14 +10,11 @@ PAIR_WORK = 40  # scalar operations per pair of rows and feature, counted for Nu
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the library: its short name, its class, the supervision it takes, and
-    when to prefer it.
-    """
+    """A method of the library: its short name, its class, and the supervision it takes."""
 
     name: str
     class_name: str
     accepts: tuple[str, ...]
-    summary: str
     passes: int = 60  # over the rows in a typical fit, measured
     visits_pairs: bool = False  # whether a fit visits all pairs of rows
 
@@ -31,78 +28,30 @@ class Method:
 
     def make(self, **parameters: Any) -> Any:
         """An unfitted estimator; parameters its class does not have are ignored."""
-        estimator = _class(self)()
+        estimator = getattr(import_module("conemetric"), self.class_name)()
         known = estimator.get_params(deep=False)
         return estimator.set_params(
             **{name: value for name, value in parameters.items() if name in known}
         )
 
 
+TRIPLETS = ("labels", "quantity", "triplets")  # what methods that learn from triplets accept
 KNOWN = (
-    Method(
-        "auto",
-        "AutoMetric",
-        ("labels",),
-        "a blend of several methods, weighted on held-out rows; reports what it gains",
-        passes=1000,
-    ),
-    Method(
-        "frob",
-        "FrobMetric",
-        ("labels", "quantity", "triplets"),
-        "large margin, Frobenius norm; the fast all-rounder",
-    ),
-    Method(
-        "boost",
-        "BoostMetric",
-        ("labels", "quantity", "triplets"),
-        "large margin, trace norm; low rank",
-        passes=500,
-    ),
-    Method(
-        "dml-eig",
-        "DMLEig",
-        ("labels", "pairs"),
-        "pairs only: similar close, the closest dissimilar far",
-        passes=1000,
-    ),
-    Method(
-        "lmnn-eig",
-        "LMNNEig",
-        ("labels", "quantity", "triplets"),
-        "large margin with a pull on the targets",
-        passes=1000,
-    ),
-    Method(
-        "relative",
-        "RelativeComparisons",
-        ("labels", "quantity", "triplets"),
-        "one weight per feature; tiny and readable",
-        passes=200,
-    ),
-    Method(
-        "numax",
-        "NuMax",
-        ("none", "labels", "pairs"),
-        "keeps all distances within 1 +- delta in few dimensions",
-        visits_pairs=True,
-    ),
+    Method("auto", "AutoMetric", ("labels",), passes=1000),
+    Method("frob", "FrobMetric", TRIPLETS),
+    Method("boost", "BoostMetric", TRIPLETS, passes=500),
+    Method("dml-eig", "DMLEig", ("labels", "pairs"), passes=1000),
+    Method("lmnn-eig", "LMNNEig", TRIPLETS, passes=1000),
+    Method("relative", "RelativeComparisons", TRIPLETS, passes=200),
+    Method("numax", "NuMax", ("none", "labels", "pairs"), visits_pairs=True),
 )
 
 
-def _class(method):
-    return getattr(importlib.import_module("conemetric"), method.class_name, None)
-
-
-def methods_for(supervision: str | None = None) -> list[Method]:
-    """The methods that are installed and take ``supervision`` ("labels", "quantity",
-    "pairs", "triplets" or "none"; None for all).
+def methods_for(supervision: str) -> list[Method]:
+    """The methods that take ``supervision`` ("labels", "quantity", "pairs", "triplets" or
+    "none").
     """
-    return [
-        method
-        for method in KNOWN
-        if _class(method) and (supervision is None or supervision in method.accepts)
-    ]
+    return [method for method in KNOWN if supervision in method.accepts]
 
 
 def most_rows(name: str, supervision: str, n_features: int) -> int:
@@ -126,16 +75,15 @@ def find(name: str, supervision: str) -> Method:
     >>> find("frob", "labels").class_name
     'FrobMetric'
     """
-    fitting = {method.name: method for method in methods_for(supervision)}
-    if name not in fitting:
-        takers = ", ".join(fitting) or "none"
-        known = {method.name: method for method in methods_for()}
-        if name in known:
-            raise ValueError(
-                f"method '{name}' learns from {' or '.join(known[name].accepts)}, not "
-                f"{supervision}; use one of: {takers}."
-            )
+    takers = ", ".join(method.name for method in methods_for(supervision))
+    method = next((method for method in KNOWN if method.name == name), None)
+    if method is None:
         raise ValueError(
             f"method '{name}' is not known; methods that learn from {supervision}: {takers}."
         )
-    return fitting[name]
+    if supervision not in method.accepts:
+        raise ValueError(
+            f"method '{name}' learns from {' or '.join(method.accepts)}, not {supervision}; use "
+            f"one of: {takers}."
+        )
+    return method

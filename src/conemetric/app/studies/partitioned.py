@@ -3,7 +3,7 @@ judged like any other rows; the metric is learned from all rows but the held-out
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,9 @@ VOTING = 20_000  # rows that vote when judging, and decide on scaling and princi
 class Partitioned(Labelled):
     """Made by `Partitioned.of`; X and y are those of the sample."""
 
-    partitions: Sequence[Callable] = ()  # each returns its rows and labels, on any worker
-    sizes: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # rows of each
-    # among the rows of all partitions, the numbers of the sampled and of the held-out ones
-    sampled: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
-    held_out: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    partitions: Sequence[Callable]  # each returns its rows and labels, on any worker
+    sizes: np.ndarray  # rows of each
+    sampled: np.ndarray  # their numbers among the rows of all partitions
     prepare: Any = None  # Pipeline that rows go through before the metric is learned
 
     @classmethod
@@ -70,10 +68,7 @@ class Partitioned(Labelled):
         n_references = sample_size("auto", n_learned, partitioned=True)
         if n_references is not None:
             notes.append(f"Neighbours searched among {n_references:,} training rows.")
-        held_out = self.sampled[test]
-        return replace(
-            self, train=train, learn=train, test=test, held_out=held_out, notes=tuple(notes)
-        )
+        return replace(self, train=train, learn=train, test=test, notes=tuple(notes))
 
     def prepared(self, prepare: Any) -> "Partitioned":
         return replace(super().prepared(prepare), prepare=prepare)
@@ -85,7 +80,7 @@ class Partitioned(Labelled):
         """Dask arrays of the prepared training rows and of their labels."""
         dask, da = require("dask", "cluster"), require("dask.array", "cluster")
         X, y = [], []
-        held_out = _by_partition(self.held_out, self.sizes)
+        held_out = _by_partition(self.sampled[self.original(self.test)], self.sizes)
         for partition, size, out in zip(
             self.partitions, self.sizes.tolist(), held_out, strict=True
         ):

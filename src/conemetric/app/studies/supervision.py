@@ -102,29 +102,42 @@ def data_id(task: "Task") -> str:
     return digest.hexdigest()[:12]
 
 
-class Task(ABC):
-    """What all kinds share: rows ``X``, and some held-out items, ``test``."""
+def _no_items() -> np.ndarray:
+    return np.zeros(0, int)
 
-    X: Any
-    test: np.ndarray
-    notes: tuple[str, ...]
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """Rows and their supervision, in which `split` holds some items (rows, pairs, triplets) out."""
+
     kind: ClassVar[str]
     items: ClassVar[str]  # what is held out, in words
     supervision: ClassVar[tuple[str, ...]]  # fields that hold it
     measure: ClassVar[str] = "error"
 
+    X: Any
+    train: np.ndarray = field(default_factory=_no_items, kw_only=True)  # numbers of the items
+    test: np.ndarray = field(default_factory=_no_items, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    raw: Any = field(default=None, kw_only=True)  # all original rows, once X holds prepared ones
+    # the numbers of the prepared rows among them, if some are left out
+    used: np.ndarray | None = field(default=None, kw_only=True)
+
     @property
-    @abstractmethod
     def n_rows(self) -> int:
-        """How many rows there are."""
+        return len(self.X if self.raw is None else self.raw)
 
     @property
     def n_features(self) -> int:
         return self.X.shape[1]
 
-    @property
-    def n_test(self) -> int:
-        return len(self.test)
+    def original(self, rows: np.ndarray) -> np.ndarray:
+        """Row numbers in the original data."""
+        return rows if self.used is None else self.used[rows]
+
+    def pixels(self, rows: np.ndarray) -> np.ndarray:
+        """The original rows."""
+        return (self.X if self.raw is None else self.raw)[self.original(rows)]
 
     @abstractmethod
     def split(self, options: Options, rng: np.random.Generator) -> Self:
@@ -161,33 +174,15 @@ class Task(ABC):
 class Labelled(Task):
     """Rows with class labels, judged by k-NN on held-out rows."""
 
-    kind: ClassVar[str] = "labels"
-    items: ClassVar[str] = "rows"
-    supervision: ClassVar[tuple[str, ...]] = ("y",)
-
-    X: Any
-    y: np.ndarray  # labels of any type
-    # row numbers, set by `split`: rows that vote, those the metric is learned from, held out
-    train: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
-    learn: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
-    test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
-    notes: tuple[str, ...] = ()
-    raw: Any = None  # all original rows, once X holds prepared ones
-    used: np.ndarray | None = None  # the numbers of the prepared rows among them
-    target: str = "classes"  # what the estimator is to take y for
+    kind = "labels"
+    items = "rows"
+    supervision = ("y",)
     drawn: ClassVar[str] = "drawn class by class"
 
-    @property
-    def n_rows(self) -> int:
-        return len(self.X if self.raw is None else self.raw)
-
-    def original(self, rows: np.ndarray) -> np.ndarray:
-        """Row numbers in the original data."""
-        return rows if self.used is None else self.used[rows]
-
-    def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """The original rows."""
-        return self.X[rows] if self.raw is None else self.raw[self.original(rows)]
+    y: np.ndarray  # labels of any type
+    # rows the metric is learned from; all of ``train`` vote
+    learn: np.ndarray = field(default_factory=_no_items, kw_only=True)
+    target: str = field(default="classes", kw_only=True)  # what the estimator is to take y for
 
     @cached_property
     def classes(self) -> np.ndarray:
@@ -198,14 +193,16 @@ class Labelled(Task):
         """Groups that every sample of the rows holds in proportion."""
         return self.y
 
-    def _check_labels(self):
+    def sample(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        """At most n of these rows."""
+        return rows[sample_by_class(self.strata[rows], n, rng)]
+
+    def _check_labels(self, train):
         if len(self.classes) < 2:
             raise ValueError(
                 f"the labels have one class only, {self.classes.tolist()[0]!r}, in {self.n_rows:,} rows; "
                 "a metric needs at least two classes."
             )
-
-    def _check_training(self, train):
         if np.unique(self.y[train], return_counts=True)[1].max() < 2:
             raise ValueError(
                 f"no class has two rows to learn from ({len(self.classes)} classes in "
@@ -218,10 +215,10 @@ class Labelled(Task):
                 f"the data have {self.n_rows} rows; at least {MIN_ROWS} are needed to learn and "
                 "to hold some out."
             )
-        self._check_labels()
-        test = sample_by_class(self.strata, round(options.test_size * self.n_rows), rng)
-        train = np.setdiff1d(np.arange(self.n_rows), test)
-        self._check_training(train)
+        rows = np.arange(self.n_rows)
+        test = self.sample(rows, round(options.test_size * self.n_rows), rng)
+        train = np.setdiff1d(rows, test)
+        self._check_labels(train)
         if options.n_neighbors > len(train):
             raise ValueError(
                 f"n_neighbors={options.n_neighbors} (-k) is more than the {len(train)} rows that "
@@ -233,13 +230,13 @@ class Labelled(Task):
             most = most_rows(options.method, self.kind, options.n_pca or self.n_features)
         learn, notes = train, [f"Learned from all {len(train):,} training rows."]
         if len(train) > most:
-            learn = train[sample_by_class(self.strata[train], most, rng)]
+            learn = self.sample(train, most, rng)
             notes = [
                 f"Learned from {len(learn):,} of {len(train):,} training rows, {self.drawn}; all "
                 "of them vote."
             ]
         if len(test) > options.max_test_rows:
-            test = test[sample_by_class(self.strata[test], options.max_test_rows, rng)]
+            test = self.sample(test, options.max_test_rows, rng)
             notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
         return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
 
@@ -248,41 +245,34 @@ class Labelled(Task):
 
     def prepared(self, prepare: Any) -> Self:
         used = np.union1d(self.train, self.test)
-
-        def at(rows) -> np.ndarray:
-            return np.searchsorted(used, rows)
-
-        X = prepare.transform(self.X[used])
-        return replace(
-            self,
-            X=X,
-            y=self.y[used],
-            raw=self.X,
-            used=used,
-            train=at(self.train),
-            learn=at(self.learn),
-            test=at(self.test),
+        train, learn, test = (
+            np.searchsorted(used, rows) for rows in (self.train, self.learn, self.test)
         )
+        parts = {"train": train, "learn": learn, "test": test, "y": self.y[used]}
+        return replace(self, X=prepare.transform(self.X[used]), raw=self.X, used=used, **parts)
 
     def fit(self, estimator: Any) -> None:
         estimator.fit(self.X[self.learn], self.y[self.learn], target=self.target)
 
     def judge(self, estimator: Any, options: Options) -> Judgement:
-        train, test = self.X[self.train], self.X[self.test]
-        keys = labelled_keys(train, self.y[self.train])
-        if estimator is not None:
-            train, test = estimator.transform(train), estimator.transform(test)
-        return self.judged(knn_predict(train, self.y[self.train], test, options.n_neighbors, keys))
+        train, test = (
+            self.X[rows] if estimator is None else estimator.transform(self.X[rows])
+            for rows in (self.train, self.test)
+        )
+        return self.judged(self._predict(train, test, options.n_neighbors))
+
+    def _predict(self, train, test, k):
+        """What the k nearest training rows predict."""
+        y = self.y[self.train]
+        return knn_predict(train, y, test, k, labelled_keys(self.X[self.train], y))
 
     def judged(self, predicted: np.ndarray) -> Judgement:
         """Judge predictions for the held-out rows."""
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
     def validation(self, most: int, rng: np.random.Generator) -> Self:
-        rows = self.learn[sample_by_class(self.strata[self.learn], min(most, len(self.learn)), rng)]
-        test = rows[
-            sample_by_class(self.strata[rows], max(1, round(VALIDATION_SHARE * len(rows))), rng)
-        ]
+        rows = self.sample(self.learn, most, rng)
+        test = self.sample(rows, max(1, round(VALIDATION_SHARE * len(rows))), rng)
         train = np.setdiff1d(rows, test)
         return replace(self, train=train, learn=train, test=test)
 
@@ -291,32 +281,25 @@ class Labelled(Task):
 class Measured(Labelled):
     """Rows with a quantity, predicted by the mean over their nearest training rows."""
 
-    kind: ClassVar[str] = "quantity"
-    measure: ClassVar[str] = "1 - R²"
-    drawn: ClassVar[str] = "drawn at random"
+    kind = "quantity"
+    measure = "1 - R²"
+    drawn = "drawn at random"
 
-    target: str = "continuous"
+    target: str = field(default="continuous", kw_only=True)
 
     @property
     def strata(self) -> np.ndarray:
         return np.zeros(len(self.y), int)
 
-    def _check_labels(self):
+    def _check_labels(self, train):
         if not np.ptp(self.y) > 0:
             raise ValueError(
                 f"the label is {self.y[0]} in all {self.n_rows:,} rows; there is nothing to learn "
                 "from it."
             )
 
-    def _check_training(self, train):
-        """Any two rows are enough."""
-
-    def judge(self, estimator: Any, options: Options) -> Judgement:
-        train, test = self.X[self.train], self.X[self.test]
-        if estimator is not None:
-            train, test = estimator.transform(train), estimator.transform(test)
-        near = nearest_labels(train, self.y[self.train], test, options.n_neighbors)[1]
-        return self.judged(near.mean(1))
+    def _predict(self, train, test, k):
+        return nearest_labels(train, self.y[self.train], test, k)[1].mean(1)
 
     def judged(self, predicted: np.ndarray) -> Judgement:
         true = self.y[self.test]
@@ -353,16 +336,7 @@ def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
 class _Constrained(Task):
     """Rows with pairs or triplets of them, some of which are held out."""
 
-    X: Any
     indices: np.ndarray
-    train: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
-    test: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
-    notes: tuple[str, ...] = ()
-    raw: Any = None
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.X)
 
     def split(self, options: Options, rng: np.random.Generator) -> Self:
         n = len(self.indices)
@@ -371,28 +345,20 @@ class _Constrained(Task):
                 f"there are {n} {self.items}; at least {MIN_ROWS} are needed to learn and to hold "
                 "some out."
             )
-        order = rng.permutation(n)
-        cut = round(options.test_size * n)
-        return replace(self, test=np.sort(order[:cut]), train=np.sort(order[cut:]))
+        return self._cut(rng.permutation(n), round(options.test_size * n))
+
+    def validation(self, most: int, rng: np.random.Generator) -> Self:
+        train = rng.permutation(self.train)[:most]
+        return self._cut(train, max(1, round(VALIDATION_SHARE * len(train))))
+
+    def _cut(self, items, n_test):
+        return replace(self, test=np.sort(items[:n_test]), train=np.sort(items[n_test:]))
 
     def training_rows(self) -> Any:
         return self.X[np.unique(self.indices[self.train])]
 
-    def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """The original rows."""
-        return (self.X if self.raw is None else self.raw)[rows]
-
     def prepared(self, prepare: Any) -> Self:
         return replace(self, X=prepare.transform(self.X), raw=self.X)
-
-    def validation(self, most: int, rng: np.random.Generator) -> Self:
-        train = rng.permutation(self.train)[:most]
-        cut = max(1, round(VALIDATION_SHARE * len(train)))
-        return replace(self, test=np.sort(train[:cut]), train=np.sort(train[cut:]))
-
-    def distances(self, estimator: Any, pairs: np.ndarray) -> np.ndarray:
-        """Learned distances (Euclidean for None) within pairs of rows."""
-        return -distance_score(estimator, self.X, pairs)
 
 
 @dataclass(frozen=True)
@@ -401,11 +367,10 @@ class Paired(_Constrained):
     set on the training pairs.
     """
 
-    kind = "pairs"
-    items = "pairs"
+    kind = items = "pairs"
     supervision = ("indices", "similar")
 
-    similar: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    similar: np.ndarray
 
     def __post_init__(self):
         check_pairs(self.indices, len(self.X))
@@ -420,10 +385,10 @@ class Paired(_Constrained):
         estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
 
     def judge(self, estimator: Any, options: Options) -> Judgement:
-        distance = self.distances(estimator, self.indices)
-        threshold, _ = best_threshold(-distance[self.train], self.similar[self.train])
-        wrong = (-distance[self.test] >= threshold) != self.similar[self.test]
-        return Judgement(wrong, {"distance": distance[self.test], "threshold": -float(threshold)})
+        score = distance_score(estimator, self.X, self.indices)
+        threshold, _ = best_threshold(score[self.train], self.similar[self.train])
+        wrong = (score[self.test] >= threshold) != self.similar[self.test]
+        return Judgement(wrong, {"distance": -score[self.test], "threshold": -float(threshold)})
 
 
 @dataclass(frozen=True)
@@ -432,8 +397,7 @@ class Ranked(_Constrained):
     order.
     """
 
-    kind = "triplets"
-    items = "triplets"
+    kind = items = "triplets"
     supervision = ("indices",)
 
     def __post_init__(self):
@@ -444,5 +408,5 @@ class Ranked(_Constrained):
 
     def judge(self, estimator: Any, options: Options) -> Judgement:
         held_out = self.indices[self.test]
-        near, far = (self.distances(estimator, held_out[:, [0, other]]) for other in (1, 2))
-        return Judgement(near >= far, {"near": near, "far": far})
+        near, far = (-distance_score(estimator, self.X, held_out[:, [0, j]]) for j in (1, 2))
+        return Judgement(near >= far)

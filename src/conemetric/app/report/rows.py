@@ -1,0 +1,49 @@
+"""Rows on the page: their names, their labels, and images of those whose columns are pixels."""
+
+import base64
+import struct
+from dataclasses import dataclass
+from typing import Any
+from zlib import compress, crc32
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ShownRows:
+    """How to show the rows of a study."""
+
+    kind: str  # of its supervision
+    ids: Any = None  # names of the rows, if they have any
+    image_shape: tuple[int, int] | None = None
+
+    def check_image_shape(self, n_columns: int) -> None:
+        if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != n_columns:
+            height, width = self.image_shape
+            raise ValueError(
+                f"images of {height}x{width} do not have the {n_columns} columns of the data."
+            )
+
+    def name(self, row: int) -> str:
+        return f"row {row}" if self.ids is None else str(self.ids[row])
+
+    def value(self, label: Any) -> str:
+        return f"{label:.4g}" if self.kind == "quantity" else str(label)
+
+    def image(self, pixels: np.ndarray) -> str:
+        """A grey image as a data URI: PNG is a signature and chunks of length, name, data and
+        check; empty if rows are no images.
+        """
+        if self.image_shape is None:
+            return ""
+        pixels = pixels.reshape(self.image_shape)
+        grey = np.round(255 * (pixels - pixels.min()) / (np.ptp(pixels) or 1.0)).astype(np.uint8)
+        height, width = grey.shape
+        lines = np.pad(grey, ((0, 0), (1, 0)))  # each begins with its filter: none
+        header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+        chunks = ((b"IHDR", header), (b"IDAT", compress(lines.tobytes())), (b"IEND", b""))
+        png = b"\x89PNG\r\n\x1a\n" + b"".join(
+            struct.pack(">I", len(data)) + name + data + struct.pack(">I", crc32(name + data))
+            for name, data in chunks
+        )
+        return "data:image/png;base64," + base64.b64encode(png).decode()
