@@ -38,6 +38,12 @@ def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow  # 45 s
+@parametrize_with_checks([MetricClassifier(random_state=0)], expected_failed_checks=lambda _: FOLDS)
+def test_scikit_learn_accepts_the_default(estimator, check):
+    check(estimator)
+
+
 def labelled(seed, n=60, D=4, n_classes=3):
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n) % n_classes)

@@ -28,6 +28,12 @@ def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow  # 20 s
+@parametrize_with_checks([MetricRegressor(random_state=0)], expected_failed_checks=lambda _: FOLDS)
+def test_scikit_learn_accepts_the_default(estimator, check):
+    check(estimator)
+
+
 def curve(seed, n=60, D=3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, D))
