@@ -15,6 +15,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import AutoMetric, FrobMetric, MetricClassifier
+from conemetric.core.arrays import to_numpy
 from conemetric.decisions.held_out import NeighborVote
 from conemetric.decisions.kernels import mean_square
 
@@ -439,3 +440,39 @@ def test_masked_labels_are_refused():
     X, y = labelled(0)
     with pytest.raises(ValueError, match="y has 20 masked entries"):
         fitted(X, np.ma.array(y, mask=y == 0))
+
+
+# ---- the certificate
+
+HARD = {
+    "moved": lambda X, rng: X + 1e4,
+    "near repeats": lambda X, rng: np.repeat(X[::2], 2, axis=0) + 1e-9 * rng.normal(size=X.shape),
+    "equal distances": lambda X, rng: np.round(X),
+    "one column far": lambda X, rng: X + [1e5, 0, 0, 0],
+    "units": lambda X, rng: X * [1e-8, 1, 1, 1e8],
+}
+
+
+@pytest.mark.parametrize("kind", HARD)
+@every_metric
+def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(
+    kind, metric, asarray, dtype, seed
+):
+    """Residual of the system with distances taken row by row in float64, from the user's rows."""
+    X, y = labelled(seed)
+    X = HARD[kind](X, np.random.default_rng(seed)).astype(dtype)
+    model = fitted(asarray(X), y, metric, "kernel")
+    rows = X.astype(np.float64) - to_numpy(model._centre).astype(np.float64)
+    rows = rows @ to_numpy(model.components_).astype(np.float64).T
+    points, a, offset = (
+        to_numpy(getattr(model._model, name)) for name in ("points", "coefficients", "offset")
+    )
+    squares = ((rows[:, None] - points) ** 2).sum(2) / model._model.scale
+    K, ridge = model._model.setting.values(squares), model._model.setting.ridge
+    target = 2.0 * np.eye(3)[y] - 1 - offset
+    gap = 0.5 * ((target - K @ a - ridge * a) ** 2).sum()
+    primal = 0.5 * ((target - K @ a) ** 2).sum() + 0.5 * ridge * (a * (K @ a)).sum()
+    certificate = model.certificate_
+    assert certificate.status == "converged" and certificate.relative_gap <= 1e-6
+    assert primal == pytest.approx(certificate.primal, rel=1e-4)
+    assert gap <= 1e-6 * primal
