@@ -448,20 +448,17 @@ HARD = {
     "moved": lambda X, rng: X + 1e4,
     "near repeats": lambda X, rng: np.repeat(X[::2], 2, axis=0) + 1e-9 * rng.normal(size=X.shape),
     "equal distances": lambda X, rng: np.round(X),
-    "one column far": lambda X, rng: X + [1e5, 0, 0, 0],
+    "one column far": lambda X, rng: X + np.eye(4)[0] * 1e5,
     "units": lambda X, rng: X * [1e-8, 1, 1, 1e8],
 }
 
 
 @pytest.mark.parametrize("kind", HARD)
-@every_metric
-def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(
-    kind, metric, asarray, dtype, seed
-):
+def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(kind, asarray, dtype, seed):
     """Residual of the system with distances taken row by row in float64, from the user's rows."""
-    X, y = labelled(seed)
+    X, y = labelled(seed, n=30)
     X = HARD[kind](X, np.random.default_rng(seed)).astype(dtype)
-    model = fitted(asarray(X), y, metric, "kernel")
+    model = fitted(asarray(X), y, LDA, "kernel")
     rows = X.astype(np.float64) - to_numpy(model._centre).astype(np.float64)
     rows = rows @ to_numpy(model.components_).astype(np.float64).T
     points, a, offset = (
