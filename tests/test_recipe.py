@@ -22,6 +22,7 @@ def test_the_recipe_has_the_dependencies_of_the_library_and_its_command():
 
 def test_version_command_and_licence_agree():
     assert RECIPE["context"]["version"] == conemetric.__version__
+    assert f">={RECIPE['context']['python_min']}" == PROJECT["requires-python"]
     assert RECIPE["about"]["license"] == PROJECT["license"]
     (command,) = RECIPE["build"]["python"]["entry_points"]
     assert command == f"conemetric = {PROJECT['scripts']['conemetric']}"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .estimators.numax import NuMax as NuMax
     from .estimators.numax import numax_path as numax_path
     from .estimators.relative_comparisons import RelativeComparisons as RelativeComparisons
+    from .estimators.scales import ScaleWarning as ScaleWarning
     from .estimators.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
     from .estimators.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
     from .estimators.useless import UselessMetricWarning as UselessMetricWarning
@@ -62,6 +63,7 @@ _HOME = {  # of each public name, the module that defines it
     "QueryAdapter": "ranking.adapter",
     "RelativeComparisons": "estimators.relative_comparisons",
     "RelevanceMetric": "ranking.metric",
+    "ScaleWarning": "estimators.scales",
     "Status": "solvers.base",
     "UselessMetricWarning": "estimators.useless",
     "blend": "storage",

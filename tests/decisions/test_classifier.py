@@ -15,6 +15,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import AutoMetric, FrobMetric, MetricClassifier
+from conemetric.core.arrays import to_numpy
 from conemetric.decisions.held_out import NeighborVote
 from conemetric.decisions.kernels import mean_square
 
@@ -35,6 +36,12 @@ FOLDS = {
     [MetricClassifier(metric=None, random_state=0)], expected_failed_checks=lambda _: FOLDS
 )
 def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow  # 45 s
+@parametrize_with_checks([MetricClassifier(random_state=0)], expected_failed_checks=lambda _: FOLDS)
+def test_scikit_learn_accepts_the_default(estimator, check):
     check(estimator)
 
 
@@ -192,11 +199,11 @@ def test_a_map_that_is_not_linear_is_refused():
         fitted(X, y, PolynomialFeatures())
 
 
-@pytest.mark.parametrize("metric", ["cosine", 3, object()])
+@pytest.mark.parametrize("metric", ["cosine", 3, object(), FrobMetric])
 @pytest.mark.parametrize("n", [6, 60])
 def test_what_is_no_metric_is_refused(metric, n):
     X, y = labelled(0)
-    with pytest.raises(TypeError, match="has no fit and transform"):
+    with pytest.raises(TypeError, match="is not an estimator with fit and transform"):
         fitted(X[:n], y[:n], metric)
 
 
@@ -373,10 +380,10 @@ def test_one_class_is_refused():
         fitted(np.eye(3), ["a"] * 3)
 
 
-@pytest.mark.parametrize("alpha", [0, 1, -0.1, np.nan])
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, np.nan, "0.1", None, [0.1]])
 def test_alpha_is_between_0_and_1(alpha):
     X, y = labelled(0)
-    with pytest.raises(ValueError, match="must be between 0 and 1"):
+    with pytest.raises(ValueError, match="must be a number between 0 and 1"):
         fitted(X, y).predict_set(X, alpha)
 
 
@@ -393,9 +400,76 @@ def test_other_columns_and_too_few_rows_to_name_are_refused():
     model = fitted(X, y)
     with pytest.raises(ValueError, match="X has 3 features, but MetricClassifier is expecting 4"):
         model.predict(X[:, :3])
-    with pytest.raises(ValueError, match="n=0 must be at least 1"):
-        model.explain(X, n=0)
+    for n in (0, -1, 1.5, "3", None):
+        with pytest.raises(ValueError, match=f"n={n!r} must be an integer, at least 1"):
+            model.explain(X, n=n)
     with pytest.raises(ValueError, match="y has 59 entries for 60 rows"):
         fitted(X, y[:-1])
     with pytest.raises(ValueError, match="class_weight names 7"):
         fitted(X, y, class_weight={7: 1.0})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"sample_weight": ["heavy"] * 60},
+            "sample_weight must hold one number for each of the 60",
+        ),
+        ({"sample_weight": "balanced"}, "sample_weight must hold one number"),
+        ({"sample_weight": np.r_[1e-13, np.ones(59)]}, "is 1.0e-13 of the largest; set weights"),
+        ({"class_weight": {0: -1}}, "class_weight holds -1.0"),
+        ({"class_weight": {0: "heavy"}}, "class_weight must hold one number for each of the 3"),
+        ({"class_weight": {0: 0, 1: 0, 2: 0}}, "class_weight is zero for all 3 classes"),
+    ],
+)
+def test_unusable_weights_are_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(*labelled(0), **options)
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-100, 1e300, 1e308])
+def test_only_the_ratios_of_weights_matter(size):
+    X, y = labelled(0)
+    expected = fitted(X, y).predict_proba(X)
+    found = fitted(X, y, sample_weight=np.full(60, size)).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_masked_labels_are_refused():
+    X, y = labelled(0)
+    with pytest.raises(ValueError, match="y has 20 masked entries"):
+        fitted(X, np.ma.array(y, mask=y == 0))
+
+
+# ---- the certificate
+
+HARD = {
+    "moved": lambda X, rng: X + 1e4,
+    "near repeats": lambda X, rng: np.repeat(X[::2], 2, axis=0) + 1e-9 * rng.normal(size=X.shape),
+    "equal distances": lambda X, rng: np.round(X),
+    "one column far": lambda X, rng: X + np.eye(4)[0] * 1e5,
+    "units": lambda X, rng: X * [1e-8, 1, 1, 1e8],
+}
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(kind, asarray, dtype, seed):
+    """Residual of the system with distances taken row by row in float64, from the user's rows."""
+    X, y = labelled(seed, n=30)
+    X = HARD[kind](X, np.random.default_rng(seed)).astype(dtype)
+    model = fitted(asarray(X), y, LDA, "kernel")
+    rows = X.astype(np.float64) - to_numpy(model._centre).astype(np.float64)
+    rows = rows @ to_numpy(model.components_).astype(np.float64).T
+    points, a, offset = (
+        to_numpy(getattr(model._model, name)) for name in ("points", "coefficients", "offset")
+    )
+    squares = ((rows[:, None] - points) ** 2).sum(2) / model._model.scale
+    K, ridge = model._model.setting.values(squares), model._model.setting.ridge
+    target = 2.0 * np.eye(3)[y] - 1 - offset
+    gap = 0.5 * ((target - K @ a - ridge * a) ** 2).sum()
+    primal = 0.5 * ((target - K @ a) ** 2).sum() + 0.5 * ridge * (a * (K @ a)).sum()
+    certificate = model.certificate_
+    assert certificate.status == "converged" and certificate.relative_gap <= 1e-6
+    assert primal == pytest.approx(certificate.primal, rel=1e-4)
+    assert gap <= 1e-6 * primal

@@ -28,6 +28,12 @@ def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow  # 20 s
+@parametrize_with_checks([MetricRegressor(random_state=0)], expected_failed_checks=lambda _: FOLDS)
+def test_scikit_learn_accepts_the_default(estimator, check):
+    check(estimator)
+
+
 def curve(seed, n=60, D=3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, D))
@@ -118,7 +124,7 @@ def test_a_learned_metric_is_stored_fitted(metric):
 @pytest.mark.parametrize("metric", ["cosine", 3])
 def test_what_is_no_metric_is_refused(metric, n):
     X, y = curve(0, n)
-    with pytest.raises(TypeError, match="has no fit and transform"):
+    with pytest.raises(TypeError, match="is not an estimator with fit and transform"):
         fitted(X, y, metric)
 
 
@@ -138,5 +144,22 @@ def test_intervals_need_enough_held_out_rows():
     model = fitted(X, y)
     with pytest.raises(ValueError, match=r"alpha=0.01 needs 99 held-out rows, and there are 60"):
         model.predict_interval(X, 0.01)
-    with pytest.raises(ValueError, match="must be between 0 and 1"):
+    with pytest.raises(ValueError, match="must be a number between 0 and 1"):
         model.predict_interval(X, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y: np.where(y > 0, "high", "low"), "y must hold numbers .*use MetricClassifier"),
+        (lambda y: np.where(y > 0, np.nan, y), "y contains NaN"),
+        (lambda y: 1e300 * y, "y spreads over .* rescale it"),
+        (lambda y: 1e-300 * y, "y spreads over .* rescale it"),
+        (lambda y: np.ma.array(y, mask=y > 0), "masked entries"),
+    ],
+    ids=["words", "nan", "huge", "tiny", "masked"],
+)
+def test_targets_that_are_no_usable_numbers_are_refused(change, message):
+    X, y = curve(0)
+    with pytest.raises(ValueError, match=message):
+        fitted(X, change(y))

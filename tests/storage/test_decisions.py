@@ -184,3 +184,17 @@ def test_metrics_and_decisions_are_not_mixed_up(path, contents):
         save_decision(path, FrobMetric().fit(X, y))
     with pytest.raises(FileNotFoundError, match="no decision file"):
         load_decision(path.with_name("none"))
+
+
+def test_folders_and_notes_that_cannot_be_used_are_named(tmp_path):
+    model = MetricClassifier(metric=None, random_state=0).fit(X, y)
+    with pytest.raises(FileNotFoundError, match=r"no folder '.*absent' for 'a.safetensors'; make"):
+        save_decision(tmp_path / "absent" / "a.safetensors", model)
+    for notes, kind, message in (
+        ([1], TypeError, "notes is a list; give a dict"),
+        ({"a": object()}, TypeError, "notes of JSON values"),
+        ({"a": float("nan")}, ValueError, "notes of JSON values"),
+    ):
+        with pytest.raises(kind, match=message):
+            save_decision(tmp_path / "a.safetensors", model, notes=notes)
+    assert not list(tmp_path.iterdir())

@@ -13,22 +13,27 @@ __all__ = ["HEAVIEST", "check_range", "check_weights", "class_factors", "factors
 HEAVIEST = {4: 1e12, 8: 1e60}
 
 
-def check_weights(sample_weight: Any, n: int, kind: str) -> np.ndarray:
+def check_weights(sample_weight: Any, n: int, kind: str, name: str = "sample_weight") -> np.ndarray:
     """Weights of ``n`` things of this ``kind``, checked, in float64 on the host; None: ones."""
     if sample_weight is None:
         return np.ones(n)
-    weights = np.array(to_numpy(sample_weight), dtype=np.float64)
+    try:
+        weights = np.array(to_numpy(sample_weight), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must hold one number for each of the {n} {kind}: {error}."
+        ) from error
     if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight has shape {weights.shape}; give one number for each of the {n} {kind}."
+            f"{name} has shape {weights.shape}; give one number for each of the {n} {kind}."
         )
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise ValueError(
-            f"sample_weight holds {weights[~(weights >= 0) | np.isinf(weights)][0]}; give finite "
+            f"{name} holds {weights[~(weights >= 0) | np.isinf(weights)][0]}; give finite "
             "weights >= 0."
         )
     if not weights.any():
-        raise ValueError(f"sample_weight is zero for all {n} {kind}; give some a positive one.")
+        raise ValueError(f"{name} is zero for all {n} {kind}; give some a positive one.")
     return weights
 
 
@@ -63,4 +68,4 @@ def factors_of_classes(class_weight: Any, classes: np.ndarray, totals: np.ndarra
             f"class_weight names {sorted(unknown, key=str)[0]!r}, which is not among the labels y."
         )
     given = [class_weight.get(label, 1.0) for label in classes.tolist()]
-    return check_weights(given, len(classes), "classes (class_weight)")
+    return check_weights(given, len(classes), "classes", "class_weight")

@@ -11,13 +11,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..core.arrays import float64, identity, like, namespace, to_numpy
+from ..core.arrays import float64, identity, like, namespace, refuse_masked, to_numpy
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.weights import check_weights
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import dense, validate_points
+from ..evaluation.thresholds import check_share
 from ..neighbours import nearest
 from .held_out import (
     MOST_ROWS,
@@ -35,6 +36,7 @@ __all__ = ["Explanation", "MetricDecision"]
 
 PLAIN, LEARNED = "plain", "learned"
 MOST_EXACT = 5000  # rows up to which the kernel system is solved exactly: 42 GFLOP, 200 MB
+LEAST_WEIGHT = 1e-12  # relative to the largest: float32 holds what a ridge is divided by
 MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
 N_LANDMARKS = 2000  # beyond that; see benchmarks/landmarks.py for what it costs in error
 # where there are too few rows to hold any out
@@ -103,6 +105,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 f"{type(self).__name__} requires y to be passed, but the target y is None; give one "
                 "for each row of X."
             )
+        refuse_masked(y, "y")
         return self._rows(X, reset=True), column_or_1d(to_numpy(y), warn=True)
 
     def _weighted(self, X: Any, y: np.ndarray, sample_weight: Any) -> tuple[Any, Any, np.ndarray]:
@@ -110,6 +113,13 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         if len(y) != len(X):
             raise ValueError(f"y has {len(y)} entries for {len(X)} rows of X; give one for each.")
         weights = check_weights(sample_weight, len(X), "rows of X")
+        weights = weights / weights.max()
+        least = weights[weights > 0].min()
+        if least < LEAST_WEIGHT:
+            raise ValueError(
+                f"the smallest weight of a row (sample_weight, class_weight) is {least:.1e} of the "
+                f"largest; set weights below {LEAST_WEIGHT:g} of it to 0."
+            )
         self._given = np.flatnonzero(weights)
         if len(self._given) == len(X):
             return X, y, weights
@@ -282,8 +292,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _n_held_out(self, alpha):
         """How many held-out rows a promise of ``alpha`` rests on; an error if they are too few."""
         check_is_fitted(self)
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha={alpha} must be between 0 and 1 (0.1 for 90 %).")
+        check_share(alpha, "alpha")
         n = len(self._held_out)
         if alpha * (n + 1) < 1:
             raise ValueError(
@@ -315,8 +324,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _explain(self, X: Any, n: int, direction: np.ndarray) -> Explanation:
         """The rows that moved the targets most in a ``direction`` (n_queries, n_targets)."""
         rows, Z = self._mapped(X)
-        if n < 1:
-            raise ValueError(f"n={n} must be at least 1, the number of rows to name.")
         n = min(n, len(self._kept))
         influence, targets = self._influence(Z)
         parts = influence * (direction @ targets.T)
@@ -365,12 +372,19 @@ def cross_fit(
     return CrossFitted(folds, maps), *fitted_with_map(metric, X, y, seed, target)
 
 
+def check_n_explained(n: Any) -> None:
+    """Refuse a number of training rows to name that is not a positive integer."""
+    if not isinstance(n, Integral) or n < 1:
+        raise ValueError(f"n={n!r} must be an integer, at least 1: the training rows to name.")
+
+
 def check_metric(metric: Any) -> None:
     """Refuse a metric that is not "auto", None or an estimator that can transform."""
     if metric is None or (isinstance(metric, str) and metric == "auto"):
         return
-    if not hasattr(metric, "fit") or not hasattr(metric, "transform"):
+    usable = hasattr(metric, "fit") and hasattr(metric, "transform")
+    if not usable or isinstance(metric, type):
         raise TypeError(
-            f"metric={metric!r} has no fit and transform; give 'auto', None or an unfitted "
-            "estimator of a linear map."
+            f"metric={metric!r} is not an estimator with fit and transform; give 'auto', None or an "
+            "unfitted estimator of a linear map, such as FrobMetric()."
         )

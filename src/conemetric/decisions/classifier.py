@@ -19,7 +19,13 @@ from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_fold
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
-from .base import DECISION_PARAMETERS, Explanation, MetricDecision, cross_fit
+from .base import (
+    DECISION_PARAMETERS,
+    Explanation,
+    MetricDecision,
+    check_n_explained,
+    cross_fit,
+)
 from .held_out import Trial
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
@@ -311,6 +317,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         -------
         Explanation
         """
+        check_n_explained(n)
         scores = self._scores(X)
         first, second = np.argsort(-scores, axis=1, kind="stable")[:, :2].T
         units = np.eye(len(self.classes_))

@@ -11,8 +11,15 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
+from ..estimators.validation import check_size
 from ..neighbours import canonical_order, row_keys
-from .base import DECISION_PARAMETERS, Explanation, MetricDecision, cross_fit
+from .base import (
+    DECISION_PARAMETERS,
+    Explanation,
+    MetricDecision,
+    check_n_explained,
+    cross_fit,
+)
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 
@@ -125,7 +132,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         self
         """
         X, y = self._rows_and_targets(X, y)
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        y = _numbers(y)
         X, y, weights = self._weighted(X, y, sample_weight)
         self._y_mean = float(np.average(y, weights=weights))
         self._y_scale = float(y.std()) or 1.0
@@ -225,5 +232,20 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         -------
         Explanation
         """
-        check_is_fitted(self)
+        check_n_explained(n)
         return self._explain(X, n, np.ones((1, 1)))
+
+
+def _numbers(y):
+    """y in float64; an error unless it holds finite numbers whose squares float64 can hold."""
+    try:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    except (TypeError, ValueError) as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(
+            f"y must hold numbers ({error}); use MetricClassifier for classes."
+        ) from error
+    with np.errstate(over="ignore"):
+        check_size(float(np.ptp(y)), y.dtype, "y")
+    return y

@@ -22,6 +22,7 @@ class EigenvalueMetric(SupervisedMetric):
     }
     _meant_for: str
     _takes_dask = True
+    _depends_on_scales = False  # X is whitened
 
     def _from_labels(self, X, y, neighbors, *args, **options):
         found = super()._from_labels(X, y, neighbors, *args, **options)

@@ -11,12 +11,14 @@ from sklearn.utils import check_random_state
 from ..core.arrays import like, namespace, to_numpy
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
+from ..core.warn import collected_warnings, warn_user
 from ..core.weights import check_weights, class_factors
 from ..evaluation.knn import knn_predict
 from ..neighbours import canonical_order, labelled_keys
 from ..solvers.base import Status
 from .base import Seed
 from .frobmetric import FrobMetric, mean_impostor_distance
+from .scales import ScaleWarning
 from .tuples import n_in_tuple
 
 __all__ = ["FrobMetricCV", "frobmetric_path"]
@@ -139,8 +141,11 @@ preprocessor, tol, max_iter, random_state, verbose
         given = self._validate_triplets(X, y, None, None, sample_weight, target)
         span, operator = self._operator(given)
         self.Cs_ = self._grid(operator, given.weights)
-        with all_or_nothing():
+        with all_or_nothing(), collected_warnings() as collected:
             self.scores_ = np.array(self._cross_validate(given, y, sample_weight))
+        for warning in collected:
+            if not isinstance(warning, ScaleWarning):  # given for all rows already
+                warn_user(str(warning), type(warning))
         best = int(self.scores_.mean(axis=0).argmax())
         self._fit_operator(span, operator, given, self.Cs_[best], None)
         return self

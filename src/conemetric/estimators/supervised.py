@@ -16,6 +16,7 @@ from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours import neighbours_by_label, precomputed_neighbours, sample_rows, sample_size
 from .base import MahalanobisMetric
+from .scales import warn_if_unscaled
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask
 
@@ -65,6 +66,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     _takes_sparse = True
     _takes_dask = False
+    _depends_on_scales = True  # of the columns
     _dask_needs: dict[str, tuple] = {}  # parameters, and their values that blocks support
     _instead_of_labels = ", or constraints by keyword (triplets)"
     _learns_from_quantities = True
@@ -293,9 +295,11 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _prepared(self, X, found, checkpoint):
         """The constraints, with the attributes of a fit in blocks set: it keeps no lists of
-        constraints, and may save its states.
+        constraints, and may save its states. In memory, warn of columns that need scaling.
         """
         if not is_dask(X):
+            if self._depends_on_scales:
+                warn_if_unscaled(self, found.points)
             return found
         lists = ("triplets_", "pairs_", "similar_", "multipliers_", "feature_names_in_")
         for name in lists:

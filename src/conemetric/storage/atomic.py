@@ -15,6 +15,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     it fails.
     """
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder '{path.parent}' for '{path.name}'; make it first."
+        )
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     temporary.touch(exist_ok=False)  # with the permissions of any new file
     try:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from safetensors.numpy import save as to_safetensors
 
 from .atomic import atomic_path
 
-__all__ = ["MetricFileError", "read_checked", "write_checked"]
+__all__ = ["MetricFileError", "kind_of", "read_checked", "write_checked"]
 
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
@@ -40,6 +41,32 @@ def read_checked(
     """Header and arrays of a file of this kind; ``check(header, shapes, dtypes, path)`` refuses
     those that do not fit, before any array is read.
     """
+    with _opened(path, kind) as (file, text, header):
+        require(_kind(header) == kind, path, f"holds a {_kind(header)!s:.20}, not a {kind}")
+        found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        shapes = {name: tuple(array.get_shape()) for name, array in found.items()}
+        check(header, shapes, {name: each.get_dtype() for name, each in found.items()}, path)
+        require(
+            file.metadata().get("sha256") == digest(text, found),
+            path,
+            "was changed after it was written: its checksum does not match",
+        )
+        return header, {name: file.get_tensor(name) for name in found}
+
+
+def kind_of(path: str | os.PathLike[str]) -> Any:
+    """What the header of the file claims to hold: "metric" or "decision"."""
+    with _opened(path, "metric or decision") as (_, _, header):
+        return _kind(header)
+
+
+def _kind(header):
+    return header.get("kind", "metric") if isinstance(header, dict) else "metric"
+
+
+@contextmanager
+def _opened(path, kind):
+    """The open file, its header as text, and parsed."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no {kind} file at '{path}'; check the path.")
@@ -47,21 +74,9 @@ def read_checked(
     require(size <= MAX_BYTES, path, f"has {size:,} bytes; a {kind} file has at most {MAX_BYTES:,}")
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            text = metadata.get("conemetric", "")
+            text = (file.metadata() or {}).get("conemetric", "")
             require(text, path, "is a safetensors file, but not one that conemetric wrote")
-            header = parse(text, path)
-            found_kind = header.get("kind", "metric") if isinstance(header, dict) else kind
-            require(found_kind == kind, path, f"holds a {found_kind!s:.20}, not a {kind}")
-            found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            shapes = {name: tuple(array.get_shape()) for name, array in found.items()}
-            check(header, shapes, {name: each.get_dtype() for name, each in found.items()}, path)
-            require(
-                metadata.get("sha256") == digest(text, found),
-                path,
-                "was changed after it was written: its checksum does not match",
-            )
-            return header, {name: file.get_tensor(name) for name in found}
+            yield file, text, parse(text, path)
     except SafetensorError as error:
         raise MetricFileError(f"'{path}' is not a {kind} file, or is damaged: {error}.") from error
 

@@ -78,6 +78,8 @@ def save_decision(
             "MetricRegressor, and save metrics with save_metric."
         )
     check_is_fitted(estimator)
+    if not isinstance(notes, dict | None):
+        raise TypeError(f"notes is a {type(notes).__name__}; give a dict of JSON values.")
     arrays = _arrays(estimator)
     text = _header(estimator, arrays, getattr(estimator, "notes_", {}) if notes is None else notes)
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -171,8 +173,8 @@ def _header(estimator, arrays, notes):
     }
     try:
         return json.dumps(values, allow_nan=False)
-    except TypeError as error:
-        raise TypeError(
+    except (TypeError, ValueError) as error:
+        raise type(error)(
             f"{error}; a decision file keeps classes that are text, numbers or booleans, and notes "
             "of JSON values."
         ) from error

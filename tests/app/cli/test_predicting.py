@@ -1,6 +1,7 @@
 """``conemetric learn`` saves a decision, and ``conemetric predict`` decides as it does in Python."""
 
 import csv as csv_module
+from dataclasses import asdict
 
 import numpy as np
 import polars as pl
@@ -8,7 +9,15 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 
-from conemetric import MetricClassifier, load_decision, save_decision
+from conemetric import (
+    FrobMetric,
+    MetricClassifier,
+    MetricRegressor,
+    load_decision,
+    save_decision,
+    save_metric,
+)
+from conemetric.storage import certificate_values
 
 X, y = load_wine(return_X_y=True)
 KINDS = np.array(["Barolo", "Grignolino", "Barbera"])[y]
@@ -145,3 +154,66 @@ def test_decisions_of_data_frames_and_wrong_files(run, csv, frame, tmp_path):
     assert result.code == 2 and "held-out rows" in result.err
     result = run("predict", csv, "--decision", csv)
     assert result.code == 2 and "not a decision file" in result.err
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        MetricClassifier(metric=None, classifier="kernel", random_state=0),
+        MetricClassifier(metric=None, classifier="neighbors", random_state=0),
+        MetricRegressor(metric=None, random_state=0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n", [178, 3])
+def test_inspect_tells_what_is_in_a_decision(run, frame, tmp_path, before, n):
+    path, names = tmp_path / "decision.safetensors", [f"f{i}" for i in range(1, 13)]
+    classes = isinstance(before, MetricClassifier)
+    rows = np.arange(178) if n == 178 else [0, 70, 170]  # one of each class
+    before.fit(frame[rows].select(names), KINDS[rows] if classes else X[rows, 0])
+    save_decision(path, before)
+    answer = run("inspect", path, "--json").json
+    assert answer["method"] == type(before).__name__
+    assert answer["decision"] == str(before.chosen_)
+    assert answer["classes"] == (before.classes_.tolist() if classes else None)
+    assert answer["feature_names"] == names and answer["training_rows"] == n
+    certificate = before.certificate_
+    assert answer["certificate"] == (
+        None if certificate is None else certificate_values(certificate)
+    )
+    evidence = None if before.evidence_ is None else asdict(before.evidence_)
+    assert answer["evidence"] == evidence and (evidence is None) == (n == 3)
+    assert answer["held_out_rows"] == (0 if n == 3 else 178)
+    shown = run("inspect", path).out
+    assert type(before).__name__ in shown and ("held-out rows" in shown) == (n > 3)
+
+
+@pytest.mark.parametrize("before", [MetricClassifier(), MetricRegressor()], ids=str)
+def test_a_decision_without_held_out_rows_predicts_without_promises(run, csv, tmp_path, before):
+    path, rows = tmp_path / "decision.safetensors", [0, 70, 170]
+    before.fit(X[rows], KINDS[rows] if isinstance(before, MetricClassifier) else X[rows, 0])
+    save_decision(path, before, notes={"feature_names": [f"f{i}" for i in range(13)]})
+    answer = run("predict", csv, "--decision", path, "--json").json
+    predicted = "class" if isinstance(before, MetricClassifier) else "value"
+    found = [row[predicted] for row in answer["predictions"]]
+    assert found == before.predict(X).tolist()
+    assert not {"set", "low", "high"} & set(answer["predictions"][0])
+    assert any("hold any out" in note for note in answer["notes"])
+    screen = run("predict", csv, "--decision", path).out
+    assert "hold any out" in screen and "90%" not in screen
+    assert run("predict", csv, "--decision", path, "--out", tmp_path / "new.csv").code == 0
+    assert pl.read_csv(tmp_path / "new.csv")[predicted].to_list() == found
+
+
+def test_files_of_the_other_kind_are_refused_by_name(run, csv, tmp_path):
+    metric, decision = tmp_path / "metric.safetensors", tmp_path / "decision.safetensors"
+    save_metric(metric, FrobMetric().fit(X[:, :2], y))
+    save_decision(decision, MetricClassifier(metric=None, random_state=0).fit(X, y))
+    for command, message in (
+        (("predict", csv, "--decision", metric), "holds a metric, not a decision"),
+        (("neighbors", csv, "--metric", decision), "holds a decision, not a metric"),
+        (("inspect", csv), "not a metric or decision file"),
+        (("inspect", tmp_path / "absent"), "no metric or decision file"),
+    ):
+        result = run(*command)
+        assert result.code == 2 and message in result.err

@@ -42,7 +42,7 @@ def test_the_page_shows_the_rows_that_decided(studies, tmp_path, key):
     ids = np.array([f"<{i}>" for i in range(study.task.n_rows)])
     shape = (8, 8) if images else None
     decided, page, lines = written(tmp_path / "page.html", study, ids=ids, image_shape=shape)
-    assert "conemetric predict" in page
+    assert "\nconemetric inspect metric.safetensors\nconemetric predict new.csv " in page
     first = [line for line in lines if line[0]]
     assert len(lines) == N_DECIDING * len(first) and 3 <= len(first) <= 6
     test = study.task.original(study.task.test).tolist()

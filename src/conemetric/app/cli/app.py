@@ -44,7 +44,7 @@ COMMANDS = {
         "Learn the linear map to the fewest dimensions that keeps the distances of all pairs of "
         "rows (NuMax).",
     ),
-    "inspect": ("using", "Show what is in a metric file, after all checks of loading."),
+    "inspect": ("using", "Show what is in a metric or decision file, after all checks of loading."),
     "export": (
         "exporting",
         "Write the learned map in the format of another system, where the learned distance is "

@@ -18,6 +18,10 @@ from .tables import read_table
 from .using import SHOWN, Rows
 from .wording import grid, plural
 
+NO_PROMISE = (
+    "No sets or intervals, and probabilities that are not calibrated: the decision was learned from "
+    "too few rows to hold any out."
+)
 BLOCK = 1 << 23  # numbers held at a time to explain predictions: 64 MB in float64
 
 
@@ -60,14 +64,15 @@ def predict(
             )
         ]
     values = {"rows": len(rows), "decision": str(estimator.chosen_), "alpha": alpha}
+    notes = table.notes if _promises(estimator) else [*table.notes, NO_PROMISE]
     if out is None:
-        _show(rows, values, table.notes)
+        _show(rows, values, notes)
         return
     write_csv(out, [_flat(row) for row in rows])
     state.answer(
         {**values, "out": str(out)},
         f"{plural(len(rows), 'row')} predicted, written to {escape(str(out))}",
-        notes=table.notes,
+        notes=notes,
     )
 
 
@@ -106,21 +111,31 @@ def predicted_rows(estimator: Any, X: np.ndarray, alpha: float, n: int) -> Itera
 
 
 def _classes(estimator, X, alpha):
-    probability = estimator.predict_proba(X)
-    for name, likely, included in zip(
-        estimator.predict(X).tolist(),
-        probability.max(1),
-        estimator.predict_set(X, alpha),
-        strict=True,
-    ):
-        members = estimator.classes_[included].tolist()
-        yield {"class": name, "probability": float(likely), "set": members}
+    likely = estimator.predict_proba(X).max(1).tolist()
+    classes = estimator.predict(X).tolist()
+    rows = [{"class": name, "probability": p} for name, p in zip(classes, likely, strict=True)]
+    if not _promises(estimator):
+        return rows
+    sets = estimator.predict_set(X, alpha)
+    return [
+        {**row, "set": estimator.classes_[included].tolist()}
+        for row, included in zip(rows, sets, strict=True)
+    ]
 
 
 def _numbers(estimator, X, alpha):
+    rows = [{"value": value} for value in estimator.predict(X).tolist()]
+    if not _promises(estimator):
+        return rows
     intervals = estimator.predict_interval(X, alpha).tolist()
-    for value, (low, high) in zip(estimator.predict(X).tolist(), intervals, strict=True):
-        yield {"value": value, "low": low, "high": high}
+    return [
+        {**row, "low": low, "high": high} for row, (low, high) in zip(rows, intervals, strict=True)
+    ]
+
+
+def _promises(estimator):
+    """Whether the decision has held-out rows, which sets and intervals rest on."""
+    return len(estimator._held_out) > 0
 
 
 def _flat(row):
@@ -138,18 +153,19 @@ def _show(rows, values, notes):
     shown = []
     for row in rows[:SHOWN]:
         by = ", ".join(f"{each['row']} ({each['share']:+.1%})" for each in row["decided_by"])
-        cells = (
-            (str(row["class"]), f"{row['probability']:.1%}", ", ".join(map(str, row["set"])))
-            if "class" in row
-            else (f"{row['value']:.4g}", f"{row['low']:.4g} - {row['high']:.4g}")
-        )
+        if "class" in row:
+            cells = [str(row["class"]), f"{row['probability']:.1%}"]
+            cells += [", ".join(map(str, row["set"]))] if "set" in row else []
+        else:
+            cells = [f"{row['value']:.4g}"]
+            cells += [f"{row['low']:.4g} - {row['high']:.4g}"] if "low" in row else []
         shown.append(tuple(map(escape, (str(row["row"]), *cells, by))))
     covered = f"{1 - values['alpha']:.0%}"
     predicted = (
         ("class", "probability", f"{covered} set")
         if "class" in rows[0]
         else ("prediction", f"{covered} interval")
-    )
+    )[: len(shown[0]) - 2]
     state.answer(
         {**values, "predictions": rows},
         grid("", ("row", *predicted, "decided by (share)"), shown),

@@ -1,5 +1,6 @@
 """Commands that use a learned metric: ``embed``, ``neighbors``, ``inspect``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,8 @@ from rich.markup import escape
 from ...core import spectral
 from ...core.progress import emit
 from ...neighbours import nearest
-from ...storage import atomic_path, certificate_values, load_metric
+from ...storage import atomic_path, certificate_values, load_decision, load_metric
+from ...storage.checked import kind_of
 from ...storage.learned import json_value
 from .batches import EmbeddedBatches, write_batches
 from .invocation import progress_bar, state
@@ -130,13 +132,23 @@ def _show_neighbours(frame, k, notes):
 
 
 def inspect(
-    metric: Annotated[Path, typer.Argument(metavar="METRIC", help="Metric file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Metric or decision file.")],
 ) -> None:
-    """Show what is in a metric file, after all checks of loading."""
-    learned = load_metric(metric)
+    """Show what is in a metric or decision file, after all checks of loading."""
+    if kind_of(file) == "decision":
+        values, shown = _inside_decision(load_decision(file))
+    else:
+        values, shown = _inside_metric(load_metric(file))
+    shown = {"file": str(file), **values, **shown}
+    table = grid("", ("", ""), [(name, escape(_entry(value))) for name, value in shown.items()])
+    table.show_header, table.columns[1].justify = False, "left"
+    state.answer({"file": str(file), **values}, table)
+
+
+def _inside_metric(learned):
+    """What the file holds, and what is shown of it in other words."""
     promise = learned.threshold_promise_
     values = {
-        "file": str(metric),
         "method": learned.method,
         "features": learned.n_features_in_,
         "dimensions": len(learned.components),
@@ -151,10 +163,31 @@ def inspect(
         "eigenvalues": spectral.eigenvalues_of(learned.components).tolist(),
         "notes": learned.notes,
     }
-    shown = {**values, "certificate": values["certificate"] or NO_CERTIFICATE}
-    table = grid("", ("", ""), [(name, escape(_entry(value))) for name, value in shown.items()])
-    table.show_header, table.columns[1].justify = False, "left"
-    state.answer(values, table)
+    return values, {"certificate": values["certificate"] or NO_CERTIFICATE}
+
+
+def _inside_decision(estimator):
+    notes, evidence = dict(estimator.notes_), estimator.evidence_
+    names = getattr(estimator, "feature_names_in_", None)
+    known = notes.pop("feature_names", None) if names is None else names.tolist()
+    values = {
+        "method": type(estimator).__name__,
+        "decision": str(estimator.chosen_),
+        "features": estimator.n_features_in_,
+        "feature_names": known,
+        "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
+        "training_rows": len(estimator._kept),
+        "held_out_rows": len(estimator._held_out),
+        "words": notes.pop("categories", None),
+        "fills_missing_values": notes.pop("fill", None) is not None,
+        "certificate": certificate_values(estimator.certificate_),
+        "evidence": None if evidence is None else asdict(evidence),
+        "notes": {name: value for name, value in notes.items() if name != "row_names"},
+    }
+    return values, {
+        "certificate": values["certificate"] or "none: neighbours solve no system",
+        "evidence": evidence or "none: there were too few rows to hold any out",
+    }
 
 
 def _entry(value):

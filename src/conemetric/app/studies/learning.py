@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from ...core.compiled import seconds_compiling, stopwatch
 from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
+from ...estimators.scales import ScaleWarning
 from ...estimators.useless import UselessMetricWarning
 from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
@@ -260,7 +261,7 @@ def _fit(method, task, options, notes):
     for warning in collected:
         if isinstance(warning, UselessMetricWarning):
             alarm = str(warning)
-        else:
+        elif not isinstance(warning, ScaleWarning):  # options.scale has decided
             notes.append(str(warning))
     recall = getattr(estimator, "neighbor_recall_", None)
     if recall is not None and recall < 1:
