@@ -1,12 +1,15 @@
 """QueryAdapter: a linear map of the queries, learned from relevance judgements."""
 
+from dataclasses import replace
+from functools import reduce
+from operator import matmul
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
-from ..core.arrays import like
+from ..core.arrays import float64, like, namespace
 from ..core.sklearn_private import StrOptions
 from ..operators.columns import joined, parted
 from ..operators.difference import from_comparisons
@@ -187,8 +190,8 @@ class QueryAdapter(RankingEstimator):
     def _initial_map(self, data):
         return like(np.eye(self.n_features_in_), data.documents)
 
-    def _search(self, map_, queries, documents, k, **options):
-        return search(queries @ map_, documents, k, "inner", **options)
+    def _search(self, factors, queries, documents, k, **options):
+        return search(reduce(matmul, factors, queries), documents, k, "inner", **options)
 
     def _comparison_size(self, queries, better, worse):
         squares = (queries**2).sum(1) * ((better - worse) ** 2).sum(1)
@@ -200,7 +203,10 @@ class QueryAdapter(RankingEstimator):
     def _matrix(self, map_):
         return map_
 
-    def _plain_map(self, T, point):
+    def _factors(self, T, point):
+        return T, point, T
+
+    def _map(self, data, T, point):
         return T @ point @ T
 
     def _point(self, inverse, map_):
@@ -211,6 +217,15 @@ class QueryAdapter(RankingEstimator):
 
     def _joined(self, point, v):
         return joined(point, v)
+
+    def _spanned(self, mapped):
+        """W differs from W0 only in the span of the queries: q = B z, and B'W is learned."""
+        if len(mapped.queries) > self.n_features_in_ // 2:  # a larger span saves too little
+            return mapped, None
+        basis, triangle = namespace(mapped.queries).linalg.qr(mapped.queries.T)
+        prior = float64(basis).T @ mapped.comparisons.prior
+        comparisons = replace(mapped.comparisons, prior=prior)
+        return replace(mapped, queries=triangle.T, comparisons=comparisons), basis
 
     def _truncate(self, data, map_):
         V = self._directions(data, map_)

@@ -8,33 +8,36 @@ if g_a - e_a >= g_b - e_b, then g_b - g_a <= e_b - e_a, which is at most the sta
 the difference.
 
 A map is judged on queries it has not seen: folds are solved side by side, each solve starts
-from the nearest one on the path, C goes up or down by decades while that helps, and then by
-half a decade; other margins and negatives are tried at the best C only.
+from the nearest one on the path, and C goes up by half decades while that helps, or else
+down; other margins and negatives are tried at the best C only. These solves are coarse and
+need no certificate, and those of few queries run in the span of the queries.
 """
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
 
 from ..core.arrays import is_torch, like, to_numpy
 from ..core.compiled import alone, n_threads, one_blas_thread
-from ..core.progress import all_or_nothing
-from ..solvers.base import Status
+from ..core.progress import all_or_nothing, emit
+from ..solvers.base import relative_gap
 from ..solvers.dual_quasi_newton import DualQuasiNewton
+from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
 from .columns import Pool
+from .comparisons import Remembered
 from .judgements import Judgements
 from .measures import ndcg
 
-__all__ = ["Candidate", "Choice", "Setting", "best_candidate", "tuned_mix"]
+__all__ = ["FIRST_C", "Choice"]
 
-FIRST_C, LEAST_C, MOST_C = 1.0, 0.01, 320.0  # where the path of C begins, and its ends
+FIRST_C, LEAST_C, MOST_C = 0.1, 0.03, 320.0  # where the path of C begins, and its ends
+STEP = 0.5  # of the path, in decades
 FLAT = 0.2  # standard errors of a gain by which another C has to be better
 N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
@@ -43,88 +46,7 @@ MOST_HELD_OUT, MOST_TRAINING = 500, 1000
 # relative gap of the fits that only serve the choice: at C, where less is to be gained for
 # small ones, and at most
 CHOICE_TOL, LOOSEST = 0.03, 0.1
-CHOICE_ITER = 40  # iterations of such a fit; a path ends where they are too few
-DEPTH = 10  # of the nDCG that chooses and scores
-# weights of a column, relative to the ratio of spreads, by which a mix is tuned
-MIX_GRID = tuple(2.0 ** np.arange(-4, 4))
-FINER = (2**-0.5, 2**0.5)  # of the best on that grid
-SWEEPS = 2  # over the columns, where there are several
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Parameters of one fit. Scores are ``embedding`` times those of the embedding plus
-    ``weights`` times the columns in this ``normalization``; with C > 0 the program starts
-    there, and C = 0 changes nothing.
-    """
-
-    C: float
-    margin: float
-    n_hard: int
-    n_random: int
-    normalization: str | None = None
-    weights: tuple[float, ...] = ()
-    embedding: float = 1.0
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A setting and its nDCG@10 on held-out queries.
-
-    Attributes
-    ----------
-    setting : Setting
-    mean : float
-        Mean nDCG@10.
-    gain, standard_error : float
-        Mean difference from the unchanged embedding, query by query.
-    values : array (n_held_out,)
-        nDCG@10 of each query.
-    """
-
-    setting: Setting
-    mean: float
-    gain: float
-    standard_error: float
-    values: np.ndarray = field(repr=False)
-
-    @classmethod
-    def from_values(cls, setting: Setting, values: np.ndarray, unchanged: np.ndarray) -> Self:
-        """Compare ``values`` with those of the ``unchanged`` embedding."""
-        gain = values - unchanged
-        error = float(gain.std(ddof=1)) / len(gain) ** 0.5
-        return cls(setting, float(values.mean()), float(gain.mean()), error, values)
-
-    @property
-    def sure_gain(self) -> float:
-        """The gain less one standard error: 0 for the unchanged embedding."""
-        return self.gain - self.standard_error
-
-
-def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
-    """The one with the largest sure gain; the first of equal ones."""
-    return max(candidates, key=lambda candidate: candidate.sure_gain)
-
-
-def tuned_mix(
-    values_of: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the columns that maximise the mean of ``values_of`` them, and the values
-    there, from given ``weights`` on: a grid around the ``sizes``, one column at a time (none
-    whose size is 0), then between the points of the grid.
-    """
-    best = values_of(weights)
-    grids = [*[(0.0, *MIX_GRID)] * (SWEEPS if len(sizes) > 1 else 1), FINER]
-    for grid in grids:
-        for c in np.flatnonzero(sizes):
-            middle = weights[c] if grid is FINER else sizes[c]
-            for t in grid:
-                changed = weights.copy()
-                changed[c] = t * middle
-                values = values_of(changed)
-                if values.mean() > best.mean():
-                    weights, best = changed, values
-    return weights, best
+CHOICE_ITER = 25  # iterations of such a fit, at most
 
 
 class Choice:
@@ -163,15 +85,14 @@ class Choice:
                 f"C='auto' needs {FEWEST_QUERIES} queries with a relevant document, to hold some "
                 f"out; there are {n}. Judge more, or give C as a number."
             )
-        plain = Setting(0.0, estimator._margins[0], estimator.n_hard, estimator.n_random)
+        first = Setting(FIRST_C, estimator._margins[0], estimator.n_hard, estimator.n_random)
         with all_or_nothing():
             self._try_unchanged()
             start = self._try_columns() if self.columns else None
-            best = self._climb(replace(plain, C=FIRST_C), 1.0, 10 * FIRST_C)
-            best = self._variants(self._climb(best.setting, 0.5, MOST_C)).setting
+            best = self._variants(self._climb(first)).setting
             if start is not None:
                 joint = replace(best, normalization=start.normalization, weights=start.weights)
-                self._reweighted(self._climb(joint, 0.5, MOST_C).setting)
+                self._reweighted(self._climb(joint).setting)
         return best_candidate(self.candidates).setting
 
     def mixed(self, setting: Setting) -> Setting:
@@ -183,7 +104,7 @@ class Choice:
     # ---- without a solve
 
     def _try_unchanged(self):
-        found = self._search(self.estimator._initial_map(self.data), slice(None))
+        found = self._search((self.estimator._initial_map(self.data),), slice(None))
         self._unchanged = self._pool(found)
         plain = Setting(0.0, self.estimator._margins[0], 0, 0)
         self._add(plain, self._ndcg(self._unchanged, plain, None))
@@ -205,29 +126,22 @@ class Choice:
 
     # ---- with solves on folds
 
-    def _climb(self, setting, step, most):
-        """Candidates whose C goes down, or up to ``most``, by 10**step while that helps; the
-        best one.
-        """
-        best = self._solved(setting)
-        for direction in (-step, step):  # a smaller C is the cheaper one
-            first = best
-            while True:
-                C = float(10 ** round(np.log10(best.setting.C) + direction, 3))
-                if not LEAST_C <= C <= most:
+    def _climb(self, setting):
+        """Candidates whose C goes up while that helps, or else down; the best one."""
+        first = best = self._solved(setting)
+        for step in (STEP, -STEP):
+            while best is first or step > 0:
+                C = float(10 ** round(np.log10(best.setting.C) + step, 3))
+                if not LEAST_C <= C <= MOST_C:
                     break
                 tried = self._solved(replace(setting, C=C))
                 if not _worth(tried, best):
                     break
                 best = tried
-            if best is not first:
-                break
         return best
 
     def _reweighted(self, setting):
         """Start from weights that suit the map better, where held-out queries show such."""
-        if setting not in self._pools:
-            return
         pool, weights = self._pools[setting]
         means = {t: self._ndcg(pool, setting, t * weights).mean() for t in (1.0, 0.5, 2.0)}
         factor = max(means, key=lambda t: means[t])
@@ -274,38 +188,51 @@ class Choice:
         key = replace(setting, C=0.0, margin=0.0)
         if key not in self._in_folds:
             made = self.comparisons(setting)
-            self._in_folds[key] = self._side_by_side(self._compared_in, made)
+            mapped = self.estimator._mapped(self.data, made)
+            self._in_folds[key] = self._side_by_side(self._compared_in, made, mapped)
         known = self._multipliers.setdefault(replace(setting, C=0.0), {})
         near = min(known, key=lambda C: abs(np.log(C / setting.C)), default=None)
         results = self._side_by_side(
             self._solved_in, setting, self._in_folds[key], near and known[near]
         )
-        found, weights, known[setting.C], done = map(list, zip(*results, strict=True))
-        if not all(done):  # too expensive, here and for any larger C
-            return replace(self.candidates[0], setting=setting, gain=-np.inf)
+        found, weights, known[setting.C] = map(list, zip(*results, strict=True))
         counts = [len(test) for _, test in self.folds]
         self._pools[setting] = self._pool(found), np.repeat(weights, counts, axis=0)
         pool, of_query = self._pools[setting]
         return self._add(setting, self._ndcg(pool, setting, of_query))
 
-    def _compared_in(self, fold, comparisons):
-        kept = comparisons.select(self.folds[fold][0])
-        return self.estimator._mapped_operator(self.data, kept), kept
+    def _compared_in(self, fold, comparisons, mapped):
+        """What the training queries of a fold compare: operator, comparisons, and those and
+        the basis of their span.
+        """
+        kept = self.folds[fold][0][comparisons.triplets[:, 0]]
+        part = Remembered.of(mapped, mapped.comparisons.take(kept))
+        spanned, basis = self.estimator._spanned(part)
+        return self.estimator._operator_of(spanned), part.comparisons, spanned.comparisons, basis
 
     def _solved_in(self, fold, setting, compared, multipliers):
-        operator, kept = compared[fold]
-        program = self.estimator._program(operator, kept, setting)
+        """What the map of a fold finds for its held-out queries, the weights, the multipliers."""
+        operator, comparisons, spanned, basis = compared[fold]
+        estimator = self.estimator
+        program = estimator._program(operator, spanned, setting)
         start = multipliers and multipliers[fold] * program.unit
-        tol = max(min(CHOICE_TOL * setting.C**0.5, LOOSEST), self.estimator.tol)
-        solver = DualQuasiNewton(tol=tol, max_iter=min(CHOICE_ITER, self.estimator.max_iter))
-        result = solver.solve(program, start=start, retried=True)
-        estimator, point = self.estimator, result.primal_point
-        map_, weights = estimator._solution(kept, point, estimator._plain_map)
+        iterate = self._approached(program, start, setting.C)
+        point = estimator._lifted(comparisons, setting.margin, basis, iterate.primal_point)
+        factors, weights = estimator._solution(comparisons, point, estimator._factors)
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
-        rows = slice(counts[fold], counts[fold + 1])
-        found = self._search(like(map_, self.data.documents), rows)
-        done = result.status is Status.CONVERGED
-        return found, weights, result.dual_point / program.unit, done
+        rows, documents = slice(counts[fold], counts[fold + 1]), self.data.documents
+        found = self._search([like(factor, documents) for factor in factors], rows)
+        return found, weights, iterate.dual_point / program.unit
+
+    def _approached(self, program, start, C):
+        """The first iterate that is close enough to the optimum for a choice."""
+        tol = max(min(CHOICE_TOL * C**0.5, LOOSEST), self.estimator.tol)
+        steps = DualQuasiNewton().steps(program, start)
+        for number, iterate in enumerate(islice(steps, CHOICE_ITER + 1)):
+            gap = relative_gap(iterate.primal, iterate.dual)
+            if emit("solve", iteration=number, relative_gap=gap) or gap <= tol:
+                break
+        return iterate
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
@@ -321,11 +248,11 @@ class Choice:
 
     # ---- judging
 
-    def _search(self, map_, rows):
+    def _search(self, factors, rows):
         listed = self.columns and self.columns.listed[rows]
         queries = self.data.queries[self.held_out[rows]]
         options = {"listed": listed, "ties": self.data.ties}
-        return self.estimator._search(map_, queries, self.data.documents, DEPTH, **options)
+        return self.estimator._search(factors, queries, self.data.documents, DEPTH, **options)
 
     def _pool(self, found):
         """What was found on all folds, as one."""

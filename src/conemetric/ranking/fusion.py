@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .choice import DEPTH, Candidate, Setting, best_candidate, tuned_mix
+from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
 from .columns import NORMALIZATIONS, Pool, check_scores
 from .judgements import check_relevance
 from .measures import ndcg

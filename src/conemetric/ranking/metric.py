@@ -1,5 +1,7 @@
 """RelevanceMetric: a Mahalanobis metric learned from relevance judgements."""
 
+from functools import reduce
+from operator import matmul
 from typing import Any, Literal
 
 import numpy as np
@@ -144,7 +146,8 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         M0 = prior_matrix(self.prior, data.documents, self.n_features_in_, 1.0)
         return M0 if isinstance(self.prior, str) else spectral.factor(M0)
 
-    def _search(self, map_, queries, documents, k, **options):
+    def _search(self, factors, queries, documents, k, **options):
+        map_ = reduce(matmul, factors)
         return search(queries @ map_, documents @ map_, k, "euclidean", **options)
 
     def _comparison_size(self, queries, better, worse):
@@ -157,8 +160,8 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
     def _matrix(self, map_):
         return map_ @ map_.T
 
-    def _plain_map(self, T, point):
-        return T @ point
+    def _factors(self, T, point):
+        return T, point
 
     def _map(self, data, T, point):
         """Rotated so that documents spread most along the first coordinate."""
