@@ -89,5 +89,3 @@ def tuned_mix(
                 if values.mean() > best.mean():
                     weights, best = changed, values
     return weights, best
-
-

@@ -30,7 +30,7 @@ from ..solvers.base import relative_gap
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
 from .columns import Pool
-from .comparisons import Remembered
+from .comparisons import Remembered, query_weights
 from .judgements import Judgements
 from .measures import ndcg
 
@@ -45,8 +45,9 @@ FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
 MOST_HELD_OUT, MOST_TRAINING = 500, 1000
 # relative gap of the fits that only serve the choice: at C, where less is to be gained for
 # small ones, and at most
-CHOICE_TOL, LOOSEST = 0.03, 0.1
+CHOICE_TOL, LOOSEST = 0.05, 0.1
 CHOICE_ITER = 25  # iterations of such a fit, at most
+MOST_COMPARISONS = 200  # of a query in such a fit, drawn from all
 
 
 class Choice:
@@ -70,7 +71,7 @@ class Choice:
         self._compared: dict[Setting, Any] = {}
         self._in_folds: dict[Setting, list] = {}
         self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
-        self._multipliers: dict[Any, dict[float, list]] = {}
+        self._multipliers: dict[Setting, dict[Setting, list]] = {}
 
     @cached_property
     def columns(self) -> Any:
@@ -161,41 +162,51 @@ class Choice:
 
     def comparisons(self, setting: Setting) -> Any:
         """All comparisons of a setting."""
-        key = replace(setting, C=0.0, margin=0.0)
-        if key not in self._compared:
-            self._compared[key] = self.estimator._comparisons(self.data, setting, self.seed)
-        return self._compared[key]
+        kind = _kind(setting)
+        if kind not in self._compared:
+            self._compared[kind] = self.estimator._comparisons(self.data, setting, self.seed)
+        return self._compared[kind]
+
+    def _drawn(self, comparisons):
+        """A mask of those that serve the choice."""
+        query = comparisons.triplets[:, 0]
+        share = MOST_COMPARISONS / np.bincount(query)[query]
+        return np.random.default_rng(self.seed).random(len(query)) < share
 
     def start(self, setting: Setting) -> np.ndarray | None:
         """Multipliers of all comparisons relative to their bounds, the mean of those of the
-        folds; None where there are none.
+        folds, and of the last one drawn before where one is not; None where there are none.
         """
-        known = self._multipliers.get(replace(setting, C=0.0), {}).get(setting.C)
+        known = self._multipliers.get(_kind(setting), {}).get(setting)
         if known is None:
             return None
-        query = self.comparisons(setting).triplets[:, 0]
+        comparisons = self.comparisons(setting)
+        drawn = self._drawn(comparisons)
+        query = comparisons.triplets[drawn, 0]
         total, times = np.zeros(len(query)), np.zeros(len(query))
         for (train, _), multipliers in zip(self.folds, known, strict=True):
             total[train[query]] += to_numpy(multipliers)
             times[train[query]] += 1
-        return total / np.maximum(times, 1)
+        return (total / np.maximum(times, 1))[np.maximum(np.cumsum(drawn) - 1, 0)]
 
     def _solved(self, setting):
         """The candidate of a setting with C > 0."""
         for candidate in self.candidates:
             if candidate.setting == setting:
                 return candidate
-        key = replace(setting, C=0.0, margin=0.0)
-        if key not in self._in_folds:
+        kind = _kind(setting)
+        if kind not in self._in_folds:
             made = self.comparisons(setting)
+            made = made.take(self._drawn(made))
+            made = replace(made, weights=query_weights(made.triplets))
             mapped = self.estimator._mapped(self.data, made)
-            self._in_folds[key] = self._side_by_side(self._compared_in, made, mapped)
-        known = self._multipliers.setdefault(replace(setting, C=0.0), {})
-        near = min(known, key=lambda C: abs(np.log(C / setting.C)), default=None)
+            self._in_folds[kind] = self._side_by_side(self._compared_in, made, mapped)
+        known = self._multipliers.setdefault(kind, {})
+        near = min(known, key=partial(_distance, setting), default=None)
         results = self._side_by_side(
-            self._solved_in, setting, self._in_folds[key], near and known[near]
+            self._solved_in, setting, self._in_folds[kind], near and known[near]
         )
-        found, weights, known[setting.C] = map(list, zip(*results, strict=True))
+        found, weights, known[setting] = map(list, zip(*results, strict=True))
         counts = [len(test) for _, test in self.folds]
         self._pools[setting] = self._pool(found), np.repeat(weights, counts, axis=0)
         pool, of_query = self._pools[setting]
@@ -266,6 +277,16 @@ class Choice:
         unchanged = self.candidates[0].values if self.candidates else values
         self.candidates.append(Candidate.from_values(setting, values, unchanged))
         return self.candidates[-1]
+
+
+def _kind(setting: Setting) -> Setting:
+    """What the comparisons of a setting depend on."""
+    return replace(setting, C=0.0, margin=0.0)
+
+
+def _distance(a: Setting, b: Setting) -> float:
+    """How far two settings of one kind are from each other on the path."""
+    return float(abs(np.log(a.C / b.C)) + abs(np.log(a.margin / b.margin)))
 
 
 def _worth(tried: Candidate, best: Candidate) -> bool:

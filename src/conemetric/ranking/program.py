@@ -35,7 +35,7 @@ __all__ = ["RankingProgram"]
 # how much more a change of weights costs: they start where nDCG is best, and the loss, which
 # counts all pairs alike, would move them away (Cranfield, CISI: 1 is worse on held-out queries)
 STIFFNESS = 100.0
-SAMPLED_COMPARISONS = 1 << 10  # bounds the time for the mean size
+SAMPLED_COMPARISONS = 1 << 8  # bounds the time for the mean size
 
 
 class RankingProgram(ABC):
