@@ -49,6 +49,9 @@ class QueryAdapter(RankingEstimator):
         Unjudged documents to rank below each relevant one: the nearest to the query, and
         random ones. ``C="auto"`` also tries random ones only, because unjudged documents
         near the query may be relevant.
+    normalization : {"auto", "raw", "range", "spread"}, default="auto"
+        How columns of scores are scaled (`conemetric.ranking.columns`): the one that the search
+        system uses (`conemetric.export.to_hybrid_query`), or the best on held-out queries.
     n_components : int, default=None
         Shorten the embedding: map queries and documents to this many directions, those
         along which the documents have the largest second moment. None maps queries only.
@@ -76,7 +79,7 @@ class QueryAdapter(RankingEstimator):
     score_multipliers_ : dict of str to float
         Multipliers of the columns' weights being at least 0.
     normalization_ : str or None
-        How columns are scaled: "raw", "range" or "spread" (`conemetric.ranking.columns`).
+        How columns are scaled; None without columns.
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
         standard errors of the gain; the first is the unchanged embedding, and with ``scores``
@@ -124,6 +127,7 @@ class QueryAdapter(RankingEstimator):
         similarity: Literal["cosine", "inner"] = "cosine",
         n_hard: int = 10,
         n_random: int = 10,
+        normalization: Literal["auto", "raw", "range", "spread"] = "auto",
         n_components: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -134,6 +138,7 @@ class QueryAdapter(RankingEstimator):
         self.similarity = similarity
         self.n_hard = n_hard
         self.n_random = n_random
+        self.normalization = normalization
         self.n_components = n_components
         self.tol = tol
         self.max_iter = max_iter

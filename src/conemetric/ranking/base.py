@@ -17,17 +17,19 @@ from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
 from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator
 from ..estimators.validation import check_size, check_tensor, refuse_dask
+from ..evaluation.thresholds import check_share
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH, Candidate, Setting
 from .choice import Choice
-from .columns import EMBEDDING, Pool, check_scores
+from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores
 from .comparisons import Remembered, TrainingData
 from .judgements import check_relevance
 from .measures import ndcg
 from .program import RankingProgram
-from .top_k import search, tie_ranks
+from .sums import picked, rank_by_sum, weighted_columns
+from .top_k import check_depth, tie_ranks
 
 __all__ = ["Candidate", "RankingEstimator", "Setting"]
 
@@ -35,6 +37,7 @@ RANKING_PARAMETERS = {
     "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     "n_hard": [Interval(Integral, 0, None, closed="left")],
     "n_random": [Interval(Integral, 0, None, closed="left")],
+    "normalization": [StrOptions({AUTO, *NORMALIZATIONS})],
     **SOLVER_PARAMETERS,
 }
 
@@ -68,22 +71,21 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
         refuse_dask(self, queries, "queries")
         refuse_dask(self, documents, "documents")
         data = self._validate(queries, documents, relevance, scores, reset=True)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        choice = Choice(self, data, seed)
-        setting = self._chosen(choice)
-        self.setting_, self.C_ = setting, setting.C
-        self.normalization_ = setting.normalization
         self._column_names = data.columns.names if data.columns else ()
-        if setting.C == 0:
-            self._store_map(data, self._truncate(data, self._initial_map(data)))
-            self._store_weights(setting.weights)
-            proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
-            return self._store_result(SolveResult(None, None, proof, 0, {}))
-        comparisons = choice.comparisons(setting)
-        remembered = Remembered.of(data, comparisons, choice.start(setting))
-        self._solve(data, remembered, setting)
-        self.comparisons_ = comparisons.triplets
-        return self
+        choice = Choice(self, data, self._draw())
+        setting = self._chosen(choice)
+        later = choice.later(setting)
+        comparisons = choice.comparisons(later)
+        if setting.C:
+            self._solve(data, Remembered.of(data, comparisons, choice.start(later)), setting)
+            self.comparisons_ = comparisons.triplets
+            return self
+        multipliers = np.zeros(len(comparisons.triplets))
+        self._remembered, self._later = Remembered.of(data, comparisons, multipliers), later
+        self._store_map(data, self._truncate(data, self._initial_map(data)))
+        self._store_weights(setting, setting.weights)
+        proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
+        return self._store_result(SolveResult(None, None, proof, 0, {}))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -98,7 +100,9 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
 
         The first call is `fit`. A later one adds the comparisons of new judgements to those
         remembered, in the program that was chosen first, and solves it from where it was;
-        ``certificate_`` is about the program over all that is remembered.
+        ``certificate_`` is about the program over all that is remembered. Where ``C="auto"``
+        had left the embedding unchanged, the first later call learns from all judgements so
+        far with C = 0.1, near the embedding.
 
         Parameters
         ----------
@@ -115,26 +119,23 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
         """
         if not hasattr(self, "setting_"):
             return self.fit(queries, documents, relevance, scores)
-        if not 0 <= forget < 1:
-            raise ValueError(f"forget={forget} must be at least 0 and less than 1.")
-        if self.C_ == 0:
-            raise ValueError(
-                "C='auto' has left the embedding unchanged, so there is no program to add to; give "
-                "C as a number, or fit all judgements together."
-            )
-        names = self._column_names if self.setting_.normalization else ()
-        data = self._validate(queries, documents, relevance, _picked(scores, names) or None)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        made = self._comparisons(data, self.setting_, seed, self._remembered.comparisons)
+        if forget != 0:
+            check_share(forget, "forget")
+        names = self._column_names if self._later.normalization else ()
+        scores = picked(scores, names, self._column_names) or None
+        data = self._validate(queries, documents, relevance, scores)
+        made = self._comparisons(data, self._later, self._draw(), self._remembered.comparisons)
         later = Remembered.of(data, made, np.zeros(len(made.triplets)))
         remembered = self._remembered.faded(1 - forget).joined(later)
-        return self._solve(data, remembered, self.setting_)
+        return self._solve(data, remembered, self._later)
+
+    def _draw(self):
+        return check_random_state(self.random_state).randint(2**31 - 1)
 
     def _chosen(self, choice):
         """The setting given, or chosen on held-out queries."""
         if self.C != "auto":
-            given = Setting(self.C, self._margins[0], self.n_hard, self.n_random)
-            return choice.mixed(given) if choice.columns else given
+            return choice.given(self.C)
         setting = choice.settle()
         self.candidates_ = choice.candidates
         if setting == self.candidates_[0].setting:
@@ -180,16 +181,16 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
             primal = program.certify(point, result.dual_point).primal
             result = replace(result, certificate=result.certificate.truncated(primal, self.tol))
         self._store_map(data, map_)
-        self._store_weights(weights, comparisons, result.dual_point)
-        self._remembered = replace(
-            remembered, multipliers=to_numpy(result.dual_point / program.unit)
-        )
+        self._store_weights(setting, weights, comparisons, result.dual_point)
+        multipliers = to_numpy(result.dual_point / program.unit)
+        self._remembered, self._later = replace(remembered, multipliers=multipliers), setting
         self.comparisons_, self.multipliers_ = comparisons.triplets, result.dual_point
         return self._store_result(result)
 
-    def _store_weights(self, weights, comparisons=None, u=None):
-        """``score_weights_``, and the multipliers of their being at least 0."""
-        names, setting = self._column_names, self.setting_
+    def _store_weights(self, setting, weights, comparisons=None, u=None):
+        """The setting, ``score_weights_``, and the multipliers of their being at least 0."""
+        self.setting_, self.C_ = setting, setting.C
+        self.normalization_, names = setting.normalization, self._column_names
         weights = np.asarray(weights) if len(weights) else np.zeros(len(names))
         own = {EMBEDDING: setting.embedding}
         self.score_weights_ = own | dict(zip(names, weights.tolist(), strict=True))
@@ -221,29 +222,23 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
             Best first; -1 and minus infinity where a query has fewer.
         """
         check_is_fitted(self)
+        check_depth(k)
         queries, documents = self._check_points(queries, documents)
-        return self._rank(queries, documents, self._columns(scores, queries, documents), k)
-
-    def _rank(self, queries, documents, columns, k):
+        shape, nearest = (len(queries), len(documents)), self._nearest(queries, documents)
+        sum_ = self.score_weights_, self.normalization_
+        columns = weighted_columns(scores, *sum_, shape, nearest)
         mapped = self.transform_queries(queries), self.transform_documents(documents)
-        listed, ties = columns and columns.listed, tie_ranks(documents)
-        found = search(*mapped, k, self._similarity, listed=listed, ties=ties)
-        names = columns.names if columns else ()
-        weights = np.array([self.score_weights_[name] for name in names])
-        pool, embedding = Pool.of(columns, found, ties), self.score_weights_[EMBEDDING]
-        return pool.rank(self.normalization_, weights, min(k, len(documents)), embedding)
+        ties = tie_ranks(documents)
+        return rank_by_sum(*mapped, self._similarity, columns, *sum_, k, ties)
 
-    def _columns(self, scores, queries, documents):
-        """The columns of new queries that have a weight."""
-        used = _picked(scores, [name for name in self._column_names if self.score_weights_[name]])
-        return self._checked_columns(used, queries, documents) if used else None
+    def _nearest(self, queries, documents):
+        """The function of k that finds the documents for which callables are called."""
 
-    def _checked_columns(self, scores, queries, documents):
         def nearest(k):
             map_ = self._initial_map(TrainingData(queries, documents, None))
             return to_numpy(self._search((map_,), queries, documents, k).documents)
 
-        return check_scores(scores, len(queries), len(documents), nearest)
+        return nearest
 
     def score(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> float:
         """Mean nDCG@10 of the learned ranking over the queries with a relevant document.
@@ -253,12 +248,8 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
         check_is_fitted(self)
         queries, documents = self._check_points(queries, documents)
         judgements = check_relevance(relevance, len(queries), len(documents))
-        ranking, _ = self._rank(
-            queries, documents, self._columns(scores, queries, documents), DEPTH
-        )
+        ranking, _ = self.rank(queries, documents, scores, DEPTH)
         return float(np.nanmean(ndcg(ranking, judgements, DEPTH)))
-
-    # ---- from judgements to a program
 
     def _validate(self, queries, documents, relevance, scores=None, reset=False):
         queries, documents = self._check_points(queries, documents, reset)
@@ -266,7 +257,9 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
         answered = np.flatnonzero(judgements.n_relevant > 0)
         columns = None
         if scores is not None:
-            columns = self._checked_columns(scores, queries, documents).select(answered)
+            nearest = self._nearest(queries, documents)
+            columns = check_scores(scores, len(queries), len(documents), nearest).select(answered)
+            columns.tried(self.normalization)
         return TrainingData(queries[answered], documents, judgements.select(answered), columns)
 
     def _check_points(self, queries, documents, reset=False):
@@ -294,17 +287,6 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
                 f"{name} has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-
-
-def _picked(scores, names):
-    """The columns of these names; an error if one is missing."""
-    missing = [name for name in names if name not in (scores or {})]
-    if missing:
-        raise ValueError(
-            f"scores lacks {', '.join(map(repr, missing))}, which fit was given and which has a "
-            "weight; give it as in fit."
-        )
-    return {name: scores[name] for name in names}
 
 
 def check_rows(X: Any, name: str) -> Any:

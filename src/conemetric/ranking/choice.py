@@ -80,15 +80,15 @@ class Choice:
 
     def settle(self) -> Setting:
         """Try what there is to try, and choose."""
-        estimator, n = self.estimator, len(self.data.queries)
+        n = len(self.data.queries)
         if not self.folds:
             raise ValueError(
                 f"C='auto' needs {FEWEST_QUERIES} queries with a relevant document, to hold some "
                 f"out; there are {n}. Judge more, or give C as a number."
             )
-        first = Setting(FIRST_C, estimator._margins[0], estimator.n_hard, estimator.n_random)
         with all_or_nothing():
             self._try_unchanged()
+            first = self.later(self.candidates[0].setting)
             start = self._try_columns() if self.columns else None
             best = self._variants(self._climb(first)).setting
             if start is not None:
@@ -96,11 +96,27 @@ class Choice:
                 self._reweighted(self._climb(joint).setting)
         return best_candidate(self.candidates).setting
 
-    def mixed(self, setting: Setting) -> Setting:
-        """A given setting, to start at the best mix."""
+    def given(self, C: float) -> Setting:
+        """The setting of a given C, which starts at the best mix where there are columns."""
+        estimator = self.estimator
+        setting = Setting(C, estimator._margins[0], estimator.n_hard, estimator.n_random)
+        if not self.columns:
+            return setting
         self._try_unchanged()
         start = self._try_columns()
         return replace(setting, normalization=start.normalization, weights=start.weights)
+
+    def later(self, setting: Setting) -> Setting:
+        """The program to which feedback adds: the chosen one, or where nothing was learned that
+        of FIRST_C from the scores that were chosen.
+        """
+        if setting.C:
+            return setting
+        if not setting.embedding:
+            plain = [c for c in self.candidates[1:] if c.setting.embedding and not c.setting.C]
+            setting = best_candidate(plain).setting  # of the mixes
+        estimator = self.estimator
+        return replace(setting, C=FIRST_C, n_hard=estimator.n_hard, n_random=estimator.n_random)
 
     # ---- without a solve
 
@@ -113,12 +129,12 @@ class Choice:
     def _try_columns(self):
         """Every column alone, and a tuned mix for each normalisation; the best mix."""
         plain, c = self.candidates[0].setting, len(self.columns.names)
+        kinds = self.columns.tried(self.estimator.normalization)
         for column in np.eye(c):
-            how = self.columns.normalizations[0]
-            alone_ = replace(plain, normalization=how, weights=tuple(column), embedding=0.0)
+            alone_ = replace(plain, normalization=kinds[0], weights=tuple(column), embedding=0.0)
             self._add(alone_, self._ndcg(self._unchanged, alone_, column))
         mixes = []
-        for how in self.columns.normalizations:
+        for how in kinds:
             setting = replace(plain, normalization=how)
             of_mix = partial(self._ndcg, self._unchanged, setting)
             weights, values = tuned_mix(of_mix, self._unchanged.sizes(how), np.zeros(c))
