@@ -163,6 +163,9 @@ def _opensearch(scores, limit, window):
 
 
 def _elasticsearch(scores, limit, window):
+    # elastic.co/docs/reference/elasticsearch/mapping-reference/dense-vector, max_inner_product:
+    # _score is product + 1, and 1 / (1 + -1 * product) below 0; the shift of all that are
+    # listed changes no ranking among them
     vector = {"field": EMBEDDING, "query_vector": "{{query_vector}}", "k": window}
     retrievers = [
         {
@@ -189,12 +192,15 @@ def _qdrant(scores, limit, window):
 
 
 def _milvus(scores, limit, window):
-    largest = max(scores.weights.values())  # weights are at most 1
+    # milvus.io/docs/weighted-ranker.md: weights are from 0 to 1; norm_score, a bool, decides
+    # whether scores go through the arctan (rerank/function_score.go; Milvus 2.6)
+    largest = max(scores.weights.values())
     weights = [weight / largest for weight in scores.weights.values()]
     return {"reranker": "weighted", "weights": weights, "norm_score": False}
 
 
-# scores and orders of documents by the embedding: pgvector's operators
+# scores and orders of documents by the embedding: pgvector's operators (github.com/pgvector/pgvector,
+# README, "Vector Functions": vector_norm(vector) is the Euclidean norm)
 _VECTOR_SQL = {
     "cosine": ("vector_norm($1) * (1 - (embedding <=> $1))", "embedding <=> $1"),
     "inner": ("-(embedding <#> $1)", "embedding <#> $1"),

@@ -75,17 +75,22 @@ def tuned_mix(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights of the columns that maximise the mean of ``values_of`` them, and the values
     there, from given ``weights`` on: a grid around the ``sizes``, one column at a time (none
-    whose size is 0), then between the points of the grid.
+    whose size is 0), the most useful first, then between the points of the grid.
     """
-    best = values_of(weights)
+
+    def with_(c, weight):
+        changed = np.where(np.arange(len(weights)) == c, weight, weights)
+        return changed, values_of(changed)
+
+    best, columns = values_of(weights), np.flatnonzero(sizes).tolist()
+    if len(columns) > 1:  # whatever the order in which they were given
+        columns.sort(key=lambda c: -with_(c, sizes[c])[1].mean())
     grids = [*[(0.0, *MIX_GRID)] * (SWEEPS if len(sizes) > 1 else 1), FINER]
     for grid in grids:
-        for c in np.flatnonzero(sizes):
+        for c in columns:
             middle = weights[c] if grid is FINER else sizes[c]
             for t in grid:
-                changed = weights.copy()
-                changed[c] = t * middle
-                values = values_of(changed)
+                changed, values = with_(c, t * middle)
                 if values.mean() > best.mean():
                     weights, best = changed, values
     return weights, best
