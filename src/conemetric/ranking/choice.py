@@ -241,11 +241,17 @@ class Choice:
         """What the map of a fold finds for its held-out queries, the weights, the multipliers."""
         operator, comparisons, spanned, basis = compared[fold]
         estimator = self.estimator
+
+        def factors_of(T, point):
+            if basis is not None:  # the prior is all there is outside the span
+                prior = like(comparisons.prior, point) / setting.margin
+                point = prior + basis @ (point - basis.T @ prior)
+            return estimator._factors(T, point)
+
         program = estimator._program(operator, spanned, setting)
         start = multipliers and multipliers[fold] * program.unit
         iterate = self._approached(program, start, setting.C)
-        point = estimator._lifted(comparisons, setting.margin, basis, iterate.primal_point)
-        factors, weights = estimator._solution(comparisons, point, estimator._factors)
+        factors, weights = estimator._solution(comparisons, iterate.primal_point, factors_of)
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
         rows, documents = slice(counts[fold], counts[fold + 1]), self.data.documents
         found = self._search([like(factor, documents) for factor in factors], rows)

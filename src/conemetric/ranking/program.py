@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.arrays import float64, like, to_numpy
 from ..operators.base import Operator
-from ..operators.columns import WithColumns, joined, parted
+from ..operators.columns import WithColumns, joined
 from ..problems.frobenius import FrobeniusProgram
 from .columns import Pool
 from .comparisons import (
@@ -217,16 +217,6 @@ class RankingProgram(ABC):
         stretch = LEAST_SPREAD ** (2 * SPREAD_POWER)
         program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * stretch)
         return program
-
-    def _lifted(self, comparisons, margin, basis, point):
-        """The point of all coordinates, of one in those of ``basis``: the prior elsewhere."""
-        if basis is None:
-            return point
-        prior = like(comparisons.prior, point) / margin
-        n = 0 if comparisons.columns is None else len(comparisons.scale)
-        block, v = parted(point, n) if n else (point, None)
-        whole = prior + basis @ (block - basis.T @ prior)
-        return joined(whole, v) if n else whole
 
     def _solution(self, comparisons, point, map_of):
         """What ``map_of(T, solution)`` makes of a point of the program, and the weights."""
