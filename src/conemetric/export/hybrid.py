@@ -111,7 +111,8 @@ def to_hybrid_query(
     -----
     pgvector computes the same ranking as `rank`. Elsewhere, a document that the vector search
     does not list counts nothing for the embedding, where `rank` computes its score: raise
-    ``window`` if that matters. OpenSearch gives the last of a list 0.001 instead of 0, and
+    ``window`` if that matters, above all for Elasticsearch, which adds 1 to the score of every
+    document that the vector search lists. OpenSearch gives the last of a list 0.001 instead of 0, and
     where all scores of a list are equal, OpenSearch and LlamaIndex give 1 instead of 0.
 
     What a system cannot compute is refused: most scale all scores alike or none. Learn weights
@@ -164,8 +165,7 @@ def _opensearch(scores, limit, window):
 
 def _elasticsearch(scores, limit, window):
     # elastic.co/docs/reference/elasticsearch/mapping-reference/dense-vector, max_inner_product:
-    # _score is product + 1, and 1 / (1 + -1 * product) below 0; the shift of all that are
-    # listed changes no ranking among them
+    # _score is product + 1, and 1 / (1 + -1 * product) below 0
     vector = {"field": EMBEDDING, "query_vector": "{{query_vector}}", "k": window}
     retrievers = [
         {

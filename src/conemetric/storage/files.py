@@ -177,21 +177,7 @@ def _check(header, shapes, path):
         f"{len(names or ())} feature names for {shape[1]} features",
     )
     if categories is not None:
-        fits(
-            names is not None
-            and isinstance(categories, dict)
-            and all(map(are_strings, categories.values())),
-            "categories are not lists of strings of named columns",
-        )
-        columns = source_columns(names, categories)
-        features = []
-        for column in columns:
-            expanded = [f"{column}={category}" for category in categories.get(column, ())]
-            features += expanded if column in categories else [column]
-        fits(
-            set(categories) <= set(columns) and features == names,
-            "categories differ from feature_names",
-        )
+        _check_categories(fits, names, categories)
     for name in ("parameters", "notes"):
         fits(isinstance(header[name], dict), f"{name} is not an object")
     scores = header["scores"]
@@ -203,6 +189,24 @@ def _check(header, shapes, path):
     fits(
         promise is None or (isinstance(promise, dict) and threshold is not None),
         "threshold_promise is not an object beside a threshold",
+    )
+
+
+def _check_categories(fits, names, categories):
+    fits(
+        names is not None
+        and isinstance(categories, dict)
+        and all(map(are_strings, categories.values())),
+        "categories are not lists of strings of named columns",
+    )
+    columns = source_columns(names, categories)
+    features = []
+    for column in columns:
+        expanded = [f"{column}={category}" for category in categories.get(column, ())]
+        features += expanded if column in categories else [column]
+    fits(
+        set(categories) <= set(columns) and features == names,
+        "categories differ from feature_names",
     )
 
 
