@@ -120,7 +120,9 @@ def test_raw_scores_below_zero(kind):
 @pytest.mark.parametrize("scores", [None, {"words": COLUMN}])
 @pytest.mark.parametrize("forget", [-0.1, 1.0, np.nan, "x", None])
 def test_forgetting(kind, scores, forget):
-    fitted = kind(0.3, random_state=0).fit(Q, X, RELEVANCE, scores)
+    with pytest.raises(ValueError, match=f"forget={forget!r}"):  # also at the first call
+        kind(0.3).partial_fit(Q, X, RELEVANCE, scores, forget=forget)
+    fitted = kind(0.3, normalization="raw", random_state=0).fit(Q, X, RELEVANCE, scores)
     before = np.array(fitted.components_)
     with pytest.raises(ValueError, match=f"forget={forget!r} must be a number between 0 and 1"):
         fitted.partial_fit(Q, X, RELEVANCE, scores, forget=forget)
@@ -129,6 +131,10 @@ def test_forgetting(kind, scores, forget):
     if scores:
         with pytest.raises(ValueError, match="scores lacks 'words'"):
             fitted.partial_fit(Q, X, RELEVANCE)
+        with pytest.raises(ValueError, match="negative"):
+            fitted.set_params(normalization="auto").partial_fit(
+                Q, X, RELEVANCE, {"words": -1 * COLUMN}
+            )
     np.testing.assert_array_equal(fitted.components_, before)
 
 

@@ -30,7 +30,7 @@ class QueryAdapter(RankingEstimator):
 
         min 1/2 ||W - W0||_F^2 + C sum of weights max(0, 1 - q' W (b - w))
 
-    in coordinates without units (`conemetric.ranking.base`), where W0 gives the
+    in coordinates without units (`conemetric.ranking.program`), where W0 gives the
     embedding's own scores, and certifies how far from the optimum it stopped. Map a new
     query by `transform_queries`, then search the existing index. Other scores (BM25, a
     cross-encoder) may join as columns: ``fit(..., scores={"bm25": S})`` learns their weights

@@ -117,13 +117,15 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
         -------
         self
         """
-        if not hasattr(self, "setting_"):
-            return self.fit(queries, documents, relevance, scores)
         if forget != 0:
             check_share(forget, "forget")
+        if not hasattr(self, "setting_"):
+            return self.fit(queries, documents, relevance, scores)
         names = self._column_names if self._later.normalization else ()
         scores = picked(scores, names, self._column_names) or None
         data = self._validate(queries, documents, relevance, scores)
+        if data.columns:
+            data.columns.tried(self._later.normalization)  # refuses columns that it does not suit
         made = self._comparisons(data, self._later, self._draw(), self._remembered.comparisons)
         later = Remembered.of(data, made, np.zeros(len(made.triplets)))
         remembered = self._remembered.faded(1 - forget).joined(later)

@@ -56,7 +56,7 @@ class TrainingData:
 
     @cached_property
     def spread(self) -> tuple[Any, Any]:
-        """T and its inverse, up to scale: see the module docstring."""
+        """T and its inverse, up to scale: see `ranking.program`."""
         variance, axes = spectral.eigh(self.covariance)
         variance = namespace(variance).clip(variance / variance[0], LEAST_SPREAD, None)
         T, inverse = ((axes * variance**power) @ axes.T for power in (SPREAD_POWER, -SPREAD_POWER))
