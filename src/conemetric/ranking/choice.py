@@ -58,6 +58,7 @@ class Choice:
         n = len(data.queries)
         self.folds: list[tuple[np.ndarray, np.ndarray]] = []
         self.held_out = np.arange(n)[:MOST_HELD_OUT]
+        self.plain = Setting(0.0, estimator._margins[0], 0, 0)  # the embedding as it is
         if n >= FEWEST_QUERIES:
             used = min(max(round(MOST_HELD_OUT / (n / N_FOLDS)), 2), N_FOLDS)
             split = KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.arange(n))
@@ -88,9 +89,8 @@ class Choice:
             )
         with all_or_nothing():
             self._try_unchanged()
-            first = self.later(self.candidates[0].setting)
             start = self._try_columns() if self.columns else None
-            best = self._variants(self._climb(first)).setting
+            best = self._variants(self._climb(self.later(self.plain))).setting
             if start is not None:
                 joint = replace(best, normalization=start.normalization, weights=start.weights)
                 self._reweighted(self._climb(joint).setting)
@@ -98,13 +98,11 @@ class Choice:
 
     def given(self, C: float) -> Setting:
         """The setting of a given C, which starts at the best mix where there are columns."""
-        estimator = self.estimator
-        setting = Setting(C, estimator._margins[0], estimator.n_hard, estimator.n_random)
-        if not self.columns:
-            return setting
-        self._try_unchanged()
-        start = self._try_columns()
-        return replace(setting, normalization=start.normalization, weights=start.weights)
+        start = self.plain
+        if self.columns:
+            self._try_unchanged()
+            start = self._try_columns()
+        return replace(self.later(start), C=C)
 
     def later(self, setting: Setting) -> Setting:
         """The program to which feedback adds: the chosen one, or where nothing was learned that
@@ -113,8 +111,8 @@ class Choice:
         if setting.C:
             return setting
         if not setting.embedding:
-            plain = [c for c in self.candidates[1:] if c.setting.embedding and not c.setting.C]
-            setting = best_candidate(plain).setting  # of the mixes
+            mixes = [c for c in self.candidates[1:] if c.setting.embedding and not c.setting.C]
+            setting = best_candidate(mixes).setting
         estimator = self.estimator
         return replace(setting, C=FIRST_C, n_hard=estimator.n_hard, n_random=estimator.n_random)
 
@@ -123,19 +121,20 @@ class Choice:
     def _try_unchanged(self):
         found = self._search((self.estimator._initial_map(self.data),), slice(None))
         self._unchanged = self._pool(found)
-        plain = Setting(0.0, self.estimator._margins[0], 0, 0)
-        self._add(plain, self._ndcg(self._unchanged, plain, None))
+        self._add(self.plain, self._ndcg(self._unchanged, self.plain, None))
 
     def _try_columns(self):
         """Every column alone, and a tuned mix for each normalisation; the best mix."""
-        plain, c = self.candidates[0].setting, len(self.columns.names)
+        c = len(self.columns.names)
         kinds = self.columns.tried(self.estimator.normalization)
         for column in np.eye(c):
-            alone_ = replace(plain, normalization=kinds[0], weights=tuple(column), embedding=0.0)
+            alone_ = replace(
+                self.plain, normalization=kinds[0], weights=tuple(column), embedding=0.0
+            )
             self._add(alone_, self._ndcg(self._unchanged, alone_, column))
         mixes = []
         for how in kinds:
-            setting = replace(plain, normalization=how)
+            setting = replace(self.plain, normalization=how)
             of_mix = partial(self._ndcg, self._unchanged, setting)
             weights, values = tuned_mix(of_mix, self._unchanged.sizes(how), np.zeros(c))
             mixes.append(self._add(replace(setting, weights=tuple(weights.tolist())), values))
