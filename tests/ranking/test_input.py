@@ -88,6 +88,27 @@ def test_more_documents_than_there_are(rankers, name):
     assert (found[:, 120:] == -1).all()
 
 
+@RANKERS
+def test_queries_that_no_column_lists(rankers, name):
+    found, scores = rankers[name]({"words": sparse.csr_array(COLUMN.shape)}, 4)
+    assert found.shape == scores.shape == (60, 4)
+    assert (found == -1).all() == (name == "fusion")
+
+
+@KINDS
+@pytest.mark.parametrize("C", ["auto", 0.3])
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_column_without_information_gets_no_weight(kind, C, beside):
+    """It lists nothing, or all alike."""
+    for column in (sparse.csr_array((60, 120)), sparse.csr_array(np.ones((60, 120)))):
+        scores = {"none": column, **({"words": COLUMN} if beside else {})}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = kind(C, random_state=0).fit(Q, X, RELEVANCE, scores)
+        assert fitted.score_weights_["none"] == pytest.approx(0, abs=1e-12)
+        assert fitted.rank(Q, X, scores, 3)[0].min() >= 0
+
+
 @KINDS
 @pytest.mark.parametrize("C", ["auto", 0.3])
 @pytest.mark.parametrize(

@@ -98,7 +98,8 @@ class Columns:
     def at(self, values: np.ndarray, query: np.ndarray, document: np.ndarray) -> np.ndarray:
         """Rows of ``values`` (nnz, c) for pairs of a query and a document; 0 if not listed."""
         place, found = self._places(query, document)
-        return np.where(found[:, None], values[np.where(found, place, 0)], 0.0)
+        values = np.append(values, np.zeros((1, values.shape[1])), axis=0)
+        return values[np.where(found, place, -1)]
 
     def _places(self, query, document):
         key = np.append(self.query * self.n_documents + self.document, -1)
