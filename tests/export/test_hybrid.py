@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from conemetric import QueryAdapter, RelevanceMetric
+from conemetric import LearnedMetric, QueryAdapter, RelevanceMetric
 from conemetric.export import to_hybrid_query
 from conemetric.export.hybrid import SYSTEMS
 from conemetric.ranking.fusion import Fusion, fuse
@@ -199,7 +199,8 @@ def test_what_a_system_cannot_compute_is_refused_with_a_remedy(system, how, simi
     if how in scales and (similarity is None or similarity in similarities):
         assert to_hybrid_query(learned, system)
     else:
-        remedy = rf"{system} cannot .* fuse\(scores, relevance, normalization='{scales[0]}'\)"
+        by = "fuse" if similarity is None or similarity not in similarities else "the estimator"
+        remedy = rf"{system} cannot .* by {by}\(.*normalization='{scales[0]}'\)"
         with pytest.raises(ValueError, match=remedy):
             to_hybrid_query(learned, system)
 
@@ -218,6 +219,27 @@ def test_weights_without_columns_and_unknown_things_are_refused(data):
         to_hybrid_query(many, "opensearch")
     with pytest.raises(ValueError, match="normalization='middle'"):
         fuse(columns, relevance, normalization="middle")
+    some = {"weights": {"a": 1.0}, "normalization": "raw"}
+    for options in ({"limit": 0}, {"window": "many"}):
+        (name, value), *_ = options.items()
+        with pytest.raises(ValueError, match=f"{name}={value!r} must be an integer"):
+            to_hybrid_query(some, "qdrant", **options)
+
+
+@pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
+@pytest.mark.parametrize(
+    ("system", "scales", "similarities"), [(name, *of[1:]) for name, of in SYSTEMS.items()]
+)
+def test_an_estimator_learns_in_the_scale_of_the_system(data, kind, system, scales, similarities):
+    """The remedy that the error names works; the file of the estimator exports alike."""
+    queries, documents, relevance, columns = data
+    if "euclidean" not in similarities and (kind is RelevanceMetric or not similarities):
+        return
+    estimator = kind(1.0, normalization=scales[0], random_state=0)
+    estimator.fit(queries, documents, relevance, columns)
+    assert estimator.normalization_ == scales[0]
+    query = to_hybrid_query(estimator, system)
+    assert to_hybrid_query(LearnedMetric.from_estimator(estimator), system) == query
 
 
 def test_json_is_its_own_input(data):

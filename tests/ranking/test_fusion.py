@@ -53,7 +53,7 @@ def test_a_single_column_wins_ties(seed):
 def test_columns_are_named_when_missing_or_of_another_shape():
     scores, relevance = columns(0, (2.0, 2.0))
     fusion = fuse(scores, relevance)
-    with pytest.raises(ValueError, match="scores lacks the columns 'column 1'"):
+    with pytest.raises(ValueError, match="scores lacks 'column 1'"):
         fusion.rank({"column 0": scores["column 0"]})
     with pytest.raises(TypeError, match=r"scipy\.sparse"):
         fuse({"callable": lambda query, document: query}, relevance)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import bilinear_optimum, frobenius_optimum
 from scipy import sparse
 
-from conemetric import QueryAdapter, RelevanceMetric
+from conemetric import QueryAdapter, RelevanceMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
 from conemetric.operators.columns import joined
 from conemetric.ranking.choice import Choice
@@ -277,34 +277,72 @@ def test_feedback_starts_where_it_was(kind):
     assert fitted.n_iter_ < kind(**options).fit(*data).n_iter_
 
 
-def test_errors_name_argument_and_remedy():
-    data, column = hybrid()
-    adapter = QueryAdapter(0.3, random_state=0)
-    for scores, message in (
-        (column, "give a dict of columns"),
-        ({}, "give a dict of columns"),
-        ({"words": column.toarray()}, "scipy.sparse matrix"),
-        ({"words": column[:, :5]}, r"shape \(60, 5\)"),
-        ({"embedding": column}, "rename it"),
-        ({"words": column * np.nan}, "NaN or infinite"),
-        ({"words": lambda query, document: query[:3] * 1.0}, "one finite number"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            adapter.fit(*data, scores=scores)
-    adapter.fit(*data, scores={"words": column})
-    with pytest.raises(ValueError, match="scores lacks 'words'"):
-        adapter.rank(*data[:2])
-    with pytest.raises(ValueError, match="forget=1"):
-        adapter.partial_fit(*data, scores={"words": column}, forget=1.0)
-    with pytest.raises(ValueError, match="scores lacks 'words'"):
-        adapter.partial_fit(*data)
-    Q, X, _ = collection()
-    with pytest.warns(UserWarning, match="left as it is"):
-        unchanged = QueryAdapter(random_state=0).fit(
-            Q, X, np.column_stack([np.arange(60), rank(Q, X, 1)])
-        )
-    with pytest.raises(ValueError, match="give C as a number"):
-        unchanged.partial_fit(Q, X, np.column_stack([np.arange(60), rank(Q, X, 1)]))
+@BOTH
+@pytest.mark.parametrize("chosen", ["embedding", "mix", "column"])
+def test_feedback_learns_where_nothing_was_learned_before(kind, chosen, asarray):
+    """The embedding ranks as well as can be, or a column does; later judgements disagree."""
+    Q, X, relevance = collection(n_queries=80)
+    first, later = np.arange(40), np.arange(40, 80)
+    nearest = np.column_stack([first, rank(Q[:40], X, 1)])
+    scores = [{}, {}]
+    if chosen != "embedding":
+        size = {"mix": 0.3, "column": 30.0}[chosen]
+        noise = np.random.default_rng(0).random((80, 120))
+        known = size * (np.arange(120) == nearest[:, 1:])
+        column = sparse.csr_array(noise + np.concatenate([known, 0 * known]))
+        scores = [{"scores": {"words": column[rows]}} for rows in (first, later)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = kind(random_state=0).fit(asarray(Q[:40]), asarray(X), nearest, **scores[0])
+    assert fitted.C_ == 0
+    _, _, new = part((Q, X, relevance), later)
+    before = fitted.score(asarray(Q[40:]), asarray(X), new, **scores[1])
+    again = fitted.partial_fit(asarray(Q[40:]), asarray(X), new, **scores[1])
+    assert again.C_ == again.setting_.C == 0.1
+    assert again.score_weights_["embedding"] == 1.0
+    assert len(np.unique(again.comparisons_[:, 0])) == 80  # the first ones are remembered
+    assert again.certificate_.relative_gap <= again.tol
+    assert again.score(asarray(Q[40:]), asarray(X), new, **scores[1]) > before
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["raw", "range", "spread"])
+@pytest.mark.parametrize("C", ["auto", 0.3])
+def test_a_given_normalisation_is_the_only_one_tried(kind, how, C):
+    data, column = hybrid(n_queries=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = kind(C, normalization=how, random_state=0).fit(*data, scores={"words": column})
+    assert fitted.normalization_ in ({how} if C != "auto" else {how, None})
+    settings = [c.setting for c in getattr(fitted, "candidates_", [])]
+    assert {setting.normalization for setting in settings} <= {how, None}
+
+
+@BOTH
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("n_components", [None, 3])
+def test_a_file_ranks_as_the_estimator(kind, columns, n_components, asarray, dtype, tmp_path):
+    data, column = hybrid(dtype=dtype)
+    points = [asarray(X) for X in data[:2]]
+    scores = {"words": column} if columns else None
+    fitted = kind(0.3, n_components=n_components, random_state=0)
+    fitted.fit(*points, data[2], scores=scores)
+    save_metric(tmp_path / "learned.safetensors", fitted)
+    loaded = load_metric(tmp_path / "learned.safetensors")
+    assert loaded.score_weights_ == fitted.score_weights_
+    assert loaded.normalization_ == fitted.normalization_
+    if kind is QueryAdapter and n_components:
+        with pytest.raises(ValueError, match="documents has 6 features"):
+            loaded.rank(*points, scores)
+        points[1] = fitted.transform_documents(points[1])
+        wanted = fitted.rank(points[0], asarray(data[1]), scores)
+        found = loaded.rank(*points, scores)
+    else:
+        wanted, found = fitted.rank(*points, scores), loaded.rank(*points, scores)
+    tolerance = 1e-9 if dtype == np.float64 else 1e-4
+    assert_allclose(found[1], wanted[1], atol=tolerance * abs(wanted[1]).max())
+    if dtype == np.float64:
+        assert_array_equal(found[0], wanted[0])
 
 
 def test_joined_holds_both():

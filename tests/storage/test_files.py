@@ -141,8 +141,9 @@ def put(**values):
 
 
 LATER_KEYS = {
-    1: ("categories", "threshold", "threshold_promise"),
-    2: ("threshold", "threshold_promise"),
+    1: ("categories", "threshold", "threshold_promise", "scores"),
+    2: ("threshold", "threshold_promise", "scores"),
+    3: ("scores",),
 }
 
 
@@ -382,6 +383,12 @@ def forged(file, change_header=None, change_arrays=None):
     file.write_bytes(save(arrays, {"conemetric": text, "sha256": digest(text, arrays)}))
 
 
+def ranking_sum(**changes):
+    """Weights of scores as a header holds them, changed."""
+    weights = {"embedding": 1.0, "bm25": 0.5}
+    return {"weights": weights, "normalization": "raw", "similarity": "cosine", **changes}
+
+
 def certify(**values):
     """A header whose certificate is another one, its gaps as they follow unless given."""
 
@@ -398,7 +405,15 @@ def certify(**values):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put(format=4), "format 4 is newer"),
+        (put(format=5), "format 5 is newer"),
+        (put(scores=[]), "scores are"),
+        (put(scores={"weights": {"embedding": 1.0}}), "scores are"),
+        (put(scores=ranking_sum(weights={"a": 1.0})), "scores are"),
+        (put(scores=ranking_sum(weights={"embedding": -1.0})), "scores are"),
+        (put(scores=ranking_sum(weights={"embedding": "1"})), "scores are"),
+        (put(scores=ranking_sum(normalization="middle")), "scores are"),
+        (put(scores=ranking_sum(normalization=None)), "scores are"),
+        (put(scores=ranking_sum(similarity="hamming")), "scores are"),
         (put(categories={"a": [1]}), "categories are not lists"),
         (put(categories={"a": ["red"]}, feature_names=None), "categories are not lists"),
         (put(categories=[]), "categories are not lists"),

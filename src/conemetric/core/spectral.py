@@ -22,7 +22,7 @@ __all__ = ["SpectralMap", "cholesky_solver", "factor", "psd_split"]
 
 # rows; there one eigenvector takes 5 ms by Lanczos, all of them 12 (two Neoverse-N1 cores)
 PARTIAL_FROM = 300
-SINGLE_FROM = 512  # rows from which the host decomposes single precision without widening it
+SINGLE_FROM = 384  # rows from which the host decomposes single precision without widening it
 SIGN_FROM = 300  # rows from which a GPU computes a positive part faster by the sign function
 NEGLIGIBLE = 1e-7  # relative to the norm, what is rounding in single precision
 SIGN_STEPS = 21  # iterations after which eigenvalues as small as NEGLIGIBLE have their sign
@@ -263,7 +263,7 @@ def eigh(S: Any) -> tuple[Any, Any]:
 
     A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms at D =
     164 on an H200); if its algorithm does not converge, the host's takes over. NumPy decomposes it
-    in double too. SciPy does not (1.6 against 0.8 s at D = 1,536 on one core), but it has threads
+    in double too. SciPy does not (32 against 19 ms at D = 384 on one core), but it has threads
     of its own, and waking them does not pay for small matrices.
     """
     if is_torch(S):

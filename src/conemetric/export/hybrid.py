@@ -7,6 +7,8 @@ from typing import Any, Self
 from ..ranking.base import RankingEstimator
 from ..ranking.columns import EMBEDDING, NORMALIZATIONS
 from ..ranking.fusion import RANK, RANK_SHIFT, Fusion
+from ..ranking.top_k import check_depth
+from ..storage import LearnedMetric
 
 __all__ = ["SYSTEMS", "to_hybrid_query"]
 
@@ -26,8 +28,10 @@ class ScoreSum:
 
     @classmethod
     def of(cls, fusion: Any) -> Self:
-        """From a `Fusion`, a fitted estimator, or the dict that "json" returns."""
+        """From a `Fusion`, a fitted estimator or its file, or the dict that "json" returns."""
         parts: tuple[Mapping[str, float], Any, str | None]
+        if isinstance(fusion, LearnedMetric):
+            fusion = fusion.scores
         if isinstance(fusion, RankingEstimator):
             parts = fusion.score_weights_, fusion.normalization_, fusion._similarity
         elif isinstance(fusion, Fusion):
@@ -37,7 +41,7 @@ class ScoreSum:
         else:
             raise TypeError(
                 f"fusion is {type(fusion).__name__}; give what fuse returns, or a QueryAdapter or "
-                "RelevanceMetric fitted with scores."
+                "RelevanceMetric fitted with scores, or loaded from a file."
             )
         weights = {name: float(weight) for name, weight in parts[0].items() if weight > 0}
         if not set(weights) - {EMBEDDING}:
@@ -68,7 +72,7 @@ def to_hybrid_query(
 
     Parameters
     ----------
-    fusion : Fusion, or QueryAdapter or RelevanceMetric fitted with ``scores``
+    fusion : Fusion, QueryAdapter or RelevanceMetric fitted with ``scores``, or one from a file
     system : str
         "opensearch"
             A search pipeline (page "Normalization processor"): ``min_max`` and a weighted
@@ -107,12 +111,13 @@ def to_hybrid_query(
     -----
     pgvector computes the same ranking as `rank`. Elsewhere, a document that the vector search
     does not list counts nothing for the embedding, where `rank` computes its score: raise
-    ``window`` if that matters. OpenSearch gives the last of a list 0.001 instead of 0, and
+    ``window`` if that matters, above all for Elasticsearch, which adds 1 to the score of every
+    document that the vector search lists. OpenSearch gives the last of a list 0.001 instead of 0, and
     where all scores of a list are equal, OpenSearch and LlamaIndex give 1 instead of 0.
 
-    What a system cannot compute is refused: most scale all scores alike or none. Weights for
-    it are learned by ``fuse(..., normalization=...)``, where an embedding is one more column,
-    of the scores of the mapped queries.
+    What a system cannot compute is refused: most scale all scores alike or none. Learn weights
+    for it with the constructor's ``normalization``, or, where the embedding has to be scaled too,
+    by ``fuse(..., normalization=...)`` with the scores of the mapped queries as one more column.
 
     Examples
     --------
@@ -125,19 +130,21 @@ def to_hybrid_query(
         raise ValueError(f"system={system!r} is not known; use one of {', '.join(SYSTEMS)}.")
     scores = ScoreSum.of(fusion)
     write, scales, similarities = SYSTEMS[system]
-    remedy = (
-        f"learn weights that it can use by fuse(scores, relevance, normalization={scales[0]!r}), "
-        "with the scores of mapped queries as one of the columns, or export to pgvector or json."
-    )
-    if scores.similarity is not None and scores.similarity not in similarities:
+    for name, number in {"limit": limit, "window": window}.items():
+        check_depth(number, name)
+    wanted = f"normalization={scales[0]!r}"
+    if scores.similarity not in (None, *similarities):
         raise ValueError(
             f"{system} cannot add the embedding's own score ({scores.similarity}) to others as it "
-            f"is; {remedy}"
+            f"is; learn weights for it by fuse(scores, relevance, {wanted}), with the scores of "
+            "mapped queries as one of the columns, or export to pgvector or json."
         )
     if scores.normalization not in scales:
+        learner = "fuse(scores, relevance, " if scores.similarity is None else "the estimator("
         raise ValueError(
             f"{system} cannot scale scores by {scores.normalization!r}, only by "
-            f"{' or '.join(map(repr, scales))}; {remedy}"
+            f"{' or '.join(map(repr, scales))}; learn weights for it by {learner}{wanted}), or "
+            "export to pgvector or json."
         )
     return write(scores, limit, window)
 
@@ -157,6 +164,8 @@ def _opensearch(scores, limit, window):
 
 
 def _elasticsearch(scores, limit, window):
+    # elastic.co/docs/reference/elasticsearch/mapping-reference/dense-vector, max_inner_product:
+    # _score is product + 1, and 1 / (1 + -1 * product) below 0
     vector = {"field": EMBEDDING, "query_vector": "{{query_vector}}", "k": window}
     retrievers = [
         {
@@ -183,12 +192,15 @@ def _qdrant(scores, limit, window):
 
 
 def _milvus(scores, limit, window):
-    largest = max(scores.weights.values())  # weights are at most 1
+    # milvus.io/docs/weighted-ranker.md: weights are from 0 to 1; norm_score, a bool, decides
+    # whether scores go through the arctan (rerank/function_score.go; Milvus 2.6)
+    largest = max(scores.weights.values())
     weights = [weight / largest for weight in scores.weights.values()]
     return {"reranker": "weighted", "weights": weights, "norm_score": False}
 
 
-# scores and orders of documents by the embedding: pgvector's operators
+# scores and orders of documents by the embedding: pgvector's operators (github.com/pgvector/pgvector,
+# README, "Vector Functions": vector_norm(vector) is the Euclidean norm)
 _VECTOR_SQL = {
     "cosine": ("vector_norm($1) * (1 - (embedding <=> $1))", "embedding <=> $1"),
     "inner": ("-(embedding <#> $1)", "embedding <#> $1"),

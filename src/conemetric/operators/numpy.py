@@ -106,7 +106,7 @@ class NumpyBilinear(BilinearOperator):
     def pair_scores(self, mapped: Any) -> Any:
         scores = np.empty(self.n_pairs, dtype=self.dtype)
         args = (mapped, self.documents, self.query, self.document, scores)
-        threaded(pair_inner_products, self.n_pairs, self.n_pairs * self.n_features, *args)
+        threaded(pair_inner_products, self.n_pairs, self.n_pairs * mapped.shape[1], *args)
         return scores
 
     def distribute(self, u: Any) -> Any:
@@ -114,8 +114,9 @@ class NumpyBilinear(BilinearOperator):
         return (won - lost).astype(self.dtype, copy=False)
 
     def weighted_documents(self, w: Any) -> Any:
-        total = np.empty_like(self.queries)
-        work = self.n_pairs * self.n_features
+        n_columns = self.documents.shape[1]
+        total = np.empty((len(self.queries), n_columns), self.dtype)
+        work = self.n_pairs * n_columns
         args = (self.documents, w, self._first, self.document, total)
         threaded(weighted_rows, len(total), work, *args)
         return total

@@ -74,7 +74,7 @@ class TorchBilinear(BilinearOperator):
         def scores(i, j):
             return torch.linalg.vecdot(mapped[i], self.documents[j])
 
-        return torch.cat(_in_blocks(scores, self.n_features, self.query, self.document))
+        return torch.cat(_in_blocks(scores, mapped.shape[1], self.query, self.document))
 
     def distribute(self, u: Any) -> Any:
         return _segment_sums(torch.cat([u, -u])[self._order], self._pair_start)

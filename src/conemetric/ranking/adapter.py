@@ -1,12 +1,15 @@
 """QueryAdapter: a linear map of the queries, learned from relevance judgements."""
 
+from dataclasses import replace
+from functools import reduce
+from operator import matmul
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
-from ..core.arrays import like
+from ..core.arrays import float64, like, namespace
 from ..core.sklearn_private import StrOptions
 from ..operators.columns import joined, parted
 from ..operators.difference import from_comparisons
@@ -27,7 +30,7 @@ class QueryAdapter(RankingEstimator):
 
         min 1/2 ||W - W0||_F^2 + C sum of weights max(0, 1 - q' W (b - w))
 
-    in coordinates without units (`conemetric.ranking.base`), where W0 gives the
+    in coordinates without units (`conemetric.ranking.program`), where W0 gives the
     embedding's own scores, and certifies how far from the optimum it stopped. Map a new
     query by `transform_queries`, then search the existing index. Other scores (BM25, a
     cross-encoder) may join as columns: ``fit(..., scores={"bm25": S})`` learns their weights
@@ -46,6 +49,9 @@ class QueryAdapter(RankingEstimator):
         Unjudged documents to rank below each relevant one: the nearest to the query, and
         random ones. ``C="auto"`` also tries random ones only, because unjudged documents
         near the query may be relevant.
+    normalization : {"auto", "raw", "range", "spread"}, default="auto"
+        How columns of scores are scaled (`conemetric.ranking.columns`): the one that the search
+        system uses (`conemetric.export.to_hybrid_query`), or the best on held-out queries.
     n_components : int, default=None
         Shorten the embedding: map queries and documents to this many directions, those
         along which the documents have the largest second moment. None maps queries only.
@@ -73,7 +79,7 @@ class QueryAdapter(RankingEstimator):
     score_multipliers_ : dict of str to float
         Multipliers of the columns' weights being at least 0.
     normalization_ : str or None
-        How columns are scaled: "raw", "range" or "spread" (`conemetric.ranking.columns`).
+        How columns are scaled; None without columns.
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
         standard errors of the gain; the first is the unchanged embedding, and with ``scores``
@@ -121,6 +127,7 @@ class QueryAdapter(RankingEstimator):
         similarity: Literal["cosine", "inner"] = "cosine",
         n_hard: int = 10,
         n_random: int = 10,
+        normalization: Literal["auto", "raw", "range", "spread"] = "auto",
         n_components: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -131,6 +138,7 @@ class QueryAdapter(RankingEstimator):
         self.similarity = similarity
         self.n_hard = n_hard
         self.n_random = n_random
+        self.normalization = normalization
         self.n_components = n_components
         self.tol = tol
         self.max_iter = max_iter
@@ -187,8 +195,8 @@ class QueryAdapter(RankingEstimator):
     def _initial_map(self, data):
         return like(np.eye(self.n_features_in_), data.documents)
 
-    def _search(self, map_, queries, documents, k, **options):
-        return search(queries @ map_, documents, k, "inner", **options)
+    def _search(self, factors, queries, documents, k, **options):
+        return search(reduce(matmul, factors, queries), documents, k, "inner", **options)
 
     def _comparison_size(self, queries, better, worse):
         squares = (queries**2).sum(1) * ((better - worse) ** 2).sum(1)
@@ -200,7 +208,10 @@ class QueryAdapter(RankingEstimator):
     def _matrix(self, map_):
         return map_
 
-    def _plain_map(self, T, point):
+    def _factors(self, T, point):
+        return T, point, T
+
+    def _map(self, data, T, point):
         return T @ point @ T
 
     def _point(self, inverse, map_):
@@ -211,6 +222,15 @@ class QueryAdapter(RankingEstimator):
 
     def _joined(self, point, v):
         return joined(point, v)
+
+    def _spanned(self, mapped):
+        """W differs from W0 only in the span of the queries: q = B z, and B'W is learned."""
+        if len(mapped.queries) > self.n_features_in_ // 2:  # a larger span saves too little
+            return mapped, None
+        basis, triangle = namespace(mapped.queries).linalg.qr(mapped.queries.T)
+        prior = float64(basis).T @ mapped.comparisons.prior
+        comparisons = replace(mapped.comparisons, prior=prior)
+        return replace(mapped, queries=triangle.T, comparisons=comparisons), basis
 
     def _truncate(self, data, map_):
         V = self._directions(data, map_)

@@ -1,19 +1,12 @@
-"""The base of the estimators that learn from relevance judgements: judgements become
-comparisons without units, and held-out queries choose the setting.
-
-Before the solve all points are mapped by T, a power of the documents' covariance, so
-that a change costs no more in directions along which documents hardly differ than
-elsewhere. That chooses the regulariser and nothing else: neither what can be learned nor
-where a path starts depends on T. T is scaled so that a comparison has size one, and the
-prior so that a margin of one is a fixed fraction of that size, which makes C and the
-margin free of units.
+"""The base of the estimators that learn from relevance judgements: held-out queries choose the
+setting, a certified solve learns the map and the weights, and `rank` uses them.
 """
 
-from abc import ABCMeta, abstractmethod
+from abc import ABCMeta
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -24,111 +17,33 @@ from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
 from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator
 from ..estimators.validation import check_size, check_tensor, refuse_dask
-from ..operators.base import Operator
-from ..operators.columns import WithColumns, joined
+from ..evaluation.thresholds import check_share
 from ..problems.base import Bounds
-from ..problems.frobenius import FrobeniusProgram
 from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .choice import DEPTH, Candidate, Choice, Setting
-from .columns import EMBEDDING, Pool, check_scores
-from .comparisons import (
-    LEAST_SPREAD,
-    SPREAD_POWER,
-    Comparisons,
-    Remembered,
-    TrainingData,
-    query_weights,
-)
-from .judgements import check_relevance, graded_triplets, random_negatives
+from .candidates import DEPTH, Candidate, Setting
+from .choice import Choice
+from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores
+from .comparisons import Remembered, TrainingData
+from .judgements import check_relevance
 from .measures import ndcg
-from .top_k import Found, search, tie_ranks
+from .program import RankingProgram
+from .sums import picked, rank_by_sum, weighted_columns
+from .top_k import check_depth, tie_ranks
 
 __all__ = ["Candidate", "RankingEstimator", "Setting"]
 
-# how much more a change of weights costs: they start where nDCG is best, and the loss, which
-# counts all pairs alike, would move them away (Cranfield, CISI: 1 is worse on held-out queries)
-STIFFNESS = 100.0
-SAMPLED_COMPARISONS = 1 << 10  # bounds the time for the mean size
 RANKING_PARAMETERS = {
     "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     "n_hard": [Interval(Integral, 0, None, closed="left")],
     "n_random": [Interval(Integral, 0, None, closed="left")],
+    "normalization": [StrOptions({AUTO, *NORMALIZATIONS})],
     **SOLVER_PARAMETERS,
 }
 
 
-class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
-    """Base of the estimators that learn from relevance judgements.
-
-    They learn a *map*, a matrix with D rows. A subclass defines how a map ranks documents,
-    the convex program, and how a map and a solution of the program determine each other.
-    """
-
-    _program_type: ClassVar[type[FrobeniusProgram]]
-    _joint_type: ClassVar[type[FrobeniusProgram]]  # with columns of scores
-    _margins: ClassVar[tuple[float, ...]]  # tried by C="auto"; the first goes with a fixed C
-
-    @property
-    @abstractmethod
-    def _similarity(self) -> str:
-        """Ranks mapped documents."""
-
-    @abstractmethod
-    def transform_queries(self, Q: Any) -> Any:
-        """Map queries."""
-
-    @abstractmethod
-    def transform_documents(self, D: Any) -> Any:
-        """Map documents."""
-
-    @abstractmethod
-    def _initial_map(self, data: TrainingData) -> Any:
-        """The map of the unchanged embedding."""
-
-    @abstractmethod
-    def _search(self, map_, queries, documents, k, **options) -> Found:
-        """The k nearest documents by a map (`top_k.search`)."""
-
-    @abstractmethod
-    def _comparison_size(self, queries, better, worse) -> float:
-        """Mean size of the comparisons of these rows, quadratic in their units."""
-
-    @abstractmethod
-    def _operator(self, queries, documents, triplets) -> Operator:
-        """The operator of the triplets."""
-
-    @abstractmethod
-    def _matrix(self, map_) -> Any:
-        """The matrix of the program that corresponds to a map."""
-
-    @abstractmethod
-    def _plain_map(self, T, point) -> Any:
-        """A map that ranks as a solution in the coordinates of T does."""
-
-    def _map(self, data: TrainingData, T, point) -> Any:
-        """The map that is stored of a solution in the coordinates of T."""
-        return self._plain_map(T, point)
-
-    @abstractmethod
-    def _point(self, inverse, map_) -> Any:
-        """The solution that corresponds to a map: inverts `_map`."""
-
-    @abstractmethod
-    def _parted(self, point, n_columns) -> tuple[Any, Any]:
-        """The solution, and the numbers besides, of a program with columns."""
-
-    @abstractmethod
-    def _joined(self, point, v) -> Any:
-        """Inverts `_parted`."""
-
-    @abstractmethod
-    def _truncate(self, data: TrainingData, map_) -> Any:
-        """The map reduced to ``n_components`` directions."""
-
-    @abstractmethod
-    def _store_map(self, data: TrainingData, map_) -> None:
-        """Set the fitted attributes."""
+class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
+    """Base of the estimators that learn from relevance judgements."""
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> Self:
@@ -156,22 +71,21 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         refuse_dask(self, queries, "queries")
         refuse_dask(self, documents, "documents")
         data = self._validate(queries, documents, relevance, scores, reset=True)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        choice = Choice(self, data, seed)
-        setting = self._chosen(choice)
-        self.setting_, self.C_ = setting, setting.C
-        self.normalization_ = setting.normalization
         self._column_names = data.columns.names if data.columns else ()
-        if setting.C == 0:
-            self._store_map(data, self._truncate(data, self._initial_map(data)))
-            self._store_weights(setting.weights)
-            proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
-            return self._store_result(SolveResult(None, None, proof, 0, {}))
-        comparisons = choice.comparisons(setting)
-        remembered = Remembered.of(data, comparisons, choice.start(setting))
-        self._solve(data, remembered, setting)
-        self.comparisons_ = comparisons.triplets
-        return self
+        choice = Choice(self, data, self._draw())
+        setting = self._chosen(choice)
+        later = choice.later(setting)
+        comparisons = choice.comparisons(later)
+        if setting.C:
+            self._solve(data, Remembered.of(data, comparisons, choice.start(later)), setting)
+            self.comparisons_ = comparisons.triplets
+            return self
+        multipliers = np.zeros(len(comparisons.triplets))
+        self._remembered, self._later = Remembered.of(data, comparisons, multipliers), later
+        self._store_map(data, self._truncate(data, self._initial_map(data)))
+        self._store_weights(setting, setting.weights)
+        proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
+        return self._store_result(SolveResult(None, None, proof, 0, {}))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -186,7 +100,9 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
 
         The first call is `fit`. A later one adds the comparisons of new judgements to those
         remembered, in the program that was chosen first, and solves it from where it was;
-        ``certificate_`` is about the program over all that is remembered.
+        ``certificate_`` is about the program over all that is remembered. Where ``C="auto"``
+        had left the embedding unchanged, the first later call learns from all judgements so
+        far with C = 0.1, near the embedding.
 
         Parameters
         ----------
@@ -201,28 +117,27 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         -------
         self
         """
+        if forget != 0:
+            check_share(forget, "forget")
         if not hasattr(self, "setting_"):
             return self.fit(queries, documents, relevance, scores)
-        if not 0 <= forget < 1:
-            raise ValueError(f"forget={forget} must be at least 0 and less than 1.")
-        if self.C_ == 0:
-            raise ValueError(
-                "C='auto' has left the embedding unchanged, so there is no program to add to; give "
-                "C as a number, or fit all judgements together."
-            )
-        names = self._column_names if self.setting_.normalization else ()
-        data = self._validate(queries, documents, relevance, _picked(scores, names) or None)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        made = self._comparisons(data, self.setting_, seed, self._remembered.comparisons)
+        names = self._column_names if self._later.normalization else ()
+        scores = picked(scores, names, self._column_names) or None
+        data = self._validate(queries, documents, relevance, scores)
+        if data.columns:
+            data.columns.tried(self._later.normalization)  # refuses columns that it does not suit
+        made = self._comparisons(data, self._later, self._draw(), self._remembered.comparisons)
         later = Remembered.of(data, made, np.zeros(len(made.triplets)))
         remembered = self._remembered.faded(1 - forget).joined(later)
-        return self._solve(data, remembered, self.setting_)
+        return self._solve(data, remembered, self._later)
+
+    def _draw(self):
+        return check_random_state(self.random_state).randint(2**31 - 1)
 
     def _chosen(self, choice):
         """The setting given, or chosen on held-out queries."""
         if self.C != "auto":
-            given = Setting(self.C, self._margins[0], self.n_hard, self.n_random)
-            return choice.mixed(given) if choice.columns else given
+            return choice.given(self.C)
         setting = choice.settle()
         self.candidates_ = choice.candidates
         if setting == self.candidates_[0].setting:
@@ -268,16 +183,16 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             primal = program.certify(point, result.dual_point).primal
             result = replace(result, certificate=result.certificate.truncated(primal, self.tol))
         self._store_map(data, map_)
-        self._store_weights(weights, comparisons, result.dual_point)
-        self._remembered = replace(
-            remembered, multipliers=to_numpy(result.dual_point / program.unit)
-        )
+        self._store_weights(setting, weights, comparisons, result.dual_point)
+        multipliers = to_numpy(result.dual_point / program.unit)
+        self._remembered, self._later = replace(remembered, multipliers=multipliers), setting
         self.comparisons_, self.multipliers_ = comparisons.triplets, result.dual_point
         return self._store_result(result)
 
-    def _store_weights(self, weights, comparisons=None, u=None):
-        """``score_weights_``, and the multipliers of their being at least 0."""
-        names, setting = self._column_names, self.setting_
+    def _store_weights(self, setting, weights, comparisons=None, u=None):
+        """The setting, ``score_weights_``, and the multipliers of their being at least 0."""
+        self.setting_, self.C_ = setting, setting.C
+        self.normalization_, names = setting.normalization, self._column_names
         weights = np.asarray(weights) if len(weights) else np.zeros(len(names))
         own = {EMBEDDING: setting.embedding}
         self.score_weights_ = own | dict(zip(names, weights.tolist(), strict=True))
@@ -309,29 +224,23 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             Best first; -1 and minus infinity where a query has fewer.
         """
         check_is_fitted(self)
+        check_depth(k)
         queries, documents = self._check_points(queries, documents)
-        return self._rank(queries, documents, self._columns(scores, queries, documents), k)
-
-    def _rank(self, queries, documents, columns, k):
+        shape, nearest = (len(queries), len(documents)), self._nearest(queries, documents)
+        sum_ = self.score_weights_, self.normalization_
+        columns = weighted_columns(scores, *sum_, shape, nearest)
         mapped = self.transform_queries(queries), self.transform_documents(documents)
-        listed, ties = columns and columns.listed, tie_ranks(documents)
-        found = search(*mapped, k, self._similarity, listed=listed, ties=ties)
-        names = columns.names if columns else ()
-        weights = np.array([self.score_weights_[name] for name in names])
-        pool, embedding = Pool.of(columns, found, ties), self.score_weights_[EMBEDDING]
-        return pool.rank(self.normalization_, weights, min(k, len(documents)), embedding)
+        ties = tie_ranks(documents)
+        return rank_by_sum(*mapped, self._similarity, columns, *sum_, k, ties)
 
-    def _columns(self, scores, queries, documents):
-        """The columns of new queries that have a weight."""
-        used = _picked(scores, [name for name in self._column_names if self.score_weights_[name]])
-        return self._checked_columns(used, queries, documents) if used else None
+    def _nearest(self, queries, documents):
+        """The function of k that finds the documents for which callables are called."""
 
-    def _checked_columns(self, scores, queries, documents):
         def nearest(k):
             map_ = self._initial_map(TrainingData(queries, documents, None))
-            return to_numpy(self._search(map_, queries, documents, k).documents)
+            return to_numpy(self._search((map_,), queries, documents, k).documents)
 
-        return check_scores(scores, len(queries), len(documents), nearest)
+        return nearest
 
     def score(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> float:
         """Mean nDCG@10 of the learned ranking over the queries with a relevant document.
@@ -341,12 +250,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         check_is_fitted(self)
         queries, documents = self._check_points(queries, documents)
         judgements = check_relevance(relevance, len(queries), len(documents))
-        ranking, _ = self._rank(
-            queries, documents, self._columns(scores, queries, documents), DEPTH
-        )
+        ranking, _ = self.rank(queries, documents, scores, DEPTH)
         return float(np.nanmean(ndcg(ranking, judgements, DEPTH)))
-
-    # ---- from judgements to a program
 
     def _validate(self, queries, documents, relevance, scores=None, reset=False):
         queries, documents = self._check_points(queries, documents, reset)
@@ -354,7 +259,9 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         answered = np.flatnonzero(judgements.n_relevant > 0)
         columns = None
         if scores is not None:
-            columns = self._checked_columns(scores, queries, documents).select(answered)
+            nearest = self._nearest(queries, documents)
+            columns = check_scores(scores, len(queries), len(documents), nearest).select(answered)
+            columns.tried(self.normalization)
         return TrainingData(queries[answered], documents, judgements.select(answered), columns)
 
     def _check_points(self, queries, documents, reset=False):
@@ -382,128 +289,6 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
                 f"{name} has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-
-    def _comparisons(self, data, setting, seed, known=None):
-        """Comparisons with hard and random negatives, in the coordinates of those ``known``;
-        an error if there are none.
-        """
-        judgements, initial = data.judgements, self._initial_map(data)
-        negatives = [random_negatives(judgements, setting.n_random, seed)]
-        if setting.n_hard:
-            negatives.append(self._hard_negatives(data, setting))
-        triplets = graded_triplets(judgements, np.concatenate(negatives, axis=1))
-        if len(triplets) == 0:
-            raise ValueError(
-                "there is nothing to compare: no query has a relevant document and another with a "
-                "lower grade or none; raise n_hard or n_random, or give more documents."
-            )
-        weights = query_weights(triplets)
-        if known is None:
-            made = self._scaled(data, triplets, weights, initial)
-        else:
-            made = replace(known, triplets=triplets, weights=weights)
-        return self._with_columns(data, made, setting) if setting.normalization else made
-
-    def _scaled(self, data, triplets, weights, initial):
-        """Comparisons in coordinates without units."""
-        T, inverse = data.spread
-        size, initial_size = (self._mean_size(data, triplets, map_) for map_ in (T, initial))
-        prior = inverse @ self._matrix(float64(initial)) @ inverse * (size / initial_size)
-        maps = T / size**0.5, inverse * size**0.5
-        return Comparisons(triplets, weights, *maps, prior, 1 / initial_size)
-
-    def _with_columns(self, data, made, setting):
-        """With the differences of the columns, divided so that a change of the weights by a
-        given part costs STIFFNESS times what a change of the map by that part does.
-        """
-        values = data.columns.normalized(setting.normalization)
-        query, better, worse = made.triplets.T
-        columns = data.columns.at(values, query, better) - data.columns.at(values, query, worse)
-        scale = made.scale
-        if scale is None:
-            size = np.sqrt(made.weights @ columns**2 / made.weights.sum())
-            scale = np.where(size > 0, size, 1.0) * (STIFFNESS * self.n_features_in_) ** 0.5
-        return replace(made, columns=columns / scale, scale=scale)
-
-    def _hard_negatives(self, data, setting):
-        """The best unjudged documents of each query in the ranking that the program starts from."""
-        judgements, columns = data.judgements, data.columns
-        found = self._search(
-            self._initial_map(data),
-            data.queries,
-            data.documents,
-            setting.n_hard,
-            excluded=(judgements.start, judgements.document),
-            listed=columns and columns.listed,
-            ties=data.ties,
-        )
-        pool = Pool.of(columns, found, data.ties)
-        weights = setting.weights if setting.normalization else None
-        return pool.rank(setting.normalization, weights, setting.n_hard, excluded=judgements)[0]
-
-    def _mean_size(self, data, triplets, map_):
-        query, better, worse = triplets[:: -(-len(triplets) // SAMPLED_COMPARISONS)].T
-        rows = data.queries[query], data.documents[better], data.documents[worse]
-        size = self._comparison_size(*(X @ like(map_, X) for X in rows))
-        if not size > 0:
-            raise ValueError(
-                "queries coincide with their documents, or the documents with each other, so there "
-                "is nothing to compare; check how they were embedded."
-            )
-        return size
-
-    def _mapped_operator(self, data, comparisons):
-        """The operator of the compared queries and documents, mapped by T."""
-        triplets = comparisons.triplets.copy()
-        used = np.zeros(len(data.documents), bool)
-        used[triplets[:, 1:]] = True
-        triplets[:, 1:] = (np.cumsum(used) - 1)[triplets[:, 1:]]
-        T = like(comparisons.T, data.documents)
-        documents = data.documents[np.flatnonzero(used)] @ T
-        operator = self._operator(data.queries @ T, documents, triplets)
-        if comparisons.columns is None:
-            return operator
-        return WithColumns(operator, comparisons.columns)
-
-    def _program(self, operator, comparisons, setting):
-        prior, kind = comparisons.prior / setting.margin, self._program_type
-        if comparisons.columns is not None:
-            start = np.array(setting.weights) * comparisons.unit / setting.margin
-            prior, kind = joined(prior, start * comparisons.scale), self._joint_type
-        D = self.n_features_in_
-        program = kind(
-            operator, setting.C * D / setting.margin, prior=prior, weights=comparisons.weights
-        )
-        # mapping by T and back, on both sides, amplifies rounding by its condition number squared
-        stretch = LEAST_SPREAD ** (2 * SPREAD_POWER)
-        program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * stretch)
-        return program
-
-    def _solution(self, comparisons, point, map_of):
-        """What ``map_of(T, solution)`` makes of a point of the program, and the weights."""
-        weights = np.zeros(0)
-        if comparisons.columns is not None:
-            point, v = self._parted(point, len(comparisons.scale))
-            weights = to_numpy(v) / comparisons.scale
-        return map_of(like(comparisons.T, point), point), weights
-
-    def _joint_point(self, comparisons, map_, weights):
-        """The point that corresponds to a map and weights: inverts `_solution`."""
-        point = self._point(comparisons.inverse, float64(map_))
-        if comparisons.columns is None:
-            return point
-        return self._joined(point, like(weights * comparisons.scale, point))
-
-
-def _picked(scores, names):
-    """The columns of these names; an error if one is missing."""
-    missing = [name for name in names if name not in (scores or {})]
-    if missing:
-        raise ValueError(
-            f"scores lacks {', '.join(map(repr, missing))}, which fit was given and which has a "
-            "weight; give it as in fit."
-        )
-    return {name: scores[name] for name in names}
 
 
 def check_rows(X: Any, name: str) -> Any:

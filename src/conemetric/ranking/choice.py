@@ -8,33 +8,36 @@ if g_a - e_a >= g_b - e_b, then g_b - g_a <= e_b - e_a, which is at most the sta
 the difference.
 
 A map is judged on queries it has not seen: folds are solved side by side, each solve starts
-from the nearest one on the path, C goes up or down by decades while that helps, and then by
-half a decade; other margins and negatives are tried at the best C only.
+from the nearest one on the path, and C goes up by half decades while that helps, or else
+down; other margins and negatives are tried at the best C only. These solves are coarse and
+need no certificate, and those of few queries run in the span of the queries.
 """
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
 
 from ..core.arrays import is_torch, like, to_numpy
 from ..core.compiled import alone, n_threads, one_blas_thread
-from ..core.progress import all_or_nothing
-from ..solvers.base import Status
+from ..core.progress import all_or_nothing, emit
+from ..solvers.base import relative_gap
 from ..solvers.dual_quasi_newton import DualQuasiNewton
+from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
 from .columns import Pool
+from .comparisons import Remembered, query_weights
 from .judgements import Judgements
 from .measures import ndcg
 
-__all__ = ["Candidate", "Choice", "Setting", "best_candidate", "tuned_mix"]
+__all__ = ["FIRST_C", "Choice"]
 
-FIRST_C, LEAST_C, MOST_C = 1.0, 0.01, 320.0  # where the path of C begins, and its ends
+FIRST_C, LEAST_C, MOST_C = 0.1, 0.03, 320.0  # where the path of C begins, and its ends
+STEP = 0.5  # of the path, in decades
 FLAT = 0.2  # standard errors of a gain by which another C has to be better
 N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
@@ -42,89 +45,9 @@ FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
 MOST_HELD_OUT, MOST_TRAINING = 500, 1000
 # relative gap of the fits that only serve the choice: at C, where less is to be gained for
 # small ones, and at most
-CHOICE_TOL, LOOSEST = 0.03, 0.1
-CHOICE_ITER = 40  # iterations of such a fit; a path ends where they are too few
-DEPTH = 10  # of the nDCG that chooses and scores
-# weights of a column, relative to the ratio of spreads, by which a mix is tuned
-MIX_GRID = tuple(2.0 ** np.arange(-4, 4))
-FINER = (2**-0.5, 2**0.5)  # of the best on that grid
-SWEEPS = 2  # over the columns, where there are several
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Parameters of one fit. Scores are ``embedding`` times those of the embedding plus
-    ``weights`` times the columns in this ``normalization``; with C > 0 the program starts
-    there, and C = 0 changes nothing.
-    """
-
-    C: float
-    margin: float
-    n_hard: int
-    n_random: int
-    normalization: str | None = None
-    weights: tuple[float, ...] = ()
-    embedding: float = 1.0
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A setting and its nDCG@10 on held-out queries.
-
-    Attributes
-    ----------
-    setting : Setting
-    mean : float
-        Mean nDCG@10.
-    gain, standard_error : float
-        Mean difference from the unchanged embedding, query by query.
-    values : array (n_held_out,)
-        nDCG@10 of each query.
-    """
-
-    setting: Setting
-    mean: float
-    gain: float
-    standard_error: float
-    values: np.ndarray = field(repr=False)
-
-    @classmethod
-    def from_values(cls, setting: Setting, values: np.ndarray, unchanged: np.ndarray) -> Self:
-        """Compare ``values`` with those of the ``unchanged`` embedding."""
-        gain = values - unchanged
-        error = float(gain.std(ddof=1)) / len(gain) ** 0.5
-        return cls(setting, float(values.mean()), float(gain.mean()), error, values)
-
-    @property
-    def sure_gain(self) -> float:
-        """The gain less one standard error: 0 for the unchanged embedding."""
-        return self.gain - self.standard_error
-
-
-def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
-    """The one with the largest sure gain; the first of equal ones."""
-    return max(candidates, key=lambda candidate: candidate.sure_gain)
-
-
-def tuned_mix(
-    values_of: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the columns that maximise the mean of ``values_of`` them, and the values
-    there, from given ``weights`` on: a grid around the ``sizes``, one column at a time (none
-    whose size is 0), then between the points of the grid.
-    """
-    best = values_of(weights)
-    grids = [*[(0.0, *MIX_GRID)] * (SWEEPS if len(sizes) > 1 else 1), FINER]
-    for grid in grids:
-        for c in np.flatnonzero(sizes):
-            middle = weights[c] if grid is FINER else sizes[c]
-            for t in grid:
-                changed = weights.copy()
-                changed[c] = t * middle
-                values = values_of(changed)
-                if values.mean() > best.mean():
-                    weights, best = changed, values
-    return weights, best
+CHOICE_TOL, LOOSEST = 0.05, 0.1
+CHOICE_ITER = 25  # iterations of such a fit, at most
+MOST_COMPARISONS = 200  # of a query in such a fit, drawn from all
 
 
 class Choice:
@@ -135,6 +58,7 @@ class Choice:
         n = len(data.queries)
         self.folds: list[tuple[np.ndarray, np.ndarray]] = []
         self.held_out = np.arange(n)[:MOST_HELD_OUT]
+        self.plain = Setting(0.0, estimator._margins[0], 0, 0)  # the embedding as it is
         if n >= FEWEST_QUERIES:
             used = min(max(round(MOST_HELD_OUT / (n / N_FOLDS)), 2), N_FOLDS)
             split = KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.arange(n))
@@ -148,7 +72,7 @@ class Choice:
         self._compared: dict[Setting, Any] = {}
         self._in_folds: dict[Setting, list] = {}
         self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
-        self._multipliers: dict[Any, dict[float, list]] = {}
+        self._multipliers: dict[Setting, dict[Setting, list]] = {}
 
     @cached_property
     def columns(self) -> Any:
@@ -157,47 +81,60 @@ class Choice:
 
     def settle(self) -> Setting:
         """Try what there is to try, and choose."""
-        estimator, n = self.estimator, len(self.data.queries)
+        n = len(self.data.queries)
         if not self.folds:
             raise ValueError(
                 f"C='auto' needs {FEWEST_QUERIES} queries with a relevant document, to hold some "
                 f"out; there are {n}. Judge more, or give C as a number."
             )
-        plain = Setting(0.0, estimator._margins[0], estimator.n_hard, estimator.n_random)
         with all_or_nothing():
             self._try_unchanged()
             start = self._try_columns() if self.columns else None
-            best = self._climb(replace(plain, C=FIRST_C), 1.0, 10 * FIRST_C)
-            best = self._variants(self._climb(best.setting, 0.5, MOST_C)).setting
+            best = self._variants(self._climb(self.later(self.plain))).setting
             if start is not None:
                 joint = replace(best, normalization=start.normalization, weights=start.weights)
-                self._reweighted(self._climb(joint, 0.5, MOST_C).setting)
+                self._reweighted(self._climb(joint).setting)
         return best_candidate(self.candidates).setting
 
-    def mixed(self, setting: Setting) -> Setting:
-        """A given setting, to start at the best mix."""
-        self._try_unchanged()
-        start = self._try_columns()
-        return replace(setting, normalization=start.normalization, weights=start.weights)
+    def given(self, C: float) -> Setting:
+        """The setting of a given C, which starts at the best mix where there are columns."""
+        start = self.plain
+        if self.columns:
+            self._try_unchanged()
+            start = self._try_columns()
+        return replace(self.later(start), C=C)
+
+    def later(self, setting: Setting) -> Setting:
+        """The program to which feedback adds: the chosen one, or where nothing was learned that
+        of FIRST_C from the scores that were chosen.
+        """
+        if setting.C:
+            return setting
+        if not setting.embedding:
+            mixes = [c for c in self.candidates[1:] if c.setting.embedding and not c.setting.C]
+            setting = best_candidate(mixes).setting
+        estimator = self.estimator
+        return replace(setting, C=FIRST_C, n_hard=estimator.n_hard, n_random=estimator.n_random)
 
     # ---- without a solve
 
     def _try_unchanged(self):
-        found = self._search(self.estimator._initial_map(self.data), slice(None))
+        found = self._search((self.estimator._initial_map(self.data),), slice(None))
         self._unchanged = self._pool(found)
-        plain = Setting(0.0, self.estimator._margins[0], 0, 0)
-        self._add(plain, self._ndcg(self._unchanged, plain, None))
+        self._add(self.plain, self._ndcg(self._unchanged, self.plain, None))
 
     def _try_columns(self):
         """Every column alone, and a tuned mix for each normalisation; the best mix."""
-        plain, c = self.candidates[0].setting, len(self.columns.names)
+        c = len(self.columns.names)
+        kinds = self.columns.tried(self.estimator.normalization)
         for column in np.eye(c):
-            how = self.columns.normalizations[0]
-            alone_ = replace(plain, normalization=how, weights=tuple(column), embedding=0.0)
+            alone_ = replace(
+                self.plain, normalization=kinds[0], weights=tuple(column), embedding=0.0
+            )
             self._add(alone_, self._ndcg(self._unchanged, alone_, column))
         mixes = []
-        for how in self.columns.normalizations:
-            setting = replace(plain, normalization=how)
+        for how in kinds:
+            setting = replace(self.plain, normalization=how)
             of_mix = partial(self._ndcg, self._unchanged, setting)
             weights, values = tuned_mix(of_mix, self._unchanged.sizes(how), np.zeros(c))
             mixes.append(self._add(replace(setting, weights=tuple(weights.tolist())), values))
@@ -205,29 +142,22 @@ class Choice:
 
     # ---- with solves on folds
 
-    def _climb(self, setting, step, most):
-        """Candidates whose C goes down, or up to ``most``, by 10**step while that helps; the
-        best one.
-        """
-        best = self._solved(setting)
-        for direction in (-step, step):  # a smaller C is the cheaper one
-            first = best
-            while True:
-                C = float(10 ** round(np.log10(best.setting.C) + direction, 3))
-                if not LEAST_C <= C <= most:
+    def _climb(self, setting):
+        """Candidates whose C goes up while that helps, or else down; the best one."""
+        first = best = self._solved(setting)
+        for step in (STEP, -STEP):
+            while best is first or step > 0:
+                C = float(10 ** round(np.log10(best.setting.C) + step, 3))
+                if not LEAST_C <= C <= MOST_C:
                     break
                 tried = self._solved(replace(setting, C=C))
                 if not _worth(tried, best):
                     break
                 best = tried
-            if best is not first:
-                break
         return best
 
     def _reweighted(self, setting):
         """Start from weights that suit the map better, where held-out queries show such."""
-        if setting not in self._pools:
-            return
         pool, weights = self._pools[setting]
         means = {t: self._ndcg(pool, setting, t * weights).mean() for t in (1.0, 0.5, 2.0)}
         factor = max(means, key=lambda t: means[t])
@@ -247,65 +177,94 @@ class Choice:
 
     def comparisons(self, setting: Setting) -> Any:
         """All comparisons of a setting."""
-        key = replace(setting, C=0.0, margin=0.0)
-        if key not in self._compared:
-            self._compared[key] = self.estimator._comparisons(self.data, setting, self.seed)
-        return self._compared[key]
+        kind = _kind(setting)
+        if kind not in self._compared:
+            self._compared[kind] = self.estimator._comparisons(self.data, setting, self.seed)
+        return self._compared[kind]
+
+    def _drawn(self, comparisons):
+        """A mask of those that serve the choice."""
+        query = comparisons.triplets[:, 0]
+        share = MOST_COMPARISONS / np.bincount(query)[query]
+        return np.random.default_rng(self.seed).random(len(query)) < share
 
     def start(self, setting: Setting) -> np.ndarray | None:
         """Multipliers of all comparisons relative to their bounds, the mean of those of the
-        folds; None where there are none.
+        folds, and of the last one drawn before where one is not; None where there are none.
         """
-        known = self._multipliers.get(replace(setting, C=0.0), {}).get(setting.C)
+        known = self._multipliers.get(_kind(setting), {}).get(setting)
         if known is None:
             return None
-        query = self.comparisons(setting).triplets[:, 0]
+        comparisons = self.comparisons(setting)
+        drawn = self._drawn(comparisons)
+        query = comparisons.triplets[drawn, 0]
         total, times = np.zeros(len(query)), np.zeros(len(query))
         for (train, _), multipliers in zip(self.folds, known, strict=True):
             total[train[query]] += to_numpy(multipliers)
             times[train[query]] += 1
-        return total / np.maximum(times, 1)
+        return (total / np.maximum(times, 1))[np.maximum(np.cumsum(drawn) - 1, 0)]
 
     def _solved(self, setting):
         """The candidate of a setting with C > 0."""
         for candidate in self.candidates:
             if candidate.setting == setting:
                 return candidate
-        key = replace(setting, C=0.0, margin=0.0)
-        if key not in self._in_folds:
+        kind = _kind(setting)
+        if kind not in self._in_folds:
             made = self.comparisons(setting)
-            self._in_folds[key] = self._side_by_side(self._compared_in, made)
-        known = self._multipliers.setdefault(replace(setting, C=0.0), {})
-        near = min(known, key=lambda C: abs(np.log(C / setting.C)), default=None)
+            made = made.take(self._drawn(made))
+            made = replace(made, weights=query_weights(made.triplets))
+            mapped = self.estimator._mapped(self.data, made)
+            self._in_folds[kind] = self._side_by_side(self._compared_in, made, mapped)
+        known = self._multipliers.setdefault(kind, {})
+        near = min(known, key=partial(_distance, setting), default=None)
         results = self._side_by_side(
-            self._solved_in, setting, self._in_folds[key], near and known[near]
+            self._solved_in, setting, self._in_folds[kind], near and known[near]
         )
-        found, weights, known[setting.C], done = map(list, zip(*results, strict=True))
-        if not all(done):  # too expensive, here and for any larger C
-            return replace(self.candidates[0], setting=setting, gain=-np.inf)
+        found, weights, known[setting] = map(list, zip(*results, strict=True))
         counts = [len(test) for _, test in self.folds]
         self._pools[setting] = self._pool(found), np.repeat(weights, counts, axis=0)
         pool, of_query = self._pools[setting]
         return self._add(setting, self._ndcg(pool, setting, of_query))
 
-    def _compared_in(self, fold, comparisons):
-        kept = comparisons.select(self.folds[fold][0])
-        return self.estimator._mapped_operator(self.data, kept), kept
+    def _compared_in(self, fold, comparisons, mapped):
+        """What the training queries of a fold compare: operator, comparisons, and those and
+        the basis of their span.
+        """
+        kept = self.folds[fold][0][comparisons.triplets[:, 0]]
+        part = Remembered.of(mapped, mapped.comparisons.take(kept))
+        spanned, basis = self.estimator._spanned(part)
+        return self.estimator._operator_of(spanned), part.comparisons, spanned.comparisons, basis
 
     def _solved_in(self, fold, setting, compared, multipliers):
-        operator, kept = compared[fold]
-        program = self.estimator._program(operator, kept, setting)
+        """What the map of a fold finds for its held-out queries, the weights, the multipliers."""
+        operator, comparisons, spanned, basis = compared[fold]
+        estimator = self.estimator
+
+        def factors_of(T, point):
+            if basis is not None:  # the prior is all there is outside the span
+                prior = like(comparisons.prior, point) / setting.margin
+                point = prior + basis @ (point - basis.T @ prior)
+            return estimator._factors(T, point)
+
+        program = estimator._program(operator, spanned, setting)
         start = multipliers and multipliers[fold] * program.unit
-        tol = max(min(CHOICE_TOL * setting.C**0.5, LOOSEST), self.estimator.tol)
-        solver = DualQuasiNewton(tol=tol, max_iter=min(CHOICE_ITER, self.estimator.max_iter))
-        result = solver.solve(program, start=start, retried=True)
-        estimator, point = self.estimator, result.primal_point
-        map_, weights = estimator._solution(kept, point, estimator._plain_map)
+        iterate = self._approached(program, start, setting.C)
+        factors, weights = estimator._solution(comparisons, iterate.primal_point, factors_of)
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
-        rows = slice(counts[fold], counts[fold + 1])
-        found = self._search(like(map_, self.data.documents), rows)
-        done = result.status is Status.CONVERGED
-        return found, weights, result.dual_point / program.unit, done
+        rows, documents = slice(counts[fold], counts[fold + 1]), self.data.documents
+        found = self._search([like(factor, documents) for factor in factors], rows)
+        return found, weights, iterate.dual_point / program.unit
+
+    def _approached(self, program, start, C):
+        """The first iterate that is close enough to the optimum for a choice."""
+        tol = max(min(CHOICE_TOL * C**0.5, LOOSEST), self.estimator.tol)
+        steps = DualQuasiNewton().steps(program, start)
+        for number, iterate in enumerate(islice(steps, CHOICE_ITER + 1)):
+            gap = relative_gap(iterate.primal, iterate.dual)
+            if emit("solve", iteration=number, relative_gap=gap) or gap <= tol:
+                break
+        return iterate
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
@@ -321,11 +280,11 @@ class Choice:
 
     # ---- judging
 
-    def _search(self, map_, rows):
+    def _search(self, factors, rows):
         listed = self.columns and self.columns.listed[rows]
         queries = self.data.queries[self.held_out[rows]]
         options = {"listed": listed, "ties": self.data.ties}
-        return self.estimator._search(map_, queries, self.data.documents, DEPTH, **options)
+        return self.estimator._search(factors, queries, self.data.documents, DEPTH, **options)
 
     def _pool(self, found):
         """What was found on all folds, as one."""
@@ -339,6 +298,16 @@ class Choice:
         unchanged = self.candidates[0].values if self.candidates else values
         self.candidates.append(Candidate.from_values(setting, values, unchanged))
         return self.candidates[-1]
+
+
+def _kind(setting: Setting) -> Setting:
+    """What the comparisons of a setting depend on."""
+    return replace(setting, C=0.0, margin=0.0)
+
+
+def _distance(a: Setting, b: Setting) -> float:
+    """How far two settings of one kind are from each other on the path."""
+    return float(abs(np.log(a.C / b.C)) + abs(np.log(a.margin / b.margin)))
 
 
 def _worth(tried: Candidate, best: Candidate) -> bool:

@@ -25,9 +25,10 @@ from ..core.arrays import to_numpy
 from .judgements import Judgements
 from .top_k import Found, best_of
 
-__all__ = ["NORMALIZATIONS", "Columns", "Pool", "check_scores"]
+__all__ = ["AUTO", "NORMALIZATIONS", "Columns", "Pool", "check_scores"]
 
 NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
+AUTO = "auto"  # the best of them on held-out queries
 RERANKED = 200  # nearest documents of a query that a callable scores, as many as people rerank
 EMBEDDING = "embedding"  # the name of the embedding's own scores among the weights
 
@@ -49,6 +50,18 @@ class Columns:
     def normalizations(self) -> tuple[str, ...]:
         """Those that make sense: with negative scores 0 does not mean nothing."""
         return NORMALIZATIONS[int((self.raw < 0).any()) :]
+
+    def tried(self, normalization: str) -> tuple[str, ...]:
+        """The one given, or with "auto" all that make sense; an error if it does not."""
+        if normalization == AUTO:
+            return self.normalizations
+        if normalization not in self.normalizations:
+            raise ValueError(
+                f"normalization={normalization!r} does not suit these columns"
+                f"{', which have negative scores' if normalization in NORMALIZATIONS else ''}; use "
+                f"{', '.join((AUTO, *self.normalizations))}."
+            )
+        return (normalization,)
 
     @cached_property
     def query(self) -> np.ndarray:
@@ -85,7 +98,8 @@ class Columns:
     def at(self, values: np.ndarray, query: np.ndarray, document: np.ndarray) -> np.ndarray:
         """Rows of ``values`` (nnz, c) for pairs of a query and a document; 0 if not listed."""
         place, found = self._places(query, document)
-        return np.where(found[:, None], values[np.where(found, place, 0)], 0.0)
+        values = np.append(values, np.zeros((1, values.shape[1])), axis=0)
+        return values[np.where(found, place, -1)]
 
     def _places(self, query, document):
         key = np.append(self.query * self.n_documents + self.document, -1)
@@ -106,9 +120,14 @@ class Columns:
         return self.padded(self.document, -1)
 
     @cached_property
-    def rows(self) -> dict[str, np.ndarray]:
-        """Scores of `listed` (n, L, c) in each normalisation."""
-        return {how: self.padded(self.normalized(how), 0.0) for how in self.normalizations}
+    def _rows(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def rows(self, how: str) -> np.ndarray:
+        """Scores of `listed` (n, L, c) in a normalisation."""
+        if how not in self._rows:
+            self._rows[how] = self.padded(self.normalized(how), 0.0)
+        return self._rows[how]
 
 
 @dataclass(frozen=True)
@@ -136,7 +155,7 @@ class Pool:
     def spreads(self, how: str) -> np.ndarray:
         """By how much each column differs over its list, at least a rounding."""
         listed = self.columns.listed >= 0
-        spreads = [_spread(column, listed) for column in np.moveaxis(self.columns.rows[how], 2, 0)]
+        spreads = [_spread(column, listed) for column in np.moveaxis(self.columns.rows(how), 2, 0)]
         return np.maximum(spreads, np.finfo(float).tiny)
 
     def sizes(self, how: str) -> np.ndarray:
@@ -159,7 +178,7 @@ class Pool:
         none = (self.documents < 0) | (self.scores == -np.inf)
         scores = embedding * np.where(none, 0.0, self.scores)
         if how is not None and self.columns is not None:
-            rows = self.columns.rows[how]
+            rows = self.columns.rows(how)
             weights = np.broadcast_to(weights, (len(rows), rows.shape[2]))
             scores[:, : rows.shape[1]] += (rows @ weights[..., None])[..., 0]
         if excluded is not None:
@@ -186,9 +205,10 @@ def check_scores(
     given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones. Without
     an embedding there are no callables.
     """
-    if not isinstance(scores, Mapping) or not scores:
+    if not isinstance(scores, Mapping) or not scores or not all(map(_is_name, scores)):
+        names = f" with names {list(scores)}" if isinstance(scores, Mapping) else ""
         raise TypeError(
-            f"scores is {type(scores).__name__}; give a dict of columns by name, such as "
+            f"scores is {type(scores).__name__}{names}; give a dict of columns by name, such as "
             "{'bm25': sparse matrix}."
         )
     if EMBEDDING in scores:
@@ -209,27 +229,34 @@ def check_scores(
     raw = np.full((len(key), len(scores)), np.nan)
     for c, (name, column) in enumerate(scores.items()):
         if name in given:
-            values = _finite(given[name].data, name, given[name].nnz)
-            raw[np.searchsorted(key, keys[name]), c] = values
+            raw[np.searchsorted(key, keys[name]), c] = given[name].data
         else:
             raw[:, c] = _finite(column(query, document), name, len(key))
     start = np.searchsorted(query, np.arange(n_queries + 1))
     return Columns(tuple(scores), start, document, raw, n_documents)
 
 
+def _is_name(name):
+    return isinstance(name, str) and bool(name)
+
+
 def _checked(column, name, shape):
     if not sparse.issparse(column):
+        instead = "" if callable(column) else ", or to an estimator a callable that scores pairs"
         raise TypeError(
             f"scores[{name!r}] is {type(column).__name__}; give a scipy.sparse matrix of the best "
-            "documents of each query, or a callable that scores pairs."
+            f"documents of each query{instead}."
         )
     if column.shape != shape:
         raise ValueError(
             f"scores[{name!r}] has shape {column.shape}; it needs one row for each of the "
             f"{shape[0]} queries and one column for each of the {shape[1]} documents."
         )
+    if column.dtype.kind not in "biuf":
+        raise ValueError(f"scores[{name!r}] has dtype {column.dtype}; give real numbers.")
     column = sparse.csr_array(column, dtype=np.float64)
     column.sum_duplicates()
+    _finite(column.data, name, column.nnz)
     return column
 
 
@@ -239,10 +266,10 @@ def _keys(column):
 
 
 def _finite(values, name, n):
-    values = np.asarray(values, np.float64)
-    if values.shape != (n,) or not np.isfinite(values).all():
+    values = np.asarray(to_numpy(values))
+    if values.shape != (n,) or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise ValueError(
-            f"scores[{name!r}] gives {values.shape} values for {n} pairs, or NaN or infinite ones; "
-            "give one finite number for each."
+            f"scores[{name!r}] gives shape {values.shape} and dtype {values.dtype} for {n} pairs, "
+            "or NaN or infinite values; give one finite number for each."
         )
-    return values
+    return values.astype(np.float64)

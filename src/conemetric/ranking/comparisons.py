@@ -56,7 +56,7 @@ class TrainingData:
 
     @cached_property
     def spread(self) -> tuple[Any, Any]:
-        """T and its inverse, up to scale: see the module docstring."""
+        """T and its inverse, up to scale: see `ranking.program`."""
         variance, axes = spectral.eigh(self.covariance)
         variance = namespace(variance).clip(variance / variance[0], LEAST_SPREAD, None)
         T, inverse = ((axes * variance**power) @ axes.T for power in (SPREAD_POWER, -SPREAD_POWER))
@@ -104,10 +104,10 @@ class Remembered:
     queries: Any
     documents: Any
     comparisons: Comparisons
-    multipliers: Any  # of each comparison, relative to their upper bounds; None if unknown
+    multipliers: Any = None  # of each comparison, relative to their upper bounds; None if unknown
 
     @classmethod
-    def of(cls, data: Any, comparisons: Comparisons, multipliers: Any) -> "Remembered":
+    def of(cls, data: Any, comparisons: Comparisons, multipliers: Any = None) -> "Remembered":
         """What is compared in ``data``, which has queries and documents."""
         triplets = comparisons.triplets
         used, query = np.unique(triplets[:, 0], return_inverse=True)

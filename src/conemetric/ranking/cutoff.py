@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.thresholds import binomial_upper_bound, check_share, fewest_needed, most_errors
-from .judgements import Judgements, check_relevance
+from .measures import judged
 
 __all__ = ["Cutoff", "calibrate_cutoff"]
 
@@ -92,10 +92,11 @@ def calibrate_cutoff(
     """
     check_share(alpha, "alpha")
     check_share(confidence, "confidence")
-    if not 0 <= tolerated < 1:
-        raise ValueError(f"tolerated={tolerated} must be at least 0 and less than 1.")
-    depth = _needed_depth(ranking, relevance, tolerated)
-    n, most = len(depth), np.asarray(ranking).shape[1]
+    if tolerated != 0:
+        check_share(tolerated, "tolerated")
+    ranking, judgements = judged(ranking, relevance)
+    depth = _needed_depth(ranking, judgements, tolerated)
+    n, most = len(depth), ranking.shape[1]
     allowed = most_errors(n, alpha, confidence)
     missed = np.array([(depth > k).sum() for k in range(1, most + 1)])
     kept = np.flatnonzero(missed <= allowed)
@@ -105,22 +106,10 @@ def calibrate_cutoff(
     return Cutoff(int(kept[0]) + 1, bound, int(missed[kept[0]]), n, alpha, confidence, tolerated)
 
 
-def _needed_depth(ranking, relevance, tolerated):
+def _needed_depth(ranking, judgements, tolerated):
     """For each query with a relevant document, how many documents it takes to miss no more
     than a part ``tolerated``; infinity where the ranking is too short.
     """
-    ranking = np.asarray(ranking)
-    if ranking.ndim != 2 or ranking.dtype.kind not in "iu":
-        raise ValueError(
-            f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; give document numbers, "
-            "one row for each query."
-        )
-    judgements = relevance
-    if not isinstance(relevance, Judgements):
-        rows = relevance if hasattr(relevance, "tocoo") else np.asarray(relevance)
-        largest = rows.shape[1] - 1 if hasattr(rows, "tocoo") else rows[:, 1].max(initial=0)
-        n_documents = int(max(largest, ranking.max(initial=0))) + 1
-        judgements = check_relevance(relevance, len(ranking), n_documents)
     answered = judgements.n_relevant > 0
     found = np.cumsum(judgements.grades_of(ranking) > 0, axis=1)[answered]
     n_relevant = judgements.n_relevant[answered]

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .choice import DEPTH, Candidate, Setting, best_candidate, tuned_mix
-from .columns import NORMALIZATIONS, Pool, check_scores
+from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
+from .columns import AUTO, NORMALIZATIONS, Pool, check_scores
 from .judgements import check_relevance
 from .measures import ndcg
+from .sums import picked
+from .top_k import check_depth
 
 __all__ = ["Fusion", "fuse", "reciprocal_ranks"]
 
@@ -51,18 +53,13 @@ class Fusion:
         documents, scores : arrays (n_queries, k)
             Best first; -1 and minus infinity where no column lists more.
         """
+        check_depth(k)
         used = {name: weight for name, weight in self.weights.items() if weight}
-        missing = [name for name in used if name not in scores]
-        if missing:
-            raise ValueError(
-                f"scores lacks the columns {', '.join(map(repr, missing))}, which have a weight; "
-                "give them as in fuse."
-            )
-        columns, kinds = _prepared({name: scores[name] for name in used}, self.normalization)
+        columns, kinds = _prepared(picked(scores, used, self.weights), self.normalization)
         return _pool(columns).rank(kinds[0], np.array([*used.values()]), k)
 
 
-def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str | None = None) -> Fusion:
+def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO) -> Fusion:
     """Weights of several columns of scores, chosen by nDCG@10 of judged queries.
 
     Each column alone is a candidate, and so is a sum for every normalisation, its weights
@@ -75,9 +72,9 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str | None
         Stored entries are the documents that a column lists.
     relevance : integer array-like (r, 2) or (r, 3), or sparse matrix
         As in `QueryAdapter.fit`.
-    normalization : {"raw", "range", "spread", "rank"}, default=None
-        The only one to try, where a system that is to use the weights knows no other
-        (`conemetric.export.to_hybrid_query`).
+    normalization : {"auto", "raw", "range", "spread", "rank"}, default="auto"
+        The one that the search system uses (`conemetric.export.to_hybrid_query`), or the best
+        of the first three.
 
     Returns
     -------
@@ -124,7 +121,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str | None
     ]
     setting = best_candidate(candidates).setting
     weights = dict(zip(columns.names, setting.weights, strict=True))
-    return Fusion(weights, normalization or setting.normalization or NORMALIZATIONS[0], candidates)
+    how = RANK if normalization == RANK else setting.normalization or NORMALIZATIONS[0]
+    return Fusion(weights, how, candidates)
 
 
 def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array:
@@ -158,15 +156,10 @@ def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array
 def _prepared(scores, normalization):
     """Columns, and the normalisations to try."""
     columns = _checked(scores)
-    if normalization == RANK:
-        ranks = {name: reciprocal_ranks(column) for name, column in scores.items()}
-        return _checked(ranks), NORMALIZATIONS[:1]
-    if normalization not in (None, *columns.normalizations):
-        raise ValueError(
-            f"normalization={normalization!r} does not suit these columns; use "
-            f"{', '.join((*columns.normalizations, RANK))}."
-        )
-    return columns, (normalization,) if normalization else columns.normalizations
+    if normalization != RANK:
+        return columns, columns.tried(normalization)
+    ranks = {name: reciprocal_ranks(column) for name, column in scores.items()}
+    return _checked(ranks), NORMALIZATIONS[:1]
 
 
 def _checked(scores):

@@ -135,10 +135,10 @@ def _from_rows(relevance, n_queries, n_documents):
             f"relevance has shape {rows.shape} and dtype {rows.dtype}; give integer rows "
             "[query, document] or [query, document, grade], or a sparse matrix."
         )
-    if not np.array_equal(rows[:, :2], np.round(rows[:, :2])):
+    if not _are_row_numbers(rows[:, :2]):
         raise ValueError(
-            "relevance holds fractions in its first two columns; give the row numbers of queries "
-            "and documents."
+            "relevance holds fractions or NaN in its first two columns; give the row numbers of "
+            "queries and documents."
         )
     query, document = rows[:, :2].T.astype(np.int64)
     for name, numbers, n in (("queries", query, n_queries), ("documents", document, n_documents)):
@@ -152,6 +152,11 @@ def _from_rows(relevance, n_queries, n_documents):
             )
     grade = rows[:, 2].astype(np.float64) if rows.shape[1] == 3 else np.ones(len(rows))
     return query, document, grade
+
+
+def _are_row_numbers(numbers):
+    """Whether all are integers that a float holds exactly, whatever their type."""
+    return bool((abs(numbers) < 2.0**53).all() and (numbers == np.round(numbers)).all())
 
 
 def random_negatives(judgements: Judgements, n: int, seed: int) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.arrays import as_array, namespace, to_numpy
 from .judgements import Judgements, check_relevance
-from .top_k import nearest_documents
+from .top_k import check_depth, nearest_documents
 
 __all__ = ["average_precision", "hit_rate", "ndcg", "rank", "recall", "reciprocal_rank"]
 
@@ -48,8 +48,9 @@ def rank(queries: Any, documents: Any, k: int = 100, similarity: str = "cosine")
             f"queries have shape {tuple(queries.shape)} and documents {tuple(documents.shape)}; "
             "give both as rows with the same number of features."
         )
-    if k < 1 or len(documents) == 0:
-        raise ValueError(f"k={k} of {len(documents)} documents; both must be at least 1.")
+    check_depth(k)
+    if len(documents) == 0:
+        raise ValueError("documents has no rows; give at least one.")
     return to_numpy(nearest_documents(queries, documents, k, similarity))
 
 
@@ -150,16 +151,14 @@ def hit_rate(ranking: Any, relevance: Any, k: int = 10) -> np.ndarray:
     return _per_query((grades > 0).any(axis=1), judgements)
 
 
-def _grades(ranking, relevance, k):
-    """The judgements, and the grades of the first ``k`` of each ranking, clipped at 0."""
+def judged(ranking: Any, relevance: Any) -> tuple[np.ndarray, Judgements]:
+    """A ranking and the judgements of its queries, validated."""
     ranking = np.asarray(to_numpy(ranking))
-    if ranking.ndim != 2 or ranking.dtype.kind not in "iu":
+    if ranking.ndim != 2 or ranking.dtype.kind not in "iu" or ranking.shape[1] == 0:
         raise ValueError(
             f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; give document numbers, "
             "one row for each query."
         )
-    if k is not None and k < 1:
-        raise ValueError(f"k={k} must be at least 1.")
     judgements = relevance
     if not isinstance(relevance, Judgements):
         judgements = check_relevance(relevance, len(ranking), _n_documents(ranking, relevance))
@@ -168,6 +167,19 @@ def _grades(ranking, relevance, k):
             f"ranking has {len(ranking)} rows for judgements of {judgements.n_queries} queries; "
             "give one row for each."
         )
+    if ranking.max(initial=-1) >= judgements.n_documents:
+        raise ValueError(
+            f"ranking names document {ranking.max()}, but relevance is about "
+            f"{judgements.n_documents} documents; number both alike, from 0."
+        )
+    return ranking, judgements
+
+
+def _grades(ranking, relevance, k):
+    """The judgements, and the grades of the first ``k`` of each ranking, clipped at 0."""
+    if k is not None:
+        check_depth(k)
+    ranking, judgements = judged(ranking, relevance)
     return judgements, np.maximum(judgements.grades_of(ranking[:, :k]), 0)
 
 
@@ -175,8 +187,10 @@ def _n_documents(ranking, relevance):
     if hasattr(relevance, "tocoo"):
         return relevance.shape[1]
     rows = np.asarray(to_numpy(relevance))
-    largest = rows[:, 1].max() if rows.ndim == 2 and rows.shape[1] > 1 and len(rows) else 0
-    return int(max(ranking.max(initial=0), largest)) + 1
+    if rows.ndim == 2 and rows.shape[1] > 1 and rows.dtype.kind in "iuf":
+        numbers = rows[:, 1][abs(rows[:, 1]) < np.inf]  # others are refused later
+        return int(max(ranking.max(initial=0), numbers.max(initial=0))) + 1
+    return int(ranking.max(initial=0)) + 1
 
 
 def _discounted(gains):

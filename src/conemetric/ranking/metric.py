@@ -1,5 +1,7 @@
 """RelevanceMetric: a Mahalanobis metric learned from relevance judgements."""
 
+from functools import reduce
+from operator import matmul
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +28,7 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
 
         min 1/2 ||M - M0||_F^2 + C sum of weights max(0, 1 - ((q - w)' M (q - w) - (q - b)' M (q - b)))
 
-    in coordinates without units (`conemetric.ranking.base`), where M0 is the Euclidean
+    in coordinates without units (`conemetric.ranking.program`), where M0 is the Euclidean
     distance or ``prior``, and certifies how far from the optimum it stopped. Map both
     queries and documents by `transform`. Other scores (BM25, a cross-encoder) may join as
     columns, as in `QueryAdapter`.
@@ -45,6 +47,9 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         Unjudged documents to rank below each relevant one: the nearest to the query, and
         random ones. ``C="auto"`` also tries random ones only, because unjudged documents
         near the query may be relevant.
+    normalization : {"auto", "raw", "range", "spread"}, default="auto"
+        How columns of scores are scaled (`conemetric.ranking.columns`): the one that the search
+        system uses (`conemetric.export.to_hybrid_query`), or the best on held-out queries.
     n_components : int, default=None
         Keep this many leading directions, by the spread of the documents in the learned
         space; a smaller number keeps the first of them. None keeps all.
@@ -69,7 +74,7 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
     score_multipliers_ : dict of str to float
         Multipliers of the columns' weights being at least 0.
     normalization_ : str or None
-        How columns are scaled: "raw", "range" or "spread" (`conemetric.ranking.columns`).
+        How columns are scaled; None without columns.
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
         standard errors of the gain; the first is the unchanged embedding, and with ``scores``
@@ -116,6 +121,7 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         prior: Any = "identity",
         n_hard: int = 10,
         n_random: int = 10,
+        normalization: Literal["auto", "raw", "range", "spread"] = "auto",
         n_components: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -126,6 +132,7 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         self.prior = prior
         self.n_hard = n_hard
         self.n_random = n_random
+        self.normalization = normalization
         self.n_components = n_components
         self.tol = tol
         self.max_iter = max_iter
@@ -144,7 +151,8 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
         M0 = prior_matrix(self.prior, data.documents, self.n_features_in_, 1.0)
         return M0 if isinstance(self.prior, str) else spectral.factor(M0)
 
-    def _search(self, map_, queries, documents, k, **options):
+    def _search(self, factors, queries, documents, k, **options):
+        map_ = reduce(matmul, factors)
         return search(queries @ map_, documents @ map_, k, "euclidean", **options)
 
     def _comparison_size(self, queries, better, worse):
@@ -157,8 +165,8 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
     def _matrix(self, map_):
         return map_ @ map_.T
 
-    def _plain_map(self, T, point):
-        return T @ point
+    def _factors(self, T, point):
+        return T, point
 
     def _map(self, data, T, point):
         """Rotated so that documents spread most along the first coordinate."""

@@ -1,5 +1,6 @@
 """The nearest documents of each query, in blocks: no array of queries x documents is formed."""
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,15 @@ from ..core.arrays import arange, is_torch, like, namespace, to_index, to_numpy,
 from ..core.compiled import jit, threaded
 from ..neighbours.ties import row_keys
 
-__all__ = ["Found", "best_of", "nearest_documents", "search", "tie_ranks", "unit_rows"]
+__all__ = [
+    "Found",
+    "best_of",
+    "check_depth",
+    "nearest_documents",
+    "search",
+    "tie_ranks",
+    "unit_rows",
+]
 
 BLOCK = 1 << 25  # scores held at a time: 256 MB in float64
 SIMILARITIES = ("euclidean", "inner", "cosine")
@@ -72,6 +81,12 @@ def search(
         found[rows], values[rows] = _top_columns(scores, k, ties)
         values[rows] += shift[rows, None]
     return Found(found, values, scored)
+
+
+def check_depth(k: Any, name: str = "k") -> None:
+    """Refuse a number of documents that is no integer of at least 1."""
+    if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
+        raise ValueError(f"{name}={k!r} must be an integer of at least 1.")
 
 
 def tie_ranks(documents: Any) -> np.ndarray:

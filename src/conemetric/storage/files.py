@@ -4,7 +4,8 @@ never executes anything in it.
 The file holds one affine map, x -> components x + offset, with scaler and PCA folded in,
 the values that replace missing ones, and the categories of columns of text: loading it
 needs neither the estimator nor the preprocessing. The header records the method, its
-parameters, the certificate, the feature names, and the threshold of pairs with its promise.
+parameters, the certificate, the feature names, the threshold of pairs with its promise, and
+the weights of the scores that a ranking adds up.
 A checksum over header and arrays turns every flipped bit into an error, and a file appears
 under its name only once complete.
 """
@@ -21,6 +22,8 @@ import numpy as np
 
 from ..evaluation.thresholds import ThresholdPromise
 from ..problems.base import Bounds
+from ..ranking.columns import EMBEDDING, NORMALIZATIONS
+from ..ranking.top_k import SIMILARITIES
 from ..solvers.base import Certificate, Status
 from .checked import (
     MetricFileError,
@@ -35,12 +38,15 @@ from .learned import LearnedMetric, certificate_values, json_value, source_colum
 
 __all__ = ["MetricFileError", "load_metric", "save_metric"]
 
-FORMAT = 3
+FORMAT = 4
 MAX_METHOD = 200  # characters
 LARGEST = 1e150  # its square is still finite
 ROUNDING = 1e-6  # a feasible point's relative gap is at least minus this
 SAME = 1e-9  # relative difference of gaps up to rounding
-ATTRIBUTES = ("method", "parameters", "feature_names", "preprocessing", "categories", "notes")
+ATTRIBUTES = (
+    *("method", "parameters", "feature_names", "preprocessing", "categories", "notes"),
+    "scores",
+)
 BOUNDS = ("primal", "dual", "gap", "relative_gap", "violation")
 
 
@@ -147,6 +153,8 @@ def _check(header, shapes, path):
         header.setdefault("categories", None)
     if version <= 2:  # had no threshold
         header.update(threshold=None, threshold_promise=None)
+    if version <= 3:  # had no weights of scores
+        header.update(scores=None)
     keys = {"format", "shape", "certificate", "threshold", "threshold_promise", *ATTRIBUTES}
     fits(set(header) == keys, f"the keys are {sorted(map(str, header))[:12]}")
     shape = header["shape"]
@@ -169,23 +177,11 @@ def _check(header, shapes, path):
         f"{len(names or ())} feature names for {shape[1]} features",
     )
     if categories is not None:
-        fits(
-            names is not None
-            and isinstance(categories, dict)
-            and all(map(are_strings, categories.values())),
-            "categories are not lists of strings of named columns",
-        )
-        columns = source_columns(names, categories)
-        features = []
-        for column in columns:
-            expanded = [f"{column}={category}" for category in categories.get(column, ())]
-            features += expanded if column in categories else [column]
-        fits(
-            set(categories) <= set(columns) and features == names,
-            "categories differ from feature_names",
-        )
+        _check_categories(fits, names, categories)
     for name in ("parameters", "notes"):
         fits(isinstance(header[name], dict), f"{name} is not an object")
+    scores = header["scores"]
+    fits(scores is None or _is_sum(scores), f"scores are {str(scores)[:200]}")
     certificate = header["certificate"]
     fits(certificate is None or isinstance(certificate, dict), "certificate is not an object")
     threshold, promise = header["threshold"], header["threshold_promise"]
@@ -193,6 +189,24 @@ def _check(header, shapes, path):
     fits(
         promise is None or (isinstance(promise, dict) and threshold is not None),
         "threshold_promise is not an object beside a threshold",
+    )
+
+
+def _check_categories(fits, names, categories):
+    fits(
+        names is not None
+        and isinstance(categories, dict)
+        and all(map(are_strings, categories.values())),
+        "categories are not lists of strings of named columns",
+    )
+    columns = source_columns(names, categories)
+    features = []
+    for column in columns:
+        expanded = [f"{column}={category}" for category in categories.get(column, ())]
+        features += expanded if column in categories else [column]
+    fits(
+        set(categories) <= set(columns) and features == names,
+        "categories differ from feature_names",
     )
 
 
@@ -245,6 +259,24 @@ def _promise(values, path):
         return ThresholdPromise(**values)
     except (TypeError, ValueError, OverflowError) as error:
         raise MetricFileError(f"'{path}' has a promise that cannot be true: {error}") from error
+
+
+def _is_sum(scores):
+    """Whether these are weights, a normalisation and a similarity that `rank` can use."""
+    if not isinstance(scores, dict) or set(scores) != {"weights", "normalization", "similarity"}:
+        return False
+    weights, normalization = scores["weights"], scores["normalization"]
+    return (
+        isinstance(weights, dict)
+        and EMBEDDING in weights
+        and all(
+            isinstance(weight, (int, float)) and 0 <= weight <= LARGEST
+            for weight in weights.values()
+        )
+        and normalization in (None, *NORMALIZATIONS)
+        and (normalization is not None or not any(weights[c] for c in weights if c != EMBEDDING))
+        and scores["similarity"] in SIMILARITIES
+    )
 
 
 def _is_number(value):

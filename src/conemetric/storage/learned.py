@@ -17,6 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.arrays import as_array, like, namespace, to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..ranking.adapter import QueryAdapter
+from ..ranking.base import RankingEstimator, check_rows
+from ..ranking.sums import rank_by_sum, weighted_columns
+from ..ranking.top_k import check_depth, tie_ranks, unit_rows
 from ..solvers.base import Certificate, Status
 
 __all__ = ["LearnedMetric", "certificate_values"]
@@ -54,6 +57,9 @@ class LearnedMetric(MahalanobisMetric):
         ``column=category`` in ``feature_names``: 1 where the column has it, else 0.
     notes : dict, default=None
         Further JSON values to keep.
+    scores : dict, default=None
+        What `rank` adds up, of a metric learned from judgements: ``weights`` by name,
+        ``normalization`` of the columns, and the ``similarity`` that compares mapped points.
 
     Examples
     --------
@@ -84,6 +90,7 @@ class LearnedMetric(MahalanobisMetric):
         fill: np.ndarray | None = None,
         categories: dict[str, list[str]] | None = None,
         notes: dict[str, Any] | None = None,
+        scores: dict[str, Any] | None = None,
     ) -> None:
         self.components = self.components_ = components
         self.offset = offset
@@ -95,6 +102,7 @@ class LearnedMetric(MahalanobisMetric):
         self.fill = fill
         self.categories = categories
         self.notes = notes
+        self.scores = scores
         self.n_features_in_ = components.shape[1]
 
     @classmethod
@@ -159,6 +167,7 @@ class LearnedMetric(MahalanobisMetric):
             fill=fill,
             categories=categories,
             notes=notes,
+            scores=_learned_sum(learned, preprocessing),
         )
         for name in ("threshold_", "threshold_promise_"):
             if getattr(learned, name, None) is not None:
@@ -251,6 +260,59 @@ class LearnedMetric(MahalanobisMetric):
         mapped += like(self.offset, X)
         return mapped
 
+    def rank(
+        self, queries: Any, documents: Any, scores: Any = None, k: int = 10
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The first ``k`` documents of every query, as by the `QueryAdapter` or
+        `RelevanceMetric` that learned this metric.
+
+        Parameters
+        ----------
+        queries : array-like or tensor (n_queries, n_features)
+        documents : array-like or tensor (n_documents, n_features)
+            Of a `QueryAdapter` with ``n_components``, as mapped by `transform_documents`.
+        scores : dict of str to sparse matrix, default=None
+            The columns with a weight, as in ``fit``.
+        k : int, default=10
+
+        Returns
+        -------
+        documents, scores : arrays (n_queries, min(k, n_documents)) on the host
+        """
+        if self.scores is None:
+            raise TypeError(
+                f"{self.method} was not learned from judged queries, so there is no sum of scores "
+                "to rank by; rank by the distance of transform(queries) and transform(documents)."
+            )
+        check_depth(k)
+        weights, normalization = self.score_weights_, self.normalization_
+        queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
+        namespace(queries, documents)  # refuses mixed libraries
+        shape, similarity = (len(queries), len(documents)), self.scores["similarity"]
+        columns = weighted_columns(scores, weights, normalization, shape)
+        ties = tie_ranks(documents)
+        if similarity == "cosine":
+            queries, documents = unit_rows(queries), unit_rows(documents)
+        queries = self.transform(queries)
+        if not self.maps_queries_only:
+            documents = self.transform(documents)
+        if queries.shape[1] != documents.shape[1]:
+            raise ValueError(
+                f"documents has {documents.shape[1]} features, but mapped queries have "
+                f"{queries.shape[1]}; map the documents as when the adapter was learned."
+            )
+        return rank_by_sum(queries, documents, similarity, columns, weights, normalization, k, ties)
+
+    @property
+    def score_weights_(self) -> dict[str, float]:
+        """Weights of the embedding and of columns of scores; empty if none were learned."""
+        return dict(self.scores["weights"]) if self.scores else {}
+
+    @property
+    def normalization_(self) -> str | None:
+        """How columns of scores are scaled."""
+        return self.scores["normalization"] if self.scores else None
+
     @property
     def maps_queries_only(self) -> bool:
         """Whether this is the map of a `QueryAdapter`, which defines no distance."""
@@ -304,6 +366,20 @@ class LearnedMetric(MahalanobisMetric):
     def __repr__(self, N_CHAR_MAX=700):
         rank, n_features = self.components.shape
         return f"<LearnedMetric of {self.method}: {n_features} features to {rank} dimensions>"
+
+
+def _learned_sum(learned, preprocessing):
+    """What a ranking adds up; None for other metrics."""
+    if not isinstance(learned, RankingEstimator):
+        return None
+    weights = learned.score_weights_
+    if preprocessing and len(weights) > 1:
+        raise TypeError(
+            "weights of scores cannot be kept behind preprocessing; transform the data first and "
+            f"save the {type(learned).__name__} alone."
+        )
+    how = learned.normalization_, learned._similarity
+    return {"weights": weights, "normalization": how[0], "similarity": how[1]}
 
 
 def _affine(step):

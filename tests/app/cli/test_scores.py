@@ -180,6 +180,10 @@ def test_weights_go_on_to_other_systems(run, folder, tmp_path):
         assert result.code == 0, result.err
     assert json.loads(place.read_text()) == json.loads((out / "fusion.json").read_text())
     assert "ts_rank_cd" in (tmp_path / "query.sql").read_text()
+    # the metric file has the weights too
+    result = run("export", out / "adapter.safetensors", "--to", "json", "--out", tmp_path / "same")
+    assert result.code == 0, result.err
+    assert json.loads((tmp_path / "same").read_text()) == json.loads(place.read_text())
     refused = run("export", out / "fusion.json", "--to", "langchain", "--out", tmp_path / "x")
     assert refused.code == 2 and "normalization='rank'" in " ".join(refused.err.split())
     assert not (tmp_path / "x").exists()

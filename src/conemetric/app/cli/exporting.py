@@ -17,7 +17,7 @@ from ...export import (
     to_sql,
 )
 from ...export.base import write_json
-from ...export.hybrid import SYSTEMS
+from ...export.hybrid import SYSTEMS, ScoreSum
 from ...storage import atomic_path, load_metric
 from .invocation import state
 from .options import Overwrite, option
@@ -35,9 +35,7 @@ def export(
     ],
     to: Annotated[
         str,
-        option(
-            "FORMAT", f"One of {', '.join(FORMATS)}; of fusion.json one of {', '.join(SYSTEMS)}."
-        ),
+        option("FORMAT", f"One of {', '.join(FORMATS)}; of weights one of {', '.join(SYSTEMS)}."),
     ],
     out: Annotated[
         Path,
@@ -66,10 +64,13 @@ def export(
     conemetric export fusion.json --to elasticsearch --out query.json[/]
     """
     if metric.suffix == ".json":
-        return _export_weights(metric, to, out, overwrite)
-    if to not in FORMATS:
-        raise ValueError(f"--to '{to}' is not known; use one of {', '.join(FORMATS)}.")
+        return _export_weights(_read_weights(metric), to, out, overwrite)
+    if to not in (*FORMATS, *SYSTEMS):
+        known = ", ".join(dict.fromkeys((*FORMATS, *SYSTEMS)))
+        raise ValueError(f"--to '{to}' is not known; use one of {known}.")
     learned = load_metric(metric)
+    if to not in FORMATS:
+        return _export_weights(learned, to, out, overwrite)
     if to != "sentence-transformers":  # which adds to an existing folder
         check_free([out], overwrite)
     _write(learned, to, out, dialect, inner_product)
@@ -83,13 +84,16 @@ def export(
     )
 
 
-def _export_weights(path, to, out, overwrite):
-    """Learned weights of scores, as a query of another system."""
+def _read_weights(path):
     try:
-        weights = json.loads(check_file(path).read_text(encoding="utf-8"))
+        return json.loads(check_file(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"'{path}' is not a JSON file: {error}") from error
-    query = to_hybrid_query(weights, to)
+
+
+def _export_weights(learned, to, out, overwrite):
+    """Learned weights of scores, as a query of another system."""
+    query, weights = to_hybrid_query(learned, to), ScoreSum.of(learned).weights
     check_free([out], overwrite)
     if isinstance(query, str):
         with atomic_path(out) as temporary:
@@ -97,8 +101,8 @@ def _export_weights(path, to, out, overwrite):
     else:
         write_json(out, query)
     state.answer(
-        {"to": to, "weights": weights["weights"], "out": str(out)},
-        f"{plural(len(weights['weights']), 'weight')}, for {to}, in {escape(str(out))}",
+        {"to": to, "weights": weights, "out": str(out)},
+        f"{plural(len(weights), 'weight')}, for {to}, in {escape(str(out))}",
     )
 
 

@@ -1,0 +1,96 @@
+"""Settings of a fit, their nDCG@10 on held-out queries, and the weights of a mix."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+__all__ = ["DEPTH", "Candidate", "Setting", "best_candidate", "tuned_mix"]
+
+DEPTH = 10  # of the nDCG that chooses and scores
+# weights of a column, relative to the ratio of spreads, by which a mix is tuned
+MIX_GRID = tuple(2.0 ** np.arange(-4, 4))
+FINER = (2**-0.5, 2**0.5)  # of the best on that grid
+SWEEPS = 2  # over the columns, where there are several
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Parameters of one fit. Scores are ``embedding`` times those of the embedding plus
+    ``weights`` times the columns in this ``normalization``; with C > 0 the program starts
+    there, and C = 0 changes nothing.
+    """
+
+    C: float
+    margin: float
+    n_hard: int
+    n_random: int
+    normalization: str | None = None
+    weights: tuple[float, ...] = ()
+    embedding: float = 1.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting and its nDCG@10 on held-out queries.
+
+    Attributes
+    ----------
+    setting : Setting
+    mean : float
+        Mean nDCG@10.
+    gain, standard_error : float
+        Mean difference from the unchanged embedding, query by query.
+    values : array (n_held_out,)
+        nDCG@10 of each query.
+    """
+
+    setting: Setting
+    mean: float
+    gain: float
+    standard_error: float
+    values: np.ndarray = field(repr=False)
+
+    @classmethod
+    def from_values(cls, setting: Setting, values: np.ndarray, unchanged: np.ndarray) -> Self:
+        """Compare ``values`` with those of the ``unchanged`` embedding."""
+        gain = values - unchanged
+        error = float(gain.std(ddof=1)) / len(gain) ** 0.5
+        return cls(setting, float(values.mean()), float(gain.mean()), error, values)
+
+    @property
+    def sure_gain(self) -> float:
+        """The gain less one standard error: 0 for the unchanged embedding."""
+        return self.gain - self.standard_error
+
+
+def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
+    """The one with the largest sure gain; the first of equal ones."""
+    return max(candidates, key=lambda candidate: candidate.sure_gain)
+
+
+def tuned_mix(
+    values_of: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the columns that maximise the mean of ``values_of`` them, and the values
+    there, from given ``weights`` on: a grid around the ``sizes``, one column at a time (none
+    whose size is 0), the most useful first, then between the points of the grid.
+    """
+
+    def with_(c, weight):
+        changed = np.where(np.arange(len(weights)) == c, weight, weights)
+        return changed, values_of(changed)
+
+    best, columns = values_of(weights), np.flatnonzero(sizes).tolist()
+    if len(columns) > 1:  # whatever the order in which they were given
+        columns.sort(key=lambda c: -with_(c, sizes[c])[1].mean())
+    grids = [*[(0.0, *MIX_GRID)] * (SWEEPS if len(sizes) > 1 else 1), FINER]
+    for grid in grids:
+        for c in columns:
+            middle = weights[c] if grid is FINER else sizes[c]
+            for t in grid:
+                changed, values = with_(c, t * middle)
+                if values.mean() > best.mean():
+                    weights, best = changed, values
+    return weights, best

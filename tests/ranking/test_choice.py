@@ -1,0 +1,128 @@
+"""The coarse solves that only serve the choice: in the span of few queries, of few comparisons."""
+
+import warnings
+
+import numpy as np
+import pytest
+from judged import collection
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from conemetric import QueryAdapter, RelevanceMetric, watching
+from conemetric.core.arrays import float64, to_numpy
+from conemetric.ranking import choice
+from conemetric.ranking.candidates import Setting
+from conemetric.ranking.choice import Choice
+from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+
+BOTH = pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
+D = 40  # more than twice the queries of a fold
+
+
+def made(kind, columns, seed, asarray=np.asarray, dtype=np.float64, **options):
+    """An estimator's choice over fewer queries than features, and a setting."""
+    Q, X, relevance = collection(seed, n_queries=16, n_documents=50, D=D, dtype=dtype)
+    scores = None
+    if columns:
+        dense = np.random.default_rng(seed).random((16, 50))
+        scores = {"words": sparse.csr_array(dense), "other": sparse.csr_array(dense[::-1])}
+    estimator = kind(n_hard=3, n_random=4, random_state=0, **options)
+    data = estimator._validate(asarray(Q), asarray(X), relevance, scores, reset=True)
+    weights = {"normalization": "raw", "weights": (0.1, 0.0)} if columns else {}
+    return Choice(estimator, data, seed), Setting(0.5, 0.1, 3, 4, **weights)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_the_span_of_the_queries_holds_the_optimum(columns, seed, asarray, dtype):
+    chosen, setting = made(QueryAdapter, columns, seed, asarray, dtype)
+    estimator, data = chosen.estimator, chosen.data
+    comparisons = chosen.comparisons(setting)
+    mapped = estimator._mapped(data, comparisons)
+    spanned, basis = estimator._spanned(mapped)
+    assert tuple(basis.shape) == (D, 16)
+    programs = [
+        estimator._program(estimator._operator_of(part), part.comparisons, setting)
+        for part in (mapped, spanned)
+    ]
+    solver = DualQuasiNewton(tol=1e-5 if dtype == np.float32 else 1e-9)
+    whole, small = (solver.solve(program) for program in programs)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-8
+    assert small.certificate.primal == pytest.approx(whole.certificate.primal, rel=tolerance)
+    # its multipliers prove as much about the program over all coordinates
+    bounds = programs[0].certify(whole.primal_point, small.dual_point)
+    assert bounds.dual == pytest.approx(whole.certificate.dual, rel=tolerance)
+    assert bounds.dual <= bounds.primal + tolerance * abs(bounds.primal)
+    # and the point leads back
+    found = to_numpy(float64(small.primal_point))[:16, :D]
+    prior = to_numpy(comparisons.prior) / setting.margin
+    B = to_numpy(float64(basis))
+    lifted = prior + B @ (found - B.T @ prior)
+    wanted = to_numpy(float64(whole.primal_point))[:D, :D]
+    size = abs(wanted - prior).max()
+    assert_allclose(lifted, wanted, atol=(3e-2 if dtype == np.float32 else 1e-3) * size)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_held_out_queries_are_ranked_alike_with_and_without_the_span(columns, seed, monkeypatch):
+    monkeypatch.setattr(choice, "CHOICE_TOL", 1e-9)
+    monkeypatch.setattr(choice, "CHOICE_ITER", 500)
+    found = []
+    for spanned in (True, False):
+        chosen, setting = made(QueryAdapter, columns, seed, tol=1e-9)
+        if not spanned:
+            monkeypatch.setattr(QueryAdapter, "_spanned", lambda self, mapped: (mapped, None))
+        chosen._try_unchanged()
+        found.append((chosen._solved(setting), chosen._pools[setting]))
+    assert_allclose(found[0][0].values, found[1][0].values)
+    scores = [np.where(pool.documents < 0, 0.0, pool.scores) for _, (pool, _) in found]
+    scores = [np.where(np.isfinite(each), each, 0.0) for each in scores]
+    assert_allclose(scores[0], scores[1], atol=1e-4 * abs(scores[0]).max())
+
+
+@BOTH
+@pytest.mark.parametrize("most", [2, 9, 10**6])
+def test_drawn_comparisons_start_all_of_them(kind, most, seed, monkeypatch):
+    monkeypatch.setattr(choice, "MOST_COMPARISONS", most)
+    chosen, setting = made(kind, False, seed)
+    chosen._try_unchanged()
+    chosen._solved(setting)
+    comparisons = chosen.comparisons(setting)
+    drawn = chosen._drawn(comparisons)
+    assert_array_equal(drawn, chosen._drawn(comparisons))
+    counts = np.bincount(comparisons.triplets[:, 0])
+    assert drawn.all() == (most >= counts.max())
+    start = chosen.start(setting)
+    assert start.shape == drawn.shape
+    assert (start >= 0).all() and (start <= 1 + 1e-9).all() and start.any()
+
+
+@BOTH
+@pytest.mark.parametrize("columns", [False, True])
+def test_the_path_goes_up_while_that_helps_or_else_down(kind, columns, seed, monkeypatch):
+    """C of every solve of the first climb, for curves whose best C is known."""
+    for best in (choice.LEAST_C, 0.1, 3.0, 300.0):
+        chosen, _ = made(kind, columns, seed)
+        chosen._try_unchanged()
+        tried = []
+
+        def solved(setting, best=best, tried=tried):
+            tried.append(setting.C)
+            gain = 1 - abs(np.log10(setting.C / best))
+            return choice.Candidate(setting, gain, gain, 0.01, np.zeros(1))
+
+        monkeypatch.setattr(chosen, "_solved", solved)
+        first = Setting(choice.FIRST_C, 0.1, 3, 4)
+        reached = chosen._climb(first).setting.C
+        assert abs(np.log10(reached / best)) <= choice.STEP / 2 + 1e-9
+        assert tried[0] == choice.FIRST_C and len(set(tried)) == len(tried)
+        assert all(choice.LEAST_C <= C <= choice.MOST_C for C in tried)
+
+
+@BOTH
+def test_a_watcher_can_follow_the_choice(kind):
+    events = []
+    Q, X, relevance = collection(n_queries=16)
+    with warnings.catch_warnings(), watching(events.append):
+        warnings.simplefilter("ignore")
+        kind(random_state=0).fit(Q, X, relevance)
+    assert "solve" in {event["kind"] for event in events}
