@@ -26,6 +26,14 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("seed", range(metafunc.config.getoption("--seeds")))
 
 
+def pytest_collection_modifyitems(items):
+    """Checks of scikit-learn that cannot hold are skipped: marked xfail, they run and pass anyway."""
+    for item in items:
+        mark = item.get_closest_marker("xfail")
+        if mark and "check" in item.fixturenames:
+            item.add_marker(pytest.mark.skip(reason=mark.kwargs["reason"]))
+
+
 def pytest_sessionfinish(session):
     if session.config.getoption("--keep-optima"):
         optima.keep_new()
