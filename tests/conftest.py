@@ -3,9 +3,13 @@
 import importlib.util
 import os
 from functools import partial
+from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # of each process: they run side by side
+# what tests start in other processes is this source too, with the kernels compiled for it
+source, given = str(Path(__file__).parents[1] / "src"), os.environ.get("PYTHONPATH")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (source, given)))
 
 import numpy as np  # noqa: E402
 import optima  # noqa: E402
