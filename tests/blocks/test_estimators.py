@@ -96,7 +96,7 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, workers, lim
 def test_the_same_bits_on_any_number_of_workers(name):
     X, y = labelled(0, n=60, dtype=np.float32)
     sizes, found = (15, 0, 3, 10, 10, 5, 2, 8, 7), []
-    estimator = made(name, tol=1e-3, max_iter=12)
+    estimator = made(name, tol=1e-3, max_iter=6)
     for workers, limit in ((1, None), (2, 1_000), (5, None)):
         with Threads(workers=workers, memory_limit=limit):
             metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
@@ -447,10 +447,10 @@ def test_everybody_else_refuses_a_dask_array():
 @lru_cache
 def with_few_constraints(name, n_constraints):
     """Estimator, rows, constraints and the certificate of the fit in memory, once for all blocks."""
-    X, _ = labelled(0, n=20)
+    X, _ = labelled(0, n=12)
     rng = np.random.default_rng(n_constraints)
     n_constraints = max(2, n_constraints) if name == "DMLEig" else n_constraints
-    numbers = np.array([rng.permutation(20)[:3] for _ in range(n_constraints)])
+    numbers = np.array([rng.permutation(12)[:3] for _ in range(n_constraints)])
     given = {"triplets": numbers}
     if name == "DMLEig":
         given = {"pairs": numbers[:, :2], "similar": np.arange(n_constraints) % 2}
@@ -460,7 +460,7 @@ def with_few_constraints(name, n_constraints):
 
 @pytest.mark.parametrize("lazy", [False, True], ids=["array", "dask array"])
 @pytest.mark.parametrize("n_constraints", [1, 2, 3, 7, 40])
-@pytest.mark.parametrize("chunks", [1, 5, 20])
+@pytest.mark.parametrize("chunks", [1, 5, 12])
 @pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"])
 @pytest.mark.filterwarnings("ignore")
 def test_more_blocks_than_constraints_and_fewer(name, chunks, n_constraints, lazy):
