@@ -3,9 +3,13 @@
 import importlib.util
 import os
 from functools import partial
+from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # of each process: they run side by side
+# what tests start in other processes is this source too, with the kernels compiled for it
+source, given = str(Path(__file__).parents[1] / "src"), os.environ.get("PYTHONPATH")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (source, given)))
 
 import numpy as np  # noqa: E402
 import optima  # noqa: E402
@@ -24,6 +28,14 @@ def pytest_generate_tests(metafunc):
     given = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "seed" in metafunc.fixturenames and not any("seed" in names for names in given):
         metafunc.parametrize("seed", range(metafunc.config.getoption("--seeds")))
+
+
+def pytest_collection_modifyitems(items):
+    """Checks of scikit-learn that cannot hold are skipped: marked xfail, they run and pass anyway."""
+    for item in items:
+        mark = item.get_closest_marker("xfail")
+        if mark and "check" in item.fixturenames:
+            item.add_marker(pytest.mark.skip(reason=mark.kwargs["reason"]))
 
 
 def pytest_sessionfinish(session):

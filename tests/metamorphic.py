@@ -208,30 +208,36 @@ def rescaled(name, size, seed):
     return tuple(faults(unchanged(name, seed), after, size ** POWERS.get(name, 0)))
 
 
+def repeated(seed):
+    """Rows, labels, a row to repeat and another, triplets, and where the copy replaces the row."""
+    X, y = labelled(seed)
+    rng = np.random.default_rng([seed, 2])
+    k, other = rng.choice(len(X), 2, replace=False)
+    T = triplets(rng, len(X))
+    return X, y, k, other, T, (k == T) & (rng.random(T.shape) < 0.5)
+
+
+@cache
+def without_the_copy(name, seed):
+    X, _, _, _, T, _ = repeated(seed)
+    return fitted(name, X, **({} if name == "NuMax" else constraints_for(name, T)))
+
+
 def beside_a_copy(name, distance, seed):
     """A copy of a row replaces it in some of the triplets (or pairs); for estimators without
     triplets, only the certificate is checked.
     """
-    X, y = labelled(seed)
-    rng = np.random.default_rng([seed, 2])
-    k, other = rng.choice(len(X), 2, replace=False)
+    X, y, k, other, T, replaced = repeated(seed)
     # on a line with another row: the direction between the two is not a new one
     double = np.vstack([X, X[k] + distance * (X[other] - X[k])])
-    slack = ROUNDING + 100 * distance
-    if name == "NuMax":
-        return tuple(faults(fitted(name, X), fitted(name, double), slack=slack))
     if name.startswith("MaximumVariance"):
         return tuple(false_unfolding(name, double))
     if name == "FrobMetricCV":
         found = fitted(name, double, np.append(y, y[k]))
         return tuple(unfounded(found, ROUNDING * abs(found.value)))
-    T = triplets(rng, len(X))
-    moved = np.where((k == T) & (rng.random(T.shape) < 0.5), len(X), T)
-    before, after = (
-        fitted(name, X, **constraints_for(name, T)),
-        fitted(name, double, **constraints_for(name, moved)),
-    )
-    return tuple(faults(before, after, slack=slack))
+    moved = constraints_for(name, np.where(replaced, len(X), T))
+    after = fitted(name, double, **({} if name == "NuMax" else moved))
+    return tuple(faults(without_the_copy(name, seed), after, slack=ROUNDING + 100 * distance))
 
 
 def constraints_for(name, T):
@@ -291,13 +297,18 @@ AUTOMATIC = tuple(
 )
 
 
+@cache
+def automatic_fit(seed):
+    two = {"frob": FrobMetric(1.0), "lda": LinearDiscriminantAnalysis()}
+    return quietly(AutoMetric(candidates=two, random_state=0).fit, *labelled(seed, 60))
+
+
 def automatic(change, size, seed):
     """The evidence and the distances of the blend."""
     X, y = labelled(seed, 60)
-    two = {"frob": FrobMetric(1.0), "lda": LinearDiscriminantAnalysis()}
-    before = quietly(AutoMetric(candidates=two, random_state=0).fit, X, y)
+    before = automatic_fit(seed)
     Z, z = CHANGES[change].make(X, y, np.random.default_rng([seed, 1]), size)
-    after = quietly(AutoMetric(candidates=two, random_state=0).fit, Z, z)
+    after = quietly(clone(before).fit, Z, z)
     if before.evidence_.error != after.evidence_.error:
         yield f"errors {dict(before.evidence_.error)}, then {dict(after.evidence_.error)}"
     if change == "order of rows":

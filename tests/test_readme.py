@@ -92,7 +92,8 @@ def test_the_readme_holds_two_commands():
     assert "python -m pytest" in readme_commands()
 
 
-def test_the_test_command_collects_without_optional_libraries(tmp_path):
+@pytest.mark.skipif(find_spec("torch") is None, reason="nothing to hide: this run collects so")
+def test_the_test_command_collects_without_torch_and_other_optional_libraries(tmp_path):
     extras = readme_commands()["python -m pytest"]
     hidden, output = run_without_the_rest(
         ["-m", "pytest", "--collect-only", "-p", "xdist", "-p", "no:cacheprovider"],
@@ -101,7 +102,7 @@ def test_the_test_command_collects_without_optional_libraries(tmp_path):
         ROOT,
     )
     assert "test_readme.py" in output
-    assert find_spec("torch") is None or "torch" in hidden
+    assert "torch" in hidden
     assert not {"numpy", "pytest", "cvxpy"} & hidden
 
 

@@ -72,7 +72,7 @@ def fit(estimator, *args, **kwargs):
 @lru_cache
 def in_memory(name, corrective, seed):
     """Estimator, rows, labels and the certificate of the fit in memory, once for all blocks."""
-    X, y = labelled(seed)
+    X, y = labelled(seed, n=60, D=3)
     estimator = made(name, tol=1e-8, max_iter=300) if corrective else made(name)
     return estimator, X, y, fit(estimator, X, y).certificate_
 
@@ -94,9 +94,9 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, workers, lim
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_same_bits_on_any_number_of_workers(name):
-    X, y = labelled(0, n=120, dtype=np.float32)
-    sizes, found = (30, 0, 3, 20, 20, 7, 10, 15, 15), []
-    estimator = made(name, tol=1e-3)
+    X, y = labelled(0, n=60, dtype=np.float32)
+    sizes, found = (15, 0, 3, 10, 10, 5, 2, 8, 7), []
+    estimator = made(name, tol=1e-3, max_iter=6)
     for workers, limit in ((1, None), (2, 1_000), (5, None)):
         with Threads(workers=workers, memory_limit=limit):
             metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
@@ -444,21 +444,27 @@ def test_everybody_else_refuses_a_dask_array():
             estimator.fit(X, parts, [[0, 1]])
 
 
-@pytest.mark.parametrize("lazy", [False, True], ids=["array", "dask array"])
-@pytest.mark.parametrize("n_constraints", [1, 2, 3, 7, 40])
-@pytest.mark.parametrize("chunks", [1, 5, 20])
-@pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"])
-@pytest.mark.filterwarnings("ignore")
-def test_more_blocks_than_constraints_and_fewer(name, chunks, n_constraints, lazy):
-    X, _ = labelled(0, n=20)
+@lru_cache
+def with_few_constraints(name, n_constraints):
+    """Estimator, rows, constraints and the certificate of the fit in memory, once for all blocks."""
+    X, _ = labelled(0, n=12)
     rng = np.random.default_rng(n_constraints)
     n_constraints = max(2, n_constraints) if name == "DMLEig" else n_constraints
-    numbers = np.array([rng.permutation(20)[:3] for _ in range(n_constraints)])
+    numbers = np.array([rng.permutation(12)[:3] for _ in range(n_constraints)])
     given = {"triplets": numbers}
     if name == "DMLEig":
         given = {"pairs": numbers[:, :2], "similar": np.arange(n_constraints) % 2}
-    metric = type(ESTIMATORS[name])(max_iter=200)
-    alone = metric.fit(X, **given).certificate_
+    metric = type(ESTIMATORS[name])(max_iter=100)
+    return metric, X, given, metric.fit(X, **given).certificate_
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["array", "dask array"])
+@pytest.mark.parametrize("n_constraints", [1, 2, 3, 7, 40])
+@pytest.mark.parametrize("chunks", [1, 5, 12])
+@pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"])
+@pytest.mark.filterwarnings("ignore")
+def test_more_blocks_than_constraints_and_fewer(name, chunks, n_constraints, lazy):
+    metric, X, given, alone = with_few_constraints(name, n_constraints)
     if lazy:
         given = {key: da.from_array(values, chunks=-1) for key, values in given.items()}
     blocks = metric.fit(da.from_array(X, chunks=(chunks, -1)), **given).certificate_

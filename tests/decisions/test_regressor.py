@@ -1,6 +1,7 @@
 """MetricRegressor: predictions, intervals and explanations."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -46,11 +47,17 @@ def fitted(X, y, metric=None, rule="auto", **options):
     return MetricRegressor(metric, regressor=rule, **options).fit(X, y, sample_weight=weight)
 
 
+@cache
+def unchanged(rule, seed):
+    X, y = curve(seed)
+    return fitted(X, y, None, rule).predict(X)
+
+
 @pytest.mark.parametrize("change", ["order", "shift", "units", "origin of y", "unit of y"])
 @every_rule
 def test_what_changes_no_prediction(change, rule, seed):
     X, y = curve(seed)
-    before = fitted(X, y, None, rule).predict(X)
+    before = unchanged(rule, seed)
     order, factors = np.random.default_rng(seed).permutation(len(X)), np.array([1e-3, 1.0, 1e3])
     Z, z, queries, back = {
         "order": (X[order], y[order], X, lambda values: values),
@@ -84,13 +91,22 @@ def test_rows_of_weight_zero_are_left_out(rule, seed):
     assert np.array_equal(one.explain(X).rows, np.flatnonzero(there)[other.explain(X).rows])
 
 
+@cache
+def draws():
+    """Models of 20 draws, each with new rows and their numbers."""
+    rows = [curve(draw, 300) for draw in range(20)]
+    return [
+        (fitted(X[:100], y[:100], random_state=draw), X[100:], y[100:])
+        for draw, (X, y) in enumerate(rows)
+    ]
+
+
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
 def test_intervals_hold_the_true_number_as_often_as_promised(alpha):
     held = []
-    for draw in range(20):
-        X, y = curve(draw, 300)
-        interval = fitted(X[:100], y[:100], random_state=draw).predict_interval(X[100:], alpha)
-        held.append(((interval[:, 0] <= y[100:]) & (y[100:] <= interval[:, 1])).mean())
+    for model, X, y in draws():
+        lower, upper = model.predict_interval(X, alpha).T
+        held.append(((lower <= y) & (y <= upper)).mean())
     standard_error = np.std(held, ddof=1) / len(held) ** 0.5
     assert np.mean(held) > 1 - alpha - stats.norm.ppf(0.999) * standard_error
     assert np.mean(held) < 1 - alpha / 4

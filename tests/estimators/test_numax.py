@@ -94,8 +94,13 @@ def test_labels_and_similar_pairs_say_the_same(X, y):
     assert_allclose(traces, traces[0], rtol=2e-3)
 
 
-def test_n_components_finds_the_smallest_delta_of_that_rank(X):
-    model = NuMax(n_components=4).fit(X)
+@pytest.fixture(scope="module")
+def rank_four(X):
+    return NuMax(n_components=4).fit(X)
+
+
+def test_n_components_finds_the_smallest_delta_of_that_rank(X, rank_four):
+    model = rank_four
     assert len(model.components_) <= 4
     ratio, _, _ = squared_ratios(X, model)
     assert abs(ratio - 1).max() <= model.delta_ * (1 + 1e-3)
@@ -161,12 +166,11 @@ def interrupted_at_solve(number):
     return watching(watch)
 
 
-def test_ctrl_c_ends_a_search_with_the_best_embedding_found(X):
-    whole = NuMax(n_components=4).fit(X)
+def test_ctrl_c_ends_a_search_with_the_best_embedding_found(X, rank_four):
     with interrupted_at_solve(4), pytest.warns(ConvergenceWarning, match="smallest found"):
         model = NuMax(n_components=4).fit(X)
     assert model.certificate_.status == "interrupted" and model.certificate_.violation <= 1e-3
-    assert model.components_.shape[0] <= 4 and model.delta_ > whole.delta_
+    assert model.components_.shape[0] <= 4 and model.delta_ > rank_four.delta_
     with interrupted_at_solve(3):
         path = numax_path(X, deltas=[0.6, 0.4, 0.3, 0.2])
     assert [metric.delta for metric in path] == [0.6, 0.4]
