@@ -7,13 +7,19 @@ from scipy.sparse import csr_array
 
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
-from conemetric.neighbours import LabelledRows, SearchQuery, exact, sparse
+from conemetric.neighbours import LabelledRows, SearchQuery, exact, few, sparse
 from conemetric.neighbours import cpu as host
 
 from . import oracle
 
 
+def among_few(query, monkeypatch):
+    monkeypatch.setattr(few, "SPARE", 2)
+    return exact.search(query)
+
+
 def on_host(query, monkeypatch):
+    monkeypatch.setattr(exact, "FEW", 0)
     monkeypatch.setattr(exact, "TILE", 32)  # several tiles
     monkeypatch.setattr(host, "BLOCK", 2000)
     return exact.search(query)
@@ -44,7 +50,7 @@ def among_sparse(query, monkeypatch):
     return sparse.search(SearchQuery(*rows, *query[2:]))
 
 
-SEARCHES = [on_host, on_device, among_sparse]
+SEARCHES = [among_few, on_host, on_device, among_sparse]
 
 
 @pytest.mark.parametrize("search", SEARCHES)

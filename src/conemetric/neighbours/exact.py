@@ -7,13 +7,16 @@ import numpy as np
 
 from ..core.compiled import one_blas_thread, threaded
 from ..core.progress import emit
-from . import kernels
+from . import few, kernels
 from .cpu import HostSearch
 from .query import Nearest, SearchQuery
 
 __all__ = ["search", "tournament"]
 
 TILE = 1024  # rows and columns of a tile
+# operations up to which NumPy takes milliseconds; selecting from distances costs as much as
+# computing them with this many features
+FEW, SELECTION = 1 << 24, 16
 
 
 def search(query: SearchQuery) -> Nearest:
@@ -25,6 +28,8 @@ def search(query: SearchQuery) -> Nearest:
     """
     queries, references, alone = query.queries, query.references, query.among_themselves
     n, n_references = len(queries.y), len(references.y)
+    if n * n_references * (queries.X.shape[1] + SELECTION) <= FEW:
+        return few.search(query)
     order = np.argsort(queries.y, kind="stable")
     state = HostSearch(query, order, order if alone else np.argsort(references.y, kind="stable"))
     blocks = [(start, min(start + TILE, n)) for start in range(0, n, TILE)]
