@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+import numpy as np
+from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from ..core.arrays import float64, identity, is_torch, namespace, zeros
 from ..problems.base import Bounds
@@ -74,15 +75,14 @@ def mean_square(Z: Any) -> float:
 def ridge_solve(K: Any, ridge: Any, Y: Any) -> Any:
     """(K + diag(ridge))^-1 Y by Cholesky; None if the matrix is not positive definite."""
     xp = namespace(K)
-    system = K + identity(len(K), K) * ridge
     if is_torch(K):
-        factor, failed = xp.linalg.cholesky_ex(system)
+        factor, failed = xp.linalg.cholesky_ex(K + identity(len(K), K) * ridge)
         return None if bool(failed) else xp.cholesky_solve(Y, factor)
-    try:
-        factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return None
-    return cho_solve(factor, Y, check_finite=False)
+    system = K.T.copy(order="F")  # K is symmetric, and LAPACK wants columns
+    system[np.diag_indices(len(K))] += ridge
+    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (system, Y))
+    factor, failed = potrf(system, lower=True, overwrite_a=True, clean=False)
+    return None if failed else potrs(factor, Y, lower=True)[0]
 
 
 @dataclass(frozen=True)
