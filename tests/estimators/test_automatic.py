@@ -507,7 +507,7 @@ def test_progress_names_the_candidate():
     with watching(events.append):
         AutoMetric(random_state=0).fit(X, y)
     solves = {event["candidate"] for event in events if event["kind"] != "search"}
-    assert solves == {"frob", "prior"}
+    assert solves == {"relative", "frob", "prior"}
 
 
 def test_verbose_says_what_each_candidate_does(capsys):

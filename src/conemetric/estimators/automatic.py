@@ -53,6 +53,7 @@ from .folds import (
     fit_linear_map,
 )
 from .frobmetric import FrobMetric
+from .relative_comparisons import RelativeComparisons
 
 __all__ = ["AutoMetric", "CandidateMethod", "Evidence", "default_candidates"]
 
@@ -74,6 +75,7 @@ def default_candidates() -> dict[str, CandidateMethod]:
     """The candidates of ``candidates="auto"``, cheap ones first."""
     nca = NeighborhoodComponentsAnalysis(max_iter=20)
     return {
+        "relative": CandidateMethod(RelativeComparisons()),
         "lda": CandidateMethod(PooledDiscriminant()),
         "frob": CandidateMethod(FrobMetric(tol=TOL)),
         "prior": CandidateMethod(
@@ -103,11 +105,11 @@ class AutoMetric(MahalanobisMetric):
     Parameters
     ----------
     candidates : "auto" or dict of str to estimator, default="auto"
-        "auto" takes linear discriminant analysis with a shrunk covariance ("lda"), `FrobMetric`
-        about zero and about the identity ("prior", at most 200 features) to a gap of 0.1, and
-        scikit-learn's `NeighborhoodComponentsAnalysis` (20 steps, at most 800 rows and 200
-        features). A dict can hold any estimators that learn from labels and transform
-        linearly. The plain distance is always a candidate.
+        "auto" takes `RelativeComparisons`, `FrobMetric` about zero and about the identity
+        ("prior", at most 200 features) to a gap of 0.1, linear discriminant analysis with a
+        shrunk covariance ("lda") and scikit-learn's `NeighborhoodComponentsAnalysis` (20
+        steps, at most 800 rows and 200 features). A dict can hold any estimators that learn from
+        labels and transform linearly. The plain distance is always a candidate.
     n_components : int, default=None
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
@@ -158,7 +160,7 @@ class AutoMetric(MahalanobisMetric):
     >>> metric.evidence_.error["blend"] <= metric.evidence_.error["plain"]
     True
     >>> sorted(metric.weights_)
-    ['frob', 'lda', 'nca', 'plain', 'prior']
+    ['frob', 'lda', 'nca', 'plain', 'prior', 'relative']
     """
 
     _parameter_constraints = {
