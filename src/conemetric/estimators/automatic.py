@@ -73,7 +73,7 @@ LITTLE = 0.3  # fraction of the remaining seconds that a larger trial may take
 
 def default_candidates() -> dict[str, CandidateMethod]:
     """The candidates of ``candidates="auto"``, cheap ones first."""
-    nca = NeighborhoodComponentsAnalysis(max_iter=20)
+    nca = NeighborhoodComponentsAnalysis(max_iter=10)
     return {
         "relative": CandidateMethod(RelativeComparisons()),
         "lda": CandidateMethod(PooledDiscriminant()),
@@ -107,7 +107,7 @@ class AutoMetric(MahalanobisMetric):
     candidates : "auto" or dict of str to estimator, default="auto"
         "auto" takes `RelativeComparisons`, `FrobMetric` about zero and about the identity
         ("prior", at most 200 features) to a gap of 0.1, linear discriminant analysis with a
-        shrunk covariance ("lda") and scikit-learn's `NeighborhoodComponentsAnalysis` (20
+        shrunk covariance ("lda") and scikit-learn's `NeighborhoodComponentsAnalysis` (10
         steps, at most 800 rows and 200 features). A dict can hold any estimators that learn from
         labels and transform linearly. The plain distance is always a candidate.
     n_components : int, default=None
