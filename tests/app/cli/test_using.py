@@ -50,12 +50,13 @@ def read(path):
 
 @pytest.mark.parametrize("given", ["csv", "parquet", "npy"])
 @pytest.mark.parametrize("wanted", ["csv", "parquet", "npy"])
+@pytest.mark.parametrize("beside", [("bottle", "kind"), ()])
 def test_embed_streams_any_format_to_any_other(
-    run, frame, fitted, metric, bare, tmp_path, monkeypatch, given, wanted
+    run, frame, fitted, metric, bare, tmp_path, monkeypatch, given, wanted, beside
 ):
     monkeypatch.setattr(batches, "BATCH", 13 * 50)  # four batches
     source, out = tmp_path / f"rows.{given}", tmp_path / f"embedded.{wanted}"
-    shuffled = frame.select("bottle", *NAMES[::-1], "kind")
+    shuffled = frame.select(*beside[:1], *NAMES[::-1], *beside[1:])
     if given == "npy":
         np.save(source, X)
     else:
@@ -66,8 +67,22 @@ def test_embed_streams_any_format_to_any_other(
     assert result.code == 0, result.err
     assert result.json["rows"] == 178
     np.testing.assert_allclose(read(out), fitted.transform(X), atol=1e-9)
-    if given != "npy" and wanted == "parquet":
+    if beside and given != "npy" and wanted == "parquet":
         assert pl.read_parquet(out)["bottle"].to_list() == frame["bottle"].to_list()
+
+
+@pytest.mark.parametrize("wanted", ["csv", "parquet", "npy"])
+@pytest.mark.parametrize("row", [3, 60, 177])
+def test_embed_names_a_missing_value_of_any_batch(
+    run, frame, metric, tmp_path, monkeypatch, wanted, row
+):
+    monkeypatch.setattr(batches, "BATCH", 13 * 50)
+    hole = pl.when(pl.int_range(pl.len()) == row).then(None).otherwise("f3")
+    frame.with_columns(f3=hole).write_csv(tmp_path / "hole.csv")
+    out = tmp_path / f"embedded.{wanted}"
+    result = run("embed", tmp_path / "hole.csv", "--metric", metric, "--out", out)
+    assert result.code == 2 and not out.exists()
+    assert result.err.startswith(f"error '{tmp_path / 'hole.csv'}': row {row} has a missing")
 
 
 def test_embed_keeps_leading_dimensions(run, csv, fitted, metric, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conemetric.app.report import write_report
-from conemetric.app.report.deciding import N_DECIDING, N_NEAR
+from conemetric.app.report.rows import N_DECIDING, N_NEAR
 from conemetric.app.studies import Options, run_study
 from conemetric.app.studies.deciding import decide
 from conemetric.app.studies.supervision import Measured

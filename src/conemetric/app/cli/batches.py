@@ -71,7 +71,8 @@ def _batches(path, metric, reading, size, notes):
     with readable(path, reading):
         for batch in frame.collect_batches(chunk_size=size, maintain_order=True):
             X, names = column_matrix(batch, columns, path, metric.categories)
-            yield in_order(path, X, names, metric), batch.select(carried)
+            beside = batch.select(carried) if carried else None  # of no columns, no rows are left
+            yield in_order(path, X, names, metric), beside
 
 
 def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int:

@@ -73,13 +73,9 @@ def compare(
     write_csv(out / TABLE, rows)
     notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
     notes += [in_options(note) for study in studies for note in study.notes]
+    values = {"data": name, "rows": studies[0].task.n_rows, "results": rows}
     state.answer(
-        {
-            "data": name,
-            "rows": studies[0].task.n_rows,
-            "results": rows,
-            "table": str(out / TABLE),
-        },
+        {**values, "table": str(out / TABLE)},
         filled_grid(
             f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}",
             {"method": "{method}", task.measure: "{error:.2%}", **COLUMNS},

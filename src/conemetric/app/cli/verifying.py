@@ -12,8 +12,8 @@ from ...evaluation.verification import best_threshold, cross_validate, distance_
 from ...storage import atomic_path, load_metric, save_metric
 from ..plotting import AFTER, BEFORE
 from ..report.charts import Chart
-from .constraint_files import read_pairs
 from .invocation import state
+from .loading import read_pairs
 from .options import DIALECT, Metric, Overwrite, Reading, Seed, option
 from .outputs import output_folder, write_csv
 from .tables import read_table

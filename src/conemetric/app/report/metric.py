@@ -10,9 +10,8 @@ from ...solvers.base import Certificate
 from ..studies import Study
 from ..studies.deciding import Decided
 from . import content, figures
-from .deciding import reasons
 from .rendering import Card, write_page
-from .rows import ShownRows
+from .rows import ShownRows, reasons
 
 TABS = {
     "map": "Map",

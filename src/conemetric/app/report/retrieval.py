@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..studies.adapting import MAIN, MEASURES, Adaptation
-from ..studies.hybrid import RRF, Contribution
+from ..studies.adapting import MAIN, MEASURES, RRF, Adaptation, Contribution
 from ..studies.learning import SIGNIFICANT
 from . import content, figures
 from .metric import proof_facts

@@ -1,8 +1,9 @@
-"""Adapt a frozen embedding to judged queries and measure what it gained on queries it
-has not seen.
+"""Adapt a frozen embedding to judged queries, with columns of other scores if there are any, and
+measure what it gained on queries it has not seen, and what every score adds.
 """
 
 import time
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +17,10 @@ from ...ranking import measures
 from ...ranking.adapter import QueryAdapter
 from ...ranking.base import RankingEstimator
 from ...ranking.columns import EMBEDDING
+from ...ranking.fusion import RANK, Fusion
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
-from .hybrid import Contribution, contributions, rankings_beside
 
 DEPTH = 100  # of the rankings: the deepest of the measures
 MEASURES = {
@@ -31,6 +32,9 @@ MEASURES = {
 }
 MAIN = "nDCG@10"  # the measure that decides
 MAPS = ("queries", "both")
+RRF = "reciprocal rank fusion"
+EMBEDDED = "embedding before"  # its ranking as a column: no column may be called "embedding"
+SHOWN_FIRST = 10  # documents that a user looks at
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,18 @@ class AdaptOptions:
     test_size: float = 0.3  # share of the judged queries, unless the collection names them
     tol: float = 1e-3
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one of the scores adds to the others."""
+
+    name: str  # the column, or "embedding"
+    weight: float
+    # held-out queries, by their place, with a relevant document among the first 10 only with this
+    # score, and only without it
+    rescued: np.ndarray
+    lost: np.ndarray
 
 
 @dataclass
@@ -155,8 +171,8 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
         rankings[name] = estimator.rank(queries, documents, scores, DEPTH)[0]
     added: list[Contribution] = []
     if scores is not None:
-        rankings |= rankings_beside(rankings["before"], scores, DEPTH)
-        added = contributions(fitted[chosen], queries, documents, scores, judged)
+        rankings |= _rankings_beside(rankings["before"], scores)
+        added = _contributions(fitted[chosen], queries, documents, scores, judged)
     values = {
         name: {measure: of(ranking, judged) for measure, of in MEASURES.items()}
         for name, ranking in rankings.items()
@@ -223,3 +239,36 @@ def _part(collection, queries):
         name: sparse.csr_array(column)[queries] for name, column in collection.scores.items()
     }
     return collection.queries[queries], collection.documents, relevance, scores
+
+
+def _rankings_beside(before, scores):
+    """Rankings of every column alone, and of reciprocal rank fusion of all with the embedding's
+    own ranking ``before``.
+    """
+
+    def fused(columns):
+        return Fusion(dict.fromkeys(columns, 1.0), RANK, []).rank(columns, DEPTH)[0]
+
+    alone = {f"{name} alone": fused({name: column}) for name, column in scores.items()}
+    query, place = np.nonzero(before >= 0)
+    entries = -place.astype(np.float64), (query, before[query, place])
+    embedding = sparse.csr_array(entries, next(iter(scores.values())).shape)
+    return alone | {RRF: fused({**scores, EMBEDDED: embedding})}
+
+
+def _contributions(estimator, queries, documents, scores, judged):
+    """What every score with a weight adds: the ranking with it against that without it."""
+
+    def hits(weights):
+        changed = copy(estimator)
+        changed.score_weights_ = weights
+        ranking = changed.rank(queries, documents, scores, SHOWN_FIRST)[0]
+        return measures.hit_rate(ranking, judged, SHOWN_FIRST) > 0
+
+    weights = estimator.score_weights_
+    found, contributed = hits(weights), []
+    for name, weight in weights.items():
+        without = hits(weights | {name: 0.0})
+        rescued, lost = (np.flatnonzero(x) for x in (found & ~without, without & ~found))
+        contributed.append(Contribution(name, weight, rescued, lost))
+    return contributed
