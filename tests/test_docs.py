@@ -18,6 +18,14 @@ def test_the_api_page_lists_every_public_name(name):
     assert f"   {name}\n" in (DOCS / "api.rst").read_text()
 
 
+def test_every_command_is_listed():
+    commands = pytest.importorskip("conemetric.app.cli.app").COMMANDS
+    page = (DOCS / "command_line.md").read_text()
+    (line,) = re.findall(r"`conemetric learn \| (.*?)`", (DOCS.parent / "README.md").read_text())
+    assert {"learn", *line.split(" | ")} == set(commands)
+    assert set(re.findall(r"^\| `conemetric (\w+)", page, re.MULTILINE)) == set(commands)
+
+
 @pytest.mark.parametrize(
     "page, section",
     [
