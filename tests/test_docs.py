@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 
 import conemetric
 from conemetric import FrobMetric, LearnedMetric, NuMax, QueryAdapter
@@ -15,6 +16,14 @@ DOCS = Path(__file__).parents[1] / "docs"
 @pytest.mark.parametrize("name", conemetric.__all__)
 def test_the_api_page_lists_every_public_name(name):
     assert f"   {name}\n" in (DOCS / "api.rst").read_text()
+
+
+def test_every_command_is_listed():
+    commands = pytest.importorskip("conemetric.app.cli.app").COMMANDS
+    page = (DOCS / "command_line.md").read_text()
+    (line,) = re.findall(r"`conemetric learn \| (.*?)`", (DOCS.parent / "README.md").read_text())
+    assert {"learn", *line.split(" | ")} == set(commands)
+    assert set(re.findall(r"^\| `conemetric (\w+)", page, re.MULTILINE)) == set(commands)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +48,25 @@ def test_examples_print_what_the_page_shows(page, section, capsys, tmp_path, mon
     for code, output in blocks:
         exec(code, names)
         assert capsys.readouterr().out == output
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_code_of_the_guide_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    pytest.importorskip("tqdm")
+    monkeypatch.chdir(tmp_path)
+    X, y = load_wine(return_X_y=True)
+    pairs = np.column_stack([np.arange(177), np.arange(1, 178)])
+    triplets = np.array([[i, i + 1, (i + 89) % 178] for i in range(88)])
+    names = {
+        **{"X": X, "y": y, "X_new": X[:5], "w": np.ones(178), "v": np.ones(88)},
+        **{"P": pairs, "s": y[pairs[:, 0]] == y[pairs[:, 1]], "T": triplets},
+        **{"X_train": X[::2], "y_train": y[::2], "X_test": X[1::2], "y_test": y[1::2]},
+    }
+    names["s"][::5] = False
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "guide.md").read_text(), re.DOTALL)
+    for code in blocks:
+        exec(code, names)
+    assert len(names["Z"]) == 5
 
 
 def test_the_example_of_the_page_on_retrieval_runs(capsys):

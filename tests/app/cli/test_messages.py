@@ -10,7 +10,14 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import FrobMetric, RelevanceMetric, load_metric, save_metric
+from conemetric import (
+    FrobMetric,
+    MetricClassifier,
+    RelevanceMetric,
+    UselessMetricWarning,
+    load_metric,
+    save_metric,
+)
 from conemetric.app.cli.wording import in_options, plural
 from conemetric.ranking.judgements import check_relevance
 
@@ -149,6 +156,17 @@ def test_no_command_advises_a_parameter(run):
     with pytest.raises(ValueError, match="give C as a number") as torn:
         FrobMetric().fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
     assert "C as a number" not in in_options(str(torn.value))
+    line, alternating = np.arange(40.0)[:, None] * [[1.0, 0.5]], np.arange(40) % 2
+    with pytest.warns(UselessMetricWarning, match="n_impostors") as useless:
+        FrobMetric().fit(line, alternating)
+    (advice,) = (in_options(str(each.message)) for each in useless)
+    assert advice.endswith("try another --method, or keep the Euclidean distance.")
+    decision = MetricClassifier(metric=None).fit(line, alternating)
+    for alpha in (0, 0.001):
+        with pytest.raises(ValueError, match="alpha") as wrong:
+            decision.predict_set(line, alpha)
+        advice = in_options(str(wrong.value))
+        assert advice.startswith(f"--alpha {alpha} ") and not re.search(r"(?<!-)\balpha", advice)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ def predict(
     """
     estimator = load_decision(decision)
     check_free([out] if out is not None else [], overwrite)
+    if _promises(estimator):
+        estimator._n_held_out(alpha)  # an error before any row is read
     columns = _columns(estimator)
     table = read_table(data, reading, columns)
     X = table.X if columns.fill is None else np.where(np.isnan(table.X), columns.fill, table.X)

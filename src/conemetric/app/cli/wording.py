@@ -106,8 +106,10 @@ def promise_values(promise: "ThresholdPromise") -> dict[str, Any]:
 REMEDIES = (
     (r"to go on, .*\.$", "to go on, raise --tol."),
     (r",? or give C as a number", ""),  # no command has an option for it
+    (r"^alpha=(\S+) (needs .* held-out rows|must be)", r"--alpha \1 \2"),
+    (r"raise alpha or give more rows", "raise --alpha or learn from more rows"),
     (
-        r" try .*?, or stay with the plain distance",
+        r" try [^.]*?, or keep the Euclidean distance",
         " try another --method, or keep the Euclidean distance",
     ),
 )
