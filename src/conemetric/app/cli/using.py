@@ -148,6 +148,7 @@ def inspect(
         "certificate": certificate_values(learned.certificate),
         "threshold": json_value(getattr(learned, "threshold_", None)),
         "promise": None if promise is None else promise_values(promise),
+        "scores": learned.scores,
         "eigenvalues": spectral.eigenvalues_of(learned.components).tolist(),
         "notes": learned.notes,
     }
