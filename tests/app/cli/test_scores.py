@@ -184,6 +184,8 @@ def test_weights_go_on_to_other_systems(run, folder, tmp_path):
     result = run("export", out / "adapter.safetensors", "--to", "json", "--out", tmp_path / "same")
     assert result.code == 0, result.err
     assert json.loads((tmp_path / "same").read_text()) == json.loads(place.read_text())
+    shown = json.loads(run("inspect", out / "adapter.safetensors", "--json").out)["scores"]
+    assert shown["weights"].items() >= json.loads(place.read_text())["weights"].items()
     refused = run("export", out / "fusion.json", "--to", "langchain", "--out", tmp_path / "x")
     assert refused.code == 2 and "normalization='rank'" in " ".join(refused.err.split())
     assert not (tmp_path / "x").exists()

@@ -160,6 +160,7 @@ def _inside_metric(learned):
         "certificate": certificate_values(learned.certificate),
         "threshold": json_value(getattr(learned, "threshold_", None)),
         "promise": None if promise is None else promise_values(promise),
+        "scores": learned.scores,
         "eigenvalues": spectral.eigenvalues_of(learned.components).tolist(),
         "notes": learned.notes,
     }
