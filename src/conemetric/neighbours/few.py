@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from ..core.progress import emit
 from .cpu import SPARE, Frame
 from .query import Nearest, SearchQuery
 from .rounding import tie_rule
@@ -25,6 +26,7 @@ def search(query: SearchQuery) -> Nearest:
         _rank(np.where(left_out, np.inf, distances), numbers, count, count + SPARE, *ties)
         for left_out, count in ((differs, query.n_same), (~differs, query.n_other))
     ]
+    emit("search", done=1.0)
     (same, same_distances), (other, other_distances) = found
     return Nearest(same, other, same_distances * unit, other_distances * unit, 0)
 
