@@ -213,8 +213,10 @@ def _unlabelled(X):
 
 
 def _on_host(query):
-    """The query with NumPy arrays; tensors on the host are not copied."""
-    queries, references = (LabelledRows(to_numpy(X), y) for X, y in query[:2])
+    """The query with NumPy arrays in rows, for which alone kernels are compiled; tensors on the
+    host are not copied.
+    """
+    queries, references = (LabelledRows(np.ascontiguousarray(to_numpy(X)), y) for X, y in query[:2])
     if query.among_themselves:
         references = queries
     return query._replace(queries=queries, references=references)
