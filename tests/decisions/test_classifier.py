@@ -216,6 +216,15 @@ def test_what_is_no_metric_is_refused(metric, n):
 # ---- the choice
 
 
+@pytest.mark.parametrize("cells", [6, 8])
+def test_a_vote_of_all_rows_is_preferred_to_a_kernel_with_too_few_landmarks(cells, seed):
+    """On a chequerboard a kernel over all rows wins, one over twenty of them cannot follow."""
+    X = np.random.default_rng(seed).uniform(0, cells, (900, 2))
+    y = X.astype(int).sum(1) % 2
+    rules = [fitted(X, y, None, "auto", n_landmarks=n).chosen_.rule for n in ("auto", 20)]
+    assert not isinstance(rules[0], NeighborVote) and isinstance(rules[1], NeighborVote)
+
+
 @every_rule
 def test_held_out_scores_are_those_of_the_final_kind_of_rule(rule, seed):
     """Few landmarks make a worse rule, and the held-out rows see that one."""

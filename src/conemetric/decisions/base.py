@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..core.arrays import float64, identity, like, namespace, refuse_masked, to_numpy
+from ..core.arrays import float64, identity, is_torch, like, namespace, refuse_masked, to_numpy
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.weights import check_weights
@@ -35,10 +35,12 @@ from .kernels import KernelSetting, KernelSum, fit_exactly, fit_landmarks, ridge
 __all__ = ["Explanation", "MetricDecision"]
 
 PLAIN, LEARNED = "plain", "learned"
-MOST_EXACT = 5000  # rows up to which the kernel system is solved exactly: 42 GFLOP, 200 MB
+# rows up to which the kernel system is solved exactly: 42 GFLOP, 200 MB; on a GPU 2.7 TFLOP, 3.2 GB
+MOST_EXACT, MOST_EXACT_ON_GPU = 5000, 20_000
 LEAST_WEIGHT = 1e-12  # relative to the largest: float32 holds what a ridge is divided by
 MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
-N_LANDMARKS = 2000  # beyond that; see benchmarks/landmarks.py for what it costs in error
+# beyond that; see benchmarks/landmarks.py for what they cost in error
+N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
 # where there are too few rows to hold any out
 WITHOUT_FOLDS: dict[str, Rule] = {
     "neighbors": NeighborVote(1),
@@ -150,14 +152,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         X = (X - like(centre, X)) / self.scale_
         self.metric_: Any = None
         self._keys = self._tie_keys(X)
+        self._on_gpu = is_torch(X) and X.device.type != "cpu"
         fitted = self._cross_fit_some(X, y, rng)
-        chosen = self._choose(X, Y, weights, fitted)
-        size = 0 if fitted is None else max(len(fold.train) for fold in fitted.folds)
-        shortened = size > min(MOST_ROWS, self._n_landmarks(size))
-        if shortened and isinstance(chosen.rule, KernelSetting):
-            emit("stage", stage="held-out rows judge the chosen rule")
-            chosen = self._judge_at_full_size(chosen, X, Y, weights, fitted, rng)
-        self.chosen_ = chosen
+        self.chosen_ = chosen = self._choose(X, Y, weights, fitted, rng)
         L = None if chosen.metric == PLAIN else to_numpy(self._linear_map)
         self.components_ = (identity(X.shape[1], X) if L is None else like(L, X).T) / self.scale_
         self._centre = like(centre, X)
@@ -185,7 +182,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _drawn(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         """All rows in a random order whose leading part represents the rest."""
 
-    def _choose(self, X, Y, weights, fitted):
+    def _choose(self, X, Y, weights, fitted, rng):
         """The trial with the least loss; of equals the simplest. Stores what was tried."""
         self.trials_: list[Trial] = []
         if fitted is None:
@@ -198,14 +195,26 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         for name in (PLAIN, LEARNED) if fitted.maps else (PLAIN,):
             rows = HeldOut(X, Y, weights, _in_metric(name, fitted), self._keys)
             self._try_rules(name, rows, lambda scores: self._loss(scores, *judged))
-        votes, kernels = (
-            [trial for trial in self.trials_ if isinstance(trial.rule, kind)]
-            for kind in (NeighborVote, KernelSetting)
-        )
-        vote, kernel = (min(each, key=lambda trial: trial.loss) for each in (votes, kernels))
-        if self._rules == "auto":
-            return self._better(vote, kernel, judged[0])
-        return vote if self._rules == "neighbors" else kernel
+        kinds = {"neighbors": NeighborVote, "kernel": KernelSetting}
+        finalists = [
+            min(
+                (trial for trial in self.trials_ if isinstance(trial.rule, kind)),
+                key=lambda trial: trial.loss,
+            )
+            for name, kind in kinds.items()
+            if self._rules in ("auto", name)
+        ]
+        size = max(len(fold.train) for fold in fitted.folds)
+        if size > min(MOST_ROWS, self._n_landmarks(size)):
+            emit("stage", stage="held-out rows judge the rules learned from all others")
+            finalists = [
+                self._judge_at_full_size(trial, X, Y, weights, fitted, rng) for trial in finalists
+            ]
+            self.trials_ += finalists
+        if len(finalists) == 1:
+            return finalists[0]
+        vote, kernel = finalists
+        return self._better(vote, kernel, judged[0])
 
     @abstractmethod
     def _tie_keys(self, X: Any) -> np.ndarray:
@@ -243,9 +252,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _n_landmarks(self, n):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
-        if self.n_landmarks == "auto":
-            return n if n <= MOST_EXACT else N_LANDMARKS
-        return min(n, int(self.n_landmarks))
+        if self.n_landmarks != "auto":
+            return min(n, int(self.n_landmarks))
+        exact, landmarks = (
+            (MOST_EXACT_ON_GPU, N_LANDMARKS_ON_GPU) if self._on_gpu else (MOST_EXACT, N_LANDMARKS)
+        )
+        return n if n <= exact else landmarks
 
     def _landmarks(self, keys, rng):
         """Rows that the kernel sum is over, drawn whatever the order of the rows."""
@@ -254,13 +266,22 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _judge_at_full_size(self, trial, X, Y, weights, fitted, rng):
         """The trial with scores by a rule learned from all rows of the other folds."""
-        scores = []
+        parts, rule = [], trial.rule
         for fold, L in zip(*_in_metric(trial.metric, fitted), strict=True):
             Z, held_out = (mapped(X[like(r, X, namespace(X).int64)], L) for r in fold)
-            kept = self._landmarks(self._keys[fold.train], rng)
-            model, _ = _fit_kernel(trial.rule, Z, Y[fold.train], weights[fold.train], kept)
-            scores.append(to_numpy(model(held_out)))
-        return replace(trial, scores=np.concatenate(scores))
+            keys, targets, its_weights = (a[fold.train] for a in (self._keys, Y, weights))
+            if isinstance(rule, NeighborVote):
+                found = nearest(held_out, Z, min(rule.n_neighbors, len(Z)), keys)
+                near, distances = (to_numpy(part) for part in found)
+                parts.append(rule.scores(distances, targets[near], its_weights[near]))
+            else:
+                kept = self._landmarks(keys, rng)
+                model, _ = _fit_kernel(rule, Z, targets, its_weights, kept)
+                parts.append(to_numpy(model(held_out)))
+        scores = np.concatenate(parts)
+        return replace(
+            trial, scores=scores, loss=self._loss(scores, Y[self._judged], weights[self._judged])
+        )
 
     # ---- use
 

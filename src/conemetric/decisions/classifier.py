@@ -93,7 +93,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         Factors of the weights of rows, by class.
     n_landmarks : int or "auto", default="auto"
         Kernel ridge regression sums over this many rows only. "auto" means all up to 5,000
-        rows, and 2,000 drawn at random beyond.
+        rows, and 2,000 drawn at random beyond (tensors on a GPU: all up to 20,000, 10,000
+        beyond).
     random_state : int, RandomState or None
         Draws folds and landmarks.
     n_jobs : int, default=None
