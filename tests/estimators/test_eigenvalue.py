@@ -14,7 +14,10 @@ from conemetric.core.arrays import to_numpy
 IRIS, LABELS = load_iris(return_X_y=True)
 
 
-@parametrize_with_checks([DMLEig(), LMNNEig()], expected_failed_checks=expected_failures)
+@parametrize_with_checks(
+    [DMLEig(max_iter=3), LMNNEig(max_iter=3)], expected_failed_checks=expected_failures
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

@@ -40,7 +40,7 @@ SHAPES = [(ratio, deficient) for ratio in RATIOS for deficient in (False, True)]
 def instance(ratio=10, deficient=False, seed=0):
     """X with duplicates, constant and collinear features; triplets."""
     rng = np.random.default_rng([seed, SHAPES.index((ratio, deficient))])
-    n = int(rng.integers(8, 16))
+    n = int(rng.integers(8, 12))
     D = int(n * ratio)
     X = rng.normal(size=(n, D)) * rng.uniform(0.3, 2.0, D) + 5
     X[:, D // 2] = 1.0
@@ -94,12 +94,12 @@ def boosted(loss, penalty):
 
 
 def boosted_hinge(X, T):
-    metric = BoostMetric(v=0.1, loss="hinge", max_iter=60).fit(X, triplets=T)
+    metric = BoostMetric(v=0.1, loss="hinge", max_iter=30).fit(X, triplets=T)
     return (
         metric,
         SoftMarginProgram(from_triplets(X, T), 0.1),
         None,
-        LinearColumnGeneration(max_iter=60),
+        LinearColumnGeneration(max_iter=30),
     )
 
 

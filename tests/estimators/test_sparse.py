@@ -27,8 +27,8 @@ RIDGE = 1e-3
 ESTIMATORS = {
     "frobmetric": FrobMetric(tol=1e-9),
     "cross-validated": FrobMetricCV(Cs=[0.01], cv=2, tol=1e-9),
-    "lmnn_eig": LMNNEig(ridge=RIDGE, tol=1e-9),
-    "dml_eig": DMLEig(ridge=RIDGE, tol=1e-9),
+    "lmnn_eig": LMNNEig(ridge=RIDGE, max_iter=10),
+    "dml_eig": DMLEig(ridge=RIDGE, max_iter=10),
     "exponential": BoostMetric(max_iter=15),
     "two passes": BoostMetric(v=1.0, loss="logistic", max_iter=8, n_passes=2),
     "hinge": BoostMetric(v=0.05, loss="hinge", max_iter=6, n_targets=1, n_impostors=1),

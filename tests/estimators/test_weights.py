@@ -241,7 +241,7 @@ def test_folds_are_weighted_as_their_rows_are(rows):
 def test_a_row_of_weight_zero_is_in_no_fold(rows):
     X, y = rows
     w = np.where(np.arange(60) % 4 == 1, 0.0, 1.0)
-    search = FrobMetricCV(Cs=2, cv=3, random_state=0)
+    search = FrobMetricCV(Cs=[1.0, 10.0], cv=3, random_state=0)
     metric = clone(search).fit(X, y, sample_weight=w)
     without = clone(search).fit(X[w > 0], y[w > 0])
     assert_allclose(metric.scores_, without.scores_)
@@ -252,14 +252,16 @@ def test_listed_folds_number_all_rows(rows):
     X, y = rows
     w = np.where(np.arange(60) % 4 == 1, 0.0, 1.0)
     folds = list(StratifiedKFold(2).split(X, y))
-    metric = FrobMetricCV(Cs=2, cv=folds).fit(X, y, sample_weight=w)
+    metric = FrobMetricCV(Cs=[1.0, 10.0], cv=folds).fit(X, y, sample_weight=w)
     there = np.flatnonzero(w)
     fewer = [[np.searchsorted(there, part[w[part] > 0]) for part in fold] for fold in folds]
-    without = FrobMetricCV(Cs=2, cv=fewer).fit(X[there], y[there])
+    without = FrobMetricCV(Cs=[1.0, 10.0], cv=fewer).fit(X[there], y[there])
     assert_allclose(metric.scores_, without.scores_)
 
 
-@pytest.mark.parametrize("metric", [FrobMetric(), FrobMetricCV(Cs=2, cv=2, random_state=0)])
+@pytest.mark.parametrize(
+    "metric", [FrobMetric(), FrobMetricCV(Cs=[1.0, 10.0], cv=2, random_state=0)]
+)
 def test_weights_are_routed_through_a_pipeline(metric, rows):
     X, y = rows
     w = np.random.default_rng(0).uniform(0.5, 2, 60)

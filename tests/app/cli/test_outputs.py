@@ -84,6 +84,7 @@ def test_without_a_choice_the_next_free_folder_is_taken(run, command, tmp_path, 
     assert seen == ["conemetric-out", "conemetric-out-2"]
 
 
+@pytest.mark.slow
 def test_of_two_commands_at_once_one_succeeds(csv, tmp_path):
     options = ["--label", "kind", "--method", "frob", "--no-decision"]
     arguments = ["learn", csv, *options, "--out", tmp_path / "two"]
