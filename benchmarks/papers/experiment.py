@@ -229,11 +229,11 @@ def timed(work):
     return stopwatch() - began
 
 
-def on_device(X):
-    """X on the GPU, when it is large and PyTorch finds one."""
+def on_device(X, least=GPU_FROM):
+    """X on the GPU, when it has so many numbers and PyTorch finds one."""
     try:
         import torch
     except ImportError:
         return X
-    on_gpu = X.size >= GPU_FROM and torch.cuda.is_available()
+    on_gpu = X.size >= least and torch.cuda.is_available()
     return torch.as_tensor(X, device="cuda") if on_gpu else X
