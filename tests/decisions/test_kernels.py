@@ -111,13 +111,16 @@ def test_all_rows_as_landmarks(kind, kernel, asarray, seed):
     np.testing.assert_allclose(to_numpy(other(parts[0])), to_numpy(one(parts[0])), atol=1e-4)
 
 
-@pytest.mark.parametrize("kernel, name", [("gaussian", "rbf"), ("laplacian", None)])
+@pytest.mark.parametrize(
+    "kernel, name", [("gaussian", "rbf"), ("laplacian", None), ("city block", "laplacian")]
+)
 def test_beside_kernel_ridge_of_scikit_learn(kernel, name, seed):
     Z, Y, weights = rows("weights", np.random.default_rng(seed))
     setting = KernelSetting(kernel, 0.5, 0.1)
     model, _ = fit_exactly(setting, Z, Y, weights)
     if name:
-        peer = KernelRidge(alpha=0.1, kernel=name, gamma=1 / (0.5 * mean_square(Z)))
+        apart = np.abs(Z[:, None] - Z).sum(2).mean() if kernel == "city block" else mean_square(Z)
+        peer = KernelRidge(alpha=0.1, kernel=name, gamma=1 / (0.5 * apart))
         K, new = Z, Z + 0.1
     else:
         peer = KernelRidge(alpha=0.1, kernel="precomputed")

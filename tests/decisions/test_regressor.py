@@ -10,7 +10,7 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import FrobMetric, MetricRegressor
-from conemetric.decisions.kernels import mean_square
+from conemetric.core.arrays import to_numpy
 
 every_rule = pytest.mark.parametrize("rule", ["neighbors", "kernel"])
 FOLDS = {
@@ -122,8 +122,12 @@ def test_explanations(rule, seed):
     moved = model.predict(X + 0.1) - y.mean()
     assert np.array_equal(np.sign(why.shares.sum(1)), np.sign(moved))
     Z, new = (rows @ model.components_.T for rows in (X, X + 0.1))
-    squares = ((new[:, None] - Z[why.rows]) ** 2).sum(2)
-    np.testing.assert_allclose(why.nearness.sum(2), 1 - squares / mean_square(Z), atol=1e-8)
+    power = 1 if getattr(model.chosen_.rule, "kernel", None) == "city block" else 2
+    apart, mean = (
+        (abs(rows - points) ** power).sum(2)
+        for rows, points in ((new[:, None], Z[why.rows]), (Z[:, None], Z))
+    )
+    np.testing.assert_allclose(why.nearness.sum(2), 1 - apart / mean.mean(), atol=1e-8)
 
 
 @pytest.mark.parametrize("metric", ["auto", FrobMetric(1.0)], ids=["auto", "frob"])
@@ -179,3 +183,24 @@ def test_targets_that_are_no_usable_numbers_are_refused(change, message):
     X, y = curve(0)
     with pytest.raises(ValueError, match=message):
         fitted(X, change(y))
+
+
+@pytest.mark.parametrize("n_features", [3, 101])
+def test_city_blocks_follow_columns_one_by_one(n_features, asarray, seed):
+    """Steps of single columns are smooth to the kernel of city block distances alone; it is not
+    tried with very many features, nor in a learned metric.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 4, (200, n_features))
+    y = np.floor(X[:, 0]) + np.floor(X[:, 1])
+    model = MetricRegressor(random_state=0).fit(asarray(X), y)
+    tried = {(trial.metric, getattr(trial.rule, "kernel", None)) for trial in model.trials_}
+    assert ("learned", "city block") not in tried
+    assert (("plain", "city block") in tried) == (n_features == 3)
+    if n_features == 3:
+        assert model.chosen_.rule.kernel == "city block"
+        why = model.explain(asarray(X[:5]), n=2)
+        Z = X / to_numpy(model.scale_)
+        apart = abs(Z[:5, None] - Z[why.rows]).sum(2)
+        mean = abs(Z[:, None] - Z).sum(2).mean()
+        np.testing.assert_allclose(why.nearness.sum(2), 1 - apart / mean, atol=1e-8)

@@ -11,6 +11,7 @@ from benchmarks.papers import (
     isometry,
     knn_tables,
     measurements,
+    regression,
     toys,
     unfolding,
 )
@@ -187,8 +188,9 @@ def test_cells_share_an_embedding_unless_it_is_drawn_anew():
 
 
 def test_columns_are_known_data_sets_or_synthetic():
-    synthetic = {"circles", "squares", "swiss_roll", "blob", "disk or square"}
+    known = {"circles", "squares", "swiss_roll", "blob", "disk or square", *REGISTRY}
+    known |= {"diabetes", *regression.SETS}
     for experiment in EXPERIMENTS.values():
         for column in experiment.columns:
             source = column.partition(":")[0]
-            assert source in REGISTRY or source in synthetic or source.startswith("D=")
+            assert source in known or source.startswith("D=")

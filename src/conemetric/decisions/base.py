@@ -5,7 +5,7 @@ rule chosen by held-out rows and learned from all rows.
 from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -30,7 +30,16 @@ from .held_out import (
     search_kernels,
     search_votes,
 )
-from .kernels import KernelSetting, KernelSum, fit_exactly, fit_landmarks, ridge_solve
+from .kernels import (
+    CITY_BLOCK,
+    EUCLIDEAN,
+    KernelSetting,
+    KernelSum,
+    fit_exactly,
+    fit_landmarks,
+    mean_differences,
+    ridge_solve,
+)
 
 __all__ = ["Explanation", "MetricDecision"]
 
@@ -67,8 +76,9 @@ class Explanation:
         Share of each in the decision: positive if it spoke for it. Over all training rows the
         absolute shares add up to 1.
     nearness : array (n_queries, n, n_features)
-        What each column contributes to 1 - d^2 / (mean d^2): positive where the column makes
-        the two rows more similar than two average rows.
+        What each column contributes to 1 - d / (mean d), with d the squared distance, or that
+        of the city block if the kernel depends on it: positive where the column makes the two
+        rows more similar than two average rows.
     """
 
     rows: np.ndarray
@@ -94,6 +104,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     random_state: Any
     n_jobs: int | None
     verbose: int
+    _kernels: ClassVar[tuple[str, ...]] = EUCLIDEAN
 
     # ---- input
 
@@ -193,7 +204,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._judged = fitted.judged
         judged = Y[self._judged], weights[self._judged]
         for name in (PLAIN, LEARNED) if fitted.maps else (PLAIN,):
-            rows = HeldOut(X, Y, weights, _in_metric(name, fitted), self._keys)
+            rows = HeldOut(X, Y, weights, _in_metric(name, fitted), self._keys, self._kernels)
             self._try_rules(name, rows, lambda scores: self._loss(scores, *judged))
         kinds = {"neighbors": NeighborVote, "kernel": KernelSetting}
         finalists = [
@@ -352,10 +363,13 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         total = abs(parts).sum(1, keepdims=True)
         shares = np.take_along_axis(parts, top, axis=1) / np.where(total > 0, total, 1)
         difference = to_numpy(rows)[:, None, :] - to_numpy(self._X)[top]
-        L = to_numpy(self.components_ * self.scale_).T
-        near_by = difference * (difference @ L @ L.T)
-        spread = to_numpy(self._X) - to_numpy(self._X).mean(0)
-        typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
+        if isinstance(self._rule, KernelSetting) and self._rule.kernel == CITY_BLOCK:
+            near_by, typical = abs(difference), mean_differences(to_numpy(self._X))
+        else:
+            L = to_numpy(self.components_ * self.scale_).T
+            near_by = difference * (difference @ L @ L.T)
+            spread = to_numpy(self._X) - to_numpy(self._X).mean(0)
+            typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
         size = typical.sum() or 1.0
         return Explanation(self._given[self._kept[top]], shares, (typical - near_by) / size)
 

@@ -12,23 +12,25 @@ tried on all rows, and from there the search moves to better neighbours on the g
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import like, namespace, to_numpy
 from ..estimators.folds import CrossFitted
 from ..neighbours import nearest
-from .kernels import KERNELS, KernelSetting, mean_square, ridge_solve, squared_distances
+from .kernels import CITY_BLOCK, EUCLIDEAN, KERNELS, KernelSetting, ridge_solve
 
 __all__ = ["HeldOut", "NeighborVote", "Rule", "Trial", "mapped", "search_kernels", "search_votes"]
 
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
-# Laplacian, which depends on the root.
+# Laplacian, which depends on the root. Relative to the mean distance for the city block.
 WIDTHS = {
     "gaussian": tuple(2.0**-i for i in range(-2, 6)),
     "laplacian": tuple(4.0**-i for i in range(-2, 5)),
+    CITY_BLOCK: tuple(2.0**-i for i in range(-5, 3)),
 }
+MOST_FEATURES = 100  # of rows for which city block distances are tried: each loops over them
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 COARSE = 2  # every other width and ridge is tried on few rows
 FEW_ROWS = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds
@@ -88,14 +90,29 @@ class Trial:
         return f"{self.metric} metric, {self.rule}"
 
 
-class MappedFold(NamedTuple):
-    """A fold in its metric: squared distances relative to their mean, and nearest rows."""
+class MappedFold:
+    """A fold in its metric: rows, and the nearest ones."""
 
-    train: np.ndarray  # row numbers
-    squares: Any  # among the training rows
-    across: Any  # from held-out to training rows
-    near: np.ndarray  # nearest training rows of each held-out row, by place in ``train``
-    distances: np.ndarray  # to them
+    def __init__(self, train: np.ndarray, Z: Any, held_out: Any, keys: np.ndarray) -> None:
+        self.train, self._Z, self._held_out = train, Z, held_out
+        # nearest training rows of each held-out row, by place in ``train``, and how far they are
+        self.near, self.distances = (
+            to_numpy(part)
+            for part in nearest(held_out, Z, min(max(NEIGHBOURS), len(train)), keys[train])
+        )
+        self._relative: dict[Callable, tuple[Any, Any]] = {}
+
+    def relative(self, kernel: str) -> tuple[Any, Any]:
+        """What the kernel is a function of, relative to its mean: among the training rows, and
+        from held-out to training rows.
+        """
+        distances, mean, _ = KERNELS[kernel]
+        if distances not in self._relative:
+            Z, scale = self._Z, mean(self._Z)
+            self._relative[distances] = tuple(
+                like(distances(A, Z) / scale, A, namespace(A).float32) for A in (Z, self._held_out)
+            )
+        return self._relative[distances]
 
 
 def mapped(X: Any, L: np.ndarray | None) -> Any:
@@ -107,22 +124,24 @@ class HeldOut:
     """Rows held out from metrics and rules: what each rule would have decided for them."""
 
     def __init__(
-        self, X: Any, Y: np.ndarray, weights: np.ndarray, fitted: CrossFitted, keys: np.ndarray
+        self,
+        X: Any,
+        Y: np.ndarray,
+        weights: np.ndarray,
+        fitted: CrossFitted,
+        keys: np.ndarray,
+        kernels: Sequence[str] = EUCLIDEAN,
     ) -> None:
         self.Y, self.weights, self.judged = Y, weights, fitted.judged
         self.folds: list[MappedFold] = []
-        xp = namespace(X)
+        # axes mean something in the plain metric only
+        by_axes = X.shape[1] <= MOST_FEATURES and all(L is None for L in fitted.maps)
+        self.kernels = [name for name in kernels if by_axes or name in EUCLIDEAN]
         for fold, L in zip(*fitted, strict=True):
             train = fold.train[:MOST_ROWS]
-            index = (like(rows, X, xp.int64) for rows in (train, fold.held_out))
+            index = (like(rows, X, namespace(X).int64) for rows in (train, fold.held_out))
             Z, held_out = (mapped(X[rows], L) for rows in index)
-            scale = mean_square(Z)
-            squares, across = (
-                like(squared_distances(A, Z) / scale, X, xp.float32) for A in (Z, held_out)
-            )
-            k = min(max(NEIGHBOURS), len(train))
-            found = [to_numpy(part) for part in nearest(held_out, Z, k, keys[train])]
-            self.folds.append(MappedFold(train, squares, across, *found))
+            self.folds.append(MappedFold(train, Z, held_out, keys))
 
     @property
     def most_neighbours(self) -> int:
@@ -134,11 +153,11 @@ class HeldOut:
     ) -> list[np.ndarray]:
         """Scores of the held-out rows for each ridge; NaN where a system is singular."""
         scores: list[list[np.ndarray]] = [[] for _ in ridges]
-        for train, squares, across, _, _ in self.folds:
+        for fold in self.folds:
             kept = slice(0, n_rows)
-            setting = KernelSetting(kernel, width, 1.0)
-            K, to_held_out = setting.values(squares[kept, kept]), setting.values(across[:, kept])
-            weights, Y = self.weights[train[kept]], self.Y[train[kept]]
+            setting, (among, across) = KernelSetting(kernel, width, 1.0), fold.relative(kernel)
+            K, to_held_out = setting.values(among[kept, kept]), setting.values(across[:, kept])
+            weights, Y = self.weights[fold.train[kept]], self.Y[fold.train[kept]]
             offset = np.average(Y, axis=0, weights=weights)
             for i, ridge in enumerate(ridges):
                 a = ridge_solve(K, like(ridge / weights, K), like(Y - offset, K))
@@ -152,8 +171,12 @@ class HeldOut:
         """Scores of the held-out rows by a vote."""
         return np.concatenate(
             [
-                rule.scores(distances, self.Y[train][near], self.weights[train][near])
-                for train, _, _, near, distances in self.folds
+                rule.scores(
+                    fold.distances,
+                    self.Y[fold.train][fold.near],
+                    self.weights[fold.train][fold.near],
+                )
+                for fold in self.folds
             ]
         )
 
@@ -172,7 +195,8 @@ def search_votes(metric: str, rows: HeldOut, loss: Loss) -> Trial:
 def search_kernels(metric: str, rows: HeldOut, loss: Loss) -> Trial:
     """The best kernel, width and ridge."""
     small = max(len(fold.train) for fold in rows.folds) <= FEW_ROWS
-    losses = _losses(rows, _grid(1 if small else COARSE), None if small else FEW_ROWS, loss)
+    grid = _grid(rows.kernels, 1 if small else COARSE)
+    losses = _losses(rows, grid, None if small else FEW_ROWS, loss)
     if not small:
         tried: dict[KernelSetting, float] = {}
         following = sorted(losses, key=losses.__getitem__)[:N_TRIED]
@@ -197,10 +221,10 @@ def _losses(rows, settings, n_rows, loss):
     return {setting: value if value == value else np.inf for setting, value in losses.items()}
 
 
-def _grid(step):
+def _grid(kernels, step):
     return [
         KernelSetting(kernel, width, ridge)
-        for kernel in KERNELS
+        for kernel in kernels
         for width in WIDTHS[kernel][::step]
         for ridge in RIDGES[::step]
     ]

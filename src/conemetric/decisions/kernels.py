@@ -1,11 +1,14 @@
 """Kernel ridge regression in a learned distance, with a certificate.
 
-    f(x) = c + sum_i a_i k(d(x, x_i)^2 / s),    k(t) = exp(-t / width) or exp(-sqrt(t / width))
+    f(x) = c + sum_i a_i k(x, x_i)
+
+    k(x, z) = exp(-t / width) or exp(-sqrt(t / width)),   t = d(x, z)^2 / s
+              or exp(-t / width),                         t = |x - z|_1 / s
 
     P(a) = 1/2 sum_i w_i (y_i - f(x_i))^2 + ridge/2 a'K a
     D(a) = ridge (a'(y - c) - 1/2 a'K a - ridge/2 sum_i a_i^2 / w_i)
 
-s is the mean squared distance of the rows and c the mean of y. The optimum solves
+s is the mean of what it divides over the rows and c the mean of y. The optimum solves
 (K + ridge W^-1) a = y - c, and for every a
 
     P(a) - D(a) = 1/2 sum_i w_i r_i^2,    r = y - c - (K + ridge W^-1) a
@@ -23,21 +26,26 @@ in blocks, and memory for m^2 numbers.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.spatial.distance import cdist
 
-from ..core.arrays import float64, identity, is_torch, namespace, zeros
+from ..core.arrays import float64, identity, is_torch, like, namespace, zeros
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
 
-__all__ = ["KERNELS", "KernelSetting", "KernelSum", "fit_exactly", "fit_landmarks", "ridge_solve"]
+__all__ = [
+    "CITY_BLOCK",
+    "KERNELS",
+    "KernelSetting",
+    "KernelSum",
+    "fit_exactly",
+    "fit_landmarks",
+    "ridge_solve",
+]
 
-KERNELS: dict[str, Callable[[Any, Any], Any]] = {
-    "gaussian": lambda xp, t: xp.exp(-t),
-    "laplacian": lambda xp, t: xp.exp(-xp.sqrt(t)),
-}
 BLOCK = 1 << 23  # kernel values held at a time: 64 MB in float64
 JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coincide
 TOL = 1e-6  # relative gap of a linear system that counts as solved
@@ -54,9 +62,9 @@ class KernelSetting:
     def __str__(self) -> str:
         return f"{self.kernel} kernel, width {self.width:g}, ridge {self.ridge:g}"
 
-    def values(self, squares: Any) -> Any:
-        """Kernel of squared distances that are relative to their mean."""
-        return KERNELS[self.kernel](namespace(squares), squares / self.width)
+    def values(self, distances: Any) -> Any:
+        """Kernel of distances (or their squares) that are relative to their mean."""
+        return KERNELS[self.kernel].values(namespace(distances), distances / self.width)
 
 
 def squared_distances(A: Any, B: Any) -> Any:
@@ -70,6 +78,42 @@ def mean_square(Z: Any) -> float:
     """Mean squared distance of two rows of Z; 1 where all coincide."""
     centred = Z - Z.mean(0)
     return 2 * float((centred * centred).sum()) / len(Z) or 1.0
+
+
+def city_block_distances(A: Any, B: Any) -> Any:
+    """Sums of absolute differences between the rows of A and of B."""
+    return namespace(A).cdist(A, B, p=1) if is_torch(A) else cdist(A, B, "cityblock")
+
+
+def mean_differences(Z: Any) -> Any:
+    """Mean absolute difference of two rows of Z, column by column."""
+    xp, n = namespace(Z), len(Z)
+    Z = float64(Z)
+    ordered = xp.sort(Z - Z[:1], **({"dim": 0} if is_torch(Z) else {"axis": 0}))
+    ordered = ordered.values if is_torch(Z) else ordered
+    # in order, the i-th of n entries is above i others and below n - 1 - i
+    surplus = like(2.0 * np.arange(n) - (n - 1), ordered)
+    return 2 * (surplus @ ordered) / n**2
+
+
+class Kernel(NamedTuple):
+    """What a kernel is a function of, its mean over the rows, and the function."""
+
+    distances: Callable[[Any, Any], Any]
+    mean: Callable[[Any], float]
+    values: Callable[[Any, Any], Any]
+
+
+EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
+KERNELS: dict[str, Kernel] = {
+    "gaussian": Kernel(squared_distances, mean_square, lambda xp, t: xp.exp(-t)),
+    "laplacian": Kernel(squared_distances, mean_square, lambda xp, t: xp.exp(-xp.sqrt(t))),
+    CITY_BLOCK: Kernel(
+        city_block_distances,
+        lambda Z: float(mean_differences(Z).sum()) or 1.0,
+        lambda xp, t: xp.exp(-t),
+    ),
+}
 
 
 def ridge_solve(K: Any, ridge: Any, Y: Any) -> Any:
@@ -87,8 +131,8 @@ def ridge_solve(K: Any, ridge: Any, Y: Any) -> Any:
 
 @dataclass(frozen=True)
 class KernelSum:
-    """f(x) = offset + sum_j coefficients_j k(d(x, points_j)^2 / scale), in float64; the points are
-    all training rows or some, ``landmarks``.
+    """f(x) = offset + sum_j coefficients_j k(x, points_j), in float64, with distances relative to
+    ``scale``; the points are all training rows or some, ``landmarks``.
     """
 
     setting: KernelSetting
@@ -100,7 +144,8 @@ class KernelSum:
 
     def kernel(self, Z: Any) -> Any:
         """Kernel values between the rows of Z and the points."""
-        return self.setting.values(squared_distances(float64(Z), self.points) / self.scale)
+        distances = KERNELS[self.setting.kernel].distances(float64(Z), self.points)
+        return self.setting.values(distances / self.scale)
 
     def __call__(self, Z: Any) -> Any:
         """f at each row of Z."""
@@ -113,9 +158,9 @@ def fit_exactly(
     setting: KernelSetting, Z: Any, Y: Any, weights: Any
 ) -> tuple[KernelSum, Certificate]:
     """Kernel ridge regression of Y (n, k) on the rows of Z, and its certificate."""
-    Z = float64(Z)
-    scale, offset = mean_square(Z), (weights[:, None] * Y).sum(0) / weights.sum()
-    K = setting.values(squared_distances(Z, Z) / scale)
+    Z, kernel = float64(Z), KERNELS[setting.kernel]
+    scale, offset = kernel.mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
+    K = setting.values(kernel.distances(Z, Z) / scale)
     ridge, Y = setting.ridge / weights, Y - offset
     a = ridge_solve(K, ridge, Y)
     if a is None:  # cannot happen in exact arithmetic: K is positive semidefinite
@@ -133,7 +178,8 @@ def fit_landmarks(
 ) -> tuple[KernelSum, Certificate]:
     """The same with a sum over the rows ``landmarks`` (m, d) only."""
     landmarks = float64(landmarks)
-    scale, offset = mean_square(float64(Z)), (weights[:, None] * Y).sum(0) / weights.sum()
+    scale = KERNELS[setting.kernel].mean(float64(Z))
+    offset = (weights[:, None] * Y).sum(0) / weights.sum()
     model = KernelSum(setting, landmarks, scale, None, offset, landmarks=True)
     K = model.kernel(landmarks)
     m, k = len(K), Y.shape[1]

@@ -20,6 +20,7 @@ from .base import (
     check_n_explained,
     cross_fit,
 )
+from .kernels import KERNELS
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 
@@ -59,7 +60,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     """Regression by a learned distance: nearest neighbours or kernel ridge regression, in the
     plain or in a learned metric, whichever predicts held-out rows best.
 
-    As `MetricClassifier`, for a continuous y.
+    As `MetricClassifier`, for a continuous y; in the plain metric a kernel of city block distances
+    is tried too (up to 100 features), since numbers often depend on columns one by one.
 
     Parameters
     ----------
@@ -114,6 +116,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    _kernels = tuple(KERNELS)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
