@@ -69,19 +69,36 @@ class KeelTable(KnnTable):
         if not columns:
             return
         error = {m: np.array([cells[c, m].mean for c in columns]) + 1 for m in methods}
-        ranks = rankdata(np.array([error[m] for m in methods]), axis=0).mean(axis=1)
-        for method, rank in zip(methods, ranks, strict=True):
-            ratio = error[method] / self.reference(error)
+        for method, line in standings(error, self.reference(error), self.ratio_name).items():
             yield {
                 "group": f"{group}, {len(columns)} sets",
                 "method": method,
-                "mean rank": round(float(rank), 2),
-                self.ratio_name: round(float(np.exp(np.log(ratio).mean())), 3),
-                "won": int((ratio < 1 - NOTABLE).sum()),
-                "lost": int((ratio > 1 + NOTABLE).sum()),
+                **line,
                 **self.more(error, method),
-                "seconds": round(float(np.mean([cells[c, method].seconds for c in columns])), 2),
+                "seconds": mean_seconds(cells, columns, method),
             }
+
+
+def standings(values, reference, ratio_name) -> dict[str, dict[str, Any]]:
+    """Mean rank of each method over the sets, geometric mean of the ratios of its ``values`` to
+    the ``reference``, sets won and lost.
+    """
+    ranks = rankdata(np.array(list(values.values())), axis=0).mean(axis=1)
+    lines = {}
+    for (method, value), rank in zip(values.items(), ranks, strict=True):
+        ratio = value / reference
+        lines[method] = {
+            "mean rank": round(float(rank), 2),
+            ratio_name: round(float(np.exp(np.log(ratio).mean())), 3),
+            "won": int((ratio < 1 - NOTABLE).sum()),
+            "lost": int((ratio > 1 + NOTABLE).sum()),
+        }
+    return lines
+
+
+def mean_seconds(cells, columns, method):
+    """Seconds of a fit, mean over the sets."""
+    return round(float(np.mean([cells[column, method].seconds for column in columns])), 2)
 
 
 KEEL_AUTO = KeelTable(

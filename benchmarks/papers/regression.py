@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.datasets import load_diabetes
 
-from .deciding import BOOSTED, FOREST, fitted
+from .deciding import BOOSTED, FOREST, DecideTable, fitted
 from .experiment import Competitor, Experiment, ours
-from .keel import NOTABLE
+from .keel import mean_seconds, standings
 from .knn_protocol import random_splits
 
 
@@ -96,26 +95,16 @@ class RegressionTable(Experiment):
         if not columns or not {FOREST, BOOSTED} <= set(methods):
             return []
         left = {m: np.array([cells[c, m].mean for c in columns]) for m in methods}
-        ranks = rankdata(np.array([left[m] for m in methods]), axis=0).mean(axis=1)
-        lines = []
-        for method, rank in zip(methods, ranks, strict=True):
-            ratio = left[method] / np.minimum(left[FOREST], left[BOOSTED])
-            lines.append(
-                {
-                    "sets": len(columns),
-                    "method": method,
-                    "mean rank": round(float(rank), 2),
-                    "ratio to the better of forest and boosting": round(
-                        float(np.exp(np.log(ratio).mean())), 3
-                    ),
-                    "won": int((ratio < 1 - NOTABLE).sum()),
-                    "lost": int((ratio > 1 + NOTABLE).sum()),
-                    "seconds": round(
-                        float(np.mean([cells[c, method].seconds for c in columns])), 2
-                    ),
-                }
-            )
-        return lines
+        better = np.minimum(left[FOREST], left[BOOSTED])
+        return [
+            {
+                "sets": len(columns),
+                "method": method,
+                **line,
+                "seconds": mean_seconds(cells, columns, method),
+            }
+            for method, line in standings(left, better, DecideTable.ratio_name).items()
+        ]
 
 
 REGRESS = RegressionTable(
