@@ -153,8 +153,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _fit_decision(self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Self:
         """Choose a metric and a rule for targets Y (n, n_targets), and fit them to all rows."""
-        if not isinstance(self.metric, LearnedBefore):
-            check_metric(self.metric)
+        check_metric(self.metric)
         rng = check_random_state(self.random_state)
         xp = namespace(X)
         # relative to the first row, so that a constant column has no spread by rounding
@@ -163,7 +162,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         X = (X - like(centre, X)) / self.scale_
         self.metric_: Any = None
         self._keys = self._tie_keys(X)
-        self._on_gpu = is_torch(X) and X.device.type != "cpu"
         fitted = self._cross_fit_some(X, y, rng)
         self.chosen_ = chosen = self._choose(X, Y, weights, fitted, rng)
         L = None if chosen.metric == PLAIN else to_numpy(self._linear_map)
@@ -265,8 +263,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
         if self.n_landmarks != "auto":
             return min(n, int(self.n_landmarks))
+        on_gpu = is_torch(self.scale_) and self.scale_.device.type != "cpu"
         exact, landmarks = (
-            (MOST_EXACT_ON_GPU, N_LANDMARKS_ON_GPU) if self._on_gpu else (MOST_EXACT, N_LANDMARKS)
+            (MOST_EXACT_ON_GPU, N_LANDMARKS_ON_GPU) if on_gpu else (MOST_EXACT, N_LANDMARKS)
         )
         return n if n <= exact else landmarks
 
@@ -277,22 +276,25 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _judge_at_full_size(self, trial, X, Y, weights, fitted, rng):
         """The trial with scores by a rule learned from all rows of the other folds."""
-        parts, rule = [], trial.rule
-        for fold, L in zip(*_in_metric(trial.metric, fitted), strict=True):
-            Z, held_out = (mapped(X[like(r, X, namespace(X).int64)], L) for r in fold)
-            keys, targets, its_weights = (a[fold.train] for a in (self._keys, Y, weights))
-            if isinstance(rule, NeighborVote):
-                found = nearest(held_out, Z, min(rule.n_neighbors, len(Z)), keys)
-                near, distances = (to_numpy(part) for part in found)
-                parts.append(rule.scores(distances, targets[near], its_weights[near]))
-            else:
-                kept = self._landmarks(keys, rng)
-                model, _ = _fit_kernel(rule, Z, targets, its_weights, kept)
-                parts.append(to_numpy(model(held_out)))
-        scores = np.concatenate(parts)
+        if isinstance(trial.rule, NeighborVote):
+            in_metric = _in_metric(trial.metric, fitted)
+            scores = HeldOut(X, Y, weights, in_metric, self._keys, most_rows=None).vote_scores(
+                trial.rule
+            )
+        else:
+            scores = self._kernel_scores(trial, X, Y, weights, fitted, rng)
         return replace(
             trial, scores=scores, loss=self._loss(scores, Y[self._judged], weights[self._judged])
         )
+
+    def _kernel_scores(self, trial, X, Y, weights, fitted, rng):
+        scores = []
+        for fold, L in zip(*_in_metric(trial.metric, fitted), strict=True):
+            Z, held_out = (mapped(X[like(r, X, namespace(X).int64)], L) for r in fold)
+            kept = self._landmarks(self._keys[fold.train], rng)
+            model, _ = _fit_kernel(trial.rule, Z, Y[fold.train], weights[fold.train], kept)
+            scores.append(to_numpy(model(held_out)))
+        return np.concatenate(scores)
 
     # ---- use
 
@@ -415,7 +417,9 @@ def check_n_explained(n: Any) -> None:
 
 def check_metric(metric: Any) -> None:
     """Refuse a metric that is not "auto", None or an estimator that can transform."""
-    if metric is None or (isinstance(metric, str) and metric == "auto"):
+    if metric is None or isinstance(metric, LearnedBefore):
+        return
+    if isinstance(metric, str) and metric == "auto":
         return
     usable = hasattr(metric, "fit") and hasattr(metric, "transform")
     if not usable or isinstance(metric, type):

@@ -131,6 +131,7 @@ class HeldOut:
         fitted: CrossFitted,
         keys: np.ndarray,
         kernels: Sequence[str] = EUCLIDEAN,
+        most_rows: int | None = MOST_ROWS,
     ) -> None:
         self.Y, self.weights, self.judged = Y, weights, fitted.judged
         self.folds: list[MappedFold] = []
@@ -138,7 +139,7 @@ class HeldOut:
         by_axes = X.shape[1] <= MOST_FEATURES and all(L is None for L in fitted.maps)
         self.kernels = [name for name in kernels if by_axes or name in EUCLIDEAN]
         for fold, L in zip(*fitted, strict=True):
-            train = fold.train[:MOST_ROWS]
+            train = fold.train[:most_rows]
             index = (like(rows, X, namespace(X).int64) for rows in (train, fold.held_out))
             Z, held_out = (mapped(X[rows], L) for rows in index)
             self.folds.append(MappedFold(train, Z, held_out, keys))

@@ -87,13 +87,12 @@ def city_block_distances(A: Any, B: Any) -> Any:
 
 def mean_differences(Z: Any) -> Any:
     """Mean absolute difference of two rows of Z, column by column."""
-    xp, n = namespace(Z), len(Z)
-    Z = float64(Z)
-    ordered = xp.sort(Z - Z[:1], **({"dim": 0} if is_torch(Z) else {"axis": 0}))
+    n, Z = len(Z), float64(Z)
+    ordered = namespace(Z).sort((Z - Z[:1]).T)
     ordered = ordered.values if is_torch(Z) else ordered
     # in order, the i-th of n entries is above i others and below n - 1 - i
     surplus = like(2.0 * np.arange(n) - (n - 1), ordered)
-    return 2 * (surplus @ ordered) / n**2
+    return 2 * (ordered @ surplus) / n**2
 
 
 class Kernel(NamedTuple):
