@@ -17,6 +17,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from .arrays import float64, identity, is_torch, like, namespace, to_numpy
+from .compiled import half_the_cores
 
 __all__ = ["SpectralMap", "cholesky_solver", "factor", "psd_split"]
 
@@ -264,7 +265,7 @@ def eigh(S: Any) -> tuple[Any, Any]:
     A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms at D =
     164 on an H200); if its algorithm does not converge, the host's takes over. NumPy decomposes it
     in double too. SciPy does not (32 against 19 ms at D = 384 on one core), but it has threads
-    of its own, and waking them does not pay for small matrices.
+    of its own (`half_the_cores`), and waking them does not pay for small matrices.
     """
     if is_torch(S):
         xp = namespace(S)
@@ -274,11 +275,17 @@ def eigh(S: Any) -> tuple[Any, Any]:
         except xp.linalg.LinAlgError:
             values, vectors = (like(part, wide) for part in np.linalg.eigh(to_numpy(wide)))
         return values.to(S.dtype).flip(0), vectors.to(S.dtype).flip(1)
-    if S.dtype == np.float32 and len(S) >= SINGLE_FROM:
-        values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
+    if by_scipy(len(S), S.dtype):
+        with half_the_cores():
+            values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
     else:
         values, vectors = np.linalg.eigh(S)
     return values[::-1], vectors[:, ::-1]
+
+
+def by_scipy(n: int, dtype: Any) -> bool:
+    """Whether `eigh` decomposes an n x n matrix on the host by SciPy, and not by NumPy."""
+    return n >= SINGLE_FROM and dtype == np.float32
 
 
 def _positive(values, vectors):

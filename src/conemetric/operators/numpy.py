@@ -1,12 +1,14 @@
 """The difference and the bilinear operator on NumPy arrays: BLAS for products, Numba for the pairs."""
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..core.compiled import jit, threaded
+from ..core.compiled import half_the_cores, jit, threaded
+from ..core.spectral import by_scipy
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
@@ -44,8 +46,19 @@ class NumpyOperator(DifferenceOperator):
     def distribute(self, u: Any) -> Any:
         return self._B_transposed @ u
 
+    def _cores(self) -> AbstractContextManager[None]:
+        """A limit on the threads of products, where decompositions by SciPy take turns with them."""
+        return half_the_cores() if by_scipy(self.n_features, self.dtype) else nullcontext()
+
+    def _mapped(self, M):
+        with self._cores():
+            return self.X @ M
+
     def pair_forward(self, M: Any) -> Any:
-        return self._per_pair(pair_products, self.X, self.X @ M)
+        return self._per_pair(pair_products, self.X, self._mapped(M))
+
+    def pair_forward_factor(self, L: Any) -> Any:
+        return self._pair_squared_distances(self._mapped(L))
 
     def _pair_squared_distances(self, Y):
         return self._per_pair(pair_squared_distances, Y)
@@ -69,12 +82,14 @@ class NumpyOperator(DifferenceOperator):
         if self.n_features < SYMMETRIC_FROM:
             pairs = w, degree, self._first, self.b
             threaded(half_laplacian, len(rows), work, rows, self.X, *pairs, G)
-            S = X.T @ G
+            with self._cores():
+                S = X.T @ G
             return S + S.T
         first, others, number = self._from_both_ends
         pairs = w[number], 2 * degree, first, others
         threaded(half_laplacian, len(rows), 2 * work, rows, self.X, *pairs, G)
-        return symmetric_product(X, G)
+        with self._cores():
+            return symmetric_product(X, G)
 
     @cached_property
     def _from_both_ends(self):
