@@ -10,7 +10,7 @@ import pytest
 
 from conemetric.app.report import content, write_report
 from conemetric.app.report.metric import cards, facts, headline, protocol
-from conemetric.app.studies.supervision import Judgement, p_value
+from conemetric.app.studies.judging import Judgement
 
 
 class Reader(HTMLParser):
@@ -105,7 +105,7 @@ def judged(study, lost, won, alarm=""):
 @pytest.mark.parametrize("won", [0, 1, 3, 5, 6, 10, 30, 60])
 def test_the_verdict_comes_first_and_respects_p(studies, kind, lost, won):
     study = judged(studies[kind], lost, won)
-    p = p_value(study.before, study.after)
+    p = study.before.p_value(study.after)
     expected = "" if p > 0.05 else "better" if won > lost else "worse"
     begins = {
         "better": "Use it: error ",

@@ -136,12 +136,12 @@ def _changed_rows(study):
 
 
 def _change(study, i, rows):
-    row = study.task.test[i]
+    row, task = study.task.test[i], study.task
     before, after = (judged.detail["predicted"][i] for judged in (study.before, study.after))
     return {
-        "name": rows.name(study.task.original(row)),
-        "image": rows.image(study.task.pixels(row)),
-        "values": [rows.value(value) for value in (study.task.y[row], before, after)],
+        "name": rows.name(task.original(row)),
+        "image": rows.image(task.raw[task.original(row)]),
+        "values": [rows.value(value) for value in (task.y[row], before, after)],
     }
 
 

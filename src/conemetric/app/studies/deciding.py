@@ -24,8 +24,8 @@ from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.useless import UselessMetricWarning
+from .judging import Judgement
 from .learning import Study
-from .supervision import Judgement
 
 # forest and boosting then take seconds: boosting grows a hundred trees for each class
 MOST_COMPARED = 20_000  # training rows
@@ -60,16 +60,6 @@ class Decided:
 def decide(study: Study) -> Decided | None:
     """Learn a decision from the rows that the metric of a study was learned from; None if these
     have no labels, or were reduced by PCA, which leaves no columns to explain a decision by.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from conemetric.app.studies import Options, run_study
-    >>> from conemetric.app.studies.deciding import decide
-    >>> from conemetric.app.studies.supervision import Labelled
-    >>> study = run_study(Labelled(*load_iris(return_X_y=True)), Options(method="frob"))
-    >>> list(decide(study).judgements)
-    ['MetricClassifier', 'random forest', 'histogram boosting']
     """
     task, seed = study.task, study.options.seed
     if task.kind not in BASELINES:
