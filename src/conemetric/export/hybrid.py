@@ -1,7 +1,7 @@
 """Learned weights of several scores, as queries of search systems."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from ..ranking.base import RankingEstimator
@@ -258,11 +258,7 @@ def _langchain(scores, limit, window):
 
 
 def _json(scores, limit, window):
-    return {
-        "weights": scores.weights,
-        "normalization": scores.normalization,
-        "similarity": scores.similarity,
-    }
+    return asdict(scores)
 
 
 # how each is written, the scales it has for columns, and the similarities of which it can add

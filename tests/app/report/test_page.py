@@ -63,11 +63,11 @@ def test_odd_names_are_text(pages):
 
 def test_views_show_held_out_rows_only(studies):
     study = studies["images"]
-    views = content.views(study)
-    assert set(views.rows) <= set(study.task.test)
-    assert all(
-        flat.shape == (len(views.rows), 2) for pair in views.coordinates.values() for flat in pair
-    )
+    rows, groups = content.shown_rows(study)
+    assert set(rows) <= set(study.task.test) and len(groups) == len(rows)
+    views = content.views(study, rows)
+    assert set(views) == {"neighbour_map", "principal_axes"}
+    assert all(flat.shape == (len(rows), 2) for pair in views.values() for flat in pair)
 
 
 def test_confusion_counts_every_held_out_row(studies):

@@ -19,9 +19,9 @@ from conemetric.app.studies.supervision import (
     Measured,
     Paired,
     Ranked,
-    data_id,
     sample_by_class,
 )
+from conemetric.app.studies.task import data_id
 from conemetric.estimators import automatic
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.statistics import corrected_t_test

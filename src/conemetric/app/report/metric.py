@@ -99,11 +99,10 @@ def pictures(
     image_shape: tuple[int, int] | None,
 ) -> dict[str, figures.Picture]:
     """The pictures of the page by name, as far as there is something to draw."""
-    seed = study.options.seed
-    views = content.views(study, seed)
+    rows, groups = content.shown_rows(study)
     drawn = {
-        key: figures.comparison_picture(pair, views.groups)
-        for key, pair in views.coordinates.items()
+        key: figures.comparison_picture(pair, groups)
+        for key, pair in content.views(study, rows).items()
     }
     drawn["spectrum"] = figures.spectrum_picture(dimensions)
     drawn["features"] = figures.features_picture(
@@ -111,7 +110,7 @@ def pictures(
     )
     draw: dict[str, tuple[Any, Callable[[Any], figures.Picture]]] = {
         "confusion": (confusion, figures.confusion_picture),
-        "margins": (content.margins(study, seed), figures.margins_picture),
+        "margins": (content.margins(study), figures.margins_picture),
         "distances": (content.distances(study), figures.distances_picture),
         "convergence": (content.history(study), figures.convergence_picture),
     }
