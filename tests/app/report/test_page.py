@@ -77,6 +77,23 @@ def test_confusion_counts_every_held_out_row(studies):
     assert np.trace(table.after) == (~study.after.wrong).sum()
 
 
+@pytest.mark.parametrize(
+    "classes", [["b", "aa", "a"], [2.5, 0.5, -1.0], [10, 9, -1], [True, False, True]], ids=str
+)
+@pytest.mark.parametrize("dtype", [None, object])
+def test_confusion_counts_classes_of_any_type(studies, classes, dtype, seed):
+    study, rng = studies["blend"], np.random.default_rng(seed)
+    y = np.array(classes, dtype)[study.task.y]
+    predicted = rng.permutation(y[study.task.test])
+    judged = Judgement(predicted != y[study.task.test], {"predicted": predicted})
+    task = replace(study.task, y=y)
+    table = content.confusion(replace(study, task=task, before=judged, after=judged))
+    assert table.names == [str(name) for name in np.unique(y)]
+    for i, true in enumerate(np.unique(y)):
+        counts = [((y[task.test] == true) & (predicted == each)).sum() for each in np.unique(y)]
+        np.testing.assert_array_equal(table.after[i], counts)
+
+
 @pytest.mark.parametrize("key", ["images", "names", "triplets"])
 def test_shares_are_of_the_original_columns(studies, key):
     shares = content.feature_shares(studies[key])

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.manifold import TSNE
+from sklearn.metrics import confusion_matrix
 
 from ...constraints.in_memory import triplets_from_labels, triplets_from_values
 from ...core import spectral
@@ -80,19 +81,17 @@ def confusion(study: Study) -> Confusion | None:
     """The tables of a study; None without classes."""
     if study.task.kind != "labels":
         return None
-    classes = study.task.classes
-    true = np.searchsorted(classes, study.task.y[study.task.test])
-    tables = []
-    for judgement in (study.before, study.after):
-        table = np.zeros((len(classes), len(classes)), int)
-        np.add.at(table, (true, np.searchsorted(classes, judgement.detail["predicted"])), 1)
-        tables.append(table)
-    keep = np.arange(len(classes))
-    if len(classes) > MOST_CLASSES:
+    names, true = (each.astype(str) for each in (study.task.classes, study.task.y[study.task.test]))
+    tables = [
+        confusion_matrix(true, judgement.detail["predicted"].astype(str), labels=names)
+        for judgement in (study.before, study.after)
+    ]
+    keep = np.arange(len(names))
+    if len(names) > MOST_CLASSES:
         off = sum(tables) - np.diag(np.diag(sum(tables)))
         keep = np.sort(np.argsort(-(off.sum(0) + off.sum(1)), kind="stable")[:MOST_CLASSES])
     before, after = (table[np.ix_(keep, keep)] for table in tables)
-    return Confusion([str(name) for name in classes[keep]], before, after, len(classes) - len(keep))
+    return Confusion(names[keep].tolist(), before, after, len(names) - len(keep))
 
 
 @dataclass(frozen=True)

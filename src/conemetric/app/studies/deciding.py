@@ -3,7 +3,6 @@ rows, judged on the same held-out rows beside a random forest and histogram boos
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,15 +30,10 @@ from .learning import Study
 MOST_COMPARED = 20_000  # training rows
 MOST_CLASSES = 30
 
-BASELINES: dict[str, dict[str, Any]] = {
-    "labels": {
-        "random forest": partial(RandomForestClassifier, n_jobs=-1),
-        "histogram boosting": HistGradientBoostingClassifier,
-    },
-    "quantity": {
-        "random forest": partial(RandomForestRegressor, n_jobs=-1),
-        "histogram boosting": HistGradientBoostingRegressor,
-    },
+COMPARED = ("random forest", "histogram boosting")
+BASELINES = {
+    "labels": (RandomForestClassifier(n_jobs=-1), HistGradientBoostingClassifier()),
+    "quantity": (RandomForestRegressor(n_jobs=-1), HistGradientBoostingRegressor()),
 }
 
 
@@ -77,7 +71,8 @@ def decide(study: Study) -> Decided | None:
     if len(learn) <= MOST_COMPARED and (
         task.kind == "quantity" or len(task.classes) <= MOST_CLASSES
     ):
-        models |= {name: make(random_state=seed) for name, make in BASELINES[task.kind].items()}
+        for other, model in zip(COMPARED, BASELINES[task.kind], strict=True):
+            models[other] = clone(model).set_params(random_state=seed)
     judgements, seconds = {}, {}
     for name, model in models.items():
         emit("stage", stage=f"learning to decide, {name}")
