@@ -13,13 +13,6 @@ from . import content, figures
 from .rendering import Card, write_page
 from .rows import ShownRows, reasons
 
-TABS = {
-    "map": "Map",
-    "mistakes": "Mistakes",
-    "dimensions": "Dimensions",
-    "proof": "Proof",
-    "use": "Use it",
-}
 MOST_CHANGES = 24  # held-out rows listed whose prediction changed
 IN_BLEND = 0.01  # weight from which a candidate counts as part of a blend
 
@@ -61,30 +54,24 @@ def write_report(
     ...     print(open(page, encoding="utf-8").read()[:15])
     <!DOCTYPE html>
     """
-    n_columns = study.metric.n_features_in_
     rows = ShownRows(study.task.kind, ids, image_shape)
-    rows.check_image_shape(n_columns)
+    rows.check_image_shape(study.metric.n_features_in_)
     dimensions, confusion = content.dimensions(study), content.confusion(study)
     changed = _changed_rows(study)
     fields = {
         "name": name,
-        "what": "a learned metric",
-        "kind": study.task.kind,
+        "study": study,
         "headline": headline(study),
         "protocol": protocol(study),
         "cards": cards(study, dimensions),
-        "tabs": {**TABS, "proof": "Proof" if study.metric.certificate else "Evidence"},
         "pictures": pictures(study, dimensions, confusion, image_shape),
-        "classes_left_out": 0 if confusion is None else confusion.left_out,
+        "confusion": confusion,
         "n_changes": len(changed),
         "changes": [_change(study, i, rows) for i in changed[:MOST_CHANGES]],
         "images": image_shape is not None,
         "decided": decided,
         "reasons": decided and reasons(study, decided, _column_names(study), rows),
         "suggested": dimensions.suggested,
-        "n_columns": n_columns,
-        "certified": study.metric.certificate is not None,
-        "evidence": study.evidence,
         "candidates": candidates(study),
         "facts": facts(study),
         "notes": study.notes,
