@@ -153,6 +153,7 @@ def put(**values):
         (put(classes={"dtype": "<i8", "values": [0, 1]}), "the arrays are"),
         (put(classes={"dtype": "<M8[s]", "values": [0, 1, 2]}), "values that do not fit"),
         (put(classes=None), "classes are not listed"),
+        (put(evidence={}), "values that do not fit"),
         (put(evidence={"error": {}}), "values that do not fit"),
         (put(feature_names=["a"]), "feature_names differ"),
         (put(certificate=3), "certificate is not an object"),

@@ -35,7 +35,7 @@ from conemetric.core.arrays import to_numpy
 from conemetric.solvers.base import Certificate, Status
 from conemetric.storage import MetricFileError, atomic_path
 from conemetric.storage.checked import digest
-from conemetric.storage.learned import json_value
+from conemetric.storage.values import json_value
 
 X, y = load_iris(return_X_y=True)
 NAMES = ["sepal length", "sepal width", "Blütenlänge", "petal width"]
@@ -484,7 +484,7 @@ def spoil(name, value):
     [
         (spoil("components", lambda a: np.where(a == a[0, 0], np.nan, a)), "NaN or infinity"),
         (spoil("components", lambda a: a * 1e300), "larger than distances can be"),
-        (spoil("components", lambda a: a.astype(np.float32)), "float64"),
+        (spoil("components", lambda a: a.astype(np.float32)), "type F32, not F64"),
         (spoil("components", lambda a: a[:2]), "the arrays are"),
         (spoil("offset", lambda a: a[:, None]), "the arrays are"),
         (lambda arrays: arrays.pop("offset"), "the arrays are"),
@@ -543,6 +543,23 @@ def test_tensors_and_frames_come_out_as_asked(fitted):
         mapped = metric.transform(torch.as_tensor(X, dtype=dtype))
         assert mapped.dtype == dtype
         np.testing.assert_allclose(mapped.numpy(), expected, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("notes", [{"a": object()}, {"a": np.nan}])
+def test_notes_that_are_not_json_are_refused(fitted, tmp_path, notes):
+    with pytest.raises((TypeError, ValueError), match="notes of JSON values"):
+        save_metric(tmp_path / "metric.safetensors", fitted, notes=notes)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("steps", [(), (StandardScaler(),), (StandardScaler(), PCA(3))])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_loaded_metric_is_folded_with_its_offset(file, steps, dtype):
+    metric = load_metric(file)
+    metric = LearnedMetric(metric.components[:, :3].astype(dtype), metric.offset)
+    pipeline = make_pipeline(*steps, metric).fit(X[:, :3])
+    folded = LearnedMetric.from_estimator(pipeline)
+    np.testing.assert_allclose(folded.transform(X[:, :3]), pipeline.transform(X[:, :3]), atol=1e-10)
 
 
 def test_an_unfitted_pipeline_is_not_saved(tmp_path):

@@ -1,7 +1,7 @@
 """Learned weights of several scores, as queries of search systems."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from ..ranking.base import RankingEstimator
@@ -29,27 +29,23 @@ class ScoreSum:
     @classmethod
     def of(cls, fusion: Any) -> Self:
         """From a `Fusion`, a fitted estimator or its file, or the dict that "json" returns."""
-        parts: tuple[Mapping[str, float], Any, str | None]
-        if isinstance(fusion, LearnedMetric):
-            fusion = fusion.scores
-        if isinstance(fusion, RankingEstimator):
-            parts = fusion.score_weights_, fusion.normalization_, fusion._similarity
+        if isinstance(fusion, (RankingEstimator, LearnedMetric)):
+            fusion = LearnedMetric.from_estimator(fusion).scores
         elif isinstance(fusion, Fusion):
-            parts = fusion.weights, fusion.normalization, None
-        elif isinstance(fusion, Mapping) and {"weights", "normalization"} <= set(fusion):
-            parts = fusion["weights"], fusion["normalization"], fusion.get("similarity")
-        else:
+            fusion = {"weights": fusion.weights, "normalization": fusion.normalization}
+        if not isinstance(fusion, Mapping) or not {"weights", "normalization"} <= set(fusion):
             raise TypeError(
                 f"fusion is {type(fusion).__name__}; give what fuse returns, or a QueryAdapter or "
                 "RelevanceMetric fitted with scores, or loaded from a file."
             )
-        weights = {name: float(weight) for name, weight in parts[0].items() if weight > 0}
+        weights = {name: float(weight) for name, weight in fusion["weights"].items() if weight > 0}
         if not set(weights) - {EMBEDDING}:
             raise ValueError(
                 "no column has a weight: there is nothing to add up. Search by the embedding, "
                 "with its queries mapped (transform_queries)."
             )
-        return cls(weights, parts[1], parts[2] if EMBEDDING in weights else None)
+        similarity = fusion.get("similarity") if EMBEDDING in weights else None
+        return cls(weights, fusion["normalization"], similarity)
 
     def normalization_of(self, name: str) -> str:
         """How this score is scaled."""
@@ -258,11 +254,7 @@ def _langchain(scores, limit, window):
 
 
 def _json(scores, limit, window):
-    return {
-        "weights": scores.weights,
-        "normalization": scores.normalization,
-        "similarity": scores.similarity,
-    }
+    return asdict(scores)
 
 
 # how each is written, the scales it has for columns, and the similarities of which it can add

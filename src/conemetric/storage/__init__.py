@@ -5,7 +5,8 @@ from .blending import blend
 from .checked import MetricFileError
 from .decisions import load_decision, save_decision
 from .files import load_metric, save_metric
-from .learned import LearnedMetric, certificate_values
+from .learned import LearnedMetric
+from .values import certificate_values
 
 __all__ = [
     "LearnedMetric",

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,36 +22,60 @@ __all__ = ["MetricFileError", "kind_of", "read_checked", "write_checked"]
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
 BLOCK = 1 << 20  # numbers read at a time for the checksum
+LARGEST = 1e150  # its square is still finite
+FLOATS = ("F32", "F64")
 
 
 class MetricFileError(ValueError):
     """The file is not a metric or a decision that this version can load."""
 
 
-def write_checked(path: str | os.PathLike[str], header: str, arrays: dict[str, np.ndarray]) -> None:
-    """Write C-contiguous arrays with a header in JSON."""
-    metadata = {"conemetric": header, "sha256": digest(header, arrays)}
+def write_checked(
+    path: str | os.PathLike[str],
+    header: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    check: Callable[[Any, dict[str, Any], Any], None],
+) -> None:
+    """Write C-contiguous arrays with a header that ``check`` accepts."""
+    try:
+        text = json.dumps(header, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{error}; a file keeps classes that are text, numbers or booleans, and notes of JSON "
+            "values."
+        ) from error
+    check(_parse(text, path), {name: array.shape for name, array in arrays.items()}, path)
+    _check_values(arrays, path)
+    metadata = {"conemetric": text, "sha256": digest(text, arrays)}
     with atomic_path(path) as temporary:
         temporary.write_bytes(to_safetensors(arrays, metadata))
 
 
 def read_checked(
-    path: str | os.PathLike[str], kind: str, check: Callable[..., None]
+    path: str | os.PathLike[str],
+    kind: str,
+    check: Callable[[Any, dict[str, Any], Any], None],
+    dtypes: Mapping[str, tuple[str, ...]],
 ) -> tuple[Any, dict[str, Any]]:
-    """Header and arrays of a file of this kind; ``check(header, shapes, dtypes, path)`` refuses
-    those that do not fit, before any array is read.
+    """Header and arrays of a file of this kind. ``check(header, shapes, path)`` and ``dtypes``,
+    by default floats, refuse those that do not fit before any array is read.
     """
     with _opened(path, kind) as (file, text, header):
         require(_kind(header) == kind, path, f"holds a {_kind(header)!s:.20}, not a {kind}")
         found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        shapes = {name: tuple(array.get_shape()) for name, array in found.items()}
-        check(header, shapes, {name: each.get_dtype() for name, each in found.items()}, path)
+        check(header, {name: tuple(array.get_shape()) for name, array in found.items()}, path)
+        for name, array in found.items():
+            dtype, allowed = array.get_dtype(), dtypes.get(name, FLOATS)
+            fault = f"holds {name} of type {dtype}, not {' or '.join(allowed)}"
+            require(dtype in allowed, path, fault)
         require(
             file.metadata().get("sha256") == digest(text, found),
             path,
             "was changed after it was written: its checksum does not match",
         )
-        return header, {name: file.get_tensor(name) for name in found}
+        arrays = {name: file.get_tensor(name) for name in found}
+    _check_values(arrays, path)
+    return header, arrays
 
 
 def kind_of(path: str | os.PathLike[str]) -> Any:
@@ -76,7 +100,7 @@ def _opened(path, kind):
         with safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get("conemetric", "")
             require(text, path, "is a safetensors file, but not one that conemetric wrote")
-            yield file, text, parse(text, path)
+            yield file, text, _parse(text, path)
     except SafetensorError as error:
         raise MetricFileError(f"'{path}' is not a {kind} file, or is damaged: {error}.") from error
 
@@ -102,9 +126,12 @@ def require(condition: object, path: Any, fault: str) -> None:
         raise MetricFileError(f"'{path}' {fault}.")
 
 
-def check_format(header: Any, newest: int, path: Any) -> Callable[[object, str], None]:
-    """Refuse a header of no format or of one newer than this; the function that refuses it for
-    another fault unless a condition holds.
+def check_header(
+    header: Any, newest: int, added: Mapping[str, int], keys: set[str], path: Any
+) -> Callable[[object, str], None]:
+    """Refuse a header of no format, of one newer than this, or with other keys; the function that
+    refuses it for another fault unless a condition holds. Keys that a later format ``added`` are
+    None in an older one.
     """
 
     def fits(condition, fault):
@@ -117,6 +144,11 @@ def check_format(header: Any, newest: int, path: Any) -> Callable[[object, str],
         version <= newest,
         f"format {version} is newer than the {newest} this version reads; upgrade conemetric",
     )
+    header.update((key, None) for key, since in added.items() if version < since)
+    fits(set(header) == keys, f"the keys are {sorted(map(str, header))[:20]}")
+    for name in ("parameters", "notes"):
+        fits(isinstance(header[name], dict), f"{name} is not an object")
+    fits(isinstance(header["certificate"], dict | None), "certificate is not an object")
     return fits
 
 
@@ -124,7 +156,18 @@ def are_strings(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def parse(text: str, path: Any) -> Any:
+def _check_values(arrays, path):
+    """Refuse numbers that distances cannot be computed with."""
+    for name, array in arrays.items():
+        require(np.isfinite(array).all(), path, f"cannot be used: {name} contains NaN or infinity")
+        require(
+            float(abs(array).max(initial=0)) <= LARGEST,
+            path,
+            f"holds {name} larger than distances can be computed with",
+        )
+
+
+def _parse(text, path):
     """The JSON of a header, which has neither NaN nor infinity."""
     size = len(text)
     require(

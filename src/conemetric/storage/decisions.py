@@ -6,7 +6,6 @@ training rows that decide, the scaling and the map, and the held-out scores. The
 and the rules that were tried and not chosen are left out.
 """
 
-import json
 import os
 from dataclasses import asdict
 from typing import Any
@@ -20,17 +19,8 @@ from ..decisions.classifier import DecisionEvidence, MetricClassifier
 from ..decisions.held_out import VOTE_WEIGHTS, NeighborVote, Trial
 from ..decisions.kernels import KERNELS, KernelSetting, KernelSum
 from ..decisions.regressor import MetricRegressor, RegressionEvidence
-from .checked import (
-    MetricFileError,
-    are_strings,
-    check_format,
-    parse,
-    read_checked,
-    require,
-    write_checked,
-)
-from .files import certificate_from, check_values
-from .learned import certificate_values, json_value
+from .checked import MetricFileError, are_strings, check_header, read_checked, write_checked
+from .values import certificate_from, certificate_values, json_value
 
 __all__ = ["load_decision", "save_decision"]
 
@@ -41,6 +31,12 @@ NUMBERS = {"MetricClassifier": ("temperature_",), "MetricRegressor": ("_y_mean",
 CLASS_KINDS = "biufUO"  # of NumPy's kinds of dtype: booleans, integers, floats, text
 KEYS = {"format", "kind", "estimator", "parameters", "rule", "metric", "loss", "scale", "classes"}
 KEYS |= {"landmarks", "numbers", "certificate", "evidence", "feature_names", "fortran", "notes"}
+# arrays of a file, and the attributes of an estimator that hold them
+ARRAYS = {"rows": "_given", "X": "_X", "Z": "_Z", "Y": "_Y", "weights": "_weights", "keys": "_keys"}
+ARRAYS |= {"centre": "_centre", "spread": "scale_", "components": "components_"}
+ARRAYS |= {"held_out": "_held_out"}
+OF_EVERY_ROW = ("rows", "Y", "weights", "keys")  # of which a file holds the rows that decide
+WHOLE = {"rows": ("I64",), "keys": ("U64",)}  # types of the arrays that are not floats
 
 
 def save_decision(
@@ -81,12 +77,11 @@ def save_decision(
     if not isinstance(notes, dict | None):
         raise TypeError(f"notes is a {type(notes).__name__}; give a dict of JSON values.")
     arrays = _arrays(estimator)
-    text = _header(estimator, arrays, getattr(estimator, "notes_", {}) if notes is None else notes)
+    header = _header(
+        estimator, arrays, getattr(estimator, "notes_", {}) if notes is None else notes
+    )
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    shapes = {name: array.shape for name, array in arrays.items()}
-    _check(parse(text, path), shapes, path)
-    check_values(arrays, path)
-    write_checked(path, text, arrays)
+    write_checked(path, header, arrays, _check)
 
 
 def load_decision(path: str | os.PathLike[str]) -> MetricClassifier | MetricRegressor:
@@ -108,8 +103,7 @@ def load_decision(path: str | os.PathLike[str]) -> MetricClassifier | MetricRegr
     MetricFileError
         If the file is not a decision file, is damaged, or has a newer format.
     """
-    header, arrays = read_checked(path, "decision", _check_stored)
-    check_values(arrays, path)
+    header, arrays = read_checked(path, "decision", _check, WHOLE)
     try:
         return _restored(header, arrays, path)
     except MetricFileError:
@@ -123,21 +117,11 @@ def load_decision(path: str | os.PathLike[str]) -> MetricClassifier | MetricRegr
 
 def _arrays(estimator: MetricDecision) -> dict[str, np.ndarray]:
     kept, model = estimator._kept, estimator._model
-    arrays = {
-        "rows": estimator._given[kept],
-        "X": estimator._X,
-        "Z": estimator._Z if model is None else model.points,
-        "Y": estimator._Y[kept],
-        "weights": estimator._weights[kept],
-        "keys": estimator._keys[kept],
-        "centre": estimator._centre,
-        "spread": estimator.scale_,
-        "components": estimator.components_,
-        "held_out": estimator._held_out,
-        "scores": estimator.chosen_.scores,
-    }
+    arrays = {name: getattr(estimator, attribute) for name, attribute in ARRAYS.items()}
+    arrays |= {name: arrays[name][kept] for name in OF_EVERY_ROW}
+    arrays["scores"] = estimator.chosen_.scores
     if model is not None:
-        arrays |= {"coefficients": model.coefficients, "offset": model.offset}
+        arrays |= {"Z": model.points, "coefficients": model.coefficients, "offset": model.offset}
     return {name: to_numpy(array) for name, array in arrays.items()}
 
 
@@ -146,7 +130,7 @@ def _header(estimator, arrays, notes):
     classes = getattr(estimator, "classes_", None)
     names, chosen = getattr(estimator, "feature_names_in_", None), estimator.chosen_
     plain = (str, int, float, bool, type(None))
-    values = {
+    return {
         "format": FORMAT,
         "kind": "decision",
         "estimator": name,
@@ -171,13 +155,6 @@ def _header(estimator, arrays, notes):
         "fortran": [each for each, array in arrays.items() if not array.flags.c_contiguous],
         "notes": notes,
     }
-    try:
-        return json.dumps(values, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"{error}; a decision file keeps classes that are text, numbers or booleans, and notes "
-            "of JSON values."
-        ) from error
 
 
 def _restored(header, arrays, path):
@@ -187,24 +164,21 @@ def _restored(header, arrays, path):
         name: np.array(array, order="F" if name in header["fortran"] else "C")
         for name, array in arrays.items()
     }
-    rule, n = _rule(header["rule"]), len(arrays["rows"])
+    rule: Any = (KernelSetting if "kernel" in header["rule"] else NeighborVote)(**header["rule"])
+    evidence = header["evidence"]
     values = {
+        **{attribute: arrays[name] for name, attribute in ARRAYS.items()},
+        **{name: float(header["numbers"][name]) for name in NUMBERS[header["estimator"]]},
         "n_features_in_": arrays["X"].shape[1],
-        "scale_": arrays["spread"],
-        "components_": arrays["components"],
         "chosen_": Trial(header["metric"], rule, arrays["scores"], float(header["loss"])),
         "certificate_": certificate_from(header["certificate"], path),
-        "evidence_": _evidence(EVIDENCE[kind], header["evidence"]),
+        "evidence_": None if evidence is None else EVIDENCE[kind](**evidence),
         "metric_": None,
         "trials_": [],
         "notes_": header["notes"],
         "_rule": rule,
         "_model": None,
-        "_given": arrays["rows"],
-        "_kept": np.arange(n),
-        **{f"_{name}": arrays[name] for name in ("X", "Z", "Y", "weights", "keys", "centre")},
-        "_held_out": arrays["held_out"],
-        **{name: float(header["numbers"][name]) for name in NUMBERS[header["estimator"]]},
+        "_kept": np.arange(len(arrays["rows"])),
     }
     if "coefficients" in arrays:
         values["_model"] = KernelSum(
@@ -221,11 +195,8 @@ def _restored(header, arrays, path):
         values["feature_names_in_"] = np.array(header["feature_names"], object)
     for name, value in values.items():
         setattr(estimator, name, value)
+    str(estimator.evidence_)  # an error unless it can be read
     return estimator
-
-
-def _rule(values):
-    return KernelSetting(**values) if "kernel" in values else NeighborVote(**values)
 
 
 def _classes(values):
@@ -235,32 +206,15 @@ def _classes(values):
     return np.array(values["values"], dtype)
 
 
-def _evidence(kind, values):
-    if values is None:
-        return None
-    evidence = kind(**values)
-    str(evidence)  # an error unless it can be read
-    return evidence
-
-
 # ---- checking
-
-
-def _check_stored(header, shapes, dtypes, path):
-    _check(header, shapes, path)
-    whole = {"rows": ("I64",), "keys": ("U64",)}
-    for name, dtype in dtypes.items():
-        allowed = whole.get(name, ("F32", "F64"))
-        require(dtype in allowed, path, f"holds {name} of type {dtype}, not {' or '.join(allowed)}")
 
 
 def _check(header, shapes, path):
     """Refuse a header of another format, or one that does not match the arrays."""
-    fits = check_format(header, FORMAT, path)
-    fits(set(header) == KEYS, f"the keys are {sorted(map(str, header))[:20]}")
+    fits = check_header(header, FORMAT, {}, KEYS, path)
     name, classes, rule = header["estimator"], header["classes"], header["rule"]
     fits(name in list(ESTIMATORS), f"the estimator is {str(name)[:80]}")
-    for each in ("parameters", "numbers", "notes", "rule"):
+    for each in ("numbers", "rule"):
         fits(isinstance(header[each], dict), f"{each} is not an object")
     fits(header["metric"] in (PLAIN, LEARNED), "metric is neither plain nor learned")
     kernel = "kernel" in rule
@@ -283,9 +237,8 @@ def _check(header, shapes, path):
         **({"coefficients": (m, t), "offset": (t,)} if kernel else {}),
     }
     fits(m > 0 and d > 0 and shapes == expected, f"the arrays are {str(shapes)[:300]}")
-    names, certificate = header["feature_names"], header["certificate"]
+    names = header["feature_names"]
     fits(names is None or (are_strings(names) and len(names) == d), "feature_names differ from X")
-    fits(certificate is None or isinstance(certificate, dict), "certificate is not an object")
 
 
 def _pair(shapes, name):

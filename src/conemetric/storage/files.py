@@ -10,10 +10,7 @@ A checksum over header and arrays turns every flipped bit into an error, and a f
 under its name only once complete.
 """
 
-import json
-import math
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -21,33 +18,32 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.thresholds import ThresholdPromise
-from ..problems.base import Bounds
 from ..ranking.columns import EMBEDDING, NORMALIZATIONS
 from ..ranking.top_k import SIMILARITIES
-from ..solvers.base import Certificate, Status
 from .checked import (
+    LARGEST,
     MetricFileError,
     are_strings,
-    check_format,
-    parse,
+    check_header,
     read_checked,
-    require,
     write_checked,
 )
-from .learned import LearnedMetric, certificate_values, json_value, source_columns
+from .frames import source_columns
+from .learned import LearnedMetric
+from .values import certificate_from, certificate_values, is_number, json_value
 
 __all__ = ["MetricFileError", "load_metric", "save_metric"]
 
 FORMAT = 4
+# keys that older formats do not have, by the format that added them
+ADDED = {"categories": 2, "threshold": 3, "threshold_promise": 3, "scores": 4}
 MAX_METHOD = 200  # characters
-LARGEST = 1e150  # its square is still finite
-ROUNDING = 1e-6  # a feasible point's relative gap is at least minus this
-SAME = 1e-9  # relative difference of gaps up to rounding
+ARRAYS = dict.fromkeys(("components", "offset", "fill"), ("F64",))  # and their type in a file
 ATTRIBUTES = (
     *("method", "parameters", "feature_names", "preprocessing", "categories", "notes"),
     "scores",
 )
-BOUNDS = ("primal", "dual", "gap", "relative_gap", "violation")
+KEYS = {"format", "shape", "certificate", "threshold", "threshold_promise", *ATTRIBUTES}
 
 
 def save_metric(
@@ -85,28 +81,22 @@ def save_metric(
     metric = LearnedMetric.from_estimator(estimator, feature_names=feature_names, notes=notes)
     arrays = {
         name: np.ascontiguousarray(getattr(metric, name), np.float64)
-        for name in ("components", "offset", "fill")
+        for name in ARRAYS
         if getattr(metric, name) is not None
     }
-    header = json.dumps(
-        {
-            "format": FORMAT,
-            "shape": list(metric.components.shape),
-            "certificate": certificate_values(metric.certificate),
-            "threshold": json_value(getattr(metric, "threshold_", None)),
-            "threshold_promise": None
-            if metric.threshold_promise_ is None
-            else asdict(metric.threshold_promise_),
-            **{name: getattr(metric, name) for name in ATTRIBUTES},
-            "parameters": metric.parameters or {},
-            "preprocessing": list(metric.preprocessing),
-            "notes": metric.notes or {},
-        },
-        allow_nan=False,
-    )
-    _check(parse(header, path), {name: array.shape for name, array in arrays.items()}, path)
-    check_values(arrays, path)
-    write_checked(path, header, arrays)
+    promise = metric.threshold_promise_
+    header = {
+        "format": FORMAT,
+        "shape": list(metric.components.shape),
+        "certificate": certificate_values(metric.certificate),
+        "threshold": json_value(getattr(metric, "threshold_", None)),
+        "threshold_promise": None if promise is None else asdict(promise),
+        **{name: getattr(metric, name) for name in ATTRIBUTES},
+        "parameters": metric.parameters or {},
+        "preprocessing": list(metric.preprocessing),
+        "notes": metric.notes or {},
+    }
+    write_checked(path, header, arrays, _check)
 
 
 def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
@@ -125,8 +115,7 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
     MetricFileError
         If the file is not a metric file, is damaged, or has a newer format.
     """
-    header, arrays = read_checked(path, "metric", _check_stored)
-    check_values(arrays, path)
+    header, arrays = read_checked(path, "metric", _check, ARRAYS)
     certificate = certificate_from(header["certificate"], path)
     metric = LearnedMetric(
         **arrays, certificate=certificate, **{name: header[name] for name in ATTRIBUTES}
@@ -140,23 +129,9 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
 # ---- checking
 
 
-def _check_stored(header, shapes, dtypes, path):
-    _check(header, shapes, path)
-    require(set(dtypes.values()) == {"F64"}, path, "does not hold float64 arrays")
-
-
 def _check(header, shapes, path):
     """Refuse a header of another format, or one that does not match the arrays."""
-    fits = check_format(header, FORMAT, path)
-    version = header["format"]
-    if version == 1:  # had neither categories nor fill values
-        header.setdefault("categories", None)
-    if version <= 2:  # had no threshold
-        header.update(threshold=None, threshold_promise=None)
-    if version <= 3:  # had no weights of scores
-        header.update(scores=None)
-    keys = {"format", "shape", "certificate", "threshold", "threshold_promise", *ATTRIBUTES}
-    fits(set(header) == keys, f"the keys are {sorted(map(str, header))[:12]}")
+    fits = check_header(header, FORMAT, ADDED, KEYS, path)
     shape = header["shape"]
     fits(
         isinstance(shape, list)
@@ -178,14 +153,10 @@ def _check(header, shapes, path):
     )
     if categories is not None:
         _check_categories(fits, names, categories)
-    for name in ("parameters", "notes"):
-        fits(isinstance(header[name], dict), f"{name} is not an object")
     scores = header["scores"]
     fits(scores is None or _is_sum(scores), f"scores are {str(scores)[:200]}")
-    certificate = header["certificate"]
-    fits(certificate is None or isinstance(certificate, dict), "certificate is not an object")
     threshold, promise = header["threshold"], header["threshold_promise"]
-    fits(threshold is None or _is_number(threshold), "threshold is not a number")
+    fits(threshold is None or is_number(threshold), "threshold is not a number")
     fits(
         promise is None or (isinstance(promise, dict) and threshold is not None),
         "threshold_promise is not an object beside a threshold",
@@ -208,47 +179,6 @@ def _check_categories(fits, names, categories):
         set(categories) <= set(columns) and features == names,
         "categories differ from feature_names",
     )
-
-
-def check_values(arrays: dict[str, np.ndarray], path: Any) -> None:
-    """Refuse numbers that distances cannot be computed with."""
-    for name, array in arrays.items():
-        require(np.isfinite(array).all(), path, f"cannot be used: {name} contains NaN or infinity")
-        require(
-            float(abs(array).max(initial=0)) <= LARGEST,
-            path,
-            f"holds {name} larger than distances can be computed with",
-        )
-
-
-def certificate_from(values: dict[str, Any] | None, path: Any) -> Certificate | None:
-    """The certificate of a header; an error if it is malformed or no fit can have given it."""
-    if values is None:
-        return None
-
-    def holds(condition, fault):
-        require(condition, path, f"has a certificate that cannot be {fault}")
-
-    holds(set(values) == {*BOUNDS, "status"}, f"read: its fields are {sorted(values)[:12]}")
-    status = values["status"]
-    holds(status in list(Status), f"read: status is {str(status)[:80]}")
-    for name in BOUNDS:
-        holds(_is_number(values[name]), f"read: {name} is {str(values[name])[:80]}")
-    primal, dual, gap, relative_gap, violation = (float(values[name]) for name in BOUNDS)
-    certificate = Certificate.from_bounds(Bounds(primal, dual, violation), Status(status))
-    holds(
-        violation >= 0 and math.isclose(gap, certificate.gap, rel_tol=SAME),
-        f"true: primal {primal}, dual {dual}, gap {gap}, violation {violation}",
-    )
-    holds(
-        math.isclose(relative_gap, certificate.relative_gap, rel_tol=SAME),
-        f"true: the relative gap is {certificate.relative_gap}, not {relative_gap}",
-    )
-    holds(
-        violation != 0 or relative_gap >= -ROUNDING,
-        f"true: the objective {primal} is below the bound {dual}",
-    )
-    return certificate
 
 
 def _promise(values, path):
@@ -277,10 +207,3 @@ def _is_sum(scores):
         and (normalization is not None or not any(weights[c] for c in weights if c != EMBEDDING))
         and scores["similarity"] in SIMILARITIES
     )
-
-
-def _is_number(value):
-    """Whether a JSON value is a float; infinities and NaN are written as strings."""
-    if isinstance(value, str):
-        return value in ("inf", "-inf", "nan")
-    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max

@@ -1,31 +1,20 @@
 """A learned metric as one affine map, preprocessing included."""
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.impute import SimpleImputer
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
-from ..core.arrays import as_array, like, namespace, to_numpy
+from ..core.arrays import as_array, like, namespace
 from ..estimators.base import MahalanobisMetric
-from ..ranking.adapter import QueryAdapter
-from ..ranking.base import RankingEstimator, check_rows
+from ..ranking.base import check_rows
 from ..ranking.sums import rank_by_sum, weighted_columns
 from ..ranking.top_k import check_depth, tie_ranks, unit_rows
-from ..solvers.base import Certificate, Status
+from ..solvers.base import Certificate
+from .folding import folded
+from .frames import frame_features, source_columns
 
-__all__ = ["LearnedMetric", "certificate_values"]
-
-MOST_NAMED = 5  # missing columns in a message
-SKLEARN_METRICS = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
+__all__ = ["LearnedMetric"]
 
 
 class LearnedMetric(MahalanobisMetric):
@@ -133,42 +122,13 @@ class LearnedMetric(MahalanobisMetric):
         -------
         LearnedMetric
         """
+        names = None if feature_names is None else [str(name) for name in feature_names]
+        given = {"feature_names": names, "categories": categories, "notes": notes}
+        given = {key: value for key, value in given.items() if value is not None}
         if isinstance(estimator, cls):
-            given = {"feature_names": feature_names, "categories": categories, "notes": notes}
-            return estimator._with(
-                **{key: value for key, value in given.items() if value is not None}
-            )
-        named_steps = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
-        steps = [step for _, step in named_steps if step not in (None, "passthrough")]
-        learned = steps[-1]
-        if not isinstance(learned, (MahalanobisMetric, QueryAdapter, *SKLEARN_METRICS)):
-            raise TypeError(
-                f"The last step is {type(learned).__name__}, which is not a metric of conemetric; "
-                "give a fitted metric, or a pipeline that ends in one."
-            )
-        if feature_names is None:
-            feature_names = getattr(steps[0], "feature_names_in_", None)
-        preprocessing = [_describe(step) for step in steps[:-1]]
-        fill = _fill_values(steps.pop(0)) if isinstance(steps[0], SimpleImputer) else None
-        components, offset = _affine(steps[0])
-        for step in steps[1:]:
-            A, b = _affine(step)
-            components, offset = A @ components, A @ offset + b
-        metric = cls(
-            components,
-            offset,
-            method=type(learned).__name__,
-            parameters={
-                name: json_value(value) for name, value in learned.get_params(deep=False).items()
-            },
-            certificate=getattr(learned, "certificate_", None),
-            feature_names=None if feature_names is None else [str(name) for name in feature_names],
-            preprocessing=preprocessing,
-            fill=fill,
-            categories=categories,
-            notes=notes,
-            scores=_learned_sum(learned, preprocessing),
-        )
+            return estimator._with(**given)
+        learned, parameters = folded(estimator)
+        metric = cls(**{**parameters, **given})
         for name in ("threshold_", "threshold_promise_"):
             if getattr(learned, name, None) is not None:
                 setattr(metric, name, getattr(learned, name))
@@ -186,7 +146,8 @@ class LearnedMetric(MahalanobisMetric):
 
     def _validate_X(self, X, reset=False, min_samples=1):
         if hasattr(X, "columns"):
-            X = self._from_frame(X)
+            columns = self.columns
+            X = X.to_numpy() if columns is None else frame_features(X, columns, self.categories)
         return super()._validate_X(self.fill_missing(X), reset, min_samples)
 
     def fill_missing(self, X: Any) -> Any:
@@ -208,35 +169,6 @@ class LearnedMetric(MahalanobisMetric):
                 f"X has shape {tuple(X.shape)}; the metric takes rows of {len(self.fill)} numbers."
             )
         return namespace(X).where(X == X, X, like(self.fill, X))
-
-    def _from_frame(self, frame):
-        """The features of a data frame: its columns by name, categories as 0 and 1."""
-        columns = self.columns
-        if columns is None:
-            return frame.to_numpy()
-        found = Counter(frame.columns)
-        missing = [name for name in columns if name not in found]
-        if missing:
-            shown = ", ".join(map(repr, missing[:MOST_NAMED]))
-            raise ValueError(
-                f"X has no column {shown}{', ...' if len(missing) > MOST_NAMED else ''}; the metric "
-                "needs all of metric.columns."
-            )
-        repeated = [name for name in columns if found[name] > 1]
-        if repeated:
-            raise ValueError(f"X has more than one column {repeated[0]!r}; keep one of them.")
-        if not self.categories:
-            return (frame if list(frame.columns) == columns else frame[columns]).to_numpy()
-        features = []
-        for column in columns:
-            values = np.asarray(frame[column])
-            if column in self.categories:
-                text = [value if isinstance(value, str) else None for value in values]
-                values = np.array(text, dtype=object)
-                features += [values == category for category in self.categories[column]]
-            else:
-                features.append(values)
-        return np.column_stack([np.asarray(values, np.float64) for values in features])
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Do nothing: the metric is already learned."""
@@ -366,99 +298,3 @@ class LearnedMetric(MahalanobisMetric):
     def __repr__(self, N_CHAR_MAX=700):
         rank, n_features = self.components.shape
         return f"<LearnedMetric of {self.method}: {n_features} features to {rank} dimensions>"
-
-
-def _learned_sum(learned, preprocessing):
-    """What a ranking adds up; None for other metrics."""
-    if not isinstance(learned, RankingEstimator):
-        return None
-    weights = learned.score_weights_
-    if preprocessing and len(weights) > 1:
-        raise TypeError(
-            "weights of scores cannot be kept behind preprocessing; transform the data first and "
-            f"save the {type(learned).__name__} alone."
-        )
-    how = learned.normalization_, learned._similarity
-    return {"weights": weights, "normalization": how[0], "similarity": how[1]}
-
-
-def _affine(step):
-    """(A, b) with transform(x) = A x + b, in float64."""
-    check_is_fitted(step)
-    if isinstance(step, StandardScaler):
-        scale = 1 / step.scale_ if step.with_std else np.ones(step.n_features_in_)
-        mean = step.mean_ if step.with_mean else np.zeros(step.n_features_in_)
-        return np.diag(scale), -mean * scale
-    if isinstance(step, PCA):
-        A = step.components_.astype(np.float64)
-        if step.whiten:
-            A = A / np.sqrt(step.explained_variance_)[:, None]
-        return A, -A @ step.mean_
-    if isinstance(step, LearnedMetric):
-        return step.components, step.offset
-    if isinstance(step, SKLEARN_METRICS):
-        corners = np.concatenate([np.zeros((1, step.n_features_in_)), np.eye(step.n_features_in_)])
-        offset, *columns = step.transform(corners)
-        return (np.array(columns) - offset).T, offset
-    if isinstance(step, MahalanobisMetric):
-        step.get_mahalanobis_matrix()  # refuses a metric that is not linear in x
-    elif not isinstance(step, QueryAdapter):
-        raise TypeError(
-            f"{type(step).__name__} cannot be folded into a metric file; before a metric use "
-            "StandardScaler or PCA, and SimpleImputer before these, or transform the data first "
-            "and save the metric alone."
-        )
-    A = to_numpy(step.components_).astype(np.float64)
-    return A, np.zeros(len(A))
-
-
-def _fill_values(imputer):
-    """The values by which an imputer replaces missing ones."""
-    check_is_fitted(imputer)
-    fill = np.asarray(imputer.statistics_, np.float64)
-    missing = imputer.missing_values
-    if missing == missing or imputer.add_indicator or not np.isfinite(fill).all():
-        raise TypeError(
-            f"{imputer} cannot be kept with a metric; use one that replaces NaN, adds no "
-            "indicators, and was fitted on columns that are not empty."
-        )
-    return fill
-
-
-def _describe(step):
-    name = type(step).__name__
-    if isinstance(step, PCA):
-        return f"{name}({step.n_components_})"
-    return f"{name}({step.strategy})" if isinstance(step, SimpleImputer) else name
-
-
-def source_columns(
-    feature_names: Iterable[str], categories: Mapping[str, Iterable[str]] | None
-) -> list[str]:
-    """The columns that features come from, in order."""
-    column_of = {
-        f"{column}={category}": column
-        for column, values in (categories or {}).items()
-        for category in values
-    }
-    return list(dict.fromkeys(column_of.get(name, name) for name in feature_names))
-
-
-def certificate_values(certificate: Certificate | None) -> dict[str, Any] | None:
-    """A certificate as JSON values; None for None."""
-    if certificate is None:
-        return None
-    return {name: json_value(value) for name, value in vars(certificate).items()}
-
-
-def json_value(value: Any) -> Any:
-    """``value`` as JSON can hold it; arrays and other objects become a description."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, (str, int, bool, type(None))):
-        return str(value) if isinstance(value, Status) else value
-    if hasattr(value, "shape"):
-        return f"array {tuple(value.shape)}"
-    return type(value).__name__

@@ -156,6 +156,25 @@ def test_decisions_of_data_frames_and_wrong_files(run, csv, frame, tmp_path):
     assert result.code == 2 and "not a decision file" in result.err
 
 
+@pytest.mark.parametrize("estimator", [MetricClassifier, MetricRegressor])
+@pytest.mark.parametrize("missing", [1, 2])
+@pytest.mark.parametrize("form", ["csv", "npy"])
+def test_columns_that_a_decision_lacks_are_named(run, frame, tmp_path, estimator, missing, form):
+    path, data = tmp_path / "decision.safetensors", tmp_path / f"new.{form}"
+    names = [f"f{i}" for i in range(13)]
+    save_decision(path, estimator(metric=None, random_state=0).fit(frame.select(names), y))
+    new = frame.select(names[:-missing])
+    if form == "csv":
+        new.write_csv(data)
+        message = f"lacks {missing} column{'s' * (missing > 1)} used in training (first: "
+    else:
+        np.save(data, new.to_numpy())
+        message = f"has {13 - missing} columns of numbers; training used 13."
+    result = run("predict", data, "--decision", path)
+    assert result.code == 2 and message in " ".join(result.err.split())
+    assert "metric" not in result.err
+
+
 @pytest.mark.parametrize(
     "before",
     [

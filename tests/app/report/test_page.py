@@ -10,7 +10,7 @@ import pytest
 
 from conemetric.app.report import content, write_report
 from conemetric.app.report.metric import cards, facts, headline, protocol
-from conemetric.app.studies.supervision import Judgement, p_value
+from conemetric.app.studies.judging import Judgement
 
 
 class Reader(HTMLParser):
@@ -63,11 +63,11 @@ def test_odd_names_are_text(pages):
 
 def test_views_show_held_out_rows_only(studies):
     study = studies["images"]
-    views = content.views(study)
-    assert set(views.rows) <= set(study.task.test)
-    assert all(
-        flat.shape == (len(views.rows), 2) for pair in views.coordinates.values() for flat in pair
-    )
+    rows, groups = content.shown_rows(study)
+    assert set(rows) <= set(study.task.test) and len(groups) == len(rows)
+    views = content.views(study, rows)
+    assert set(views) == {"neighbour_map", "principal_axes"}
+    assert all(flat.shape == (len(rows), 2) for pair in views.values() for flat in pair)
 
 
 def test_confusion_counts_every_held_out_row(studies):
@@ -75,6 +75,23 @@ def test_confusion_counts_every_held_out_row(studies):
     table = content.confusion(study)
     assert table.before.sum() == table.after.sum() == study.before.n
     assert np.trace(table.after) == (~study.after.wrong).sum()
+
+
+@pytest.mark.parametrize(
+    "classes", [["b", "aa", "a"], [2.5, 0.5, -1.0], [10, 9, -1], [True, False, True]], ids=str
+)
+@pytest.mark.parametrize("dtype", [None, object])
+def test_confusion_counts_classes_of_any_type(studies, classes, dtype, seed):
+    study, rng = studies["blend"], np.random.default_rng(seed)
+    y = np.array(classes, dtype)[study.task.y]
+    predicted = rng.permutation(y[study.task.test])
+    judged = Judgement(predicted != y[study.task.test], {"predicted": predicted})
+    task = replace(study.task, y=y)
+    table = content.confusion(replace(study, task=task, before=judged, after=judged))
+    assert table.names == [str(name) for name in np.unique(y)]
+    for i, true in enumerate(np.unique(y)):
+        counts = [((y[task.test] == true) & (predicted == each)).sum() for each in np.unique(y)]
+        np.testing.assert_array_equal(table.after[i], counts)
 
 
 @pytest.mark.parametrize("key", ["images", "names", "triplets"])
@@ -105,7 +122,7 @@ def judged(study, lost, won, alarm=""):
 @pytest.mark.parametrize("won", [0, 1, 3, 5, 6, 10, 30, 60])
 def test_the_verdict_comes_first_and_respects_p(studies, kind, lost, won):
     study = judged(studies[kind], lost, won)
-    p = p_value(study.before, study.after)
+    p = study.before.p_value(study.after)
     expected = "" if p > 0.05 else "better" if won > lost else "worse"
     begins = {
         "better": "Use it: error ",

@@ -9,6 +9,7 @@ def test_it_says_what_was_gained_and_by_whom(adaptations, pages):
     assert (
         f"Use it: mean nDCG@10 {100 * after.mean():.1f} against {100 * before.mean():.1f}" in text
     )
+    assert found.difference("nDCG@10").low > 0.3
     won, lost = int((after > before).sum()), int((after < before).sum())
     assert f"{won} queries gained, {lost} lost" in text
     most = found.held_out[after - before == (after - before).max()]

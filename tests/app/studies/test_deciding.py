@@ -26,5 +26,7 @@ def test_the_learned_metric_is_that_of_the_study(scale, impute):
 @pytest.mark.parametrize("limit", ["MOST_COMPARED", "MOST_CLASSES"])
 def test_forest_and_boosting_are_left_out_where_they_would_be_slow(monkeypatch, limit):
     study = run_study(Labelled(X, y), Options(method="frob"))
+    compared = ["MetricClassifier", "random forest", "histogram boosting"]
+    assert list(deciding.decide(study).judgements) == compared
     monkeypatch.setattr(deciding, limit, 2)
     assert list(deciding.decide(study).judgements) == ["MetricClassifier"]

@@ -12,16 +12,16 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import FrobMetric, watching
 from conemetric.app.studies import Options, learning, methods, run_study
+from conemetric.app.studies.judging import Judgement
 from conemetric.app.studies.methods import KNOWN, find
 from conemetric.app.studies.supervision import (
-    Judgement,
     Labelled,
     Measured,
     Paired,
     Ranked,
-    p_value,
     sample_by_class,
 )
+from conemetric.app.studies.task import data_id
 from conemetric.estimators import automatic
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.statistics import corrected_t_test
@@ -35,7 +35,9 @@ def test_no_row_is_both_learned_from_and_judged_on():
     task = study.task
     assert not set(task.train) & set(task.test) and set(task.learn) <= set(task.train)
     assert len(task.learn) == pytest.approx(50, abs=2) and len(task.test) == 60
-    np.testing.assert_array_equal(task.pixels(task.test), X[task.original(task.test)])
+    np.testing.assert_array_equal(
+        study.prepare.transform(X[task.original(task.test)]), task.X[task.test]
+    )
     np.testing.assert_allclose(
         study.metric.transform(X), study.estimator.transform(study.prepare.transform(X)), atol=1e-9
     )
@@ -181,9 +183,14 @@ def test_all_rows_are_learned_from_while_that_takes_minutes(monkeypatch):
 
 @pytest.mark.parametrize("method", ["frob", "numax"])
 def test_fewer_rows_of_more_features_take_as_long(method):
-    rows = [methods.most_rows(method, "labels", n_features) for n_features in (10, 100, 1000)]
+    rows = [find(method, "labels").most_rows(n_features) for n_features in (10, 100, 1000)]
     assert rows == sorted(rows, reverse=True)
     assert rows[0] > 10_000
+
+
+def test_a_blend_learns_from_fewer_rows_than_a_single_method():
+    frob, auto = (find(method, "labels").most_rows(64) for method in ("frob", "auto"))
+    assert frob > auto > 100_000
 
 
 def test_what_an_approximate_search_found_is_said(monkeypatch):
@@ -263,13 +270,31 @@ def test_every_class_keeps_a_row_on_each_side():
     assert len(set(test)) == len(test)
 
 
+@pytest.mark.parametrize("n", [3, 6, 30])
+def test_samples_hold_every_class_in_proportion(n, seed):
+    labels = np.repeat(["a", "b"], [60, 30])
+    rows = sample_by_class(labels, n, np.random.default_rng(seed))
+    assert np.unique(labels[rows], return_counts=True)[1].tolist() == [2 * n // 3, n // 3]
+
+
+def test_the_id_of_data_changes_with_any_of_its_numbers():
+    triplets = np.array([[0, 1, 50], [2, 3, 60], [4, 5, 70]])
+    tasks = [Labelled(X, y), Labelled(-X, y), Labelled(X, 1 - y), Labelled(X[:, :3], y)]
+    tasks += [Labelled(X, y.astype(float)), Measured(X, X[:, 0]), Ranked(X, triplets)]
+    tasks += [Ranked(X, triplets[:2]), Labelled(X, np.array(["a", "b", "c"], object)[y])]
+    assert len({data_id(task) for task in tasks}) == len(tasks)
+    for task in tasks:
+        assert data_id(replace(task, X=task.X.copy())) == data_id(task)
+
+
 def test_intervals_and_p_values():
     wrong = np.zeros(100, bool)
     wrong[:5] = True
     low, high = Judgement(wrong).interval
     assert (round(low, 4), round(high, 4)) == (0.0215, 0.1118)  # Wilson's formula by hand
-    assert p_value(Judgement(wrong), Judgement(wrong)) == 1.0
-    assert p_value(Judgement(wrong), Judgement(np.zeros(100, bool))) == pytest.approx(2 * 0.5**5)
+    assert Judgement(wrong).p_value(Judgement(wrong)) == 1.0
+    none = Judgement(np.zeros(100, bool))
+    assert Judgement(wrong).p_value(none) == pytest.approx(2 * 0.5**5)
 
 
 def test_methods_know_what_they_learn_from():

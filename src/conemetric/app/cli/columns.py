@@ -126,7 +126,7 @@ def feature_columns(
             hint = f"; is it '{close[0]}'?" if close else ""
             hint = ", which holds no numbers" if missing[0] in schema else hint
             raise ValueError(
-                f"'{path}' lacks {plural(len(missing), 'column')} that the metric needs (first: "
+                f"'{path}' lacks {plural(len(missing), 'column')} used in training (first: "
                 f"'{missing[0]}'{hint})."
             )
     if not columns:
@@ -187,7 +187,7 @@ def in_order(
     """The columns in the metric's order; an error if there are more or fewer."""
     if X.shape[1] != metric.n_features_in_:
         raise ValueError(
-            f"'{path}' has {plural(X.shape[1], 'column')} of numbers; the metric was learned from "
+            f"'{path}' has {plural(X.shape[1], 'column')} of numbers; training used "
             f"{metric.n_features_in_:,}."
         )
     if metric.feature_names is None or names in (None, list(metric.feature_names)):

@@ -8,7 +8,6 @@ from ...core.progress import all_or_nothing, emit, labelled
 from ...storage import save_metric
 from ..studies import Options, run_study
 from ..studies.methods import find, methods_for
-from ..studies.supervision import p_value
 from .invocation import progress_bar, state
 from .loading import load_task
 from .options import (
@@ -88,7 +87,7 @@ def compare(
 
 def _row(study):
     """One method in the table."""
-    p = p_value(study.before, study.after)
+    p = study.before.p_value(study.after)
     facts = {"p_value": p, **fit_facts(study), "useless": bool(study.alarm)}
     return {**row(study.options.method, study.after), **facts}
 

@@ -14,7 +14,7 @@ from ...core.progress import emit
 from ...neighbours import nearest
 from ...storage import atomic_path, certificate_values, load_decision, load_metric
 from ...storage.checked import kind_of
-from ...storage.learned import json_value
+from ...storage.values import json_value
 from .batches import EmbeddedBatches, write_batches
 from .invocation import progress_bar, state
 from .options import DIALECT, Metric, Overwrite, Reading, option

@@ -154,12 +154,12 @@ class Chart:
         )
 
 
-def extent(*arrays: Any, pad: float = 0.05) -> tuple[float, float]:
+def extent(*arrays: Any) -> tuple[float, float]:
     """Ends of an axis that shows all finite values with some room."""
     values = np.concatenate([np.ravel(array) for array in arrays]).astype(float)
     values = values[np.isfinite(values)]
     low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
-    room = pad * (high - low) or 0.5 * abs(high) or 0.5
+    room = 0.05 * (high - low) or 0.5 * abs(high) or 0.5
     return float(low - room), float(high + room)
 
 

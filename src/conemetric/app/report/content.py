@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.manifold import TSNE
+from sklearn.metrics import confusion_matrix
 
 from ...constraints.in_memory import triplets_from_labels, triplets_from_values
 from ...core import spectral
@@ -21,31 +22,23 @@ WIDEST = 3  # log2 of a ratio of distances; beyond 8 to 1 the size no longer mat
 JITTER = 1e-9  # of the spread, added to rows: equal ones upset the search for a bandwidth
 
 
-@dataclass(frozen=True)
-class Views:
-    """Two-dimensional coordinates of the same rows, by name of the view, before and after."""
+def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
+    """Held-out rows, or rows of constraints, to show, and the name of the group of each."""
+    task, rng = study.task, np.random.default_rng(study.options.seed)
+    if task.kind not in ("labels", "quantity"):
+        rows = np.sort(rng.permutation(np.unique(task.indices))[:SHOWN])
+        return rows, np.full(len(rows), "rows")
+    rows = task.sample(task.test, SHOWN, rng)
+    return rows, task.y[rows].astype(str) if task.kind == "labels" else _quarters(task.y[rows])
 
-    rows: np.ndarray
-    coordinates: dict[str, tuple[np.ndarray, ...]]
-    groups: np.ndarray  # label of each row, or one name for all
 
-
-def views(study: Study, seed: int = 0) -> Views:
-    """Principal axes and neighbour maps (t-SNE) of held-out rows, before and after."""
-    task, rng = study.task, np.random.default_rng(seed)
-    if task.kind in ("labels", "quantity"):
-        rows = task.sample(task.test, SHOWN, rng)
-        groups = task.y[rows].astype(str) if task.kind == "labels" else _quarters(task.y[rows])
-    else:
-        used = np.unique(task.indices)
-        rows = np.sort(rng.permutation(used)[:SHOWN])
-        groups = np.full(len(rows), "rows")
-    spaces = task.X[rows], study.estimator.transform(task.X[rows])
-    coordinates = {}
+def views(study: Study, rows: np.ndarray) -> dict[str, tuple[np.ndarray, ...]]:
+    """Neighbour maps (t-SNE) and principal axes of the rows, before and after."""
+    spaces = study.task.X[rows], study.estimator.transform(study.task.X[rows])
+    found = {"principal_axes": tuple(on_principal_axes(Z) for Z in spaces)}
     if len(rows) >= FEWEST_MAPPED:
-        coordinates["neighbour_map"] = tuple(_neighbour_map(Z, seed) for Z in spaces)
-    coordinates["principal_axes"] = tuple(on_principal_axes(Z) for Z in spaces)
-    return Views(rows, coordinates, groups)
+        found["neighbour_map"] = tuple(_neighbour_map(Z, study.options.seed) for Z in spaces)
+    return found
 
 
 def _quarters(y):
@@ -88,19 +81,17 @@ def confusion(study: Study) -> Confusion | None:
     """The tables of a study; None without classes."""
     if study.task.kind != "labels":
         return None
-    classes = study.task.classes
-    true = np.searchsorted(classes, study.task.y[study.task.test])
-    tables = []
-    for judgement in (study.before, study.after):
-        table = np.zeros((len(classes), len(classes)), int)
-        np.add.at(table, (true, np.searchsorted(classes, judgement.detail["predicted"])), 1)
-        tables.append(table)
-    keep = np.arange(len(classes))
-    if len(classes) > MOST_CLASSES:
+    names, true = (each.astype(str) for each in (study.task.classes, study.task.y[study.task.test]))
+    tables = [
+        confusion_matrix(true, judgement.detail["predicted"].astype(str), labels=names)
+        for judgement in (study.before, study.after)
+    ]
+    keep = np.arange(len(names))
+    if len(names) > MOST_CLASSES:
         off = sum(tables) - np.diag(np.diag(sum(tables)))
         keep = np.sort(np.argsort(-(off.sum(0) + off.sum(1)), kind="stable")[:MOST_CLASSES])
     before, after = (table[np.ix_(keep, keep)] for table in tables)
-    return Confusion([str(name) for name in classes[keep]], before, after, len(classes) - len(keep))
+    return Confusion(names[keep].tolist(), before, after, len(names) - len(keep))
 
 
 @dataclass(frozen=True)
@@ -147,7 +138,7 @@ def feature_shares(study: Study) -> np.ndarray:
     return weight / weight.sum() if weight.sum() > 0 else weight
 
 
-def margins(study: Study, seed: int = 0) -> tuple[np.ndarray, ...] | None:
+def margins(study: Study) -> tuple[np.ndarray, ...] | None:
     """log2 of the distance to the row that should be far over that to the row that should be
     near, of held-out triplets before and after; None for pairs, which name no third row.
     """
@@ -155,7 +146,7 @@ def margins(study: Study, seed: int = 0) -> tuple[np.ndarray, ...] | None:
     if task.kind == "pairs":
         return None
     if task.kind in ("labels", "quantity"):
-        rows = task.sample(task.test, MARGIN_ROWS, np.random.default_rng(seed))
+        rows = task.sample(task.test, MARGIN_ROWS, np.random.default_rng(study.options.seed))
         X, y = np.ascontiguousarray(task.X[rows]), task.y[rows]
         triplets = (
             triplets_from_labels(X, np.searchsorted(task.classes, y))
@@ -196,10 +187,6 @@ def distances(study: Study) -> tuple[np.ndarray, ...] | None:
 
 def history(study: Study | Adaptation) -> dict[str, np.ndarray]:
     """Primal, dual and relative gap by iteration; empty if the estimator did not keep them."""
-    record, names = (
-        getattr(study.estimator, "history_", None) or {},
-        ("primal", "dual", "relative_gap"),
-    )
-    if not set(names) <= set(record):
-        return {}
-    return {name: np.asarray(record[name], float) for name in names}
+    record = getattr(study.estimator, "history_", None) or {}
+    names = {"primal", "dual", "relative_gap"}
+    return {name: np.asarray(record[name], float) for name in names} if names <= set(record) else {}

@@ -32,10 +32,10 @@ class Picture:
     legend: list[tuple[str, str]] = field(default_factory=list)
 
 
-def _shortened(names: Sequence[str], most: int = LONGEST) -> list[str]:
+def _shortened(names: Sequence[str]) -> list[str]:
     """Names that fit on an axis: the beginning and end of long ones."""
     return [
-        name if len(name) <= most else f"{name[: most - 6]}\N{HORIZONTAL ELLIPSIS}{name[-5:]}"
+        name if len(name) <= LONGEST else f"{name[: LONGEST - 6]}\N{HORIZONTAL ELLIPSIS}{name[-5:]}"
         for name in names
     ]
 
@@ -135,8 +135,7 @@ def features_picture(
 
 def convergence_picture(history: Mapping[str, np.ndarray]) -> Picture:
     """Primal and dual closing in on the optimum, and the relative gap between the best of each."""
-    primal, dual = (np.asarray(history[name], float) for name in ("primal", "dual"))
-    gap = np.abs(np.asarray(history["relative_gap"], float))
+    primal, dual, gap = history["primal"], history["dual"], np.abs(history["relative_gap"])
     gap = np.where(np.isfinite(gap) & (gap > 0), gap, np.nan)
     steps = np.arange(len(primal))
     across = (-0.5, max(len(primal) - 0.5, 0.5))

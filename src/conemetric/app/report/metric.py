@@ -13,13 +13,6 @@ from . import content, figures
 from .rendering import Card, write_page
 from .rows import ShownRows, reasons
 
-TABS = {
-    "map": "Map",
-    "mistakes": "Mistakes",
-    "dimensions": "Dimensions",
-    "proof": "Proof",
-    "use": "Use it",
-}
 MOST_CHANGES = 24  # held-out rows listed whose prediction changed
 IN_BLEND = 0.01  # weight from which a candidate counts as part of a blend
 
@@ -61,30 +54,24 @@ def write_report(
     ...     print(open(page, encoding="utf-8").read()[:15])
     <!DOCTYPE html>
     """
-    n_columns = study.metric.n_features_in_
     rows = ShownRows(study.task.kind, ids, image_shape)
-    rows.check_image_shape(n_columns)
+    rows.check_image_shape(study.metric.n_features_in_)
     dimensions, confusion = content.dimensions(study), content.confusion(study)
     changed = _changed_rows(study)
     fields = {
         "name": name,
-        "what": "a learned metric",
-        "kind": study.task.kind,
+        "study": study,
         "headline": headline(study),
         "protocol": protocol(study),
         "cards": cards(study, dimensions),
-        "tabs": {**TABS, "proof": "Proof" if study.metric.certificate else "Evidence"},
         "pictures": pictures(study, dimensions, confusion, image_shape),
-        "classes_left_out": 0 if confusion is None else confusion.left_out,
+        "confusion": confusion,
         "n_changes": len(changed),
         "changes": [_change(study, i, rows) for i in changed[:MOST_CHANGES]],
         "images": image_shape is not None,
         "decided": decided,
         "reasons": decided and reasons(study, decided, _column_names(study), rows),
         "suggested": dimensions.suggested,
-        "n_columns": n_columns,
-        "certified": study.metric.certificate is not None,
-        "evidence": study.evidence,
         "candidates": candidates(study),
         "facts": facts(study),
         "notes": study.notes,
@@ -99,11 +86,10 @@ def pictures(
     image_shape: tuple[int, int] | None,
 ) -> dict[str, figures.Picture]:
     """The pictures of the page by name, as far as there is something to draw."""
-    seed = study.options.seed
-    views = content.views(study, seed)
+    rows, groups = content.shown_rows(study)
     drawn = {
-        key: figures.comparison_picture(pair, views.groups)
-        for key, pair in views.coordinates.items()
+        key: figures.comparison_picture(pair, groups)
+        for key, pair in content.views(study, rows).items()
     }
     drawn["spectrum"] = figures.spectrum_picture(dimensions)
     drawn["features"] = figures.features_picture(
@@ -111,7 +97,7 @@ def pictures(
     )
     draw: dict[str, tuple[Any, Callable[[Any], figures.Picture]]] = {
         "confusion": (confusion, figures.confusion_picture),
-        "margins": (content.margins(study, seed), figures.margins_picture),
+        "margins": (content.margins(study), figures.margins_picture),
         "distances": (content.distances(study), figures.distances_picture),
         "convergence": (content.history(study), figures.convergence_picture),
     }
@@ -136,12 +122,12 @@ def _changed_rows(study):
 
 
 def _change(study, i, rows):
-    row = study.task.test[i]
+    row, task = study.task.test[i], study.task
     before, after = (judged.detail["predicted"][i] for judged in (study.before, study.after))
     return {
-        "name": rows.name(study.task.original(row)),
-        "image": rows.image(study.task.pixels(row)),
-        "values": [rows.value(value) for value in (study.task.y[row], before, after)],
+        "name": rows.name(task.original(row)),
+        "image": rows.image(task.raw[task.original(row)]),
+        "values": [rows.value(value) for value in (task.y[row], before, after)],
     }
 
 

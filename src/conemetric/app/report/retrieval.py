@@ -13,13 +13,6 @@ from . import content, figures
 from .metric import proof_facts
 from .rendering import Card, write_page
 
-TABS = {
-    "gain": "Gain",
-    "queries": "Queries",
-    "choice": "Choice",
-    "proof": "Proof",
-    "use": "Use it",
-}
 SHOWN = 8  # queries with the largest gains, and with the largest losses
 DOCUMENTS = 3  # of each, before and after
 LONGEST = 160  # characters of a text
@@ -38,12 +31,10 @@ def write_retrieval_report(
     sides = (SIDES[key] for key in adaptation.fitted)
     fields = {
         "name": name,
-        "what": "an adapted embedding",
         "adaptation": adaptation,
         "headline": headline(adaptation),
         "protocol": protocol(adaptation),
         "cards": cards(adaptation),
-        "tabs": TABS,
         "pictures": pictures(adaptation, (after - before)[order]),
         "chosen": SIDES[adaptation.chosen],
         "main_measure": MAIN,

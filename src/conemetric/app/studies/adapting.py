@@ -125,21 +125,7 @@ class Adaptation:
 
 
 def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adaptation:
-    """Hold queries out, learn from the others, and judge before and after.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.app.studies.adapting import AdaptOptions, Collection, adapt
-    >>> rng = np.random.default_rng(0)
-    >>> documents = rng.normal(size=(200, 8))
-    >>> relevant = rng.integers(200, size=120)
-    >>> queries = np.roll(documents[relevant], 1, axis=1)  # as if from another encoder
-    >>> relevance = np.column_stack([np.arange(120), relevant, np.ones(120, int)])
-    >>> found = adapt(Collection(queries, documents, relevance), AdaptOptions(map="queries"))
-    >>> found.difference("nDCG@10").low > 0.3
-    True
-    """
+    """Hold queries out, learn from the others, and judge before and after."""
     options = options or AdaptOptions()
     maps = _maps(options)
     if options.similarity == "cosine":  # unit rows, so that both estimators see the same data

@@ -3,7 +3,6 @@ rows, judged on the same held-out rows beside a random forest and histogram boos
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,22 +23,17 @@ from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.useless import UselessMetricWarning
+from .judging import Judgement
 from .learning import Study
-from .supervision import Judgement
 
 # forest and boosting then take seconds: boosting grows a hundred trees for each class
 MOST_COMPARED = 20_000  # training rows
 MOST_CLASSES = 30
 
-BASELINES: dict[str, dict[str, Any]] = {
-    "labels": {
-        "random forest": partial(RandomForestClassifier, n_jobs=-1),
-        "histogram boosting": HistGradientBoostingClassifier,
-    },
-    "quantity": {
-        "random forest": partial(RandomForestRegressor, n_jobs=-1),
-        "histogram boosting": HistGradientBoostingRegressor,
-    },
+COMPARED = ("random forest", "histogram boosting")
+BASELINES = {
+    "labels": (RandomForestClassifier(n_jobs=-1), HistGradientBoostingClassifier()),
+    "quantity": (RandomForestRegressor(n_jobs=-1), HistGradientBoostingRegressor()),
 }
 
 
@@ -60,16 +54,6 @@ class Decided:
 def decide(study: Study) -> Decided | None:
     """Learn a decision from the rows that the metric of a study was learned from; None if these
     have no labels, or were reduced by PCA, which leaves no columns to explain a decision by.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from conemetric.app.studies import Options, run_study
-    >>> from conemetric.app.studies.deciding import decide
-    >>> from conemetric.app.studies.supervision import Labelled
-    >>> study = run_study(Labelled(*load_iris(return_X_y=True)), Options(method="frob"))
-    >>> list(decide(study).judgements)
-    ['MetricClassifier', 'random forest', 'histogram boosting']
     """
     task, seed = study.task, study.options.seed
     if task.kind not in BASELINES:
@@ -87,7 +71,8 @@ def decide(study: Study) -> Decided | None:
     if len(learn) <= MOST_COMPARED and (
         task.kind == "quantity" or len(task.classes) <= MOST_CLASSES
     ):
-        models |= {name: make(random_state=seed) for name, make in BASELINES[task.kind].items()}
+        for other, model in zip(COMPARED, BASELINES[task.kind], strict=True):
+            models[other] = clone(model).set_params(random_state=seed)
     judgements, seconds = {}, {}
     for name, model in models.items():
         emit("stage", stage=f"learning to decide, {name}")

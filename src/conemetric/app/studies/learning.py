@@ -21,7 +21,7 @@ from ...solvers.base import Status
 from ...storage import LearnedMetric
 from .methods import find, methods_for
 from .options import Options
-from .supervision import data_id, p_value
+from .task import Task, data_id
 
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
@@ -79,7 +79,7 @@ class Study:
         if self.others:
             before, after = self.rates.T
             return corrected_t_test(before, after, self.options.test_size)
-        return p_value(self.before, self.after)
+        return self.before.p_value(self.after)
 
     @property
     def outcome(self) -> str:
@@ -118,7 +118,7 @@ DEFAULT_OPTIONS = Options()
 
 
 def run_study(
-    task: Any,
+    task: Task,
     options: Options = DEFAULT_OPTIONS,
     *,
     on_metric: Callable[[LearnedMetric, bool], None] | None = None,

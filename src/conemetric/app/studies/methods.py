@@ -54,27 +54,8 @@ def methods_for(supervision: str) -> list[Method]:
     return [method for method in KNOWN if supervision in method.accepts]
 
 
-def most_rows(name: str, supervision: str, n_features: int) -> int:
-    """How many rows to learn from by default.
-
-    Examples
-    --------
-    >>> from conemetric.app.studies.methods import most_rows
-    >>> most_rows("frob", "labels", 64) > most_rows("auto", "labels", 64) > 100_000
-    True
-    """
-    return find(name, supervision).most_rows(n_features)
-
-
 def find(name: str, supervision: str) -> Method:
-    """The method called ``name``; an error if it cannot learn from ``supervision``.
-
-    Examples
-    --------
-    >>> from conemetric.app.studies.methods import find
-    >>> find("frob", "labels").class_name
-    'FrobMetric'
-    """
+    """The method called ``name``; an error if it cannot learn from ``supervision``."""
     takers = ", ".join(method.name for method in methods_for(supervision))
     method = next((method for method in KNOWN if method.name == name), None)
     if method is None:

@@ -28,7 +28,7 @@ class Options:
         Share of the rows (or pairs, or triplets) held out.
     max_rows : int or None
         Learn from at most this many rows, drawn class by class; None: as many as can be
-        learned from in minutes (`methods.most_rows`).
+        learned from in minutes.
     max_test_rows : int
         Judge on at most this many held-out rows.
     repeats : int

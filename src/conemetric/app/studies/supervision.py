@@ -2,172 +2,23 @@
 not, and triplets; how each is split, fitted and judged.
 """
 
-import hashlib
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.stats import binomtest
-from sklearn.pipeline import make_pipeline
 
 from ...constraints.in_memory import check_pairs, check_similar, check_triplets
 from ...evaluation.knn import knn_predict, nearest_labels
-from ...evaluation.statistics import mcnemar, mean_interval, paired_difference
 from ...evaluation.verification import best_threshold, distance_score
 from ...neighbours import labelled_keys
-from .methods import most_rows
+from .judging import Deviation, Judgement
+from .methods import find
 from .options import Options
+from .task import Task, no_items
 
 MIN_ROWS = 10  # with fewer, a held-out share is a row or two
 VALIDATION_SHARE = 0.3  # of the training items, the default of Options.test_size
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """Held-out items judged one by one."""
-
-    wrong: np.ndarray  # whether, or by how much, for each held-out item
-    detail: dict[str, Any] = field(default_factory=dict)  # predictions, or distances and threshold
-
-    @property
-    def n(self) -> int:
-        return len(self.wrong)
-
-    @property
-    def rate(self) -> float:
-        """Share of wrong items."""
-        return float(self.wrong.mean())
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % confidence interval of the rate."""
-        low, high = binomtest(int(self.wrong.sum()), self.n).proportion_ci(method="wilson")
-        return float(low), float(high)
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """The same judgement in other measures."""
-        return {}
-
-    def p_value(self, after: "Judgement") -> float:
-        """McNemar's exact test of the change to another judgement of the same items."""
-        return mcnemar(self.wrong, after.wrong)
-
-
-@dataclass(frozen=True)
-class Deviation(Judgement):
-    """Predictions of held-out numbers: ``wrong`` holds the squared errors over the variance of
-    the numbers, so that ``rate`` is the share of variance left unexplained, 1 - R^2.
-    """
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """Student's 95 % confidence interval of the rate."""
-        interval = mean_interval(self.wrong)
-        return max(0.0, float(interval.low)), float(interval.high)
-
-    @property
-    def figures(self) -> dict[str, float]:
-        return {"r2": 1 - self.rate, "rmse": self.detail["rmse"]}
-
-    def p_value(self, after: "Judgement") -> float:
-        """A randomisation test of the change in squared error."""
-        return paired_difference(self.wrong, after.wrong).p_value
-
-
-def p_value(before: "Judgement", after: "Judgement") -> float:
-    """The p-value of the change between two judgements of the same items."""
-    return before.p_value(after)
-
-
-def data_id(task: "Task") -> str:
-    """Twelve hexadecimal digits that change with any number of a task's rows or supervision.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.app.studies.supervision import Labelled, data_id
-    >>> X, y = np.eye(3), np.array([0, 1, 1])
-    >>> data_id(Labelled(X, y)) == data_id(Labelled(X, y)) != data_id(Labelled(-X, y))
-    True
-    """
-    digest = hashlib.sha256()
-    for name in ("X", *task.supervision):
-        values = np.ascontiguousarray(getattr(task, name))
-        values = values.astype(str) if values.dtype.kind == "O" else values
-        digest.update(f"{values.dtype.str}{values.shape}".encode())
-        digest.update(values.tobytes())
-    return digest.hexdigest()[:12]
-
-
-def _no_items() -> np.ndarray:
-    return np.zeros(0, int)
-
-
-@dataclass(frozen=True)
-class Task(ABC):
-    """Rows and their supervision, in which `split` holds some items (rows, pairs, triplets) out."""
-
-    kind: ClassVar[str]
-    items: ClassVar[str]  # what is held out, in words
-    supervision: ClassVar[tuple[str, ...]]  # fields that hold it
-    measure: ClassVar[str] = "error"
-
-    X: Any
-    train: np.ndarray = field(default_factory=_no_items, kw_only=True)  # numbers of the items
-    test: np.ndarray = field(default_factory=_no_items, kw_only=True)
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
-    raw: Any = field(default=None, kw_only=True)  # all original rows, once X holds prepared ones
-    # the numbers of the prepared rows among them, if some are left out
-    used: np.ndarray | None = field(default=None, kw_only=True)
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.X if self.raw is None else self.raw)
-
-    @property
-    def n_features(self) -> int:
-        return self.X.shape[1]
-
-    def original(self, rows: np.ndarray) -> np.ndarray:
-        """Row numbers in the original data."""
-        return rows if self.used is None else self.used[rows]
-
-    def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """The original rows."""
-        return (self.X if self.raw is None else self.raw)[self.original(rows)]
-
-    @abstractmethod
-    def split(self, options: Options, rng: np.random.Generator) -> Self:
-        """Hold items out."""
-
-    @abstractmethod
-    def training_rows(self) -> Any:
-        """The rows to fit the preprocessing on."""
-
-    @abstractmethod
-    def prepared(self, prepare: Any) -> Self:
-        """The task with its rows transformed by a fitted preprocessing."""
-
-    @abstractmethod
-    def fit(self, estimator: Any) -> None:
-        """Fit an estimator to the training items."""
-
-    @abstractmethod
-    def judge(self, estimator: Any, options: Options) -> Judgement:
-        """Judge a fitted estimator (None: the Euclidean distance) on the held-out items."""
-
-    @abstractmethod
-    def validation(self, most: int, rng: np.random.Generator) -> Self:
-        """At most ``most`` of the training items, split again, to judge choices on."""
-
-    def quick_error(self, steps: list, options: Options, most: int) -> float:
-        """Euclidean error after ``steps`` within at most ``most`` of the training items."""
-        trial = self.validation(most, np.random.default_rng(options.seed))
-        prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
-        return trial.prepared(prepare).judge(None, options).rate
 
 
 @dataclass(frozen=True)
@@ -181,7 +32,7 @@ class Labelled(Task):
 
     y: np.ndarray  # labels of any type
     # rows the metric is learned from; all of ``train`` vote
-    learn: np.ndarray = field(default_factory=_no_items, kw_only=True)
+    learn: np.ndarray = field(default_factory=no_items, kw_only=True)
     target: str = field(default="classes", kw_only=True)  # what the estimator is to take y for
 
     @cached_property
@@ -227,7 +78,8 @@ class Labelled(Task):
         most = options.max_rows
         if most is None:
             assert options.method is not None  # set by `run_study`
-            most = most_rows(options.method, self.kind, options.n_pca or self.n_features)
+            method = find(options.method, self.kind)
+            most = method.most_rows(options.n_pca or self.n_features)
         learn, notes = train, [f"Learned from all {len(train):,} training rows."]
         if len(train) > most:
             learn = self.sample(train, most, rng)
@@ -311,14 +163,6 @@ class Measured(Labelled):
 def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """At most n row numbers, sorted, each class in proportion; at least one row of every class
     is left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.app.studies.supervision import sample_by_class
-    >>> rows = sample_by_class(np.array([0] * 6 + [1] * 3), 3, np.random.default_rng(0))
-    >>> [int((rows < 6).sum()), int((rows >= 6).sum())]
-    [2, 1]
     """
     if n >= len(y):
         return np.arange(len(y))

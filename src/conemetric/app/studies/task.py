@@ -1,0 +1,87 @@
+"""What a study works on: rows and their supervision, some of it held out."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+
+from .judging import Judgement
+from .options import Options
+
+
+def no_items() -> np.ndarray:
+    return np.zeros(0, int)
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """Rows and their supervision, in which `split` holds some items (rows, pairs, triplets) out."""
+
+    kind: ClassVar[str]
+    items: ClassVar[str]  # what is held out, in words
+    supervision: ClassVar[tuple[str, ...]]  # fields that hold it
+    measure: ClassVar[str] = "error"
+
+    X: Any
+    train: np.ndarray = field(default_factory=no_items, kw_only=True)  # numbers of the items
+    test: np.ndarray = field(default_factory=no_items, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    raw: Any = field(default=None, kw_only=True)  # all original rows, once X holds prepared ones
+    # the numbers of the prepared rows among them, if some are left out
+    used: np.ndarray | None = field(default=None, kw_only=True)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.X if self.raw is None else self.raw)
+
+    @property
+    def n_features(self) -> int:
+        return self.X.shape[1]
+
+    def original(self, rows: np.ndarray) -> np.ndarray:
+        """Row numbers in the original data."""
+        return rows if self.used is None else self.used[rows]
+
+    @abstractmethod
+    def split(self, options: Options, rng: np.random.Generator) -> Self:
+        """Hold items out."""
+
+    @abstractmethod
+    def training_rows(self) -> Any:
+        """The rows to fit the preprocessing on."""
+
+    @abstractmethod
+    def prepared(self, prepare: Any) -> Self:
+        """The task with its rows transformed by a fitted preprocessing."""
+
+    @abstractmethod
+    def fit(self, estimator: Any) -> None:
+        """Fit an estimator to the training items."""
+
+    @abstractmethod
+    def judge(self, estimator: Any, options: Options) -> Judgement:
+        """Judge a fitted estimator (None: the Euclidean distance) on the held-out items."""
+
+    @abstractmethod
+    def validation(self, most: int, rng: np.random.Generator) -> Self:
+        """At most ``most`` of the training items, split again, to judge choices on."""
+
+    def quick_error(self, steps: list, options: Options, most: int) -> float:
+        """Euclidean error after ``steps`` within at most ``most`` of the training items."""
+        trial = self.validation(most, np.random.default_rng(options.seed))
+        prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
+        return trial.prepared(prepare).judge(None, options).rate
+
+
+def data_id(task: Task) -> str:
+    """Twelve hexadecimal digits that change with any number of a task's rows or supervision."""
+    digest = hashlib.sha256()
+    for name in ("X", *task.supervision):
+        values = np.ascontiguousarray(getattr(task, name))
+        values = values.astype(str) if values.dtype.kind == "O" else values
+        digest.update(f"{values.dtype.str}{values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,117 @@
+"""A fitted estimator, or a pipeline that ends in one, folded into one affine map."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.impute import SimpleImputer
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.arrays import to_numpy
+from ..estimators.base import MahalanobisMetric
+from ..ranking.adapter import QueryAdapter
+from ..ranking.base import RankingEstimator
+from .values import json_value
+
+__all__ = ["folded"]
+
+SKLEARN_METRICS = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
+
+
+def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
+    """The estimator itself, the last step of a pipeline, and the parameters of a `LearnedMetric`
+    that maps as the whole.
+    """
+    named_steps = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
+    steps = [step for _, step in named_steps if step not in (None, "passthrough")]
+    learned = steps[-1]
+    if not isinstance(learned, (MahalanobisMetric, QueryAdapter, *SKLEARN_METRICS)):
+        raise TypeError(
+            f"The last step is {type(learned).__name__}, which is not a metric of conemetric; "
+            "give a fitted metric, or a pipeline that ends in one."
+        )
+    names = getattr(steps[0], "feature_names_in_", None)
+    preprocessing = [_describe(step) for step in steps[:-1]]
+    fill = _fill_values(steps.pop(0)) if isinstance(steps[0], SimpleImputer) else None
+    components, offset = _affine(steps[0])
+    for step in steps[1:]:
+        A, b = _affine(step)
+        components, offset = A @ components, A @ offset + b
+    parameters = learned.get_params(deep=False)
+    return learned, {
+        "components": components,
+        "offset": offset,
+        "method": type(learned).__name__,
+        "parameters": {name: json_value(value) for name, value in parameters.items()},
+        "certificate": getattr(learned, "certificate_", None),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "preprocessing": preprocessing,
+        "fill": fill,
+        "scores": _learned_sum(learned, preprocessing),
+    }
+
+
+def _affine(step):
+    """(A, b) with transform(x) = A x + b, in float64."""
+    check_is_fitted(step)
+    if isinstance(step, StandardScaler):
+        scale = 1 / step.scale_ if step.with_std else np.ones(step.n_features_in_)
+        mean = step.mean_ if step.with_mean else np.zeros(step.n_features_in_)
+        return np.diag(scale), -mean * scale
+    if isinstance(step, PCA):
+        A = step.components_.astype(np.float64)
+        if step.whiten:
+            A = A / np.sqrt(step.explained_variance_)[:, None]
+        return A, -A @ step.mean_
+    if isinstance(step, SKLEARN_METRICS):
+        corners = np.concatenate([np.zeros((1, step.n_features_in_)), np.eye(step.n_features_in_)])
+        offset, *columns = step.transform(corners)
+        return (np.array(columns) - offset).T, offset
+    if isinstance(step, MahalanobisMetric):
+        step.get_mahalanobis_matrix()  # refuses a metric that is not linear in x
+    elif not isinstance(step, QueryAdapter):
+        raise TypeError(
+            f"{type(step).__name__} cannot be folded into a metric file; before a metric use "
+            "StandardScaler or PCA, and SimpleImputer before these, or transform the data first "
+            "and save the metric alone."
+        )
+    A = to_numpy(step.components_).astype(np.float64)
+    return A, getattr(step, "offset", np.zeros(len(A)))  # a LearnedMetric has one
+
+
+def _fill_values(imputer):
+    """The values by which an imputer replaces missing ones."""
+    check_is_fitted(imputer)
+    fill = np.asarray(imputer.statistics_, np.float64)
+    missing = imputer.missing_values
+    if missing == missing or imputer.add_indicator or not np.isfinite(fill).all():
+        raise TypeError(
+            f"{imputer} cannot be kept with a metric; use one that replaces NaN, adds no "
+            "indicators, and was fitted on columns that are not empty."
+        )
+    return fill
+
+
+def _describe(step):
+    name = type(step).__name__
+    if isinstance(step, PCA):
+        return f"{name}({step.n_components_})"
+    return f"{name}({step.strategy})" if isinstance(step, SimpleImputer) else name
+
+
+def _learned_sum(learned, preprocessing):
+    """What a ranking adds up; None for other metrics."""
+    if not isinstance(learned, RankingEstimator):
+        return None
+    weights = learned.score_weights_
+    if preprocessing and len(weights) > 1:
+        raise TypeError(
+            "weights of scores cannot be kept behind preprocessing; transform the data first and "
+            f"save the {type(learned).__name__} alone."
+        )
+    how = learned.normalization_, learned._similarity
+    return {"weights": weights, "normalization": how[0], "similarity": how[1]}
