@@ -5,6 +5,7 @@ references, in one random sample of rows.
 """
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..neighbours import (
     sample_size,
     tie_numbers,
 )
-from .block_rows import BlockRows, Partition, item, summarised
+from .block_rows import BlockRows, Partition, summarised
 from .in_blocks import ConstraintsInBlocks, localised
 from .in_memory import (
     LOWER_TARGETS,
@@ -77,8 +78,8 @@ def from_labels(
     weights = None
     if rows.weighted:
         weights = space.map(_weights_of_first, partitions, found, first=first)
-    similar = space.map(item, found, number=1) if pairs else None
-    index = space.map(item, found, number=0)
+    similar = space.map(itemgetter(1), found) if pairs else None
+    index = space.map(itemgetter(0), found)
     return replace(localised(rows, index, similar, weights, sample), from_labels=True)
 
 

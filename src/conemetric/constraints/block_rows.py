@@ -271,8 +271,3 @@ def _facts(partition, labelled):
         "classes": classes,
         "class_counts": class_counts,
     }
-
-
-def item(pieces: Any, number: int) -> Any:
-    """One part of the pieces of a block."""
-    return pieces[number]
