@@ -5,6 +5,7 @@ from scipy.spatial.distance import cdist
 
 from ..core.progress import emit
 from .cpu import SPARE, Frame
+from .merge import rank_rows
 from .query import Nearest, SearchQuery
 from .rounding import tie_rule
 
@@ -23,7 +24,7 @@ def search(query: SearchQuery) -> Nearest:
     numbers = query.numbers_of(np.arange(len(R)))
     differs = y[:, None] != y_reference
     found = [
-        _rank(np.where(left_out, np.inf, distances), numbers, count, count + SPARE, *ties)
+        _rank(np.where(left_out, np.inf, distances), numbers, count, *ties)
         for left_out, count in ((differs, query.n_same), (~differs, query.n_other))
     ]
     emit("search", done=1.0)
@@ -31,33 +32,19 @@ def search(query: SearchQuery) -> Nearest:
     return Nearest(same, other, same_distances * unit, other_distances * unit, 0)
 
 
-def _rank(distances, numbers, count, width, tie, slope):
-    """`kernels.rank` for the rows of an array: numbers and distances of the ``count`` nearest,
-    sought among ``width`` candidates or, where ties leave doubt, among all.
+def _rank(distances, numbers, count, tie, slope):
+    """Numbers and distances of the ``count`` nearest of each row, sought among a few candidates
+    or, where ties leave doubt, among all.
     """
-    n, n_references = distances.shape
-    out, nearest = np.full((n, count), -1), np.full((n, count), np.inf)
-    count, width = min(count, n_references), min(width, n_references)
-    if count == 0:
-        return out, nearest
+    numbers, width = np.broadcast_to(numbers, distances.shape), count + SPARE
+    if count == 0 or width >= distances.shape[1]:
+        return rank_rows(distances, numbers, count, tie, slope)[:2]
     candidates = np.argpartition(distances, width - 1, axis=1)[:, :width]
-    exact = np.take_along_axis(distances, candidates, axis=1)
-    order = np.argsort(exact, axis=1)
-    exact = np.take_along_axis(exact, order, axis=1)
-    found = numbers[np.take_along_axis(candidates, order, axis=1)]
-    farthest = exact + tie[:, None] + slope * exact  # ties of each candidate end here
-    group, end = np.zeros(exact.shape, int), farthest[:, 0]
-    for c in range(1, width):
-        beyond = exact[:, c] > end
-        end = np.where(beyond, farthest[:, c], end)
-        group[:, c] = group[:, c - 1] + beyond
-    order = np.lexsort((found, group), axis=1)[:, :count]
-    nearest[:, :count] = np.take_along_axis(exact, order, axis=1)
-    out[:, :count] = np.take_along_axis(found, order, axis=1)
-    out[nearest == np.inf] = -1
-    unsure = exact[:, -1] <= np.minimum(farthest[:, count - 1], np.finfo(float).max)
-    if width < n_references and unsure.any():  # more may belong there
-        out[unsure], nearest[unsure] = _rank(
-            distances[unsure], numbers, nearest.shape[1], n_references, tie[unsure], slope
+    exact, found = (np.take_along_axis(part, candidates, 1) for part in (distances, numbers))
+    out, nearest, farthest = rank_rows(exact, found, count, tie, slope)
+    unsure = exact.max(1) <= np.minimum(farthest, np.finfo(float).max)  # more may belong there
+    if unsure.any():
+        out[unsure], nearest[unsure], _ = rank_rows(
+            distances[unsure], numbers[unsure], count, tie[unsure], slope
         )
     return out, nearest

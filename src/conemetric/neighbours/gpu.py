@@ -169,7 +169,7 @@ class DeviceSearch:
         return torch.linalg.vector_norm(differences, dim=2)
 
     def _nearest(self, rows, exact, numbers, count):
-        """`kernels.rank` for tensors: the ``count`` nearest of each row, and where ties end."""
+        """`merge.rank_rows` for tensors: the ``count`` nearest of each row, and where ties end."""
         exact, order = exact.sort(dim=1)
         numbers = numbers.gather(1, order)
         tie, width = self.tie[rows, None], exact.shape[1]

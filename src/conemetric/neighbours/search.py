@@ -61,15 +61,6 @@ def neighbours_by_label(
     among sparse points every search is exact. ``random_state`` draws the sample and the cells of an
     approximate search; None is a fixed seed. ``references`` are labelled rows to search among,
     exactly; default: all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.neighbours import neighbours_by_label
-    >>> X = np.array([[0.0], [1.0], [3.0], [3.5]])
-    >>> found = neighbours_by_label(X, np.array([0, 0, 1, 1]), n_targets=1, n_impostors=1)
-    >>> found.targets.ravel(), found.impostors.ravel()
-    (array([1, 0, 3, 2]), array([2, 2, 1, 1]))
     """
     most = MOST_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
     if min(n_targets, most) < 1:
@@ -152,18 +143,7 @@ def enough_of(counts: np.ndarray) -> int:
 
 
 def exact_search(query: SearchQuery) -> Nearest:
-    """Search exactly where the points are: on the host, or on their device.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.neighbours import LabelledRows, SearchQuery, exact_search
-    >>> here = LabelledRows(np.array([[0.0], [2.0]]), np.array([0, 1]))
-    >>> there = LabelledRows(np.array([[1.0], [5.0], [6.0]]), np.array([0, 0, 1]))
-    >>> found = exact_search(SearchQuery(here, there, 1, 1, own=np.array([-1, -1])))
-    >>> found.same.ravel(), found.other_distances.ravel()
-    (array([0, 2]), array([6., 1.]))
-    """
+    """Search exactly where the points are: on the host, or on their device."""
     X = query.queries.X
     namespace(X, query.references.X)
     if isinstance(X, SparseRows):
@@ -183,14 +163,6 @@ def nearest(
 
     ``references=None`` searches the queries themselves, each without itself. Of ties the reference
     with the lower key comes first (default: `ties.row_keys` of the references).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.neighbours import nearest
-    >>> numbers, distances = nearest(np.array([[0.0], [1.0], [3.0]]), None, k=1)
-    >>> numbers.ravel(), distances.ravel()
-    (array([1, 0, 1]), array([1., 1., 2.]))
     """
     points = _unlabelled(queries)
     searched, own = points, np.arange(len(points.y))

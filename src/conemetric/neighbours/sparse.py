@@ -7,7 +7,7 @@ from scipy import sparse
 
 from ..core.arrays import float64
 from ..core.sparse_rows import SparseRows
-from .merge import rank_lists
+from .merge import rank_rows
 from .query import Nearest, SearchQuery
 from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 
@@ -80,13 +80,17 @@ class SparseSearch:
         return numbers, distances, len(again)
 
     def _rank(self, rows, references, there, count):
-        """Rank references of each row, where ``there``, by differences."""
+        """Rank references of each row, where ``there``, by differences; also the largest value of
+        a tile for any of them or their ties.
+        """
         exact = np.full(references.shape, np.inf)
         queries = np.broadcast_to(rows[:, None], references.shape)[there]
         pairs = queries, self.first_reference + references[there]
         exact[there] = self.points.squared_distances(*pairs) ** 0.5
-        rule = 2 * self.squares[rows] ** 0.5, self.gamma, self.tie[rows], self.slope
-        return rank_lists(exact, self.numbers[references], count, rule)
+        ties = self.tie[rows], self.slope
+        found, distances, farthest = rank_rows(exact, self.numbers[references], count, *ties)
+        reach = 2 * self.squares[rows] ** 0.5
+        return found, distances, farthest**2 + self.gamma * (reach + farthest) ** 2
 
 
 def _squared_lengths(points):

@@ -185,16 +185,6 @@ def graded_triplets(judgements: Judgements, negatives: Any) -> np.ndarray:
 
     ``negatives`` (n_queries, k) holds unjudged documents, -1 for none. At most k documents
     with a lower grade are compared with a relevant one, spread evenly over the grades.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.ranking.judgements import check_relevance, graded_triplets
-    >>> judgements = check_relevance([[0, 1, 2], [0, 3, 1]], n_queries=1, n_documents=5)
-    >>> graded_triplets(judgements, np.array([[4]]))
-    array([[0, 1, 4],
-           [0, 3, 4],
-           [0, 1, 3]])
     """
     negatives = to_numpy(negatives)
     relevant = np.flatnonzero(judgements.grade > 0)
