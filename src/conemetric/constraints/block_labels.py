@@ -28,13 +28,8 @@ from ..neighbours import (
 )
 from .block_rows import BlockRows, Partition, summarised
 from .in_blocks import ConstraintsInBlocks, localised
-from .in_memory import (
-    LOWER_TARGETS,
-    check_class_sizes,
-    first_means_none,
-    pairs_from_neighbours,
-    triplets_from_neighbours,
-)
+from .in_memory import pairs_from_neighbours, triplets_from_neighbours
+from .labels import LOWER_TARGETS, check_class_sizes, first_means_none
 
 __all__ = ["from_labels"]
 

@@ -14,7 +14,7 @@ from ..core.dates import refuse_dates
 from ..core.extras import require
 from ..core.vectors import same
 from ..core.weights import check_range
-from .in_memory import refuse_missing_labels
+from .labels import refuse_missing_labels
 
 __all__ = ["BlockRows", "Partition", "is_dask", "read"]
 
