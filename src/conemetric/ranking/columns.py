@@ -178,7 +178,8 @@ def check_scores(
     given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones. Without
     an embedding there are no callables.
     """
-    if not isinstance(scores, Mapping) or not scores or not all(map(_is_name, scores)):
+    is_named = isinstance(scores, Mapping) and all(isinstance(n, str) and n for n in scores)
+    if not is_named or not scores:
         names = f" with names {list(scores)}" if isinstance(scores, Mapping) else ""
         raise TypeError(
             f"scores is {type(scores).__name__}{names}; give a dict of columns by name, such as "
@@ -207,10 +208,6 @@ def check_scores(
             raw[:, c] = _finite(column(query, document), name, len(key))
     start = np.searchsorted(query, np.arange(n_queries + 1))
     return Columns(start, document, n_documents, tuple(scores), raw)
-
-
-def _is_name(name):
-    return isinstance(name, str) and bool(name)
 
 
 def _checked(column, name, shape):
