@@ -177,15 +177,9 @@ def _joined(graph, joins, results):
 
 def _distinct(inputs):
     """The distinct states among the columns, and for each column its (state, part)."""
-    states: list[tuple] = []
-    where = []
-    for column in inputs:
-        found = next((k for k, state in enumerate(states) if state is column.states), None)
-        if found is None:
-            found = len(states)
-            states.append(column.states)
-        where.append((found, column.part))
-    return states, tuple(where)
+    states = {id(column.states): column.states for column in inputs}
+    number = {identity: k for k, identity in enumerate(states)}
+    return list(states.values()), tuple((number[id(each.states)], each.part) for each in inputs)
 
 
 # ---- tasks

@@ -194,12 +194,13 @@ def _nearest_across(before, own, other, _, n_targets, n_impostors, numbering):
 
 
 def _nearer(nearest):
-    return nearer_impostors(nearest[2], nearest[3])
+    return nearer_impostors(nearest.same.distances, nearest.other.distances)
 
 
 def _combined(partition, nearest, first, n_rows, n_impostors, pairs):
     """(constraints by row numbers, which pairs are similar) of the rows of a block."""
-    lists = (rows_of(numbers, n_rows) for numbers in (nearest[0], nearest[1][:, :n_impostors]))
+    found = nearest.same.numbers, nearest.other.numbers[:, :n_impostors]
+    lists = (rows_of(numbers, n_rows) for numbers in found)
     index, similar = (
         pairs_from_neighbours(*lists) if pairs else (triplets_from_neighbours(*lists), None)
     )

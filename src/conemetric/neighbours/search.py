@@ -9,7 +9,7 @@ from sklearn.utils import check_array, check_random_state
 from ..core.arrays import is_torch, like, namespace, on_device, to_numpy
 from ..core.sparse_rows import SparseRows
 from . import cells, exact, sparse
-from .query import LabelledRows, Nearest, SearchQuery
+from .query import Found, LabelledRows, Nearest, SearchQuery
 from .ties import labelled_keys, numbers_on_demand, row_keys, rows_of, tie_numbers
 
 __all__ = [
@@ -88,9 +88,9 @@ def neighbours_by_label(
     else:
         found = exact_search(query)
     if n_impostors == "auto":
-        distances = found.same_distances, found.other_distances
-        most = enough_impostors(*(to_numpy(part) for part in distances))
-    return Neighbours(rows_of(found.same, n), rows_of(found.other[:, :most], n), recall)
+        most = enough_impostors(*(to_numpy(part.distances) for part in found[:2]))
+    targets, impostors = found.same.numbers, found.other.numbers[:, :most]
+    return Neighbours(rows_of(targets, n), rows_of(impostors, n), recall)
 
 
 def _among(rows, X, y, *options):
@@ -113,9 +113,8 @@ def _approximately(query, random_state):
     ordered = query._replace(queries=points, references=points, numbers=None)
     found, recall = cells.search(ordered, random_state)
     place, numbers = np.argsort(order), np.append(query.numbers[order], -1)
-    same, other = (numbers[part[place]] for part in found[:2])
-    same_distances, other_distances = (part[place] for part in found[2:4])
-    return Nearest(same, other, same_distances, other_distances, found.n_again), recall
+    same, other = (Found(numbers[part.numbers[place]], part.distances[place]) for part in found[:2])
+    return Nearest(same, other, found.n_again), recall
 
 
 def _worth_approximating(X, method):
@@ -174,7 +173,7 @@ def nearest(
         raise ValueError(f"k={k} must be from 1 to {n_there}, the number of points searched.")
     numbers = numbers_on_demand(searched.X) if keys is None else tie_numbers(keys, np.arange(n), n)
     found = exact_search(SearchQuery(points, searched, k, 0, own, numbers))
-    return rows_of(found.same, n), found.same_distances
+    return rows_of(found.same.numbers, n), found.same.distances
 
 
 def _unlabelled(X):
@@ -196,6 +195,8 @@ def _on_host(query):
 
 def _in_library_of(X, found):
     xp = namespace(X)
-    same, other = (like(part, X, xp.int64) for part in found[:2])
-    same_distances, other_distances = (like(part, X, xp.float64) for part in found[2:4])
-    return Nearest(same, other, same_distances, other_distances, found.n_again)
+    same, other = (
+        Found(like(part.numbers, X, xp.int64), like(part.distances, X, xp.float64))
+        for part in found[:2]
+    )
+    return Nearest(same, other, found.n_again)
