@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
-from conemetric.neighbours import LabelledRows, SearchQuery, exact, sparse
+from conemetric.neighbours import LabelledRows, SearchQuery, exact, merge, sparse
 from conemetric.neighbours import cpu as host
 
 from . import oracle
@@ -96,3 +96,20 @@ def test_either_kind_alone(search, monkeypatch):
     assert_array_equal(to_numpy(targets.same.numbers), to_numpy(both.same.numbers))
     assert_array_equal(to_numpy(impostors.other.numbers), to_numpy(both.other.numbers))
     assert targets.other.numbers.shape == impostors.same.numbers.shape == (90, 0)
+
+
+@pytest.mark.parametrize("kind", oracle.KINDS)
+def test_merged_results_are_those_of_one_search(kind, seed, dtype):
+    X, y = oracle.labelled(kind, seed, dtype)
+    queries, own = LabelledRows(X, y), np.arange(len(X))
+    parts = []
+    for rows in np.array_split(np.random.default_rng(seed).permutation(len(X)), 3):
+        inside = np.argmax(own[:, None] == rows, axis=1)
+        itself = np.where(np.isin(own, rows), inside, -1)
+        references = LabelledRows(X[rows], y[rows])
+        parts.append(exact.search(SearchQuery(queries, references, 3, 5, itself, rows)))
+    merged = merge(X, merge(X, parts[0], parts[1]), parts[2])
+    whole = exact.search(SearchQuery(queries, queries, 3, 5, own))
+    for found, expected in zip(merged[:2], whole[:2], strict=True):
+        assert_array_equal(found.numbers, expected.numbers)
+        assert_allclose(found.distances, expected.distances, rtol=1e-14)
