@@ -63,7 +63,7 @@ def wrong_lists(X, y, found, n_queries=1000):
         exact = torch.linalg.vector_norm(X.double() - X[i].double(), dim=1)
         exact[i] = torch.inf
         tie = per_length * float(X[i].double().norm())
-        for numbers, alike in ((found.same, True), (found.other, False)):
+        for numbers, alike in ((found.same.numbers, True), (found.other.numbers, False)):
             allowed = torch.where((labels == labels[i]) == alike, exact, torch.inf)
             best = allowed.topk(numbers.shape[1], largest=False).values
             distances = allowed[numbers[i]].sort().values

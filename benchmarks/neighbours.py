@@ -94,7 +94,7 @@ def by_graphs(X, y):
         impostors[rows] = first(numbers, (numbers >= 0) & (y[numbers] != y[rows, None]), 10)
         rows = rows[impostors[rows, -1] < 0]
     if len(rows):
-        impostors[rows] = exact.search(search_query(X, y, rows, n_targets=0)).other
+        impostors[rows] = exact.search(search_query(X, y, rows, n_targets=0)).other.numbers
     return targets, impostors, len(rows)
 
 
@@ -150,8 +150,8 @@ def searches(X, y):
     true = exact.search(search_query(X, y, sample))
 
     def show(name, wall, busy, found, more=""):
-        targets = share(found[0][sample], true.same)
-        impostors = share(found[1][sample], true.other)
+        targets = share(found[0][sample], true.same.numbers)
+        impostors = share(found[1][sample], true.other.numbers)
         print(
             f"{name}: {wall:.2f} s ({busy:.2f}), recall {(3 * targets + 10 * impostors) / 13:.4f} "
             f"(targets {targets:.4f}, impostors {impostors:.4f}){more}",
@@ -162,11 +162,13 @@ def searches(X, y):
         wall, busy, _ = timed(flat, X)
         print(f"FAISS flat, 13 of any label: {wall:.2f} s ({busy:.2f} of processors)", flush=True)
         wall, busy, found = timed(exact.search, search_query(X, y))
-        show("exact", wall, busy, found, f", {found.n_again} lists again")
+        lists = found.same.numbers, found.other.numbers
+        show("exact", wall, busy, lists, f", {found.n_again} lists again")
     for seed in range(2 if few else 1):
         random_state = np.random.RandomState(seed)
         wall, busy, (found, recall) = timed(approximate.search, search_query(X, y), random_state)
-        show("approximate", wall, busy, found, f", by its own sample {recall:.4f}")
+        lists = found.same.numbers, found.other.numbers
+        show("approximate", wall, busy, lists, f", by its own sample {recall:.4f}")
     wall, busy, (*found, n_left) = timed(by_graphs, X, y)
     show("FAISS HNSW", wall, busy, found, f", {n_left} rows searched exactly")
     for n_probes in (24, 48, 96) if few else ():

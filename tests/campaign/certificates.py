@@ -328,7 +328,7 @@ def judged(kind):
         def fit():
             estimator.fit(*data)
             checked, compared, setting = compared_by(estimator, data)
-            operator = estimator._mapped_operator(checked, compared)
+            operator = estimator._operator_of(estimator._mapped(checked, compared))
             program = estimator._program(operator, compared, setting)
             point = estimator._point(compared.inverse, stored_map(estimator))
             value = program.certify(point, estimator.multipliers_).primal

@@ -54,7 +54,10 @@ def test_nearly_all_neighbours_are_found(exact_queries, apart, alone):
     found, measured = approximate.search(query, np.random.RandomState(0))
     assert exact_queries == [100]  # the sample, and nothing else
     true = exact.search(query)
-    shares = recall(found.same, true.same), recall(found.other, true.other)
+    shares = (
+        recall(found.same.numbers, true.same.numbers),
+        recall(found.other.numbers, true.other.numbers),
+    )
     assert min(shares) > 0.97
     assert abs(measured - (3 * shares[0] + 5 * shares[1]) / 8) < 0.02
 
@@ -78,13 +81,13 @@ def test_queries_that_found_too_few_are_searched_again(exact_queries, monkeypatc
     query = among_themselves(X, y)
     found, _ = approximate.search(query, np.random.RandomState(0))
     assert found.n_again > 0
-    assert found.same.min() >= 0
-    assert found.other.min() >= 0
+    assert found.same.numbers.min() >= 0
+    assert found.other.numbers.min() >= 0
     rare = np.flatnonzero(y == 9)
-    lonely = found.same_distances[rare].max(1) > np.median(found.same_distances[:, 2])
+    lonely = found.same.distances[rare].max(1) > np.median(found.same.distances[:, 2])
     true = oracle.neighbours(X[rare], y[rare], X, y, 3, True, rare)
     assert lonely.any()
-    assert recall(found.same[rare], true) > 0.5  # most had to be searched again, exactly
+    assert recall(found.same.numbers[rare], true) > 0.5  # most had to be searched again, exactly
 
 
 @pytest.mark.parametrize("kind", oracle.KINDS)
@@ -92,8 +95,8 @@ def test_degenerate_points_have_the_neighbours_that_exist(exact_queries, kind, d
     query = among_themselves(*oracle.labelled(kind, 0, dtype, n=400))
     found, measured = approximate.search(query, np.random.RandomState(0))
     true = exact.search(query)
-    assert_array_equal(found.same >= 0, true.same >= 0)
-    assert_array_equal(found.other >= 0, true.other >= 0)
+    assert_array_equal(found.same.numbers >= 0, true.same.numbers >= 0)
+    assert_array_equal(found.other.numbers >= 0, true.other.numbers >= 0)
     assert measured > 0.9
 
 
@@ -103,7 +106,7 @@ def test_where_it_costs_no_more_the_answer_is_exact(exact_queries):
     found, measured = approximate.search(query, np.random.RandomState(0))
     assert exact_queries == [100, 300]
     assert measured == 1.0
-    assert_array_equal(found.other, exact.search(query).other)
+    assert_array_equal(found.other.numbers, exact.search(query).other.numbers)
 
 
 def test_auto_is_exact_while_that_is_quick(asarray, monkeypatch, exact_queries):

@@ -7,14 +7,14 @@ from scipy.sparse import csr_array
 
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
-from conemetric.neighbours import LabelledRows, SearchQuery, exact, few, sparse
+from conemetric.neighbours import LabelledRows, SearchQuery, exact, merge, sparse
 from conemetric.neighbours import cpu as host
 
 from . import oracle
 
 
 def among_few(query, monkeypatch):
-    monkeypatch.setattr(few, "SPARE", 2)
+    monkeypatch.setattr(exact, "SPARE", 2)
     return exact.search(query)
 
 
@@ -64,11 +64,8 @@ def assert_found_among_themselves(search, kind, seed, dtype, monkeypatch):
     X, y = oracle.labelled(kind, seed, dtype, n=70)
     points, own = LabelledRows(X, y), np.arange(len(X))
     found = search(SearchQuery(points, points, 3, 5, own), monkeypatch)
-    for same, numbers, distances in (
-        (True, found.same, found.same_distances),
-        (False, found.other, found.other_distances),
-    ):
-        numbers, distances = to_numpy(numbers), to_numpy(distances)
+    for same, near in ((True, found.same), (False, found.other)):
+        numbers, distances = map(to_numpy, near)
         expected = oracle.neighbours(X, y, X, y, numbers.shape[1], same, own)
         assert_array_equal(numbers, expected, err_msg=f"seed {seed}")
         gaps = X[:, None].astype(np.float64) - X[expected].astype(np.float64)
@@ -83,9 +80,10 @@ def test_queries_against_references(search, kind, dtype, monkeypatch):
     queries, references = LabelledRows(X[:40], y[:40]), LabelledRows(X[20:], y[20:])
     own = np.where(np.arange(40) >= 20, np.arange(40) - 20, -1)
     found = search(SearchQuery(queries, references, 4, 2, own), monkeypatch)
-    for same, numbers in ((True, found.same), (False, found.other)):
-        expected = oracle.neighbours(*queries, *references, to_numpy(numbers).shape[1], same, own)
-        assert_array_equal(to_numpy(numbers), expected)
+    for same, near in ((True, found.same), (False, found.other)):
+        numbers = to_numpy(near.numbers)
+        expected = oracle.neighbours(*queries, *references, numbers.shape[1], same, own)
+        assert_array_equal(numbers, expected)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -95,6 +93,23 @@ def test_either_kind_alone(search, monkeypatch):
     both = search(SearchQuery(points, points, 3, 2, own), monkeypatch)
     targets = search(SearchQuery(points, points, 3, 0, own), monkeypatch)
     impostors = search(SearchQuery(points, points, 0, 2, own), monkeypatch)
-    assert_array_equal(to_numpy(targets.same), to_numpy(both.same))
-    assert_array_equal(to_numpy(impostors.other), to_numpy(both.other))
-    assert targets.other.shape == impostors.same.shape == (90, 0)
+    assert_array_equal(to_numpy(targets.same.numbers), to_numpy(both.same.numbers))
+    assert_array_equal(to_numpy(impostors.other.numbers), to_numpy(both.other.numbers))
+    assert targets.other.numbers.shape == impostors.same.numbers.shape == (90, 0)
+
+
+@pytest.mark.parametrize("kind", oracle.KINDS)
+def test_merged_results_are_those_of_one_search(kind, seed, dtype):
+    X, y = oracle.labelled(kind, seed, dtype)
+    queries, own = LabelledRows(X, y), np.arange(len(X))
+    parts = []
+    for rows in np.array_split(np.random.default_rng(seed).permutation(len(X)), 3):
+        inside = np.argmax(own[:, None] == rows, axis=1)
+        itself = np.where(np.isin(own, rows), inside, -1)
+        references = LabelledRows(X[rows], y[rows])
+        parts.append(exact.search(SearchQuery(queries, references, 3, 5, itself, rows)))
+    merged = merge(X, merge(X, parts[0], parts[1]), parts[2])
+    whole = exact.search(SearchQuery(queries, queries, 3, 5, own))
+    for found, expected in zip(merged[:2], whole[:2], strict=True):
+        assert_array_equal(found.numbers, expected.numbers)
+        assert_allclose(found.distances, expected.distances, rtol=1e-14)

@@ -72,11 +72,12 @@ def test_the_answer_is_where_the_points_are(asarray):
     X, y = oracle.labelled("plain", 0, np.float32)
     here, there = LabelledRows(asarray(X[:30]), y[:30]), LabelledRows(asarray(X[30:]), y[30:])
     found = exact_search(SearchQuery(here, there, 2, 2, np.full(30, -1)))
-    for part in found[:4]:
+    for part in (*found.same, *found.other):
         assert is_torch(part) == is_torch(here.X)
         assert part.device == here.X.device
     assert_array_equal(
-        to_numpy(found.same), oracle.neighbours(X[:30], y[:30], X[30:], y[30:], 2, True, [-1] * 30)
+        to_numpy(found.same.numbers),
+        oracle.neighbours(X[:30], y[:30], X[30:], y[30:], 2, True, [-1] * 30),
     )
 
 

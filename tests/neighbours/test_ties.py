@@ -21,7 +21,7 @@ from conemetric.neighbours import (
     search,
 )
 from conemetric.neighbours.ties import numbers_on_demand, tie_numbers
-from conemetric.ranking.top_k import nearest_documents
+from conemetric.ranking import top_k
 
 KINDS = ["one-hot", "binary", "rounded", "duplicated", "other labels", "continuous"]
 ORDERS = ["sorted", "reversed", "shuffled"]
@@ -192,7 +192,7 @@ def test_documents(kind, order, similarity, asarray):
     documents = np.round(4 * documents)  # products without rounding
     rows, queries = permutation(order, y, 0), documents[:10]
     found, again = (
-        to_numpy(nearest_documents(asarray(queries), asarray(part), 7, similarity))
+        to_numpy(top_k.search(asarray(queries), asarray(part), 7, similarity).documents)
         for part in (documents, documents[rows])
     )
     assert_array_equal(documents[found], documents[rows][again])

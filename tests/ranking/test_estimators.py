@@ -52,7 +52,9 @@ def test_metric_reaches_the_optimum_of_its_program(seed, C):
     assert metric.certificate_.dual <= optimum * (1 + 1e-7)
     # and the metric stored is that optimum
     point = comparisons.inverse @ metric.components_.T
-    program = metric._program(metric._mapped_operator(checked, comparisons), comparisons, setting)
+    program = metric._program(
+        metric._operator_of(metric._mapped(checked, comparisons)), comparisons, setting
+    )
     assert program.certify(point, metric.multipliers_).primal == pytest.approx(optimum, rel=2e-6)
 
 
@@ -73,7 +75,9 @@ def test_adapter_reaches_the_optimum_of_its_program(seed, C):
     assert adapter.objective_ == pytest.approx(optimum, rel=2e-6)
     assert adapter.certificate_.dual <= optimum * (1 + 1e-7)
     W = comparisons.inverse @ adapter.components_.T @ comparisons.inverse
-    program = adapter._program(adapter._mapped_operator(checked, comparisons), comparisons, setting)
+    program = adapter._program(
+        adapter._operator_of(adapter._mapped(checked, comparisons)), comparisons, setting
+    )
     assert program.certify(W, adapter.multipliers_).primal == pytest.approx(optimum, rel=2e-6)
 
 

@@ -110,7 +110,9 @@ def test_joint_fit_reaches_the_optimum(kind, C, seed):
     # and what is stored is that optimum
     weights = np.array([fitted.score_weights_["words"]])
     point = fitted._joint_point(made, fitted.components_.T, weights)
-    program = fitted._program(fitted._mapped_operator(checked, made), made, fitted.setting_)
+    program = fitted._program(
+        fitted._operator_of(fitted._mapped(checked, made)), made, fitted.setting_
+    )
     assert program.certify(point, fitted.multipliers_).primal == pytest.approx(optimum, rel=2e-5)
     assert_allclose(weights * made.scale, v.value, atol=1e-2 * (1 + abs(v.value).max()))
 

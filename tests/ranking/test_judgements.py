@@ -8,7 +8,7 @@ from scipy import sparse
 from conemetric.core.arrays import to_numpy
 from conemetric.ranking import top_k as ranking_module
 from conemetric.ranking.judgements import check_relevance, graded_triplets, random_negatives
-from conemetric.ranking.top_k import nearest_documents
+from conemetric.ranking.top_k import search
 
 
 def random_judgements(seed):
@@ -88,7 +88,7 @@ def test_hard_negatives_are_the_nearest_unjudged(asarray, dtype, monkeypatch):
     excluded = judgements.start, judgements.document
     for block in (1, 70, 1 << 20):
         monkeypatch.setattr(ranking_module, "BLOCK", block)
-        found = to_numpy(nearest_documents(asarray(Q), asarray(D), 5, excluded=excluded))
+        found = to_numpy(search(asarray(Q), asarray(D), 5, excluded=excluded).documents)
         assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :5])
 
 
@@ -96,7 +96,7 @@ def test_too_few_documents_left_give_minus_one(asarray):
     judgements = check_relevance([[0, 0], [0, 2]], 2, 3)
     documents = asarray(np.array([[0.0], [1.0], [2.0]]))
     excluded = judgements.start, judgements.document
-    found = nearest_documents(documents[:2], documents, 9, excluded=excluded)
+    found = search(documents[:2], documents, 9, excluded=excluded).documents
     assert_array_equal(to_numpy(found), [[1, -1, -1], [1, 0, 2]])
 
 

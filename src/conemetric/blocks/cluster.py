@@ -24,6 +24,7 @@ from urllib.parse import urlparse
 from dask import annotate
 from distributed.utils import get_ip
 
+from ..core.vectors import same
 from .checkpoint import read_array, write_array
 from .program import GROUP, Engine, Program, join
 
@@ -45,9 +46,7 @@ class Column(NamedTuple):
 class Cluster(Engine):
     """Visits blocks on the workers of a cluster; see the module docstring.
 
-    Parameters
-    ----------
-    client : distributed.Client
+    ``client`` is a `distributed.Client`.
     """
 
     def __init__(self, client: Any):
@@ -68,7 +67,8 @@ class Cluster(Engine):
     def visit(self, program: Program, inputs: Sequence[Column]) -> tuple[list, tuple]:
         states, where = _distinct(inputs)
         graph = Graph("conemetric-visit")
-        sent = graph.add("program", partial(_constant, program)) if _large(program) else None
+        large = len(pickle.dumps(program)) > EMBEDDED
+        sent = graph.add("program", partial(same, program)) if large else None
         visit = partial(_visit, where) if sent else partial(_visit, where, program)
         places = next((each.places for each in inputs if any(each.places)), inputs[0].places)
         visited = [
@@ -78,7 +78,7 @@ class Cluster(Engine):
         results = visited
         if program.kept:
             results = [
-                graph.add(f"sum-{k}", _results, key, place=place)
+                graph.add(f"sum-{k}", itemgetter(1), key, place=place)
                 for k, (key, place) in enumerate(zip(visited, places, strict=True))
             ]
         kept = visited if program.kept else []
@@ -164,7 +164,7 @@ def _joined(graph, joins, results):
     """The key of the results joined in the order of `Program.join_in_groups`, each group on
     the worker of its first block.
     """
-    task, size = partial(_join, joins), GROUP
+    task, size = partial(join, joins), GROUP
     while size == GROUP or len(results) > 1:
         groups = [results[k : k + size] for k in range(0, len(results), size)]
         results = [
@@ -175,28 +175,14 @@ def _joined(graph, joins, results):
     return results[0]
 
 
-def _large(program):
-    return len(pickle.dumps(program)) > EMBEDDED
-
-
 def _distinct(inputs):
     """The distinct states among the columns, and for each column its (state, part)."""
-    states: list[tuple] = []
-    where = []
-    for column in inputs:
-        found = next((k for k, state in enumerate(states) if state is column.states), None)
-        if found is None:
-            found = len(states)
-            states.append(column.states)
-        where.append((found, column.part))
-    return states, tuple(where)
+    states = {id(column.states): column.states for column in inputs}
+    number = {identity: k for k, identity in enumerate(states)}
+    return list(states.values()), tuple((number[id(each.states)], each.part) for each in inputs)
 
 
 # ---- tasks
-
-
-def _constant(value):
-    return value
 
 
 def _part(state, part):
@@ -206,14 +192,6 @@ def _part(state, part):
 def _visit(where, program, *states):
     pieces, results = program.run([_part(states[k], part) for k, part in where])
     return (pieces, results) if program.kept else results
-
-
-def _results(state):
-    return state[1]
-
-
-def _join(joins, *results):
-    return join(joins, results)
 
 
 def _across(function, my_part, other_part, number, small, chain, mine, other):

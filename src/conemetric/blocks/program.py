@@ -76,17 +76,17 @@ class Program:
         results = iter(results)
         waiting: list[tuple[int, tuple]] = []  # (how often a group was paired, its result)
         for group in iter(lambda: list(islice(results, GROUP)), []):
-            depth, joined = 0, join(self.joins, group)
+            depth, joined = 0, join(self.joins, *group)
             while waiting and waiting[-1][0] == depth:
-                depth, joined = depth + 1, join(self.joins, [waiting.pop()[1], joined])
+                depth, joined = depth + 1, join(self.joins, waiting.pop()[1], joined)
             waiting.append((depth, joined))
         _, joined = waiting.pop()
         while waiting:
-            joined = join(self.joins, [waiting.pop()[1], joined])
+            joined = join(self.joins, waiting.pop()[1], joined)
         return joined
 
 
-def join(joins: Sequence[Callable], results: Iterable[tuple]) -> tuple:
+def join(joins: Sequence[Callable], *results: tuple) -> tuple:
     """Join results, one tuple per block or group of blocks, in their order and in float64."""
     first, *others = (tuple(map(_wide, result)) for result in results)
     for other in others:

@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ class Threads(Engine):
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="conemetric-block")
 
     def source(self, tasks: Sequence[Any]) -> list:
-        return [Source(task) for task in tasks]
+        return [Made(partial(task.compute, scheduler="synchronous")) for task in tasks]
 
     def visit(self, program: Program, inputs: Sequence[list]) -> tuple[list, tuple]:
         n_blocks = len(inputs[0])
@@ -112,20 +113,20 @@ class Threads(Engine):
         return column
 
     def load(self, folder: str, n_blocks: int) -> list:
-        return [File(f"{folder}/{block}") for block in range(n_blocks)]
+        return [Made(partial(read_array, f"{folder}/{block}")) for block in range(n_blocks)]
 
     def select(self, column: list, blocks: Sequence[int]) -> list:
         return [column[block] for block in blocks]
 
 
-class Source:
-    """A piece that a Dask task computes whenever it is needed."""
+class Made:
+    """A piece that ``make`` computes, or reads, whenever it is needed."""
 
-    def __init__(self, task):
-        self._task = task
+    def __init__(self, make: Callable):
+        self._make = make
 
     def get(self, known: dict[int, Any]) -> Any:
-        return self._task.compute(scheduler="synchronous")
+        return self._make()
 
 
 class Stored:
@@ -139,7 +140,7 @@ class Stored:
             piece = self._piece
         else:
             with open(self._path, "rb") as file:
-                piece = load(file)
+                piece = pickle.load(file)
         if size_of(piece):
             known[id(piece)] = weakref.ref(piece), self
         return piece
@@ -155,16 +156,6 @@ class StoredTuple:
         return self._make(part.get(known) for part in self._parts)
 
 
-class File:
-    """A piece in a file of a checkpoint, which is never removed here."""
-
-    def __init__(self, address):
-        self._address = address
-
-    def get(self, known: dict[int, Any]) -> Any:
-        return read_array(self._address)
-
-
 class Store:
     """Pieces in memory up to a limit in bytes, in files beyond."""
 
@@ -172,7 +163,7 @@ class Store:
         self.limit = usable_memory() * SHARE if limit is None else limit
         self._parent = folder
         self._folder: str | None = None
-        self._lock, self._used, self._count = threading.Lock(), 0, 0
+        self._lock, self._used = threading.Lock(), 0
 
     def put(self, piece: Any, known: dict[int, Any]) -> Stored | StoredTuple:
         """Store a piece, unless it is one of those ``known`` to be stored already."""
@@ -184,20 +175,15 @@ class Store:
         size = size_of(piece)
         with self._lock:
             room = self._used + size <= self.limit
-            if room:
-                self._used += size
-            else:
-                self._count += 1
-            number = self._count
+            self._used += size if room else 0
         if room:
             stored = Stored(piece)
             weakref.finalize(stored, self._release, size)
             return stored
-        path = os.path.join(self._own_folder(), str(number))
-        with open(path, "wb") as file:
-            dump(piece, file)
-        stored = Stored(path=path)
-        weakref.finalize(stored, _remove, path)
+        with tempfile.NamedTemporaryFile(dir=self._own_folder(), delete=False) as file:
+            pickle.dump(piece, file, protocol=5)  # the bytes of arrays are not copied
+        stored = Stored(path=file.name)
+        weakref.finalize(stored, Path(file.name).unlink, missing_ok=True)
         return stored
 
     def _release(self, size):
@@ -210,37 +196,6 @@ class Store:
                 self._folder = tempfile.mkdtemp(prefix="conemetric-", dir=self._parent)
                 weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
             return self._folder
-
-
-def dump(piece: Any, file: Any) -> None:
-    """Write a piece for this process to read back: its pickle, then the bytes of its arrays."""
-    buffers: list[pickle.PickleBuffer] = []
-    head = pickle.dumps(piece, protocol=5, buffer_callback=buffers.append)
-    sizes = [buffer.raw().nbytes for buffer in buffers]
-    pickle.dump((head, sizes), file)
-    for buffer in buffers:
-        file.write(buffer.raw())
-
-
-def load(file: Any) -> Any:
-    """Read what `dump` wrote."""
-    head, sizes = pickle.load(file)
-    buffers: list = []
-    for size in sizes:
-        buffer = np.empty(size, np.uint8)
-        view, done = buffer.data, 0
-        while done < size:
-            read = file.readinto(view[done:])
-            if not read:
-                raise EOFError(f"{file} ends in the middle of an array.")
-            done += read
-        buffers.append(buffer)
-    return pickle.loads(head, buffers=buffers)
-
-
-def _remove(path):
-    if os.path.exists(path):
-        os.remove(path)
 
 
 def size_of(piece: Any) -> int:

@@ -16,27 +16,13 @@ __all__ = ["Constraints"]
 
 
 class Constraints(ABC):
-    """Pairs, triplets or quadruplets of points.
+    """Pairs, triplets or quadruplets of points."""
 
-    Attributes
-    ----------
-    index : vector of integer arrays (m, 2), (m, 3) or (m, 4)
-        The points of each constraint.
-    similar : boolean vector or None
-        Which pairs are similar.
-    weights : vector or None
-        Positive weights of the constraints; None means one each.
-    labels : integer array or None
-        Classes of the points, if neighbours in memory can be searched again by them.
-    from_labels : bool
-        Whether they come from the y of rows: each then weighs as much as its first row.
-    """
-
-    index: Any
-    similar: Any
-    weights: Any
-    labels: Any = None
-    from_labels: bool = False
+    index: Any  # a vector of their points: integer arrays (m, 2), (m, 3) or (m, 4)
+    similar: Any  # boolean vector of the pairs that are similar, or None
+    weights: Any  # vector of positive weights; None means one each
+    labels: Any = None  # classes of the points, if neighbours can be searched again by them
+    from_labels: bool = False  # of rows: each then weighs as much as its first row
 
     @property
     @abstractmethod

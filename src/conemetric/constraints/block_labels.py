@@ -5,6 +5,7 @@ references, in one random sample of rows.
 """
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,10 @@ from ..neighbours import (
     sample_size,
     tie_numbers,
 )
-from .block_rows import BlockRows, Partition, item, summarised
+from .block_rows import BlockRows, Partition, summarised
 from .in_blocks import ConstraintsInBlocks, localised
-from .in_memory import (
-    LOWER_TARGETS,
-    check_class_sizes,
-    first_means_none,
-    pairs_from_neighbours,
-    triplets_from_neighbours,
-)
+from .in_memory import pairs_from_neighbours, triplets_from_neighbours
+from .labels import LOWER_TARGETS, check_class_sizes, first_means_none
 
 __all__ = ["from_labels"]
 
@@ -77,8 +73,8 @@ def from_labels(
     weights = None
     if rows.weighted:
         weights = space.map(_weights_of_first, partitions, found, first=first)
-    similar = space.map(item, found, number=1) if pairs else None
-    index = space.map(item, found, number=0)
+    similar = space.map(itemgetter(1), found) if pairs else None
+    index = space.map(itemgetter(0), found)
     return replace(localised(rows, index, similar, weights, sample), from_labels=True)
 
 
@@ -198,12 +194,13 @@ def _nearest_across(before, own, other, _, n_targets, n_impostors, numbering):
 
 
 def _nearer(nearest):
-    return nearer_impostors(nearest[2], nearest[3])
+    return nearer_impostors(nearest.same.distances, nearest.other.distances)
 
 
 def _combined(partition, nearest, first, n_rows, n_impostors, pairs):
     """(constraints by row numbers, which pairs are similar) of the rows of a block."""
-    lists = (rows_of(numbers, n_rows) for numbers in (nearest[0], nearest[1][:, :n_impostors]))
+    found = nearest.same.numbers, nearest.other.numbers[:, :n_impostors]
+    lists = (rows_of(numbers, n_rows) for numbers in found)
     index, similar = (
         pairs_from_neighbours(*lists) if pairs else (triplets_from_neighbours(*lists), None)
     )

@@ -14,7 +14,7 @@ from ..core.dates import refuse_dates
 from ..core.extras import require
 from ..core.vectors import same
 from ..core.weights import check_range
-from .in_memory import refuse_missing_labels
+from .labels import refuse_missing_labels
 
 __all__ = ["BlockRows", "Partition", "is_dask", "read"]
 
@@ -271,8 +271,3 @@ def _facts(partition, labelled):
         "classes": classes,
         "class_counts": class_counts,
     }
-
-
-def item(pieces: Any, number: int) -> Any:
-    """One part of the pieces of a block."""
-    return pieces[number]

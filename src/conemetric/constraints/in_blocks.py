@@ -8,6 +8,7 @@ stay where they are.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..core.vectors import same
 from ..operators.span import Coordinates, Matrix
 from ..operators.whitening import amount, ridge_of_spread, scatter, whitening
 from .base import Constraints
-from .block_rows import BlockRows, checked_partitions, is_dask, item, nonzero
+from .block_rows import BlockRows, checked_partitions, is_dask, nonzero
 from .in_memory import check_pairs, check_similar, check_triplets
 
 __all__ = ["ConstraintsInBlocks", "from_numbers", "from_tuples", "localised"]
@@ -121,9 +122,9 @@ def from_numbers(
         for number, count in zip(rows.numbers.tolist(), rows.counts.tolist(), strict=True)
     }
     mine = space.across(_mine, rows.partitions, given, limits=limits)
-    similar = None if similar is None else space.map(item, mine, number=1)
-    weights = None if weights is None else space.map(item, mine, number=2)
-    return localised(rows, space.map(item, mine, number=0), similar, weights)
+    similar = None if similar is None else space.map(itemgetter(1), mine)
+    weights = None if weights is None else space.map(itemgetter(2), mine)
+    return localised(rows, space.map(itemgetter(0), mine), similar, weights)
 
 
 def from_tuples(rows: BlockRows, width: int) -> ConstraintsInBlocks:
@@ -133,7 +134,7 @@ def from_tuples(rows: BlockRows, width: int) -> ConstraintsInBlocks:
     space = rows.space
     index = space.map(_consecutive, rows.partitions, width=width)
     similar = space.map(_similar, rows.partitions) if width == 2 else None
-    weights = space.map(item, rows.partitions, number=3) if rows.weighted else None
+    weights = space.map(attrgetter("weights"), rows.partitions) if rows.weighted else None
     return _without_empty_blocks(ConstraintsInBlocks(rows, None, index, similar, weights))
 
 

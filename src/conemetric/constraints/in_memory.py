@@ -11,31 +11,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy
 from ..core.sparse_rows import SparseRows
 from ..core.vectors import ARRAYS, VectorSpace
-from ..core.warn import warn_user
 from ..neighbours import nearest, neighbours_by_label, row_keys
 from ..operators.base import Operator
 from ..operators.span import Coordinates, in_span
 from ..operators.whitening import similar_scatter, whiten
 from .base import Constraints
+from .labels import encode_labels
 
 __all__ = [
     "ConstraintsInMemory",
-    "check_class_sizes",
-    "check_labels",
     "check_pairs",
     "check_similar",
     "check_triplets",
-    "encode_labels",
     "find_rows",
-    "is_continuous",
     "pairs_from_labels",
     "pairs_from_neighbours",
-    "refuse_continuous",
     "triplets_from_labels",
     "triplets_from_neighbours",
     "triplets_from_values",
@@ -45,12 +39,6 @@ __all__ = [
 # both; chosen by judgement
 NEAR = 3
 FEWEST_IMPOSTORS = 3  # for n_impostors="auto" with a quantity, as in the papers
-LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
-# whole numbers are a quantity, not classes, if they have more than FEW_VALUES values, if at
-# least the share LONELY of these occurs once, and if at least the share GAPS of the whole
-# numbers between the least and the largest is missing: chosen by judgement, so that few
-# shots of many classes stay classes and prices do not
-FEW_VALUES, LONELY, GAPS = 20, 1 / 3, 1 / 4
 
 
 @dataclass(frozen=True)
@@ -121,90 +109,6 @@ class ConstraintsInMemory(Constraints):
         return replace(self, index=index, weights=weights)
 
 
-def check_labels(
-    y: Any, n_same: int, remedy: str = "merge classes", takes_quantities: bool = False
-) -> np.ndarray:
-    """Encode class labels as 0, 1, ... (-1: none); refuse a single class, and warn about rows
-    without a label and classes whose rows have fewer than ``n_same`` others.
-    """
-    codes = encode_labels(y)
-    classes, counts = np.unique(np.ravel(to_numpy(y)), return_counts=True)
-    check_class_sizes(classes, counts, n_same, remedy, takes_quantities)
-    return codes
-
-
-def check_class_sizes(
-    classes: np.ndarray,
-    counts: np.ndarray,
-    n_same: int,
-    remedy: str,
-    takes_quantities: bool = False,
-) -> None:
-    """The checks of `check_labels`, given the sorted labels and their numbers of rows."""
-    n_rows, n_unlabelled = counts.sum(), 0
-    if first_means_none(classes):
-        n_unlabelled, classes, counts = counts[0], classes[1:], counts[1:]
-    if len(classes) < 2:
-        raise ValueError(
-            f"y has 1 class, {classes.tolist()[0]!r}, in {n_rows} rows; a metric is learned "
-            "between classes: give at least two."
-        )
-    if n_unlabelled:
-        warn_user(
-            f"{n_unlabelled} of {n_rows} rows have the label -1, which means unlabelled: they "
-            "are left out of all constraints. If -1 is one of the classes, number them from 0.",
-        )
-    may_be_quantity = takes_quantities and classes.dtype.kind in "iuf"
-    quantity = ", or give target='continuous' if y is a quantity" if may_be_quantity else ""
-    if counts.max() < 2:
-        raise ValueError(
-            f"y has {len(classes)} classes of one row each, so no row has another of its class; "
-            f"give at least two rows of a class{quantity}."
-        )
-    small = classes[counts <= n_same]
-    if len(small):
-        warn_user(
-            f"{len(small)} of {len(classes)} classes have {n_same} or fewer rows (first: "
-            f"{small.tolist()[0]!r}), so their rows have fewer than {n_same} others of their "
-            f"class; {remedy}{quantity if len(classes) > FEW_VALUES else ''}.",
-        )
-
-
-def encode_labels(y: Any) -> np.ndarray:
-    """Labels as 0, 1, ... in sorted order; -1 for rows without one.
-
-    As in scikit-learn's semi-supervised estimators, UMAP and metric-learn, -1 marks a row
-    without a label, provided that two or more classes are numbers from 0 on. (With -1 and
-    1, or -1 and 0, it is a class.)
-    """
-    y = np.ravel(to_numpy(y))
-    refuse_missing_labels(y)
-    if y.dtype.kind != "f":  # `is_continuous` decides about those
-        check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    return codes - 1 if first_means_none(classes) else codes
-
-
-def first_means_none(classes: np.ndarray) -> bool:
-    """Whether -1, the first of these sorted labels, marks rows without a label."""
-    numbers = classes.dtype.kind in "if" and len(classes) > 2
-    return bool(numbers and classes[0] == -1 and classes[1] >= 0)
-
-
-def refuse_missing_labels(y: np.ndarray, where: str = "") -> None:
-    """Refuse labels that are None, NaN, NaT or pandas' NA, and name the first."""
-    missing = np.array([_is_missing(value) for value in y]) if y.dtype.kind in "OM" else y != y
-    if missing.any():
-        raise ValueError(
-            f"y has {int(missing.sum())} missing labels (first: row {int(missing.argmax())}{where}); "
-            "drop those rows, or label them -1."
-        )
-
-
-def _is_missing(value):
-    return value is None or type(value).__name__ == "NAType" or value != value
-
-
 def triplets_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:
     """All (point, target, impostor) of the papers' rule, as an integer array (m, 3) in
     the library of X.
@@ -237,54 +141,6 @@ def triplets_from_neighbours(targets: Any, impostors: Any) -> Any:
     triplets = triplets.reshape(-1, 3)
     there = (triplets >= 0).all(1)
     return triplets if bool(there.all()) else triplets[there]
-
-
-def is_continuous(y: Any, target: str = "auto") -> bool:
-    """Whether y is a quantity rather than class labels.
-
-    ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
-    part for a quantity, and strings, truth values and categories for classes. Whole
-    numbers are classes unless there are more than 20 values, at least a third of them occur
-    in one row only, and at least a quarter of the whole numbers between the smallest and the
-    largest are missing (labels are mostly numbered without gaps).
-    """
-    y = np.ravel(to_numpy(y))
-    if target == "auto" and y.dtype.kind not in "iuf":
-        return False
-    refuse_missing_labels(y)
-    return holds_quantity(*np.unique(y, return_counts=True), target)
-
-
-def holds_quantity(values: np.ndarray, counts: np.ndarray, target: str = "auto") -> bool:
-    """`is_continuous`, given the sorted values of y and their numbers of rows."""
-    if target not in ("auto", "classes", "continuous"):
-        raise ValueError(f"target={target!r} is not known; use 'auto', 'classes' or 'continuous'.")
-    if target != "auto":
-        if target == "continuous" and values.dtype.kind not in "iufb":
-            raise ValueError(
-                f"target='continuous' is for numbers, and y holds {values.tolist()[0]!r}; give "
-                "numbers, or target='classes'."
-            )
-        return target == "continuous"
-    if values.dtype.kind not in "iuf":
-        return False
-    if values.dtype.kind == "f" and type_of_target(values) == "continuous":
-        return True
-    if first_means_none(values) and counts[0] > counts[1:].max():
-        return False  # rows without a label
-    extent = float(values[-1]) - float(values[0]) + 1
-    lonely, gaps = (counts == 1).mean(), 1 - len(values) / extent
-    return bool(len(values) > FEW_VALUES and lonely >= LONELY and gaps >= GAPS)
-
-
-def refuse_continuous(values: np.ndarray, counts: np.ndarray, target: str, name: str) -> None:
-    """Refuse a quantity if classes are needed; ``name`` is the estimator's."""
-    if holds_quantity(values, counts, target):
-        raise ValueError(
-            f"{name} learns between classes, and y is a quantity, with {len(values)} values in "
-            f"{counts.sum()} rows; give target='classes' if each value is a class, or learn from "
-            "it in memory by FrobMetric, BoostMetric, LMNNEig or RelativeComparisons."
-        )
 
 
 def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:

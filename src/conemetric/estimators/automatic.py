@@ -33,7 +33,7 @@ from joblib import Parallel, delayed
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
 
-from ..constraints.in_memory import check_labels
+from ..constraints.labels import check_labels
 from ..core import spectral
 from ..core.arrays import is_torch, like, transposed
 from ..core.compiled import stopwatch

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..constraints.block_rows import is_dask
-from ..constraints.in_memory import is_continuous, refuse_continuous
+from ..constraints.labels import is_continuous, refuse_continuous
 from ..core import spectral
 from ..core.arrays import (
     as_array,

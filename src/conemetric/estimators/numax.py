@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..constraints.in_memory import check_pairs, check_similar, encode_labels
+from ..constraints.in_memory import check_pairs, check_similar
+from ..constraints.labels import encode_labels
 from ..core.arrays import like, on_device, to_numpy
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context

@@ -10,6 +10,13 @@ from ..constraints.base import Constraints
 from ..constraints.block_labels import from_labels
 from ..constraints.block_rows import is_dask, read
 from ..constraints.in_memory import ConstraintsInMemory
+from ..constraints.labels import (
+    LOWER_TARGETS,
+    check_labels,
+    encode_labels,
+    is_continuous,
+    refuse_continuous,
+)
 from ..core.arrays import like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
@@ -216,8 +223,8 @@ class SupervisedMetric(MahalanobisMetric):
         if continuous:
             found = in_memory.triplets_from_values(X, y, self.n_targets, self.n_impostors)
         else:
-            remedy = in_memory.LOWER_TARGETS, self._learns_from_quantities
-            labels = in_memory.check_labels(y, self.n_targets, *remedy)
+            remedy = LOWER_TARGETS, self._learns_from_quantities
+            labels = check_labels(y, self.n_targets, *remedy)
             lists = self._neighbours(X, labels, neighbors)
             if pairs:
                 found, similar = in_memory.pairs_from_neighbours(*lists)
@@ -235,7 +242,7 @@ class SupervisedMetric(MahalanobisMetric):
         rows = read(X, y, sample_weight)
         name = f"{type(self).__name__} from dask collections"
         assert rows.classes is not None and rows.class_counts is not None
-        in_memory.refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
+        refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
         self.neighbor_recall_ = 1.0  # among all rows, or among the references
         counts = self.n_targets, self.n_impostors, self.n_references
         return from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
@@ -247,7 +254,7 @@ class SupervisedMetric(MahalanobisMetric):
         if not self._learns_from_quantities:
             self._refuse_continuous(y, target)
             return False
-        continuous = in_memory.is_continuous(y, target)
+        continuous = is_continuous(y, target)
         if continuous and target == "auto" and (y == np.round(y)).all():
             warn_user(
                 f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
@@ -265,7 +272,7 @@ class SupervisedMetric(MahalanobisMetric):
         if self.class_weight is not None:
             if continuous:
                 self._refuse_class_weight()
-            labelled = in_memory.encode_labels(y) >= 0
+            labelled = encode_labels(y) >= 0
             factors = class_factors(self.class_weight, y[labelled], weights[labelled])
             weights[labelled] *= factors
         check_range(weights, X.dtype, "sample_weight, times class_weight,")

@@ -6,11 +6,10 @@ sparse points (`sparse`), or approximately on the host (`cells`); `precomputed` 
 
 from .merge import merge
 from .precomputed import precomputed_neighbours
-from .query import LabelledRows, Nearest, SearchQuery
+from .query import LabelledRows, SearchQuery
 from .sampling import sample_classes, sample_rows, sample_size
 from .search import (
     MOST_IMPOSTORS,
-    Neighbours,
     enough_of,
     exact_search,
     nearer_impostors,
@@ -22,8 +21,6 @@ from .ties import canonical_order, column_extent, labelled_keys, row_keys, rows_
 __all__ = [
     "MOST_IMPOSTORS",
     "LabelledRows",
-    "Nearest",
-    "Neighbours",
     "SearchQuery",
     "canonical_order",
     "column_extent",

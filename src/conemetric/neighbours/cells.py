@@ -40,7 +40,7 @@ def search(query: SearchQuery, random_state: np.random.RandomState) -> tuple[Nea
     sampled = LabelledRows(*(part[sample] for part in queries))
     truth = exact.search(query._replace(queries=sampled, own=query.own[sample]))
     cells = Cells(query, random_state)
-    counts = cells.enough(query, first, [numbers[::2] for numbers in truth[:2]])
+    counts = cells.enough(query, first, [part.numbers[::2] for part in truth[:2]])
     visited = cells.n_visited(queries, first, counts)
     # among points themselves the exact search visits each pair once for both
     if visited > len(references.y) / (2 if alone else 1):
@@ -56,8 +56,8 @@ def search(query: SearchQuery, random_state: np.random.RandomState) -> tuple[Nea
 def _recall(found, truth, rows):
     """Share found of the neighbours of every second query of ``truth``, counting others as near."""
     n_there = n_found = 0
-    for distances, true in zip(found[2:4], truth[2:4], strict=True):
-        distances, true = distances[rows], true[1::2]
+    for near, nearest in zip(found[:2], truth[:2], strict=True):
+        distances, true = near.distances[rows], nearest.distances[1::2]
         farthest = np.where(true < np.inf, true, -1.0).max(1, keepdims=True, initial=-1.0)
         n_there += int((true < np.inf).sum())
         n_found += int((distances <= farthest * AS_NEAR).sum())

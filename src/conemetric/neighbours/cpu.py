@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.compiled import threaded
 from . import kernels
-from .query import Nearest, SearchQuery
+from .query import Found, Nearest, SearchQuery
 from .rounding import product_gamma, tie_rule
 
 __all__ = ["Frame", "HostSearch", "parts"]
@@ -77,7 +77,7 @@ class HostSearch:
         """
         same, again_same = self._rank(True, all_offered)
         other, again_other = self._rank(False, all_offered)
-        return Nearest(same[0], other[0], same[1], other[1], again_same + again_other)
+        return Nearest(same, other, again_same + again_other)
 
     def _rank(self, same, all_offered):
         lists = self.lists[0 if same else 1]
@@ -104,8 +104,8 @@ class HostSearch:
                 tile -= 2 * (self.Z[rows] @ self.Z_reference.T)
                 rest = rows, self.own, *labels, *args
                 threaded(kernels.rank_within_bound, len(rows), tile.size * 8, tile, *rest)
-        answer = np.empty_like(found), np.empty_like(distances)
-        answer[0][self.order], answer[1][self.order] = found, distances * self.unit
+        answer = Found(np.empty_like(found), np.empty_like(distances))
+        answer.numbers[self.order], answer.distances[self.order] = found, distances * self.unit
         return answer, len(again)
 
     def _short(self, found, same):

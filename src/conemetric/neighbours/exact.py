@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from ..core.compiled import one_blas_thread, threaded
 from ..core.progress import emit
-from . import few, kernels
-from .cpu import HostSearch
-from .query import Nearest, SearchQuery
+from . import kernels
+from .cpu import SPARE, Frame, HostSearch
+from .merge import rank_rows
+from .query import Found, Nearest, SearchQuery
+from .rounding import tie_rule
 
 __all__ = ["search", "tournament"]
 
@@ -29,7 +32,7 @@ def search(query: SearchQuery) -> Nearest:
     queries, references, alone = query.queries, query.references, query.among_themselves
     n, n_references = len(queries.y), len(references.y)
     if n * n_references * (queries.X.shape[1] + SELECTION) <= FEW:
-        return few.search(query)
+        return _search_few(query)
     order = np.argsort(queries.y, kind="stable")
     state = HostSearch(query, order, order if alone else np.argsort(references.y, kind="stable"))
     blocks = [(start, min(start + TILE, n)) for start in range(0, n, TILE)]
@@ -50,6 +53,46 @@ def _meet(start, stop, pairs, alone, arrays, visits):
     for one, other in pairs[start:stop]:
         both = int(alone and one != other)
         kernels.offer(np.arange(*one), *other, TILE, both, arrays, visits)
+
+
+def _search_few(query):
+    """Search with all distances in memory, by NumPy and SciPy alone: compiling kernels would take
+    seconds.
+    """
+    (X, y), (R, y_reference) = query[:2]
+    unit = Frame.of(query).unit  # a power of two: only sums of squares are rounded
+    distances = cdist(*(np.divide(part, unit, dtype=np.float64) for part in (X, R)))
+    itself = np.flatnonzero(query.own >= 0)
+    distances[itself, query.own[itself]] = np.inf
+    per_length, slope = tie_rule(X.shape[1], max(np.finfo(part.dtype).eps for part in (X, R)))
+    ties = per_length * np.linalg.norm(np.divide(X, unit, dtype=np.float64), axis=1), slope
+    numbers = query.numbers_of(np.arange(len(R)))
+    differs = y[:, None] != y_reference
+    same, other = (
+        _rank_few(np.where(left_out, np.inf, distances), numbers, count, *ties)
+        for left_out, count in ((differs, query.n_same), (~differs, query.n_other))
+    )
+    emit("search", done=1.0)
+    same, other = (found._replace(distances=found.distances * unit) for found in (same, other))
+    return Nearest(same, other, 0)
+
+
+def _rank_few(distances, numbers, count, tie, slope):
+    """The ``count`` nearest of each row, sought among a few candidates or, where ties leave doubt,
+    among all.
+    """
+    every, width = Found(np.broadcast_to(numbers, distances.shape), distances), count + SPARE
+    if count == 0 or width >= distances.shape[1]:
+        return rank_rows(every, count, tie, slope)[0]
+    candidates = np.argpartition(distances, width - 1, axis=1)[:, :width]
+    near = Found(*(np.take_along_axis(part, candidates, axis=1) for part in every))
+    found, farthest = rank_rows(near, count, tie, slope)
+    # more may belong there
+    unsure = near.distances.max(1) <= np.minimum(farthest, np.finfo(float).max)
+    if unsure.any():
+        again, _ = rank_rows(Found(*(part[unsure] for part in every)), count, tie[unsure], slope)
+        found.numbers[unsure], found.distances[unsure] = again
+    return found
 
 
 def tournament(players: list) -> Iterator[list]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..core.progress import emit
-from .query import LabelledRows, Nearest, SearchQuery
+from .query import Found, LabelledRows, Nearest, SearchQuery
 from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 
 __all__ = ["DeviceSearch", "search"]
@@ -31,9 +31,9 @@ def search(query: SearchQuery) -> Nearest:
     """
     state = DeviceSearch(query)
     near_same, near_other = state.candidates()
-    same, same_distances, again = state.rank(True, query.n_same, *near_same)
-    other, other_distances, more = state.rank(False, query.n_other, *near_other)
-    return Nearest(same, other, same_distances, other_distances, again + more)
+    same, again = state.rank(True, query.n_same, *near_same)
+    other, more = state.rank(False, query.n_other, *near_other)
+    return Nearest(same, other, again + more)
 
 
 class DeviceSearch:
@@ -132,16 +132,16 @@ class DeviceSearch:
 
     def rank(
         self, same: bool, count: int, candidates: torch.Tensor, limit: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """Numbers and distances of the ``count`` nearest of every query, and how many queries were
-        searched again because more than their candidates may belong there.
+    ) -> tuple[Found, int]:
+        """The ``count`` nearest of every query, and how many queries were searched again because
+        more than their candidates may belong there.
         """
         n = len(self.order)
         numbers = torch.full((n, count), -1, device=self.device)
         distances = torch.full((n, count), torch.inf, device=self.device, dtype=torch.float64)
         farthest = torch.full((n,), torch.inf, device=self.device, dtype=torch.float64)
         if count == 0:
-            return numbers, distances, 0
+            return Found(numbers, distances), 0
         width = candidates.shape[1]
         for rows in torch.arange(n, device=self.device).split(max(1, self._most_gathered // width)):
             references = candidates[rows]
@@ -157,9 +157,9 @@ class DeviceSearch:
         bound = farthest**2 + product_gamma(self.X.shape[1], DOUBLE_EPS) * (reach + farthest) ** 2
         for rows in again.split(ROWS_AGAIN) if len(again) else ():
             numbers[rows], distances[rows] = self._search_again(rows, same, bound[rows], count)
-        answer = torch.empty_like(numbers), torch.empty_like(distances)
-        answer[0][self.order], answer[1][self.order] = numbers, distances * self.unit
-        return *answer, len(again)
+        answer = Found(torch.empty_like(numbers), torch.empty_like(distances))
+        answer.numbers[self.order], answer.distances[self.order] = numbers, distances * self.unit
+        return answer, len(again)
 
     def _measure(self, queries, references):
         """Distances of queries (m,) to their references (m, k), by differences in float64."""
@@ -169,7 +169,7 @@ class DeviceSearch:
         return torch.linalg.vector_norm(differences, dim=2)
 
     def _nearest(self, rows, exact, numbers, count):
-        """`kernels.rank` for tensors: the ``count`` nearest of each row, and where ties end."""
+        """`merge.rank_rows` for tensors: the ``count`` nearest of each row, and where ties end."""
         exact, order = exact.sort(dim=1)
         numbers = numbers.gather(1, order)
         tie, width = self.tie[rows, None], exact.shape[1]

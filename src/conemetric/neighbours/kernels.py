@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.compiled import jit, jit_inner, jit_inner_sums
 
-__all__ = ["rank"]
+__all__ = ["choose_cells", "offer", "rank_candidates", "rank_within_bound", "visit_cells"]
 
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 
@@ -185,7 +185,7 @@ def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
         while count < width and near[i, count] < np.inf:
             exact[count], found[count] = _measure(i, index[i, count], data)
             count += 1
-        bound[i] = rank(i, exact, found, count, rule, out, distance)
+        bound[i] = _rank(i, exact, found, count, rule, out, distance)
 
 
 @jit
@@ -203,7 +203,7 @@ def rank_within_bound(
             if tile[r, c] <= bound[i] and (labels[i] == column_labels[c]) == same and c != own[i]:
                 exact[count], found[count] = _measure(i, c, data)
                 count += 1
-        rank(i, exact, found, count, rule, out, distance)
+        _rank(i, exact, found, count, rule, out, distance)
 
 
 @jit_inner_sums
@@ -219,7 +219,7 @@ def _measure(i, j, data):
 
 
 @jit_inner
-def rank(i, exact, found, count, rule, out, distance):
+def _rank(i, exact, found, count, rule, out, distance):
     """Write the nearest of the first ``count`` of ``found``, numbers held in float64, and return
     the largest value of the scan for any of them or their ties.
 

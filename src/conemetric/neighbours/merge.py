@@ -1,52 +1,49 @@
-"""Rank lists of candidates by distance, and merge two search results."""
+"""Rank candidates by distance, and merge two search results: by NumPy alone, because compiling
+kernels would take seconds.
+"""
 
 import numpy as np
 
-from ..core.compiled import jit, threaded
-from .kernels import rank
-from .query import Nearest
+from .query import Found, Nearest
 from .rounding import tie_rule
 
-__all__ = ["merge", "rank_lists"]
-
-HEAP_SORT = 8  # operations per candidate to sort some ten of them
+__all__ = ["merge", "rank_rows"]
 
 
 def merge(X: np.ndarray, first: Nearest, second: Nearest) -> Nearest:
     """The nearest of two results for the same queries X, whose numbers agree; the lower wins ties."""
     per_length, slope = tie_rule(X.shape[1], float(np.finfo(X.dtype).eps))
-    lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-    rule = np.zeros(len(X)), 0.0, per_length * lengths, slope
-    found = first.same, first.same_distances, second.same, second.same_distances
-    same, same_distances = _nearest(*found, rule)
-    found = first.other, first.other_distances, second.other, second.other_distances
-    other, other_distances = _nearest(*found, rule)
-    return Nearest(same, other, same_distances, other_distances, first.n_again + second.n_again)
+    tie = per_length * np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+
+    def nearer(one, more):
+        both = Found(*map(np.hstack, zip(one, more, strict=True)))
+        return rank_rows(both, one.numbers.shape[1], tie, slope)[0]
+
+    same, other = nearer(first.same, second.same), nearer(first.other, second.other)
+    return Nearest(same, other, first.n_again + second.n_again)
 
 
-def _nearest(numbers, distances, more, their_distances, rule):
-    lists = np.hstack([distances, their_distances]), np.hstack([numbers, more])
-    return rank_lists(*lists, numbers.shape[1], rule)[:2]
-
-
-def rank_lists(
-    distances: np.ndarray, numbers: np.ndarray, count: int, rule: tuple
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers, distances of the ``count`` nearest of each row, and the bounds of `kernels.rank`."""
-    n = len(distances)
-    out, distance, bound = np.empty((n, count), np.int64), np.empty((n, count)), np.empty(n)
-    work = distances.size * HEAP_SORT
-    threaded(_rank_lists, n, work, distances, numbers, rule, out, distance, bound)
-    return out, distance, bound
-
-
-@jit
-def _rank_lists(start, stop, distances, numbers, rule, out, distance, bound):
-    exact, found = np.empty(distances.shape[1]), np.empty(distances.shape[1])
-    for i in range(start, stop):
-        count = 0
-        for c in range(distances.shape[1]):
-            if distances[i, c] < np.inf:
-                exact[count], found[count] = distances[i, c], numbers[i, c]
-                count += 1
-        bound[i] = rank(i, exact, found, count, rule, out, distance)
+def rank_rows(
+    candidates: Found, count: int, tie: np.ndarray, slope: float
+) -> tuple[Found, np.ndarray]:
+    """As `kernels.rank_candidates`, for arrays (n, k), infinitely far where there is none: the
+    ``count`` nearest of each row, and where the ties of the last of them end.
+    """
+    n, width = candidates.distances.shape
+    kept = min(count, width)
+    out, nearest, last = np.full((n, count), -1), np.full((n, count), np.inf), np.full(n, np.inf)
+    if kept == 0:
+        return Found(out, nearest), last
+    order = np.argsort(candidates.distances, axis=1)
+    found, exact = (np.take_along_axis(part, order, axis=1) for part in candidates)
+    farthest = exact + tie[:, None] + slope * exact  # ties of each candidate end here
+    group, end = np.zeros(exact.shape, int), farthest[:, 0]
+    for c in range(1, width):
+        beyond = exact[:, c] > end
+        end = np.where(beyond, farthest[:, c], end)
+        group[:, c] = group[:, c - 1] + beyond
+    order = np.lexsort((found, group), axis=1)[:, :kept]
+    nearest[:, :kept] = np.take_along_axis(exact, order, axis=1)
+    out[:, :kept] = np.take_along_axis(found, order, axis=1)
+    out[nearest == np.inf] = -1
+    return Found(out, nearest), farthest[:, count - 1] if kept == count else last

@@ -24,16 +24,6 @@ def precomputed_neighbours(
     same label and of another, -1 for none. Or it is a sparse graph (n, n): row i holds the
     distances of point i to its nearest points of any label, of which the first ``n_targets`` and
     ``n_impostors`` are taken, as by `neighbours_by_label`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.neighbors import kneighbors_graph
-    >>> from conemetric.neighbours import precomputed_neighbours
-    >>> X, y = np.array([[0.0], [1.0], [3.0], [3.5]]), np.array([0, 0, 1, 1])
-    >>> graph = kneighbors_graph(X, 3, mode="distance")
-    >>> precomputed_neighbours(graph, X, y, n_targets=1, n_impostors=1).impostors.ravel()
-    array([2, 2, 1, 1])
     """
     if sparse.issparse(neighbors):
         graph, keys = sparse.csr_array(neighbors), row_keys(X)

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-__all__ = ["LabelledRows", "Nearest", "SearchQuery"]
+__all__ = ["Found", "LabelledRows", "Nearest", "SearchQuery"]
 
 
 class LabelledRows(NamedTuple):
@@ -40,16 +40,22 @@ class SearchQuery(NamedTuple):
         return self.numbers(rows) if callable(self.numbers) else self.numbers[rows]
 
 
-class Nearest(NamedTuple):
+class Found(NamedTuple):
     """Numbers of the references found (q, k) and their distances in float64, nearest first; -1 and
     infinity if there are too few.
+    """
+
+    numbers: Any
+    distances: Any
+
+
+class Nearest(NamedTuple):
+    """The references found of a query's label and of others.
 
     ``n_again`` counts lists searched a second time because rounding (or, in an approximate search,
     too small a part of the references) left them in doubt.
     """
 
-    same: Any
-    other: Any
-    same_distances: Any
-    other_distances: Any
+    same: Found
+    other: Found
     n_again: int

@@ -9,7 +9,7 @@ from sklearn.utils import check_array, check_random_state
 from ..core.arrays import is_torch, like, namespace, on_device, to_numpy
 from ..core.sparse_rows import SparseRows
 from . import cells, exact, sparse
-from .query import LabelledRows, Nearest, SearchQuery
+from .query import Found, LabelledRows, Nearest, SearchQuery
 from .ties import labelled_keys, numbers_on_demand, row_keys, rows_of, tie_numbers
 
 __all__ = [
@@ -61,15 +61,6 @@ def neighbours_by_label(
     among sparse points every search is exact. ``random_state`` draws the sample and the cells of an
     approximate search; None is a fixed seed. ``references`` are labelled rows to search among,
     exactly; default: all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.neighbours import neighbours_by_label
-    >>> X = np.array([[0.0], [1.0], [3.0], [3.5]])
-    >>> found = neighbours_by_label(X, np.array([0, 0, 1, 1]), n_targets=1, n_impostors=1)
-    >>> found.targets.ravel(), found.impostors.ravel()
-    (array([1, 0, 3, 2]), array([2, 2, 1, 1]))
     """
     most = MOST_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
     if min(n_targets, most) < 1:
@@ -97,9 +88,9 @@ def neighbours_by_label(
     else:
         found = exact_search(query)
     if n_impostors == "auto":
-        distances = found.same_distances, found.other_distances
-        most = enough_impostors(*(to_numpy(part) for part in distances))
-    return Neighbours(rows_of(found.same, n), rows_of(found.other[:, :most], n), recall)
+        most = enough_impostors(*(to_numpy(part.distances) for part in found[:2]))
+    targets, impostors = found.same.numbers, found.other.numbers[:, :most]
+    return Neighbours(rows_of(targets, n), rows_of(impostors, n), recall)
 
 
 def _among(rows, X, y, *options):
@@ -122,9 +113,8 @@ def _approximately(query, random_state):
     ordered = query._replace(queries=points, references=points, numbers=None)
     found, recall = cells.search(ordered, random_state)
     place, numbers = np.argsort(order), np.append(query.numbers[order], -1)
-    same, other = (numbers[part[place]] for part in found[:2])
-    same_distances, other_distances = (part[place] for part in found[2:4])
-    return Nearest(same, other, same_distances, other_distances, found.n_again), recall
+    same, other = (Found(numbers[part.numbers[place]], part.distances[place]) for part in found[:2])
+    return Nearest(same, other, found.n_again), recall
 
 
 def _worth_approximating(X, method):
@@ -152,18 +142,7 @@ def enough_of(counts: np.ndarray) -> int:
 
 
 def exact_search(query: SearchQuery) -> Nearest:
-    """Search exactly where the points are: on the host, or on their device.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.neighbours import LabelledRows, SearchQuery, exact_search
-    >>> here = LabelledRows(np.array([[0.0], [2.0]]), np.array([0, 1]))
-    >>> there = LabelledRows(np.array([[1.0], [5.0], [6.0]]), np.array([0, 0, 1]))
-    >>> found = exact_search(SearchQuery(here, there, 1, 1, own=np.array([-1, -1])))
-    >>> found.same.ravel(), found.other_distances.ravel()
-    (array([0, 2]), array([6., 1.]))
-    """
+    """Search exactly where the points are: on the host, or on their device."""
     X = query.queries.X
     namespace(X, query.references.X)
     if isinstance(X, SparseRows):
@@ -183,14 +162,6 @@ def nearest(
 
     ``references=None`` searches the queries themselves, each without itself. Of ties the reference
     with the lower key comes first (default: `ties.row_keys` of the references).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.neighbours import nearest
-    >>> numbers, distances = nearest(np.array([[0.0], [1.0], [3.0]]), None, k=1)
-    >>> numbers.ravel(), distances.ravel()
-    (array([1, 0, 1]), array([1., 1., 2.]))
     """
     points = _unlabelled(queries)
     searched, own = points, np.arange(len(points.y))
@@ -202,7 +173,7 @@ def nearest(
         raise ValueError(f"k={k} must be from 1 to {n_there}, the number of points searched.")
     numbers = numbers_on_demand(searched.X) if keys is None else tie_numbers(keys, np.arange(n), n)
     found = exact_search(SearchQuery(points, searched, k, 0, own, numbers))
-    return rows_of(found.same, n), found.same_distances
+    return rows_of(found.same.numbers, n), found.same.distances
 
 
 def _unlabelled(X):
@@ -224,6 +195,8 @@ def _on_host(query):
 
 def _in_library_of(X, found):
     xp = namespace(X)
-    same, other = (like(part, X, xp.int64) for part in found[:2])
-    same_distances, other_distances = (like(part, X, xp.float64) for part in found[2:4])
-    return Nearest(same, other, same_distances, other_distances, found.n_again)
+    same, other = (
+        Found(like(part.numbers, X, xp.int64), like(part.distances, X, xp.float64))
+        for part in found[:2]
+    )
+    return Nearest(same, other, found.n_again)

@@ -7,8 +7,8 @@ from scipy import sparse
 
 from ..core.arrays import float64
 from ..core.sparse_rows import SparseRows
-from .merge import rank_lists
-from .query import Nearest, SearchQuery
+from .merge import rank_rows
+from .query import Found, Nearest, SearchQuery
 from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 
 __all__ = ["SparseSearch", "search"]
@@ -21,19 +21,18 @@ def search(query: SearchQuery) -> Nearest:
     """Search exactly. Memory: `BLOCK` distances, and one copy of the points."""
     state = SparseSearch(query)
     n, counts = len(query.queries.y), (query.n_same, query.n_other)
-    numbers = [np.full((n, count), -1) for count in counts]
-    distances = [np.full((n, count), np.inf) for count in counts]
+    found = [Found(np.full((n, count), -1), np.full((n, count), np.inf)) for count in counts]
     n_again, step = 0, max(1, BLOCK // len(query.references.y))
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         tile = state.tile(rows)
         same = query.queries.y[rows, None] == query.references.y
-        for hidden, found, lengths in zip((~same, same), numbers, distances, strict=True):
-            if found.shape[1]:
-                part = np.where(hidden, np.inf, tile)
-                found[rows], lengths[rows], again = state.nearest(rows, part, found.shape[1])
+        for hidden, (numbers, distances), count in zip((~same, same), found, counts, strict=True):
+            if count:
+                near, again = state.nearest(rows, np.where(hidden, np.inf, tile), count)
+                numbers[rows], distances[rows] = near
                 n_again += again
-    return Nearest(numbers[0], numbers[1], distances[0], distances[1], n_again)
+    return Nearest(found[0], found[1], n_again)
 
 
 class SparseSearch:
@@ -66,27 +65,31 @@ class SparseSearch:
         return tile
 
     def nearest(self, rows: np.ndarray, tile: np.ndarray, count: int) -> tuple:
-        """Numbers and distances of the ``count`` nearest, and how many rows were ranked again."""
+        """The ``count`` nearest, and how many rows were ranked again."""
         width = min(count + SPARE, tile.shape[1])
         candidates = np.argpartition(tile, width - 1, axis=1)[:, :width]
         values = np.take_along_axis(tile, candidates, 1)
-        numbers, distances, bound = self._rank(rows, candidates, values < np.inf, count)
+        near, bound = self._rank(rows, candidates, values < np.inf, count)
         limit = values.max(1)
         again = np.flatnonzero((width < tile.shape[1]) & (limit < np.inf) & ~(bound < limit))
         for r in again:
-            near = np.flatnonzero(tile[r] <= bound[r])[None]
-            found = self._rank(rows[[r]], near, np.ones(near.shape, bool), count)
-            numbers[r], distances[r] = found[0][0], found[1][0]
-        return numbers, distances, len(again)
+            within = np.flatnonzero(tile[r] <= bound[r])[None]
+            found, _ = self._rank(rows[[r]], within, np.ones(within.shape, bool), count)
+            near.numbers[r], near.distances[r] = found.numbers[0], found.distances[0]
+        return near, len(again)
 
     def _rank(self, rows, references, there, count):
-        """Rank references of each row, where ``there``, by differences."""
+        """Rank references of each row, where ``there``, by differences; also the largest value of
+        a tile for any of them or their ties.
+        """
         exact = np.full(references.shape, np.inf)
         queries = np.broadcast_to(rows[:, None], references.shape)[there]
         pairs = queries, self.first_reference + references[there]
         exact[there] = self.points.squared_distances(*pairs) ** 0.5
-        rule = 2 * self.squares[rows] ** 0.5, self.gamma, self.tie[rows], self.slope
-        return rank_lists(exact, self.numbers[references], count, rule)
+        candidates = Found(self.numbers[references], exact)
+        found, farthest = rank_rows(candidates, count, self.tie[rows], self.slope)
+        reach = 2 * self.squares[rows] ** 0.5
+        return found, farthest**2 + self.gamma * (reach + farthest) ** 2
 
 
 def _squared_lengths(points):

@@ -41,14 +41,6 @@ CANONICAL_DIGITS = 8  # of relative squared distances: coarse enough that roundi
 def row_keys(X: Any, extent: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
     """A 64-bit hash of each row of an array, tensor or sparse matrix, on the host: equal rows have
     equal keys in every library. ``extent``: `column_extent` of all rows if X is a part of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.neighbours.ties import row_keys
-    >>> keys = row_keys(np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))
-    >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
-    (True, False)
     """
     X = _matrix(X)
     least, most = column_extent(X) if extent is None else extent

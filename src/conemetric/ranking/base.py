@@ -170,7 +170,7 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
             map_ = like(map_, data.documents)
             return (map_, weights), self._joint_point(comparisons, map_, weights)
 
-        operator = self._mapped_operator(remembered, comparisons)
+        operator = self._operator_of(self._mapped(remembered, comparisons))
         program = self._program(operator, comparisons, setting)
         start = remembered.multipliers
         start = None if start is None else operator.constraint_vector(start) * program.unit

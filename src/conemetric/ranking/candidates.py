@@ -1,7 +1,7 @@
 """Settings of a fit, their nDCG@10 on held-out queries, and the weights of a mix."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -29,6 +29,15 @@ class Setting:
     normalization: str | None = None
     weights: tuple[float, ...] = ()
     embedding: float = 1.0
+
+    @property
+    def kind(self) -> "Setting":
+        """What the comparisons of a setting depend on."""
+        return replace(self, C=0.0, margin=0.0)
+
+    def distance(self, other: "Setting") -> float:
+        """How far two settings of one kind are from each other on the path of C."""
+        return float(abs(np.log(self.C / other.C)) + abs(np.log(self.margin / other.margin)))
 
 
 @dataclass(frozen=True)

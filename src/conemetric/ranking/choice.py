@@ -16,7 +16,7 @@ need no certificate, and those of few queries run in the span of the queries.
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -68,16 +68,12 @@ class Choice:
                 self.folds.append((np.isin(np.arange(n), train), test[: MOST_HELD_OUT // used]))
             self.held_out = np.concatenate([test for _, test in self.folds])
         self.judgements: Judgements = data.judgements.select(self.held_out)
+        self.columns = data.columns and data.columns.select(self.held_out)
         self.candidates: list[Candidate] = []
         self._compared: dict[Setting, Any] = {}
         self._in_folds: dict[Setting, list] = {}
         self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
         self._multipliers: dict[Setting, dict[Setting, list]] = {}
-
-    @cached_property
-    def columns(self) -> Any:
-        """The `Columns` of the held-out queries, or None."""
-        return self.data.columns and self.data.columns.select(self.held_out)
 
     def settle(self) -> Setting:
         """Try what there is to try, and choose."""
@@ -177,10 +173,10 @@ class Choice:
 
     def comparisons(self, setting: Setting) -> Any:
         """All comparisons of a setting."""
-        kind = _kind(setting)
-        if kind not in self._compared:
-            self._compared[kind] = self.estimator._comparisons(self.data, setting, self.seed)
-        return self._compared[kind]
+        if setting.kind not in self._compared:
+            made = self.estimator._comparisons(self.data, setting, self.seed)
+            self._compared[setting.kind] = made
+        return self._compared[setting.kind]
 
     def _drawn(self, comparisons):
         """A mask of those that serve the choice."""
@@ -192,7 +188,7 @@ class Choice:
         """Multipliers of all comparisons relative to their bounds, the mean of those of the
         folds, and of the last one drawn before where one is not; None where there are none.
         """
-        known = self._multipliers.get(_kind(setting), {}).get(setting)
+        known = self._multipliers.get(setting.kind, {}).get(setting)
         if known is None:
             return None
         comparisons = self.comparisons(setting)
@@ -209,17 +205,16 @@ class Choice:
         for candidate in self.candidates:
             if candidate.setting == setting:
                 return candidate
-        kind = _kind(setting)
-        if kind not in self._in_folds:
+        if setting.kind not in self._in_folds:
             made = self.comparisons(setting)
             made = made.take(self._drawn(made))
             made = replace(made, weights=query_weights(made.triplets))
             mapped = self.estimator._mapped(self.data, made)
-            self._in_folds[kind] = self._side_by_side(self._compared_in, made, mapped)
-        known = self._multipliers.setdefault(kind, {})
-        near = min(known, key=partial(_distance, setting), default=None)
+            self._in_folds[setting.kind] = self._side_by_side(self._compared_in, made, mapped)
+        known = self._multipliers.setdefault(setting.kind, {})
+        near = min(known, key=setting.distance, default=None)
         results = self._side_by_side(
-            self._solved_in, setting, self._in_folds[kind], near and known[near]
+            self._solved_in, setting, self._in_folds[setting.kind], near and known[near]
         )
         found, weights, known[setting] = map(list, zip(*results, strict=True))
         counts = [len(test) for _, test in self.folds]
@@ -298,16 +293,6 @@ class Choice:
         unchanged = self.candidates[0].values if self.candidates else values
         self.candidates.append(Candidate.from_values(setting, values, unchanged))
         return self.candidates[-1]
-
-
-def _kind(setting: Setting) -> Setting:
-    """What the comparisons of a setting depend on."""
-    return replace(setting, C=0.0, margin=0.0)
-
-
-def _distance(a: Setting, b: Setting) -> float:
-    """How far two settings of one kind are from each other on the path."""
-    return float(abs(np.log(a.C / b.C)) + abs(np.log(a.margin / b.margin)))
 
 
 def _worth(tried: Candidate, best: Candidate) -> bool:

@@ -14,7 +14,7 @@ listed, or among the nearest by the embedding: nothing else has to be ranked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.arrays import to_numpy
-from .judgements import Judgements
+from .judgements import Judgements, ListedDocuments
 from .top_k import Found, best_of
 
 __all__ = ["AUTO", "NORMALIZATIONS", "Columns", "Pool", "check_scores"]
@@ -34,17 +34,14 @@ EMBEDDING = "embedding"  # the name of the embedding's own scores among the weig
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Scores of the documents ``document[start[i]:start[i + 1]]``, ascending, for query i;
-    ``raw`` (nnz, c) holds one column for each name, NaN if that column does not list the
-    document.
+class Columns(ListedDocuments):
+    """Scores of the documents listed: ``raw`` (nnz, c) holds one column for each name, NaN if
+    that column does not list the document.
     """
 
     names: tuple[str, ...]
-    start: np.ndarray
-    document: np.ndarray
     raw: np.ndarray
-    n_documents: int
+    _beside = "raw"
 
     @property
     def normalizations(self) -> tuple[str, ...]:
@@ -63,18 +60,6 @@ class Columns:
             )
         return (normalization,)
 
-    @cached_property
-    def query(self) -> np.ndarray:
-        """The query of each entry."""
-        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
-
-    def select(self, queries: np.ndarray) -> "Columns":
-        """The columns of some queries, renumbered in this order."""
-        counts = np.diff(self.start)[queries]
-        start = np.concatenate([[0], np.cumsum(counts)])
-        entry = np.arange(start[-1]) + np.repeat(self.start[queries] - start[:-1], counts)
-        return replace(self, start=start, document=self.document[entry], raw=self.raw[entry])
-
     def normalized(self, how: str) -> np.ndarray:
         """Scores (nnz, c), 0 for documents that a column does not list."""
         if how == "raw":
@@ -82,7 +67,7 @@ class Columns:
         values = np.empty_like(self.raw)
         for c, column in enumerate(self.raw.T):
             listed = ~np.isnan(column)
-            query, score, n = self.query[listed], column[listed], len(self.start) - 1
+            query, score, n = self.query[listed], column[listed], self.n_queries
             least, largest = np.full(n, np.inf), np.full(n, -np.inf)
             np.minimum.at(least, query, score)
             np.maximum.at(largest, query, score)
@@ -95,22 +80,10 @@ class Columns:
             values[~listed, c] = 0.0
         return values
 
-    def at(self, values: np.ndarray, query: np.ndarray, document: np.ndarray) -> np.ndarray:
-        """Rows of ``values`` (nnz, c) for pairs of a query and a document; 0 if not listed."""
-        place, found = self._places(query, document)
-        values = np.append(values, np.zeros((1, values.shape[1])), axis=0)
-        return values[np.where(found, place, -1)]
-
-    def _places(self, query, document):
-        key = np.append(self.query * self.n_documents + self.document, -1)
-        wanted = query * self.n_documents + document
-        place = np.searchsorted(key[:-1], wanted)
-        return place, key[place] == wanted
-
     def padded(self, values: np.ndarray, fill: Any) -> np.ndarray:
         """Entries (nnz, ...) as rows, one for each query, with ``fill`` where they end."""
-        width = int(np.diff(self.start).max(initial=0))
-        rows = np.full((len(self.start) - 1, width, *values.shape[1:]), fill, values.dtype)
+        width = int(self.counts.max(initial=0))
+        rows = np.full((self.n_queries, width, *values.shape[1:]), fill, values.dtype)
         rows[self.query, np.arange(len(values)) - self.start[self.query]] = values
         return rows
 
@@ -205,7 +178,8 @@ def check_scores(
     given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones. Without
     an embedding there are no callables.
     """
-    if not isinstance(scores, Mapping) or not scores or not all(map(_is_name, scores)):
+    is_named = isinstance(scores, Mapping) and all(isinstance(n, str) and n for n in scores)
+    if not is_named or not scores:
         names = f" with names {list(scores)}" if isinstance(scores, Mapping) else ""
         raise TypeError(
             f"scores is {type(scores).__name__}{names}; give a dict of columns by name, such as "
@@ -233,11 +207,7 @@ def check_scores(
         else:
             raw[:, c] = _finite(column(query, document), name, len(key))
     start = np.searchsorted(query, np.arange(n_queries + 1))
-    return Columns(tuple(scores), start, document, raw, n_documents)
-
-
-def _is_name(name):
-    return isinstance(name, str) and bool(name)
+    return Columns(start, document, n_documents, tuple(scores), raw)
 
 
 def _checked(column, name, shape):

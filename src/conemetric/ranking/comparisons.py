@@ -83,10 +83,6 @@ class Comparisons:
     columns: np.ndarray | None = None
     scale: np.ndarray | None = None
 
-    def select(self, queries: np.ndarray) -> "Comparisons":
-        """The comparisons of the queries in a mask."""
-        return self.take(queries[self.triplets[:, 0]])
-
     def take(self, kept: np.ndarray) -> "Comparisons":
         """Some of the comparisons, by a mask."""
         columns = None if self.columns is None else self.columns[kept]

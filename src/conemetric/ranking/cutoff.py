@@ -1,16 +1,15 @@
 """How many documents to pass on, with a promise about the relevant ones that are missed.
 
-Queries are what is drawn alike: the relevant documents of one query are found or missed
-together, so they are no independent trials, and the promise counts queries. A query is
-*missed* at k if more than a part ``tolerated`` of its relevant documents is not among the
-first k. With probability ``confidence`` at most a part ``alpha`` of new queries is missed, so
-that, with nothing tolerated, at most a part alpha of the relevant documents of a query is
-missed in the mean.
+The relevant documents of one query are found or missed together, so they are no independent
+trials: the promise counts queries. A query is *missed* at k if more than the share
+``tolerated`` of its relevant documents is not among the first k. With probability
+``confidence`` at most the share ``alpha`` of new queries is missed; with nothing tolerated, a
+query then misses at most the share alpha of its relevant documents on average.
 
-Queries missed become fewer as k grows. Let e be the most errors whose exact binomial bound
-is within alpha; the smallest k with at most e is returned. If its rate were above alpha, then
-so many as e would be missed at the largest k whose rate is above alpha, one fixed k, and that
-has probability 1 - confidence or less: no correction for trying many k is due.
+Fewer queries are missed as k grows. Let e be the most errors whose exact binomial bound is
+within alpha; the smallest k with at most e is returned. If its rate were above alpha, then at
+most e queries would be missed at the largest k whose rate is above alpha. That k is fixed, so
+this has probability 1 - confidence or less, and trying many k needs no correction.
 """
 
 from dataclasses import dataclass
@@ -58,8 +57,8 @@ def calibrate_cutoff(
     confidence: float = 0.95,
     tolerated: float = 0.0,
 ) -> Cutoff:
-    """The smallest k such that, with the given confidence, at most a part ``alpha`` of new
-    queries miss more than a part ``tolerated`` of their relevant documents among the first k.
+    """The smallest k such that, with the given confidence, at most the share ``alpha`` of new
+    queries miss more than the share ``tolerated`` of their relevant documents among the first k.
 
     The promise holds for new queries drawn like those given, which must not have been used to
     learn the ranking, and for relevant documents as judged.
@@ -71,10 +70,10 @@ def calibrate_cutoff(
     relevance : integer array-like (r, 2) or (r, 3), or sparse matrix
         As in `conemetric.ranking.measures.ndcg`.
     alpha : float, default=0.1
-        Part of the queries that may be missed.
+        Share of the queries that may be missed.
     confidence : float, default=0.95
     tolerated : float, default=0.0
-        Part of its relevant documents that a query may miss without counting.
+        Share of its relevant documents that a query may miss without counting.
 
     Returns
     -------
@@ -108,7 +107,7 @@ def calibrate_cutoff(
 
 def _needed_depth(ranking, judgements, tolerated):
     """For each query with a relevant document, how many documents it takes to miss no more
-    than a part ``tolerated``; infinity where the ranking is too short.
+    than the share ``tolerated``; infinity where the ranking is too short.
     """
     answered = judgements.n_relevant > 0
     found = np.cumsum(judgements.grades_of(ranking) > 0, axis=1)[answered]

@@ -96,7 +96,7 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     (['bm25', 'dense'], (30, 3))
     """
     columns, kinds = _prepared(scores, normalization)
-    judgements = check_relevance(relevance, len(columns.start) - 1, columns.n_documents)
+    judgements = check_relevance(relevance, columns.n_queries, columns.n_documents)
     answered = np.flatnonzero(judgements.n_relevant > 0)
     columns, judgements = columns.select(answered), judgements.select(answered)
     pool, alone = _pool(columns), np.eye(len(columns.names))

@@ -7,9 +7,9 @@ nearest unjudged documents of a query (hard) and random unjudged ones, besides a
 documents judged less relevant.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -17,19 +17,25 @@ from scipy import sparse
 from ..core.arrays import to_numpy
 from ..core.warn import warn_user
 
-__all__ = ["Judgements", "check_relevance", "graded_triplets", "random_negatives"]
+__all__ = [
+    "Judgements",
+    "ListedDocuments",
+    "check_relevance",
+    "graded_triplets",
+    "random_negatives",
+]
 
 
 @dataclass(frozen=True)
-class Judgements:
-    """Grades by query: entries ``start[i]:start[i + 1]`` are those of query i, with
-    distinct documents in ascending order and grades in float64, positive if relevant.
+class ListedDocuments:
+    """Documents by query: ``document[start[i]:start[i + 1]]`` are those of query i, distinct and
+    in ascending order.
     """
 
     start: np.ndarray
     document: np.ndarray
-    grade: np.ndarray
     n_documents: int
+    _beside: ClassVar[str]  # the field with a value, or a row of them, for each entry
 
     @property
     def n_queries(self) -> int:
@@ -37,7 +43,7 @@ class Judgements:
 
     @property
     def counts(self) -> np.ndarray:
-        """Judged documents of each query."""
+        """Documents of each query."""
         return np.diff(self.start)
 
     @cached_property
@@ -46,35 +52,51 @@ class Judgements:
         return np.repeat(np.arange(self.n_queries), self.counts)
 
     @cached_property
+    def _key(self):
+        return self.query * self.n_documents + self.document
+
+    def _places(self, query, document):
+        """Where pairs of a query and a document are listed, and whether they are."""
+        wanted = query * self.n_documents + document
+        place = np.searchsorted(self._key, wanted)
+        return place, (document >= 0) & (np.append(self._key, -1)[place] == wanted)
+
+    def at(self, values: np.ndarray, query: np.ndarray, document: np.ndarray) -> np.ndarray:
+        """Of ``values``, one or a row for each entry, those of pairs of a query and a document;
+        0 if not listed.
+        """
+        place, found = self._places(query, document)
+        values = np.append(values, np.zeros((1, *values.shape[1:])), axis=0)
+        return values[np.where(found, place, -1)]
+
+    def select(self, queries: np.ndarray) -> Self:
+        """Those of some queries, renumbered in this order."""
+        counts = self.counts[queries]
+        start = np.concatenate([[0], np.cumsum(counts)])
+        entry = np.arange(start[-1]) + np.repeat(self.start[queries] - start[:-1], counts)
+        entries = {name: getattr(self, name)[entry] for name in ("document", self._beside)}
+        return replace(self, start=start, **entries)
+
+
+@dataclass(frozen=True)
+class Judgements(ListedDocuments):
+    """Judged documents, their grades in float64, positive if relevant."""
+
+    grade: np.ndarray
+    _beside = "grade"
+
+    @cached_property
     def n_relevant(self) -> np.ndarray:
         """Relevant documents of each query."""
         return np.bincount(self.query[self.grade > 0], minlength=self.n_queries)
 
     def grades_of(self, ranking: Any) -> np.ndarray:
         """Grades of a ranking (n_queries, k); 0 for unjudged documents and for -1."""
-        place, found = self._places(ranking)
-        return np.where(found, np.append(self.grade, 0.0)[place], 0.0)
+        return self.at(self.grade, np.arange(self.n_queries)[:, None], to_numpy(ranking))
 
     def holds(self, ranking: Any) -> np.ndarray:
         """Which documents of a ranking (n_queries, k) are judged."""
-        return self._places(ranking)[1]
-
-    def _places(self, ranking):
-        ranking = to_numpy(ranking)
-        wanted = np.arange(self.n_queries)[:, None] * self.n_documents + ranking
-        place = np.searchsorted(self._key, wanted)
-        return place, (ranking >= 0) & (np.append(self._key, -1)[place] == wanted)
-
-    @cached_property
-    def _key(self):
-        return self.query * self.n_documents + self.document
-
-    def select(self, queries: np.ndarray) -> "Judgements":
-        """The judgements of some queries, renumbered in this order."""
-        counts = self.counts[queries]
-        start = np.concatenate([[0], np.cumsum(counts)])
-        entry = np.arange(start[-1]) + np.repeat(self.start[queries] - start[:-1], counts)
-        return Judgements(start, self.document[entry], self.grade[entry], self.n_documents)
+        return self._places(np.arange(self.n_queries)[:, None], to_numpy(ranking))[1]
 
 
 def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgements:
@@ -102,7 +124,7 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
     first[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
     _warn_of_conflicts(query, document, grade, first)
     start = np.searchsorted(query[first], np.arange(n_queries + 1))
-    return Judgements(start, document[first], grade[first], n_documents)
+    return Judgements(start, document[first], n_documents, grade[first])
 
 
 def _warn_of_conflicts(query, document, grade, first):
@@ -185,16 +207,6 @@ def graded_triplets(judgements: Judgements, negatives: Any) -> np.ndarray:
 
     ``negatives`` (n_queries, k) holds unjudged documents, -1 for none. At most k documents
     with a lower grade are compared with a relevant one, spread evenly over the grades.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.ranking.judgements import check_relevance, graded_triplets
-    >>> judgements = check_relevance([[0, 1, 2], [0, 3, 1]], n_queries=1, n_documents=5)
-    >>> graded_triplets(judgements, np.array([[4]]))
-    array([[0, 1, 4],
-           [0, 3, 4],
-           [0, 1, 3]])
     """
     negatives = to_numpy(negatives)
     relevant = np.flatnonzero(judgements.grade > 0)

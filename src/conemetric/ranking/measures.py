@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.arrays import as_array, namespace, to_numpy
 from .judgements import Judgements, check_relevance
-from .top_k import check_depth, nearest_documents
+from .top_k import check_depth, search
 
 __all__ = ["average_precision", "hit_rate", "ndcg", "rank", "recall", "reciprocal_rank"]
 
@@ -51,7 +51,7 @@ def rank(queries: Any, documents: Any, k: int = 100, similarity: str = "cosine")
     check_depth(k)
     if len(documents) == 0:
         raise ValueError("documents has no rows; give at least one.")
-    return to_numpy(nearest_documents(queries, documents, k, similarity))
+    return to_numpy(search(queries, documents, k, similarity).documents)
 
 
 def ndcg(ranking: Any, relevance: Any, k: int = 10, gain: str = "exponential") -> np.ndarray:

@@ -35,57 +35,22 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
 
     Parameters
     ----------
-    C : float or "auto", default="auto"
-        Weight of the loss, free of units; near 0 the embedding hardly changes. "auto"
-        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries, and
-        whether columns of scores help; if no setting beats the embedding by more than a
-        standard error, it warns and changes nothing.
     prior : "identity", array-like (n_features, n_features) or fitted metric, default="identity"
         The metric to stay close to: the Euclidean distance of the embedding (normalise the
         rows if the index compares by cosine), or one learned before.
-    n_hard, n_random : int, default=10
-        Unjudged documents to rank below each relevant one: the nearest to the query, and
-        random ones. ``C="auto"`` also tries random ones only, because unjudged documents
-        near the query may be relevant.
-    normalization : {"auto", "raw", "range", "spread"}, default="auto"
-        How columns of scores are scaled (`conemetric.ranking.columns`): the one that the search
-        system uses (`conemetric.export.to_hybrid_query`), or the best on held-out queries.
     n_components : int, default=None
         Keep this many leading directions, by the spread of the documents in the learned
         space; a smaller number keeps the first of them. None keeps all.
-    tol : float, default=1e-3
-        Largest certified relative gap at which to stop.
-    max_iter : int, default=1000
-    random_state : int, RandomState or None
-        Draws the random negatives and the held-out queries.
-    verbose : int, default=0
+    C, n_hard, n_random, normalization, tol, max_iter, random_state, verbose
+        As in `QueryAdapter`.
 
     Attributes
     ----------
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``.
-    setting_ : Setting
-        C, margin and negatives used; C = 0 if the embedding is unchanged.
-    C_ : float
-    score_weights_ : dict of str to float
-        Weights of the embedding's own scores ("embedding": 1, or 0 if columns alone do better)
-        and of every column given as ``scores``, in its normalisation. The final score is their
-        weighted sum (`rank`).
-    score_multipliers_ : dict of str to float
-        Multipliers of the columns' weights being at least 0.
-    normalization_ : str or None
-        How columns are scaled; None without columns.
-    candidates_ : list of Candidate
-        All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
-        standard errors of the gain; the first is the unchanged embedding, and with ``scores``
-        every column alone and plain mixes follow.
-    certificate_ : Certificate
-        Objective of the metric, proven lower bound on the optimum, gap, status.
-    objective_, n_iter_, history_
-        Primal objective, iterations, and scalars per iteration.
-    comparisons_, multipliers_ : arrays (m, 3), (m,)
-        [query, better, worse], where queries without a relevant document are not
-        counted, and the dual solution.
+    setting_, C_, score_weights_, score_multipliers_, normalization_, candidates_, \
+certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
+        As in `QueryAdapter`.
 
     See Also
     --------

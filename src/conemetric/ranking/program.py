@@ -193,10 +193,6 @@ class RankingProgram(ABC):
         part, T = Remembered.of(data, comparisons), like(comparisons.T, data.documents)
         return replace(part, queries=part.queries @ T, documents=part.documents @ T)
 
-    def _mapped_operator(self, data, comparisons):
-        """The operator of what is compared, mapped by T."""
-        return self._operator_of(self._mapped(data, comparisons))
-
     def _operator_of(self, mapped):
         comparisons = mapped.comparisons
         operator = self._operator(mapped.queries, mapped.documents, comparisons.triplets)

@@ -13,7 +13,6 @@ __all__ = [
     "Found",
     "best_of",
     "check_depth",
-    "nearest_documents",
     "search",
     "tie_ranks",
     "unit_rows",
@@ -31,22 +30,6 @@ class Found(NamedTuple):
     listed: np.ndarray
 
 
-def nearest_documents(
-    queries: Any,
-    documents: Any,
-    k: int,
-    similarity: str = "euclidean",
-    excluded: tuple[np.ndarray, np.ndarray] | None = None,
-) -> Any:
-    """The ``k`` nearest documents of every query, nearest first, in the library of the
-    queries; ties by `neighbours.ties`, -1 where a query has too few documents left.
-
-    ``excluded = (start, document)`` leaves out ``document[start[i]:start[i + 1]]`` for
-    query i (integer arrays on the host).
-    """
-    return search(queries, documents, k, similarity, excluded=excluded).documents
-
-
 def search(
     queries: Any,
     documents: Any,
@@ -57,9 +40,12 @@ def search(
     listed: np.ndarray | None = None,
     ties: np.ndarray | None = None,
 ) -> Found:
-    """As `nearest_documents`, with scores: products, or minus squared distances. ``listed``
-    (n, L; -1 for none) are documents of which the scores are wanted and which are not
-    searched; ``ties`` are `tie_ranks` computed before.
+    """The ``k`` nearest documents of every query, nearest first, in the library of the queries,
+    and their scores: products, or minus squared distances. Ties are decided by `neighbours.ties`.
+
+    ``excluded = (start, document)`` leaves out ``document[start[i]:start[i + 1]]`` for query i
+    (integer arrays on the host). ``listed`` (n, L; -1 for none) are documents of which the scores
+    are wanted and which are not searched; ``ties`` are `tie_ranks` computed before.
     """
     xp, k = namespace(queries, documents), min(k, len(documents))
     found = xp.empty((len(queries), k), dtype=xp.int64, device=queries.device)

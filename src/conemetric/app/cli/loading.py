@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ...constraints.in_memory import is_continuous
+from ...constraints.labels import is_continuous
 from ..datasets import ALIASES, BUNDLED
 from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
 from .columns import row_numbers

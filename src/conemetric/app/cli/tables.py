@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ...constraints.in_memory import encode_labels, is_continuous
+from ...constraints.labels import encode_labels, is_continuous
 from ...storage import LearnedMetric
 from .columns import (
     check_columns,

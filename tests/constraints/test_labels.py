@@ -1,0 +1,88 @@
+"""Labels: which are missing, which mean none, and which are a quantity."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from conemetric.constraints.labels import check_labels, encode_labels, is_continuous
+
+
+def test_labels_may_be_strings():
+    assert_array_equal(check_labels(np.array(["b", "a", "b", "a"]), 1), [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("y", "codes"),
+    [
+        ([-1, 0, 1, 1], [-1, 0, 1, 1]),
+        ([-1.0, 2.0, 5.0, 2.0], [-1, 0, 1, 0]),
+        ([-1, 1, 1, -1], [0, 1, 1, 0]),  # two classes, not one and the unlabelled
+        ([-1, 0, 0, -1], [0, 1, 1, 0]),
+        ([-2, -1, 0, 1], [0, 1, 2, 3]),
+        (["-1", "0", "1", "1"], [0, 1, 2, 2]),
+    ],
+)
+def test_minus_one_beside_two_classes_is_no_label(y, codes):
+    assert_array_equal(encode_labels(np.array(y)), codes)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array(["2020-01-01", "NaT", "2020-01-02"], dtype="datetime64[D]"),
+        np.array([0.0, np.nan, 1.0]),
+        np.array(["a", None, "b"], dtype=object),
+        np.array(["a", float("nan"), "b"], dtype=object),
+    ],
+    ids=["NaT", "NaN", "None", "NaN among words"],
+)
+def test_missing_labels_are_refused(y):
+    with pytest.raises(ValueError, match=r"1 missing labels \(first: row 1\); drop those rows"):
+        encode_labels(y)
+
+
+SEEDS = pytest.mark.parametrize("seed", range(3))
+
+
+@SEEDS
+@pytest.mark.parametrize("each", [2, 3, 4])
+@pytest.mark.parametrize("numbering", ["from 0", "from 1", "with gaps", "with -1", "floats"])
+@pytest.mark.parametrize("n_classes", [2, 10, 77, 300])
+def test_few_rows_of_every_class_are_classes(n_classes, numbering, each, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.repeat(np.arange(n_classes), each))
+    if numbering == "with gaps":
+        y = rng.permutation(10 * n_classes)[:n_classes][y]
+    elif numbering == "with -1":
+        y[: len(y) // 2] = -1
+    y = {"from 1": y + 1, "floats": y.astype(float)}.get(numbering, y)
+    assert not is_continuous(y)
+
+
+@SEEDS
+@pytest.mark.parametrize("n_rows", [40, 100, 1000])
+@pytest.mark.parametrize("kind", ["uniform", "normal", "prices", "many zeros"])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float32, np.float64])
+def test_whole_numbers_with_many_values_are_a_quantity(dtype, kind, n_rows, seed):
+    rng = np.random.default_rng(seed)
+    y = {
+        "uniform": rng.integers(0, n_rows, n_rows),
+        "normal": rng.normal(150, n_rows, n_rows).round(),
+        "prices": np.exp(rng.normal(7, 1, n_rows)).round(),
+        "many zeros": rng.integers(0, 100 * n_rows, n_rows) * (rng.random(n_rows) < 0.7),
+    }[kind].astype(dtype)
+    assert is_continuous(y)
+    assert not is_continuous(y, "classes")
+    assert not is_continuous(y.astype(str))
+
+
+def test_what_is_said_of_y_is_believed():
+    halves = np.repeat([0.5, 1.0, 1.5], 5)
+    assert is_continuous(halves)
+    assert not is_continuous(halves, "classes")
+    assert is_continuous(np.repeat([1, 2], 5), "continuous")
+    assert not is_continuous(np.array([True, False]))
+    with pytest.raises(ValueError, match="target='numbers' is not known; use 'auto'"):
+        is_continuous(halves, "numbers")
+    with pytest.raises(ValueError, match="is for numbers, and y holds 'a'"):
+        is_continuous(["a", "b"], "continuous")
