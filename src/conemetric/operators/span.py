@@ -25,6 +25,7 @@ import scipy.linalg
 
 from ..core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
 from ..core.sparse_rows import SparseRows
+from ..core.spectral import definite_part
 
 __all__ = ["Coordinates", "Diagonal", "Matrix", "centred_in_span", "in_span", "lift"]
 
@@ -291,15 +292,9 @@ def _least_rank(X):
     scale = xp.diagonal(gram) ** 0.5
     gram = gram / scale / scale[:, None]
     floor = SURELY_POSITIVE * len(varying)  # the trace, which no eigenvalue exceeds
-    if _is_positive(gram - floor * identity(len(varying), gram)):
+    if definite_part(gram - floor * identity(len(varying), gram)) is not None:
         return len(varying)
     return int((xp.linalg.eigvalsh(gram) > floor).sum())
-
-
-def _is_positive(S):
-    if is_torch(S):
-        return not bool(namespace(S).linalg.cholesky_ex(S).info)
-    return scipy.linalg.lapack.dpotrf(S)[1] == 0
 
 
 def _mean(X):

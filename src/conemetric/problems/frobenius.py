@@ -149,10 +149,6 @@ class FrobeniusProgram(SpectralProgram):
         """M in the form that a certificate takes."""
         return spectral.psd_split(M).factor
 
-    def margins_of(self, primal_point: Any) -> Any:
-        """A(M), for M in that form."""
-        return self.operator.forward_factor(primal_point)
-
     def significant(self, difference: Any) -> float:
         """||difference||_F^2, or zero if it is the rounding of M0: then the prior is optimal."""
         square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))
