@@ -54,10 +54,7 @@ class Coordinates:
 
     def lower(self, F: Any) -> Any:
         """The L whose `lift` is F, a factor in the range of the maps, in float64."""
-        F = float64(F)
-        for step in self.maps:
-            F = step.lower(F)
-        return F
+        return _lower(self.maps, F)
 
     @property
     def isometric(self) -> bool:
@@ -90,6 +87,13 @@ def lift(maps: tuple["Map", ...], L: Any) -> Any:
     for step in reversed(maps):
         lifted = step.lift(lifted)
     return like(lifted, L)
+
+
+def _lower(maps, F):
+    F = float64(F)
+    for step in maps:
+        F = step.lower(F)
+    return F
 
 
 class Map(ABC):
@@ -178,10 +182,7 @@ class Beside(Map):
         return lift(self.maps, L[:-1]) + self.column * L[-1:]
 
     def lower(self, F: Any) -> Any:
-        last = self.column.T @ F
-        for step in self.maps:
-            F = step.lower(F)
-        return namespace(F).concat([F, last])
+        return namespace(F).concat([_lower(self.maps, F), self.column.T @ F])
 
 
 class CentredColumns:
