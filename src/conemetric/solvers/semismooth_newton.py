@@ -31,7 +31,7 @@ import numpy as np
 from ..core.compiled import jit, jit_inner, jit_sums
 from .base import Iterate, Solver
 
-__all__ = ["SemismoothNewton", "nonnegative_quadratic"]
+__all__ = ["SemismoothNewton", "nonnegative_quadratic", "workspace"]
 
 ENOUGH = 5.0  # the steps' part of the gap, relative to the multipliers' part, that is small enough
 GROWTH = 10.0  # of sigma, each time the multipliers are updated
@@ -61,7 +61,9 @@ class SemismoothNewton(Solver):
         n_steps = max(1, WORK // (m * p))
         run = _Run(problem, *start)
         while run.idle < PATIENCE:
-            run.advance(self.tol, n_steps)
+            for _ in range(n_steps):
+                if not run.step(self.tol):
+                    break
             lam, y = run.dual_point
             points = run.weights.copy(), (lam.copy(), y.copy())
             yield Iterate(run.primal, run.dual, *points, extra={"steps": run.n_steps})
@@ -76,17 +78,11 @@ class _Run:
         self.s = 1 - problem.margins(w)
         self.lam, self.change = np.zeros((2, len(centre)))
         self.combined, self.slope = np.zeros((2, len(w)))  # Z'lam, Lw - Z'lam
-        self.inside, self.work = np.empty(len(centre), dtype=bool), _workspace(len(w))
+        self.inside, self.work = np.empty(len(centre), dtype=bool), workspace(len(w))
         self.size = float(problem.prices.mean())
         self.sigma = self.size
         self.primal, self.dual = np.inf, -np.inf
         self.n_steps = self.idle = 0
-
-    def advance(self, tol, n_steps):
-        """Make up to ``n_steps`` steps, fewer if there is nothing left to do."""
-        for _ in range(n_steps):
-            if not self.step(tol):
-                break
 
     def step(self, tol):
         """Make a step; False, and no step, if the gap is within ``tol`` or nothing moves any more."""
@@ -123,7 +119,7 @@ class _Run:
         H, d = problem.gram(self.inside), w.copy()
         H *= self.sigma
         H += problem.L
-        _active_set(H, H @ w - self.slope, d, *self.work)
+        nonnegative_quadratic(H, H @ w - self.slope, d, self.work)
         d -= w
         ds, Ld = problem.margins(d), problem.weigh(d)
         curve = d @ self.slope, w @ Ld, d @ Ld
@@ -219,13 +215,17 @@ def _hinge_step(s, ds, centre, sigma, prices, initial, linear, quadratic, w, d):
     return step
 
 
-def nonnegative_quadratic(H: np.ndarray, q: np.ndarray, w: np.ndarray) -> None:
-    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w (Lawson and Hanson)."""
-    _active_set(H, q, w, *_workspace(len(q)))
+def nonnegative_quadratic(
+    H: np.ndarray, q: np.ndarray, w: np.ndarray, work: tuple[np.ndarray, ...]
+) -> None:
+    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w (Lawson and Hanson), in the
+    arrays of a `workspace`.
+    """
+    _active_set(H, q, w, *work)
 
 
-def _workspace(p):
-    """The arrays that `_active_set` works in, for p variables."""
+def workspace(p: int) -> tuple[np.ndarray, ...]:
+    """The arrays that `nonnegative_quadratic` works in, for p variables."""
     return np.empty((p, p)), *np.empty((2, p)), *np.empty((2, p), np.int64)
 
 
