@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist, squareform
 
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import secants as module
+from conemetric.operators import secant_tiles
 from conemetric.operators.secants import AllSecants, ListedSecants, Sweep
 
 
@@ -66,8 +66,8 @@ def test_scan_finds_the_worst_pair_of_every_row(data, dtype, classes, monkeypatc
     violated_rows = np.flatnonzero((expected > 1e-3).any(1))
     assert set(violated_rows) <= set(a)
     # the same pairs when the square is cut into many tiles
-    monkeypatch.setattr(module, "CPU_TILE", (4, 7))
-    monkeypatch.setattr(module, "GPU_TILE", (4, 7))
+    monkeypatch.setattr(secant_tiles, "CPU_TILE", (4, 7))
+    monkeypatch.setattr(secant_tiles, "GPU_TILE", (4, 7))
     tiled = secants.scan(L, delta)
     assert_allclose(tiled.worst, scan.worst, rtol=tolerance)
     assert set(to_numpy(scan.keys).tolist()) <= set(to_numpy(tiled.keys).tolist())
@@ -122,8 +122,8 @@ def test_listed_scan_matches_the_pairs(asarray):
 
 
 def test_a_scan_may_stop_when_it_has_enough_and_go_on_later(data, monkeypatch):
-    monkeypatch.setattr(module, "CPU_TILE", (8, 8))
-    monkeypatch.setattr(module, "GPU_TILE", (8, 8))
+    monkeypatch.setattr(secant_tiles, "CPU_TILE", (8, 8))
+    monkeypatch.setattr(secant_tiles, "GPU_TILE", (8, 8))
     X, _, L = data
     secants = AllSecants(X)
     everything = secants.scan(L, 1e-3)

@@ -17,12 +17,8 @@ from conemetric.operators import from_triplets
 from conemetric.problems.losses import Logistic, LogSumExp
 from conemetric.problems.trace import TraceProgram
 from conemetric.solvers.base import Status
-from conemetric.solvers.column_generation import (
-    ColumnGeneration,
-    Ensemble,
-    LearnerMargins,
-    positive_root,
-)
+from conemetric.solvers.column_generation import ColumnGeneration, positive_root
+from conemetric.solvers.ensemble import Ensemble, LearnerMargins
 
 ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
 LogisticTrace = partial(TraceProgram, loss=Logistic())

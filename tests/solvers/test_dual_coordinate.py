@@ -14,7 +14,7 @@ from conemetric.operators import from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers import dual_coordinate
 from conemetric.solvers.dual_coordinate import DualCoordinate, dual_sweep
-from conemetric.solvers.semismooth_newton import SemismoothNewton, nonnegative_quadratic
+from conemetric.solvers.semismooth_newton import SemismoothNewton, nonnegative_quadratic, workspace
 
 
 def make(X, T, A, C, **options):
@@ -168,7 +168,7 @@ def test_nonnegative_quadratic_against_bounded_least_squares(full_rank, seed):
     H, q = F.T @ F, F.T @ b
     least = (2 * lsq_linear(F, b, (0, np.inf), method="bvls").cost) ** 0.5
     for w in (np.zeros(p), rng.uniform(size=p), rng.uniform(size=p) * (rng.uniform(size=p) > 0.5)):
-        nonnegative_quadratic(H, q, w)
+        nonnegative_quadratic(H, q, w, workspace(len(q)))
         assert w.min() >= 0
         assert np.linalg.norm(F @ w - b) == pytest.approx(least, rel=1e-6, abs=1e-6)
 

@@ -186,8 +186,8 @@ def n_threads() -> int:
 def threaded(kernel: Callable, n_rows: int, work: int, *args: Any) -> None:
     """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in chunks; ``work``: operations."""
     global _pool
-    workers = n_threads()
-    if work < SMALL or workers == 1:
+    workers = 1 if work < SMALL else n_threads()
+    if workers == 1:
         kernel(0, n_rows, *args)
         return
     if _pool is None or _pool._max_workers < workers:

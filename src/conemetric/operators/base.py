@@ -220,8 +220,10 @@ class DifferenceOperator(Operator):
             return self
         if self.source is not None and self.source.dtype == dtype:
             return self.source
-        X = like(self.X, self.X, dtype)
-        weight = like(self.weight, self.X, dtype)
+        X, weight = (
+            part.to(dtype) if is_torch(part) else part.astype(dtype)
+            for part in (self.X, self.weight)
+        )
         other = type(self)(X, self.a, self.b, (self.row_start, self.pair, weight))
         if X.dtype.itemsize < self.X.dtype.itemsize:
             other.source = self

@@ -25,6 +25,7 @@ import scipy.linalg
 
 from ..core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
 from ..core.sparse_rows import SparseRows
+from ..core.spectral import definite_part
 
 __all__ = ["Coordinates", "Diagonal", "Matrix", "centred_in_span", "in_span", "lift"]
 
@@ -53,10 +54,7 @@ class Coordinates:
 
     def lower(self, F: Any) -> Any:
         """The L whose `lift` is F, a factor in the range of the maps, in float64."""
-        F = float64(F)
-        for step in self.maps:
-            F = step.lower(F)
-        return F
+        return _lower(self.maps, F)
 
     @property
     def isometric(self) -> bool:
@@ -89,6 +87,13 @@ def lift(maps: tuple["Map", ...], L: Any) -> Any:
     for step in reversed(maps):
         lifted = step.lift(lifted)
     return like(lifted, L)
+
+
+def _lower(maps, F):
+    F = float64(F)
+    for step in maps:
+        F = step.lower(F)
+    return F
 
 
 class Map(ABC):
@@ -177,10 +182,7 @@ class Beside(Map):
         return lift(self.maps, L[:-1]) + self.column * L[-1:]
 
     def lower(self, F: Any) -> Any:
-        last = self.column.T @ F
-        for step in self.maps:
-            F = step.lower(F)
-        return namespace(F).concat([F, last])
+        return namespace(F).concat([_lower(self.maps, F), self.column.T @ F])
 
 
 class CentredColumns:
@@ -291,15 +293,9 @@ def _least_rank(X):
     scale = xp.diagonal(gram) ** 0.5
     gram = gram / scale / scale[:, None]
     floor = SURELY_POSITIVE * len(varying)  # the trace, which no eigenvalue exceeds
-    if _is_positive(gram - floor * identity(len(varying), gram)):
+    if definite_part(gram - floor * identity(len(varying), gram)) is not None:
         return len(varying)
     return int((xp.linalg.eigvalsh(gram) > floor).sum())
-
-
-def _is_positive(S):
-    if is_torch(S):
-        return not bool(namespace(S).linalg.cholesky_ex(S).info)
-    return scipy.linalg.lapack.dpotrf(S)[1] == 0
 
 
 def _mean(X):

@@ -5,7 +5,7 @@ adjoint   S = X' (H X) with H X sparse, H half the Laplacian; summed in a dense 
 """
 
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -21,12 +21,6 @@ class SparseOperator(NumpyOperator):
     """The points are `SparseRows`; everything else is a NumPy array."""
 
     X: SparseRows
-
-    def astype(self, dtype: Any) -> Self:
-        if self.dtype == dtype:
-            return self
-        incidence = self.row_start, self.pair, self.weight.astype(dtype)
-        return type(self)(self.X.astype(dtype), self.a, self.b, incidence)
 
     def pair_forward(self, M: Any) -> Any:
         values, vectors = np.linalg.eigh(M)

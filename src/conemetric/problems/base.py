@@ -141,10 +141,14 @@ class SpectralDual(ABC):
 class SpectralProgram(SpectralDual, Problem):
     """A Frobenius-regularised program, certified by its dual evaluated in float64."""
 
+    def margins_of(self, primal_point: Any) -> Any:
+        """A(X), for X in the form that the certificate takes."""
+        return self.operator.forward_factor(primal_point)
+
     def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         exact = self.exact
         L, u = float64(primal_point), exact.project(float64(dual_point))
-        margins = exact.operator.forward_factor(L)
+        margins = exact.margins_of(L)
         point = exact.evaluate(u, None, exact.primal_terms(margins))
         primal, violation = exact.primal_value(point.also[0], squared_norm(L), L)
         return Bounds(primal, point.bound, max(violation, exact.price(u, margins, primal)))

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ..core.arrays import float64
-from .base import Bounds, Evaluation
+from .base import Evaluation
 from .frobenius import FrobeniusProgram
 
 __all__ = ["BilinearProgram"]
@@ -32,12 +32,6 @@ class BilinearProgram(FrobeniusProgram):
 
     def margins_of(self, W: Any) -> Any:
         return self.operator.forward(W)
-
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
-        exact, W = self.exact, float64(primal_point)
-        u, terms = exact.project(float64(dual_point)), exact.primal_terms(exact.operator.forward(W))
-        point = exact.evaluate(u, None, terms)
-        return Bounds(exact.primal_value(point.also[0], None, W)[0], point.dual)
 
 
 class BilinearEvaluation(Evaluation):
@@ -68,6 +62,10 @@ class BilinearEvaluation(Evaluation):
     def dual(self) -> float:
         shared = float((float64(self.combined) * float64(self.problem.prior)).sum())
         return self.problem.constant + self.gain - 0.5 * self._squared_change - shared
+
+    @property
+    def bound(self) -> float:
+        return self.dual
 
     @cached_property
     def primal(self) -> tuple[float, float]:

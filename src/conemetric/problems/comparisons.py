@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.compiled import jit, threaded
+from ..core.compiled import jit, jit_sums, threaded
 from .base import Bounds, Problem
 
 __all__ = ["ComparisonProgram", "MeasuredComparisonProgram"]
 
 BLOCK = 1 << 21  # entries of Z processed at a time
-SPARSE = 4  # rows per row in use from which copying those in use is faster
 
 
 class ComparisonProgram(Problem):
@@ -83,28 +82,28 @@ class ComparisonProgram(Problem):
 
     def margins(self, w: np.ndarray) -> np.ndarray:
         """Zw, one value per triplet."""
-        return np.concatenate([self.block(rows) @ w for rows in self.slices])
+        out = np.empty(self.operator.n_constraints)
+        for rows in self.slices:
+            n = rows.stop - rows.start
+            threaded(_margins, n, n * len(w), self.block(rows), w, out[rows])
+        return out
 
     def combine(self, lam: np.ndarray) -> np.ndarray:
         """Z'lam, one value per weight; rows whose multiplier is zero are not read."""
         out = np.zeros(self.operator.n_features)
         for rows in self.slices:
             part = lam[rows]
-            used = np.flatnonzero(part)
-            if SPARSE * len(used) < len(part):
-                if len(used) > 0:
-                    out += part[used] @ self.block(rows)[used]
-            else:
-                out += part @ self.block(rows)
+            if self._Z is not None or part.any():
+                _add_combined(self.block(rows), part, out)
         return out
 
     def gram(self, chosen: np.ndarray) -> np.ndarray:
         """Z_F'Z_F for the rows F that a mask marks."""
-        out = np.zeros_like(self.L)
+        out = np.zeros(self.L.shape)
         for rows in self.slices:
-            used = np.flatnonzero(chosen[rows])
+            used = chosen[rows].nonzero()[0]
             if len(used) > 0:
-                block = self.block(rows)[used]
+                block = self.block(rows).take(used, 0)  # half the time of indexing
                 out += block.T @ block
         return out
 
@@ -167,3 +166,22 @@ def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
             for c in range(n_columns):
                 t = Y[i, c] - Y[j, c]
                 out[r, c] += sign * t * t
+
+
+@jit_sums
+def _margins(start, stop, Z, w, out):
+    """out[r] = z_r'w for r in start:stop; for few columns three times faster than BLAS."""
+    for r in range(start, stop):
+        total = 0.0
+        for c in range(len(w)):
+            total += Z[r, c] * w[c]
+        out[r] = total
+
+
+@jit
+def _add_combined(Z, lam, out):
+    """out += Z'lam."""
+    for r in range(len(lam)):
+        if lam[r] != 0:
+            for c in range(len(out)):
+                out[c] += lam[r] * Z[r, c]

@@ -132,11 +132,6 @@ class EigenvalueProgram(Problem):
         """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), where ``center`` is a factor of S_k."""
         return ProximalDual(self, center, sigma)
 
-    def offset(self, center: Any, sigma: float) -> Any:
-        """S_k / sigma - w I."""
-        one = identity(self.operator.n_features, center)
-        return center @ center.T / sigma - self.trace_weight * one
-
 
 class ProximalDual(SpectralDual):
     """Dual of one proximal step of an `EigenvalueProgram`; its primal is that of the step."""
@@ -146,7 +141,11 @@ class ProximalDual(SpectralDual):
         self.operator, self.linear = program.operator, program.target
         self.upper = program.loss_weight
         self.lower = 0.0 if is_scalar(self.upper) else 0.0 * self.upper
-        self.unit, self.offset = program.unit, program.offset(center, sigma)
+        one = identity(program.operator.n_features, center)
+        self.unit, self.offset = (
+            program.unit,
+            center @ center.T / sigma - program.trace_weight * one,
+        )
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
     def primal_terms(self, margins: Any) -> Total:

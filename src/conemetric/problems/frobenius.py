@@ -22,7 +22,7 @@ with equality if f are multipliers of the margins A(M) of their own constraints.
 
 import math
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 from ..core import spectral
@@ -80,14 +80,11 @@ class FrobeniusProgram(SpectralProgram):
         """The best multiple of equal multipliers, or with a prior those of its own margins."""
         if self.prior is not None:
             margins = self.operator.forward(self.prior)
-            u = self._scaled(partial(_multiplier, loss=self.loss), margins)
+            u = self.operator.space.map(_multiplier, margins, self.unit, loss=self.loss)
             return self.evaluate(self.project(u))
         point: Any = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
         curvature = point.part.squared_norm
         return point.times(self.loss.best_multiple(self.C, curvature) if curvature > 0 else 1.0)
-
-    def _scaled(self, function, margins):
-        return self.operator.space.map(_scaled, margins, self.unit, function=function)
 
     def _relative(self, function, u):
         """``function`` of v = u / c."""
@@ -149,10 +146,6 @@ class FrobeniusProgram(SpectralProgram):
         """M in the form that a certificate takes."""
         return spectral.psd_split(M).factor
 
-    def margins_of(self, primal_point: Any) -> Any:
-        """A(M), for M in that form."""
-        return self.operator.forward_factor(primal_point)
-
     def significant(self, difference: Any) -> float:
         """||difference||_F^2, or zero if it is the rounding of M0: then the prior is optimal."""
         square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))
@@ -205,13 +198,9 @@ class PriorEvaluation(Evaluation):
 # ---- functions mapped and summed over blocks of multipliers
 
 
-def _scaled(margins, unit, function):
-    return function(margins) * unit
-
-
-def _multiplier(margins, loss):
+def _multiplier(margins, unit, loss):
     """The multiplier of each margin, none larger than those of the hinge."""
-    return clipped(loss.multiplier(margins), None, 1.0)
+    return clipped(loss.multiplier(margins), None, 1.0) * unit
 
 
 def _relative(u, unit, function):

@@ -43,6 +43,7 @@ BALANCE_EVERY, BALANCE_UNTIL = 10, 500
 BALANCE_FACTOR = 2.0  # by which beta changes at most
 DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gram matrix in float64
 CG_TOL, CG_STEPS = 0.1, 100  # 1e-3 took twice the time on all of MNIST at delta = 0.1
+ETA = 1.618  # length of the multiplier step, the paper's
 RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
 
 
@@ -50,18 +51,15 @@ RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
 class ADMM(Solver):
     """Two-block ADMM; ``start`` is a pair (factor of P, y).
 
-    ``beta``, ``rho`` and ``eta`` are the penalty beta_1, the ratio beta_1 / beta_2 and the length
-    of the multiplier step, by default the paper's; ``balance`` adapts beta so that the primal and
-    the dual residual fall together. ``max_direct`` is the largest order of a matrix to factorise
-    (None: `DIRECT_ON_CPU` or `DIRECT_ON_GPU`).
+    ``beta`` and ``rho`` are the penalty beta_1, adapted so that the primal and the dual residual
+    fall together, and the ratio beta_1 / beta_2. ``max_direct`` is the largest order of a matrix to
+    factorise (None: `DIRECT_ON_CPU` or `DIRECT_ON_GPU`).
     """
 
     tol: float = 1e-4
     max_iter: int = 2000
     beta: float = 1.0
     rho: float = 1.0
-    eta: float = 1.618
-    balance: bool = True
     max_direct: int | None = None
     requires: ClassVar[str] = (
         "lower upper excess bound operator.V operator.gram operator.n_symmetric "
@@ -96,9 +94,9 @@ class ADMM(Solver):
             e1, e2 = 2 * norms[0] / (norms[1] + norms[2]), 2 * norms[3] / (norms[4] + norms[5])
             extra = {"rank": part.rank, "residual": max(e1, e2), "beta": beta}
             yield Iterate(primal, dual, factor, dual_point, violation, extra)
-            y, Z = y + self.eta * beta * z, Z + self.eta * beta * step
+            y, Z = y + ETA * beta * z, Z + ETA * beta * step
             due = iteration % BALANCE_EVERY == 0 and iteration <= BALANCE_UNTIL
-            if self.balance and due and moved * size > 0:
+            if due and moved * size > 0:
                 factor = (e1 * size / (beta * moved)) ** 0.5
                 beta *= min(BALANCE_FACTOR, max(1 / BALANCE_FACTOR, factor))
 

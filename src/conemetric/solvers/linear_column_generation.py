@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.arrays import like, to_numpy
 from .base import Iterate, Solver
-from .column_generation import Ensemble
+from .ensemble import Ensemble
 
 __all__ = ["LinearColumnGeneration"]
 

@@ -34,6 +34,7 @@ from .dual_quasi_newton import MAX_TRIALS, two_loop
 
 __all__ = ["Line", "LowRankLagrangian"]
 
+INNER_ITER, MEMORY = 2000, 20  # of L-BFGS: the most iterations per outer one, curvature pairs
 GROWTH = 5.0  # of the penalty, if neither violation nor gap halved
 FIRST_ACCURACY = 1e-2  # of the gradient, relative to that of the objective alone
 INNER, FLOOR, FLOOR_REGULARISED = 0.1, 0.1, 0.03  # share of the error, of tol and of sqrt(tol)
@@ -47,13 +48,9 @@ LONGEST = 10.0  # factor by which a step may grow in one trial
 
 @dataclass(frozen=True)
 class LowRankLagrangian(Solver):
-    """See the module docstring; ``start`` is the factor Y to begin from, ``inner_iter`` the most
-    L-BFGS iterations per outer one, ``memory`` the number of curvature pairs they keep.
-    """
+    """See the module docstring; ``start`` is the factor Y to begin from."""
 
     max_iter: int = 100
-    inner_iter: int = 2000
-    memory: int = 20
     requires: ClassVar[str] = (
         "b bounded cost_product evaluate price primal_at project sigma start_factor"
     )
@@ -93,10 +90,10 @@ class LowRankLagrangian(Solver):
         """(Y, iterations, accuracy): descend until the gradient reaches ``accuracy``."""
         xp, shape = problem.operator.xp, Y.shape
         line = Line(problem, Y, u, mu)
-        memory = SmoothedMemory(self.memory, xp)
+        memory = SmoothedMemory(MEMORY, xp)
         g = line.gradient()
         h = smooth(g)
-        for used in range(1, self.inner_iter + 1):  # noqa: B007
+        for used in range(1, INNER_ITER + 1):  # noqa: B007
             norms = xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])
             size, length = to_numpy(norms).tolist()
             if size <= 2 * accuracy * length:

@@ -25,7 +25,7 @@ Stops when the gap and the violation over every secant, in units of delta, are w
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ ROOM = 0.9  # share of the slack in the violation that cutting P may use
 
 @dataclass(frozen=True)
 class SecantGeneration(Solver):
-    """Column generation with the ADMM ``inner``; ``start`` is a pair (factor of P, Multipliers).
+    """Column generation with `ADMM` inside; ``start`` is a pair (factor of P, Multipliers).
 
     It begins with ``first`` random secants and adds ``add`` in a round (or half the active ones, if
     that is more). Active secants within ``keep``, in units of delta, of a bound stay; all do while
@@ -60,7 +60,6 @@ class SecantGeneration(Solver):
     first: int = 1000
     add: int = 1000
     keep: float = 0.03
-    inner: ADMM = field(default_factory=ADMM)
     seed: int = 0
     requires: ClassVar[str] = "secants restrict delta"
 
@@ -95,7 +94,7 @@ class _Active:
     """
 
     def __init__(self, options, problem, start, rng):
-        self.options, self.problem, self.inner = options, problem, options.inner
+        self.options, self.problem, self.inner = options, problem, ADMM()
         secants = problem.secants
         self.keys, self.point = secants.sample(options.first, rng), None
         if start is not None:

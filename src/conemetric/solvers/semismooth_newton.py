@@ -31,7 +31,7 @@ import numpy as np
 from ..core.compiled import jit, jit_inner, jit_sums
 from .base import Iterate, Solver
 
-__all__ = ["SemismoothNewton", "nonnegative_quadratic"]
+__all__ = ["SemismoothNewton", "nonnegative_quadratic", "workspace"]
 
 ENOUGH = 5.0  # the steps' part of the gap, relative to the multipliers' part, that is small enough
 GROWTH = 10.0  # of sigma, each time the multipliers are updated
@@ -61,7 +61,9 @@ class SemismoothNewton(Solver):
         n_steps = max(1, WORK // (m * p))
         run = _Run(problem, *start)
         while run.idle < PATIENCE:
-            run.advance(self.tol, n_steps)
+            for _ in range(n_steps):
+                if not run.step(self.tol):
+                    break
             lam, y = run.dual_point
             points = run.weights.copy(), (lam.copy(), y.copy())
             yield Iterate(run.primal, run.dual, *points, extra={"steps": run.n_steps})
@@ -74,37 +76,32 @@ class _Run:
         self.problem = problem
         self.centre, self.w = centre.copy(), w.copy()
         self.s = 1 - problem.margins(w)
-        self.lam, self.combined = np.zeros(len(centre)), np.zeros(len(w))  # combined = Z'lam
-        self.inside = np.empty(len(centre), dtype=bool)
+        self.lam, self.change = np.zeros((2, len(centre)))
+        self.combined, self.slope = np.zeros((2, len(w)))  # Z'lam, Lw - Z'lam
+        self.inside, self.work = np.empty(len(centre), dtype=bool), workspace(len(w))
         self.size = float(problem.prices.mean())
         self.sigma = self.size
         self.primal, self.dual = np.inf, -np.inf
         self.n_steps = self.idle = 0
 
-    def advance(self, tol, n_steps):
-        """Make up to ``n_steps`` steps, fewer if there is nothing left to do."""
-        for _ in range(n_steps):
-            if not self.step(tol):
-                break
-
     def step(self, tol):
         """Make a step; False, and no step, if the gap is within ``tol`` or nothing moves any more."""
         problem, w = self.problem, self.w
-        change = np.empty_like(self.s)
         loss, total, slackness = _hinge_multipliers(
-            self.s, self.centre, self.sigma, problem.prices, self.lam, change, self.inside
+            self.s, self.centre, self.sigma, problem.prices, self.lam, self.change, self.inside
         )
-        self.combined += problem.combine(change)
-        Lw = problem.weigh(w)
-        y = w + np.maximum(self.combined - Lw, 0.0) * problem.inverse_diagonal
-        square, square_y = w @ Lw, y @ problem.weigh(y)
+        self.combined += problem.combine(self.change)
+        y = np.empty_like(w)
+        square, square_y, product = _values(
+            problem.L, w, self.combined, problem.inverse_diagonal, self.slope, y
+        )
         self._keep_best(0.5 * square + loss, total - 0.5 * square_y, y)
         gap, size = self.primal - self.dual, max(abs(self.primal), abs(self.dual))
         if gap <= tol * size or self.idle >= PATIENCE:
             return False
         self.n_steps += 1
-        due_to_steps = 0.5 * (square + square_y) - w @ self.combined
-        if not (due_to_steps > ENOUGH * slackness and self._move(Lw)):
+        due_to_steps = 0.5 * (square + square_y) - product
+        if not (due_to_steps > ENOUGH * slackness and self._move()):
             self.centre[:] = self.lam  # nothing left to gain with these
             self.sigma = min(GROWTH * self.sigma, LARGEST * self.size)
         return True
@@ -116,19 +113,17 @@ class _Run:
         if dual > self.dual:
             self.dual, self.dual_point, self.idle = float(dual), (self.lam.copy(), y), 0
 
-    def _move(self, Lw):
+    def _move(self):
         """Step towards the minimum of the quadratic model; whether there was a descent."""
-        problem, w, L = self.problem, self.w, self.problem.L
-        H = L + self.sigma * problem.gram(self.inside)
-        target = w.copy()
-        nonnegative_quadratic(H, H @ w + self.combined - Lw, target)
-        d = target - w
-        ds = problem.margins(d)
-        curve = d @ (Lw - self.combined), d @ Lw, d @ (L @ d)
-        step = _hinge_search(self.s, ds, self.centre, self.sigma, problem.prices, *curve)
-        w += step * d
-        self.s -= step * ds
-        return step > 0
+        problem, w = self.problem, self.w
+        H, d = problem.gram(self.inside), w.copy()
+        H *= self.sigma
+        H += problem.L
+        nonnegative_quadratic(H, H @ w - self.slope, d, self.work)
+        d -= w
+        ds, Ld = problem.margins(d), problem.weigh(d)
+        curve = d @ self.slope, w @ Ld, d @ Ld
+        return _hinge_step(self.s, ds, self.centre, self.sigma, problem.prices, *curve, w, d) > 0
 
 
 @jit_sums
@@ -151,6 +146,28 @@ def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
 
 
 @jit_sums
+def _values(L, w, combined, inverse_diagonal, slope, y):
+    """Set ``slope`` to Lw - ``combined``, y to w raised until Ly >= ``combined``; return w'Lw,
+    y'Ly and w'combined.
+    """
+    square = square_y = product = 0.0
+    for j in range(len(w)):
+        t = 0.0
+        for c in range(len(w)):
+            t += L[j, c] * w[c]
+        slope[j] = t - combined[j]
+        y[j] = w[j] - slope[j] * inverse_diagonal[j] if slope[j] < 0 else w[j]
+        square += w[j] * t
+        product += w[j] * combined[j]
+    for j in range(len(w)):
+        t = 0.0
+        for c in range(len(w)):
+            t += L[j, c] * y[c]
+        square_y += y[j] * t
+    return square, square_y, product
+
+
+@jit_sums
 def _hinge_slope(s, ds, centre, sigma, prices, step):
     """Sum of lam ds, minus its derivative; lam = clip(centre + sigma (s - step ds), 0, c)."""
     slope = bend = 0.0
@@ -164,8 +181,9 @@ def _hinge_slope(s, ds, centre, sigma, prices, step):
 
 
 @jit
-def _hinge_search(s, ds, centre, sigma, prices, initial, linear, quadratic):
-    """Step in (0, 1] that (nearly) minimises the smoothed objective; 0 if it does not descend.
+def _hinge_step(s, ds, centre, sigma, prices, initial, linear, quadratic, w, d):
+    """Move w along d, and s along -ds, by the step in (0, 1] that (nearly) minimises the smoothed
+    objective; return the step, 0 if it does not descend.
 
     Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0, rises with
     the step and is piecewise linear. Newton's method, or if that leaves the bracket the Illinois
@@ -190,13 +208,25 @@ def _hinge_search(s, ds, centre, sigma, prices, initial, linear, quadratic):
             step = low + (high - low) * at_low / (at_low - at_high)
             if not low < step < high:
                 break
+    for j in range(len(w)):
+        w[j] += step * d[j]
+    for i in range(len(s)):
+        s[i] -= step * ds[i]
     return step
 
 
-def nonnegative_quadratic(H: np.ndarray, q: np.ndarray, w: np.ndarray) -> None:
-    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w (Lawson and Hanson)."""
-    p = len(q)
-    _active_set(H, q, w, np.empty((p, p)), *np.empty((2, p)), *np.empty((2, p), np.int64))
+def nonnegative_quadratic(
+    H: np.ndarray, q: np.ndarray, w: np.ndarray, work: tuple[np.ndarray, ...]
+) -> None:
+    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w (Lawson and Hanson), in the
+    arrays of a `workspace`.
+    """
+    _active_set(H, q, w, *work)
+
+
+def workspace(p: int) -> tuple[np.ndarray, ...]:
+    """The arrays that `nonnegative_quadratic` works in, for p variables."""
+    return np.empty((p, p)), *np.empty((2, p)), *np.empty((2, p), np.int64)
 
 
 @jit
