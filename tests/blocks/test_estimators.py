@@ -78,12 +78,11 @@ def in_memory(name, corrective, seed):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.parametrize(("workers", "limit"), [(1, None), (3, 0)])
-def test_the_certified_objective_is_that_of_the_fit_in_memory(name, workers, limit, seed):
+def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
     corrective = name == "BoostMetric"
     estimator, X, y, expected = in_memory(name, corrective, seed)
     sizes = random_chunks(seed, len(y))
-    with Threads(workers=workers, memory_limit=limit):
+    with Threads(workers=2):
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
     # inner solves of corrective boosting, by values of P, end at gaps of some 1e-9: two
     # answers differ by no more than the larger gap
@@ -93,11 +92,11 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, workers, lim
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_the_same_bits_on_any_number_of_workers(name):
+def test_the_same_bits_on_any_number_of_workers_and_from_files(name):
     X, y = labelled(0, n=60, dtype=np.float32)
     sizes, found = (15, 0, 3, 10, 10, 5, 2, 8, 7), []
     estimator = made(name, tol=1e-3, max_iter=6)
-    for workers, limit in ((1, None), (2, 1_000), (5, None)):
+    for workers, limit in ((1, None), (2, 1_000), (5, 0)):
         with Threads(workers=workers, memory_limit=limit):
             metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
         found.append((metric.components_.tobytes(), metric.certificate_))
@@ -112,11 +111,12 @@ def test_references_are_the_same_rows_in_memory_and_in_blocks(name, n_impostors)
     y[:3] = 3  # a class with too few references of its own
     y[100:] %= 3
     sizes = random_chunks(3, len(y))
-    estimator = made(name, n_references=30, n_impostors=n_impostors, random_state=5)
+    estimator = made(name, n_references=30, n_impostors=n_impostors, random_state=5, tol=1e-4)
     with pytest.warns(UserWarning, match="1 of 4 classes have 3 or fewer rows"):
         expected = fit(estimator, X, y).certificate_.primal
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
-    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    # other rows would change it by percents
+    assert metric.certificate_.primal == pytest.approx(expected, rel=2e-4)
 
 
 @pytest.mark.parametrize("n_references", [None, 30])
@@ -231,11 +231,12 @@ def test_class_weights(name, class_weight):
     sizes, weights = (40, 0, 50), np.random.default_rng(18).uniform(size=len(y))
     y[20:30] = -1
     estimator = clone(made("FrobMetric") if name == "FrobMetric" else WEIGHED[name])
-    estimator.set_params(class_weight=class_weight)
+    estimator.set_params(class_weight=class_weight, tol=1e-4)
     for given in ({}, {"sample_weight": weights}):
         expected = fit(estimator, X, y, **given).certificate_.primal
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes), **given)
-        assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+        # other weights would change it by percents
+        assert metric.certificate_.primal == pytest.approx(expected, rel=2e-4)
 
 
 def test_columns_of_a_parquet_file_are_read_alike(tmp_path):
