@@ -1,5 +1,6 @@
 """Fixtures every test may use: the array libraries installed, random seeds, precisions."""
 
+import gc
 import importlib.util
 import os
 from functools import partial
@@ -14,6 +15,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (source, given)))
 import numpy as np  # noqa: E402
 import optima  # noqa: E402
 import pytest  # noqa: E402
+
+gc.disable()  # until all tests are collected: none of that is garbage
 
 
 def pytest_addoption(parser):
@@ -36,6 +39,12 @@ def pytest_collection_modifyitems(items):
         mark = item.get_closest_marker("xfail")
         if mark and "check" in item.fixturenames:
             item.add_marker(pytest.mark.skip(reason=mark.kwargs["reason"]))
+
+
+def pytest_collection_finish():
+    """What collection made stays, and is not looked through again with the garbage of tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(session):

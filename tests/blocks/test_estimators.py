@@ -78,12 +78,11 @@ def in_memory(name, corrective, seed):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.parametrize(("workers", "limit"), [(1, None), (3, 0)])
-def test_the_certified_objective_is_that_of_the_fit_in_memory(name, workers, limit, seed):
+def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
     corrective = name == "BoostMetric"
     estimator, X, y, expected = in_memory(name, corrective, seed)
     sizes = random_chunks(seed, len(y))
-    with Threads(workers=workers, memory_limit=limit):
+    with Threads(workers=2):
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
     # inner solves of corrective boosting, by values of P, end at gaps of some 1e-9: two
     # answers differ by no more than the larger gap
@@ -93,11 +92,11 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, workers, lim
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_the_same_bits_on_any_number_of_workers(name):
+def test_the_same_bits_on_any_number_of_workers_and_from_files(name):
     X, y = labelled(0, n=60, dtype=np.float32)
     sizes, found = (15, 0, 3, 10, 10, 5, 2, 8, 7), []
-    estimator = made(name, tol=1e-3, max_iter=6)
-    for workers, limit in ((1, None), (2, 1_000), (5, None)):
+    estimator = made(name, tol=1e-3, max_iter=4)
+    for workers, limit in ((1, None), (2, 1_000), (5, 0)):
         with Threads(workers=workers, memory_limit=limit):
             metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
         found.append((metric.components_.tobytes(), metric.certificate_))
@@ -112,11 +111,12 @@ def test_references_are_the_same_rows_in_memory_and_in_blocks(name, n_impostors)
     y[:3] = 3  # a class with too few references of its own
     y[100:] %= 3
     sizes = random_chunks(3, len(y))
-    estimator = made(name, n_references=30, n_impostors=n_impostors, random_state=5)
+    estimator = made(name, n_references=30, n_impostors=n_impostors, random_state=5, tol=1e-4)
     with pytest.warns(UserWarning, match="1 of 4 classes have 3 or fewer rows"):
         expected = fit(estimator, X, y).certificate_.primal
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
-    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    # other rows would change it by percents
+    assert metric.certificate_.primal == pytest.approx(expected, rel=2e-4)
 
 
 @pytest.mark.parametrize("n_references", [None, 30])
@@ -231,11 +231,12 @@ def test_class_weights(name, class_weight):
     sizes, weights = (40, 0, 50), np.random.default_rng(18).uniform(size=len(y))
     y[20:30] = -1
     estimator = clone(made("FrobMetric") if name == "FrobMetric" else WEIGHED[name])
-    estimator.set_params(class_weight=class_weight)
+    estimator.set_params(class_weight=class_weight, tol=1e-4)
     for given in ({}, {"sample_weight": weights}):
         expected = fit(estimator, X, y, **given).certificate_.primal
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes), **given)
-        assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+        # other weights would change it by percents
+        assert metric.certificate_.primal == pytest.approx(expected, rel=2e-4)
 
 
 def test_columns_of_a_parquet_file_are_read_alike(tmp_path):
@@ -327,10 +328,10 @@ def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
     X, y = labelled(13, n=200, dtype=dtype)
     sizes = (80, 120)
     parts = partitioned(X, sizes), partitioned(y, sizes)
-    whole = fit(made(name, tol=0.0, max_iter=35, **LONGER.get(name, {})), *parts)
-    first = made(name, tol=0.0, max_iter=25, **LONGER.get(name, {}))
+    whole = fit(made(name, tol=0.0, max_iter=28, **LONGER.get(name, {})), *parts)
+    first = made(name, tol=0.0, max_iter=22, **LONGER.get(name, {}))
     fit(first, *parts, checkpoint=str(tmp_path))
-    later = made(name, tol=0.0, max_iter=15, **LONGER.get(name, {}))
+    later = made(name, tol=0.0, max_iter=8, **LONGER.get(name, {}))
     fit(later, *parts, checkpoint=str(tmp_path))
     assert (tmp_path / "state").exists()
     bounds, expected = (
@@ -363,7 +364,7 @@ def test_the_checkpoint_of_another_fit_is_refused(name, other, seed, tmp_path):
     if "prior" in other:
         estimator.set_params(prior=3 * np.eye(4))
     fit(estimator, *parts, checkpoint=str(tmp_path))
-    fit(estimator, *parts, checkpoint=str(tmp_path))
+    fit(clone(estimator).set_params(max_iter=1), *parts, checkpoint=str(tmp_path))
     state = (tmp_path / "state").read_bytes()
     refused = [
         (clone(estimator).set_params(**other), parts),
@@ -447,20 +448,20 @@ def test_everybody_else_refuses_a_dask_array():
 @lru_cache
 def with_few_constraints(name, n_constraints):
     """Estimator, rows, constraints and the certificate of the fit in memory, once for all blocks."""
-    X, _ = labelled(0, n=12)
+    X, _ = labelled(0, n=8)
     rng = np.random.default_rng(n_constraints)
     n_constraints = max(2, n_constraints) if name == "DMLEig" else n_constraints
-    numbers = np.array([rng.permutation(12)[:3] for _ in range(n_constraints)])
+    numbers = np.array([rng.permutation(8)[:3] for _ in range(n_constraints)])
     given = {"triplets": numbers}
     if name == "DMLEig":
         given = {"pairs": numbers[:, :2], "similar": np.arange(n_constraints) % 2}
-    metric = type(ESTIMATORS[name])(max_iter=100)
+    metric = type(ESTIMATORS[name])(max_iter=100, tol=1e-2)
     return metric, X, given, metric.fit(X, **given).certificate_
 
 
 @pytest.mark.parametrize("lazy", [False, True], ids=["array", "dask array"])
 @pytest.mark.parametrize("n_constraints", [1, 2, 3, 7, 40])
-@pytest.mark.parametrize("chunks", [1, 5, 12])
+@pytest.mark.parametrize("chunks", [1, 5, 8])
 @pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"])
 @pytest.mark.filterwarnings("ignore")
 def test_more_blocks_than_constraints_and_fewer(name, chunks, n_constraints, lazy):

@@ -119,8 +119,11 @@ def test_forward_and_adjoint_are_those_of_one_operator(blocks, points, triplets)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-def test_a_program_over_blocks_has_the_same_optimum(blocks, points, triplets, loss):
+def test_a_program_over_blocks_has_the_same_optimum(space, points, triplets, loss):
     """With a C so large that units and Newton directions come into play."""
+    parts = [Ready(part) for part in np.split(triplets, [40, 41, 120])]
+    pieces = space.map(difference_operator, space.source(parts), points=points)
+    blocks = BlockOperator(pieces, len(triplets), points.shape[1], points.dtype)
     whole = FrobeniusProgram(from_triplets(points, triplets), 1e4, loss)
     solver = DualQuasiNewton(tol=1e-7, save_every=None)
     expected, found = solver.solve(whole), solver.solve(FrobeniusProgram(blocks, 1e4, loss))

@@ -58,6 +58,12 @@ def fitted(X, y, metric=None, rule="auto", **options):
     return MetricClassifier(metric, classifier=rule, **options).fit(X, y, sample_weight=weight)
 
 
+@cache
+def of_labelled(seed, metric=None, rule="auto"):
+    """The model of these rows, once for all tests that only look at it."""
+    return fitted(*labelled(seed), metric, rule)
+
+
 def shifted(X, y, rng):
     return X + 100, y, X + 100
 
@@ -77,17 +83,12 @@ def with_a_constant(X, y, rng):
     return Z, y, Z
 
 
-@cache
-def unchanged(metric, rule, seed):
-    return fitted(*labelled(seed), metric, rule)
-
-
 @pytest.mark.parametrize("change", [shifted, other_units, reordered, with_a_constant])
 @every_metric
 @every_rule
 def test_what_changes_no_prediction(change, metric, rule, seed):
     X, y = labelled(seed)
-    before = unchanged(metric, rule, seed)
+    before = of_labelled(seed, metric, rule)
     Z, z, queries = change(X, y, np.random.default_rng(seed))
     after = fitted(Z, z, metric, rule)
     assert str(after.chosen_) == str(before.chosen_)
@@ -166,7 +167,7 @@ def test_kinds_of_rows(metric, rule, asarray, dtype):
 @every_rule
 def test_pickle_and_clone(metric, rule, seed):
     X, y = labelled(seed)
-    model = fitted(X, y, metric, rule)
+    model = of_labelled(seed, metric, rule)
     copy = pickle.loads(pickle.dumps(model))
     assert np.array_equal(copy.predict_proba(X), model.predict_proba(X))
     refit = clone(model).fit(X, y)
@@ -240,8 +241,8 @@ def test_held_out_scores_are_those_of_the_final_kind_of_rule(rule, seed):
 
 
 def test_evidence(seed):
-    X, y = labelled(seed)
-    model = fitted(X, y, LDA)
+    X, _ = labelled(seed)
+    model = of_labelled(seed, LDA)
     evidence = model.evidence_
     assert evidence.n_rows == len(X)
     assert evidence.chosen == str(model.chosen_) and evidence.chosen in evidence.error
@@ -294,8 +295,8 @@ def test_a_class_of_weight_zero_is_left_out(rule, seed):
 
 @every_rule
 def test_sets_grow_as_alpha_falls_and_hold_the_prediction(rule, seed):
-    X, y = labelled(seed)
-    model = fitted(X, y, None, rule)
+    X, _ = labelled(seed)
+    model = of_labelled(seed, None, rule)
     X = np.random.default_rng(seed).normal(size=(300, X.shape[1]))  # between the classes too
     sets = [model.predict_set(X, alpha) for alpha in (0.9, 0.5, 0.2, 0.1, 0.05)]
     for smaller, larger in pairwise(sets):
@@ -333,8 +334,8 @@ def test_sets_hold_the_true_class_as_often_as_promised(alpha, n_train):
 @every_metric
 @every_rule
 def test_shares_over_all_rows(metric, rule, seed):
-    X, y = labelled(seed)
-    model = fitted(X, y, metric, rule)
+    X, _ = labelled(seed)
+    model = of_labelled(seed, metric, rule)
     every = model.explain(X + 0.1, n=len(X))
     assert every.rows.shape == every.shares.shape == (len(X), len(X))
     np.testing.assert_allclose(abs(every.shares).sum(1), 1)
@@ -348,7 +349,7 @@ def test_shares_over_all_rows(metric, rule, seed):
 def test_shares_of_a_kernel_are_the_decision(metric, seed):
     """By scikit-learn's kernel ridge regression in the chosen metric."""
     X, y = labelled(seed)
-    model = fitted(X, y, metric, "kernel")
+    model = of_labelled(seed, metric, "kernel")
     queries, setting = X + 0.1, model.chosen_.rule
     Z, new = (rows @ model.components_.T for rows in (X, queries))
     scale = mean_square(Z)
@@ -368,8 +369,8 @@ def test_shares_of_a_kernel_are_the_decision(metric, seed):
 
 
 def test_shares_of_a_vote_are_the_decision(seed):
-    X, y = labelled(seed)
-    model = fitted(X, y, None, "neighbors")
+    X, _ = labelled(seed)
+    model = of_labelled(seed, None, "neighbors")
     scores = model.decision_function(X + 0.1)
     ordered = np.sort(scores, axis=1)
     difference = ordered[:, -1] - ordered[:, -2]
@@ -384,8 +385,8 @@ def test_shares_of_a_vote_are_the_decision(seed):
 @every_metric
 @every_rule
 def test_nearness_adds_up_to_one_minus_the_relative_squared_distance(metric, rule, seed):
-    X, y = labelled(seed)
-    model = fitted(X, y, metric, rule)
+    X, _ = labelled(seed)
+    model = of_labelled(seed, metric, rule)
     why = model.explain(X + 0.1, n=7)
     Z, new = (rows @ model.components_.T for rows in (X, X + 0.1))
     squares = ((new[:, None] - Z[why.rows]) ** 2).sum(2)
@@ -403,9 +404,9 @@ def test_one_class_is_refused():
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, np.nan, "0.1", None, [0.1]])
 def test_alpha_is_between_0_and_1(alpha):
-    X, y = labelled(0)
+    X, _ = labelled(0)
     with pytest.raises(ValueError, match="must be a number between 0 and 1"):
-        fitted(X, y).predict_set(X, alpha)
+        of_labelled(0).predict_set(X, alpha)
 
 
 def test_sets_need_enough_held_out_rows():
@@ -418,7 +419,7 @@ def test_sets_need_enough_held_out_rows():
 
 def test_other_columns_and_too_few_rows_to_name_are_refused():
     X, y = labelled(0)
-    model = fitted(X, y)
+    model = of_labelled(0)
     with pytest.raises(ValueError, match="X has 3 features, but MetricClassifier is expecting 4"):
         model.predict(X[:, :3])
     for n in (0, -1, 1.5, "3", None):
@@ -452,7 +453,7 @@ def test_unusable_weights_are_refused_by_name(options, message):
 @pytest.mark.parametrize("size", [1e-320, 1e-100, 1e300, 1e308])
 def test_only_the_ratios_of_weights_matter(size):
     X, y = labelled(0)
-    expected = fitted(X, y).predict_proba(X)
+    expected = of_labelled(0).predict_proba(X)
     found = fitted(X, y, sample_weight=np.full(60, size)).predict_proba(X)
     np.testing.assert_array_equal(found, expected)
 

@@ -58,7 +58,9 @@ class Interrupted(Fixed):
         return Interrupted(self.A)
 
 
-@parametrize_with_checks([AutoMetric(candidates=TWO, random_state=0)])
+@parametrize_with_checks(
+    [AutoMetric(candidates={**TWO, "frob": FrobMetric(1.0, tol=0.05)}, random_state=0)]
+)
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 

@@ -44,7 +44,12 @@ def hints_at(X):
 
 @pytest.mark.parametrize(
     "estimator",
-    [FrobMetric(), FrobMetricCV(Cs=2, cv=2), BoostMetric(max_iter=5), RelativeComparisons()],
+    [
+        FrobMetric(max_iter=5),
+        FrobMetricCV(Cs=2, cv=2, max_iter=5),
+        BoostMetric(max_iter=5),
+        RelativeComparisons(),
+    ],
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_a_fit_to_columns_of_different_scales_hints_once_and_scaling_ends_it(
@@ -77,10 +82,10 @@ def test_estimators_that_scale_or_know_the_scales_do_not_hint(estimator):
 def test_constraints_and_paths_hint_as_labels_do():
     triplets = np.column_stack([np.arange(57), np.arange(57) + 3, np.arange(57) + 1])
     for run in (
-        lambda: FrobMetric().fit(UNEVEN, triplets=triplets),
-        lambda: FrobMetric().fit(UNEVEN[triplets]),
-        lambda: FrobMetric(prior="identity").fit(UNEVEN, Y),
-        lambda: frobmetric_path(UNEVEN, Y, Cs=[1.0, 10.0]),
+        lambda: FrobMetric(max_iter=5).fit(UNEVEN, triplets=triplets),
+        lambda: FrobMetric(max_iter=5).fit(UNEVEN[triplets]),
+        lambda: FrobMetric(prior="identity", max_iter=5).fit(UNEVEN, Y),
+        lambda: frobmetric_path(UNEVEN, Y, Cs=[1.0, 10.0], max_iter=5),
     ):
         assert len(hints(run)) == 1
 

@@ -40,7 +40,7 @@ SHAPES = [(ratio, deficient) for ratio in RATIOS for deficient in (False, True)]
 def instance(ratio=10, deficient=False, seed=0):
     """X with duplicates, constant and collinear features; triplets."""
     rng = np.random.default_rng([seed, SHAPES.index((ratio, deficient))])
-    n = int(rng.integers(8, 12))
+    n = int(rng.integers(6, 9))
     D = int(n * ratio)
     X = rng.normal(size=(n, D)) * rng.uniform(0.3, 2.0, D) + 5
     X[:, D // 2] = 1.0

@@ -60,16 +60,16 @@ def test_triplets_in_a_pipeline_whose_last_step_needs_labels(iris):
 # ---- what y is
 
 LEARN_FROM_QUANTITIES = {
-    "FrobMetric": FrobMetric(),
-    "prior": FrobMetric(prior="identity"),
-    "LMNNEig": LMNNEig(),
+    "FrobMetric": FrobMetric(tol=0.1),
+    "prior": FrobMetric(prior="identity", tol=0.1),
+    "LMNNEig": LMNNEig(tol=0.1),
     "RelativeComparisons": RelativeComparisons(),
     "BoostMetric": BoostMetric(max_iter=20, tol=0.1),
 }
 LEARN_FROM_CLASSES = {
-    "AutoMetric": AutoMetric(candidates={"frob": FrobMetric()}, random_state=0),
-    "FrobMetricCV": FrobMetricCV(Cs=2, cv=2, random_state=0),
-    "DMLEig": DMLEig(),
+    "AutoMetric": AutoMetric(candidates={"frob": FrobMetric(tol=0.1)}, random_state=0),
+    "FrobMetricCV": FrobMetricCV(Cs=2, cv=2, random_state=0, tol=0.1),
+    "DMLEig": DMLEig(tol=0.1),
     "NuMax": NuMax(delta=0.9, class_aware=True),
 }
 

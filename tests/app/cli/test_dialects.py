@@ -138,7 +138,8 @@ def test_options_that_do_not_fit(run, frame, tmp_path, options, words):
 def test_the_command_reports_what_it_found_out(run, frame, tmp_path):
     path = tmp_path / "f.csv"
     frame.write_csv(path, separator=";", decimal_comma=True, include_header=False)
-    args = ("learn", path, "--label", "column_13", "--method", "frob", "--out", tmp_path / "out")
+    args = ("learn", path, "--label", "column_13", "--method", "frob", "--no-decision")
+    args += ("--out", tmp_path / "out")
     result = run(*args, "--json")
     assert result.json["features"] == 13, result.err
     note = next(note for note in result.json["notes"] if "read with" in note)
@@ -230,8 +231,8 @@ def test_a_column_without_values_is_ignored_and_said_so(run, frame, tmp_path, ki
     path = tmp_path / f"f.{kind}"
     empty = frame.with_columns(f1=pl.lit(None, pl.Float64))
     getattr(empty, f"write_{kind}")(path)
-    args = ("--label", "kind", "--method", "frob", "--out", tmp_path / "out", "--json")
-    result = run("learn", path, *args)
+    args = ("--label", "kind", "--method", "frob", "--no-decision", "--out", tmp_path / "out")
+    result = run("learn", path, *args, "--json")
     assert result.json["features"] == 12, result.err
     assert any("no values: 'f1'" in note for note in result.json["notes"])
 

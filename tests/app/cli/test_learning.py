@@ -400,7 +400,8 @@ def test_a_csv_with_a_slip_is_refused(run, csv, tmp_path, change, words):
 def test_row_numbers_are_not_learned_from(run, frame, tmp_path, name, values):
     path = tmp_path / "numbered.csv"
     frame.with_columns(pl.Series(name, list(values))).write_csv(path)
-    args = ("learn", path, "--label", "kind", "--out", tmp_path / "out", "--json")
+    args = ("learn", path, "--label", "kind", "--method", "frob", "--json")
+    args += ("--out", tmp_path / "out")
     result = run(*args)
     assert result.json["features"] == 13
     notes = " ".join(result.json["notes"])

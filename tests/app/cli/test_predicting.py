@@ -99,7 +99,7 @@ def test_held_out_rows_are_judged_and_never_decide(learned, frame):
     assert np.isin(decision.explain(X, len(learn)).rows, learn).all()
     wrong = decision.predict(X[held_out]) != KINDS[held_out]
     assert answer["decision"]["error"] == pytest.approx(wrong.mean())
-    forest = RandomForestClassifier(random_state=0).fit(X[learn], KINDS[learn])
+    forest = RandomForestClassifier(10, random_state=0).fit(X[learn], KINDS[learn])
     assert answer["compared"][0]["error"] == pytest.approx(
         1 - forest.score(X[held_out], KINDS[held_out])
     )
