@@ -5,6 +5,7 @@ rule chosen by held-out rows and learned from all rows.
 from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass, field, replace
 from numbers import Integral
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -105,6 +106,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     n_jobs: int | None
     verbose: int
     _kernels: ClassVar[tuple[str, ...]] = EUCLIDEAN
+    _target: ClassVar[str]  # what y is, to a metric that asks
 
     # ---- input
 
@@ -151,8 +153,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _loss(self, scores: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> float:
         """What the choice minimises on held-out rows."""
 
-    def _fit_decision(self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Self:
-        """Choose a metric and a rule for targets Y (n, n_targets), and fit them to all rows."""
+    def _fit_decision(
+        self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
+    ) -> Self:
+        """Choose a metric and one of the ``rules`` ("auto", "neighbors" or "kernel") for targets
+        Y (n, n_targets), and fit them to all rows.
+        """
         check_metric(self.metric)
         rng = check_random_state(self.random_state)
         xp = namespace(X)
@@ -163,7 +169,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.metric_: Any = None
         self._keys = self._tie_keys(X)
         fitted = self._cross_fit_some(X, y, rng)
-        self.chosen_ = chosen = self._choose(X, Y, weights, fitted, rng)
+        self.chosen_ = chosen = self._choose(X, Y, weights, fitted, rules, rng)
         L = None if chosen.metric == PLAIN else to_numpy(self._linear_map)
         self.components_ = (identity(X.shape[1], X) if L is None else like(L, X).T) / self.scale_
         self._centre = like(centre, X)
@@ -187,31 +193,40 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         folds = [Fold(*(drawn[rows] for rows in fold)) for fold in fitted.folds]
         return CrossFitted(folds, fitted.maps)
 
+    def _fit_folds(self, metric, X, y, folds, rng):
+        """Fit the metric without each fold, and ``metric_`` to all rows; None: folds only."""
+        if metric is None:
+            return CrossFitted(folds, [])
+        seed = rng.randint(2**31 - 1)
+        if not isinstance(metric, MahalanobisMetric):  # others may not take tensors
+            X = to_numpy(X)
+        maps = []
+        for train, _ in folds:
+            index = like(train, X, namespace(X).int64)
+            maps.append(fitted_with_map(metric, X[index], y[train], seed, self._target)[0])
+        self._linear_map, self.metric_ = fitted_with_map(metric, X, y, seed, self._target)
+        return CrossFitted(folds, maps)
+
     @abstractmethod
     def _drawn(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         """All rows in a random order whose leading part represents the rest."""
 
-    def _choose(self, X, Y, weights, fitted, rng):
+    def _choose(self, X, Y, weights, fitted, rules, rng):
         """The trial with the least loss; of equals the simplest. Stores what was tried."""
         self.trials_: list[Trial] = []
         if fitted is None:
-            scores = np.empty((0, Y.shape[1]))
             self._judged = np.empty(0, int)
-            rule = WITHOUT_FOLDS["kernel" if self._rules == "auto" else self._rules]
-            return Trial(PLAIN, rule, scores, np.nan)
+            rule = WITHOUT_FOLDS["kernel" if rules == "auto" else rules]
+            return Trial(PLAIN, rule, np.empty((0, Y.shape[1])), np.nan)
         self._judged = fitted.judged
         judged = Y[self._judged], weights[self._judged]
         for name in (PLAIN, LEARNED) if fitted.maps else (PLAIN,):
             rows = HeldOut(X, Y, weights, _in_metric(name, fitted), self._keys, self._kernels)
             self._try_rules(name, rows, lambda scores: self._loss(scores, *judged))
-        kinds = {"neighbors": NeighborVote, "kernel": KernelSetting}
         finalists = [
-            min(
-                (trial for trial in self.trials_ if isinstance(trial.rule, kind)),
-                key=lambda trial: trial.loss,
-            )
-            for name, kind in kinds.items()
-            if self._rules in ("auto", name)
+            min((t for t in self.trials_ if isinstance(t.rule, kind)), key=attrgetter("loss"))
+            for name, kind in (("neighbors", NeighborVote), ("kernel", KernelSetting))
+            if rules in ("auto", name)
         ]
         size = max(len(fold.train) for fold in fitted.folds)
         if size > min(MOST_ROWS, self._n_landmarks(size)):
@@ -220,23 +235,15 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 self._judge_at_full_size(trial, X, Y, weights, fitted, rng) for trial in finalists
             ]
             self.trials_ += finalists
-        if len(finalists) == 1:
-            return finalists[0]
-        vote, kernel = finalists
-        return self._better(vote, kernel, judged[0])
+        return finalists[0] if len(finalists) == 1 else self._better(finalists, judged[0])
 
     @abstractmethod
     def _tie_keys(self, X: Any) -> np.ndarray:
         """Order of rows at equal distances."""
 
-    @property
-    @abstractmethod
-    def _rules(self) -> str:
-        """ "auto", "neighbors" or "kernel": the rules to choose from."""
-
-    @abstractmethod
-    def _better(self, vote: Trial, kernel: Trial, Y: np.ndarray) -> Trial:
+    def _better(self, finalists: list[Trial], Y: np.ndarray) -> Trial:
         """The better of the best vote and the best kernel, given the targets of held-out rows."""
+        return min(finalists, key=attrgetter("loss"))
 
     def _try_rules(self, metric, rows, loss):
         usual = NeighborVote(min(3, rows.most_neighbours))
@@ -394,21 +401,6 @@ def _fit_kernel(setting, Z, Y, weights, kept):
     return fit_landmarks(setting, Z, Y, weights, Z[like(kept, Z, namespace(Z).int64)])
 
 
-def cross_fit(
-    metric: Any, X: Any, y: np.ndarray, folds: list[Fold], seed: int, target: str
-) -> tuple[CrossFitted, np.ndarray, Any]:
-    """Maps of a linear estimator fitted without each fold and to all rows, and the latter."""
-    if not isinstance(metric, MahalanobisMetric):  # others may not take tensors
-        X = to_numpy(X)
-    maps = [
-        fitted_with_map(
-            metric, X[like(fold.train, X, namespace(X).int64)], y[fold.train], seed, target
-        )[0]
-        for fold in folds
-    ]
-    return CrossFitted(folds, maps), *fitted_with_map(metric, X, y, seed, target)
-
-
 def check_n_explained(n: Any) -> None:
     """Refuse a number of training rows to name that is not a positive integer."""
     if not isinstance(n, Integral) or n < 1:
@@ -417,12 +409,11 @@ def check_n_explained(n: Any) -> None:
 
 def check_metric(metric: Any) -> None:
     """Refuse a metric that is not "auto", None or an estimator that can transform."""
-    if metric is None or isinstance(metric, LearnedBefore):
-        return
-    if isinstance(metric, str) and metric == "auto":
-        return
+    auto = isinstance(metric, str) and metric == "auto"
     usable = hasattr(metric, "fit") and hasattr(metric, "transform")
-    if not usable or isinstance(metric, type):
+    if isinstance(metric, type) or not (
+        usable or auto or metric is None or isinstance(metric, LearnedBefore)
+    ):
         raise TypeError(
             f"metric={metric!r} is not an estimator with fit and transform; give 'auto', None or an "
             "unfitted estimator of a linear map, such as FrobMetric()."

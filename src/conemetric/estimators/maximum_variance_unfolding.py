@@ -31,7 +31,7 @@ from ..solvers.base import SHORT_OF_TOL
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
 from .base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
-from .validation import validate_points
+from .validation import rows_coincide, validate_points
 
 __all__ = ["MaximumVarianceUnfolding"]
 
@@ -229,7 +229,7 @@ class MaximumVarianceUnfolding(
             raise ValueError(
                 f"n_neighbors={self.n_neighbors} needs more than the {n} samples of X; lower it."
             )
-        if not bool((X[:1] != X).any()):
+        if rows_coincide(X):
             raise ValueError("All samples of X coincide; there is nothing to unfold.")
         if self.n_components >= n:
             raise ValueError(

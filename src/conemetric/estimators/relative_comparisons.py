@@ -20,7 +20,7 @@ from ..solvers.dual_coordinate import DualCoordinate
 from .base import SOLVER_PARAMETERS, Seed
 from .frobmetric import scaled_C
 from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
-from .validation import dense
+from .validation import dense, rows_coincide
 
 __all__ = ["RelativeComparisons"]
 
@@ -231,7 +231,7 @@ class RelativeComparisons(SupervisedMetric):
                 )
             return None, K, K
         if isinstance(self.basis, str):
-            if (X[0] == X).all():
+            if rows_coincide(X):
                 raise ValueError(
                     "all rows of X coincide, so basis='pca' has no direction; give rows that differ."
                 )
