@@ -181,7 +181,7 @@ def test_without_a_metric_to_learn_the_plain_one_decides(kind, rule, seed):
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e7])
 def test_rows_that_all_coincide_are_refused(value, asarray):
     X, y = asarray(np.full((30, 2), value)), np.arange(30.0)
-    with pytest.raises(ValueError, match="all 30 rows of X coincide.*metric=None"):
+    with pytest.raises(ValueError, match=r"all 30 rows of X coincide.*metric=None"):
         fitted(X, y, "auto")
     np.testing.assert_allclose(fitted(X, y).predict(X), y.mean())
 
