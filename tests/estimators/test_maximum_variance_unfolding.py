@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import MaximumVarianceUnfolding
 from conemetric.core.arrays import to_numpy
-from conemetric.estimators.maximum_variance_unfolding import (
+from conemetric.estimators.neighbour_graph import (
     landmark_basis,
     neighbour_edges,
     variance_bound,

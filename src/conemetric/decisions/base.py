@@ -12,7 +12,16 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..core.arrays import float64, identity, is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.arrays import (
+    float64,
+    identity,
+    like,
+    namespace,
+    on_device,
+    refuse_masked,
+    take,
+    to_numpy,
+)
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.weights import check_weights
@@ -138,8 +147,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._given = np.flatnonzero(weights)
         if len(self._given) == len(X):
             return X, y, weights
-        rows = like(self._given, X, namespace(X).int64)
-        return X[rows], y[self._given], weights[self._given]
+        return take(X, self._given), y[self._given], weights[self._given]
 
     # ---- fit
 
@@ -187,7 +195,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         if len(y) <= MOST_FOR_METRIC:
             return self._cross_fit(X, y, rng)
         drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
-        fitted = self._cross_fit(X[like(drawn, X, namespace(X).int64)], y[drawn], rng)
+        fitted = self._cross_fit(take(X, drawn), y[drawn], rng)
         if fitted is None:
             return None
         folds = [Fold(*(drawn[rows] for rows in fold)) for fold in fitted.folds]
@@ -200,10 +208,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         seed = rng.randint(2**31 - 1)
         if not isinstance(metric, MahalanobisMetric):  # others may not take tensors
             X = to_numpy(X)
-        maps = []
-        for train, _ in folds:
-            index = like(train, X, namespace(X).int64)
-            maps.append(fitted_with_map(metric, X[index], y[train], seed, self._target)[0])
+        maps = [
+            fitted_with_map(metric, take(X, train), y[train], seed, self._target)[0]
+            for train, _ in folds
+        ]
         self._linear_map, self.metric_ = fitted_with_map(metric, X, y, seed, self._target)
         return CrossFitted(folds, maps)
 
@@ -263,18 +271,15 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         if isinstance(rule, KernelSetting):
             self._kept = self._landmarks(self._keys, rng)
             self._model, self.certificate_ = _fit_kernel(rule, Z, Y, weights, self._kept)
-        index = like(self._kept, X, namespace(X).int64)
-        self._X, self._Z = X[index], Z[index]
+        self._X, self._Z = take(X, self._kept), take(Z, self._kept)
 
     def _n_landmarks(self, n):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
         if self.n_landmarks != "auto":
             return min(n, int(self.n_landmarks))
-        on_gpu = is_torch(self.scale_) and self.scale_.device.type != "cpu"
-        exact, landmarks = (
-            (MOST_EXACT_ON_GPU, N_LANDMARKS_ON_GPU) if on_gpu else (MOST_EXACT, N_LANDMARKS)
-        )
-        return n if n <= exact else landmarks
+        if on_device(self.scale_):
+            return n if n <= MOST_EXACT_ON_GPU else N_LANDMARKS_ON_GPU
+        return n if n <= MOST_EXACT else N_LANDMARKS
 
     def _landmarks(self, keys, rng):
         """Rows that the kernel sum is over, drawn whatever the order of the rows."""
@@ -297,7 +302,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _kernel_scores(self, trial, X, Y, weights, fitted, rng):
         scores = []
         for fold, L in zip(*_in_metric(trial.metric, fitted), strict=True):
-            Z, held_out = (mapped(X[like(r, X, namespace(X).int64)], L) for r in fold)
+            Z, held_out = (mapped(take(X, rows), L) for rows in fold)
             kept = self._landmarks(self._keys[fold.train], rng)
             model, _ = _fit_kernel(trial.rule, Z, Y[fold.train], weights[fold.train], kept)
             scores.append(to_numpy(model(held_out)))
@@ -398,7 +403,7 @@ def _fit_kernel(setting, Z, Y, weights, kept):
     Y, weights = (like(part, Z, namespace(Z).float64) for part in (Y, weights))
     if len(kept) == len(Z):
         return fit_exactly(setting, Z, Y, weights)
-    return fit_landmarks(setting, Z, Y, weights, Z[like(kept, Z, namespace(Z).int64)])
+    return fit_landmarks(setting, Z, Y, weights, take(Z, kept))
 
 
 def check_n_explained(n: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import like, namespace, to_numpy
+from ..core.arrays import like, namespace, take, to_numpy
 from ..estimators.folds import CrossFitted
 from ..neighbours import nearest
 from .kernels import CITY_BLOCK, EUCLIDEAN, KERNELS, KernelSetting, ridge_solve
@@ -143,8 +143,7 @@ class HeldOut:
         self.kernels = [name for name in kernels if by_axes or name in EUCLIDEAN]
         for fold, L in zip(*fitted, strict=True):
             train = fold.train[:most_rows]
-            index = (like(rows, X, namespace(X).int64) for rows in (train, fold.held_out))
-            Z, held_out = (mapped(X[rows], L) for rows in index)
+            Z, held_out = (mapped(take(X, rows), L) for rows in (train, fold.held_out))
             self.folds.append(MappedFold(train, Z, held_out, keys))
 
     @property

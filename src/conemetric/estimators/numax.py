@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..constraints.in_memory import check_pairs, check_similar, encode_labels
-from ..core.arrays import like, on_device, to_numpy
+from ..core.arrays import like, on_device
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
 from ..core.warn import warn_user
@@ -180,13 +180,7 @@ class NuMax(MahalanobisMetric):
                 )
             secants: Secants = AllSecants(span.points, classes)
         else:
-            pairs, similar = _check_pairs(
-                pairs,
-                similar,
-                len(X),
-                self.class_aware,
-                to_numpy(classes) if y is not None else None,
-            )
+            pairs, similar = _check_pairs(pairs, similar, len(X), self.class_aware, classes)
             secants = ListedSecants(span.points, pairs, similar)
         if secants.empty:
             raise nothing_to_keep
