@@ -65,8 +65,8 @@ WITHOUT_FOLDS: dict[str, Rule] = {
     "neighbors": NeighborVote(1),
     "kernel": KernelSetting("gaussian", 1.0, 0.1),
 }
-DECISION_PARAMETERS = {
-    "metric": [StrOptions({"auto"}), object, None],
+DECISION_PARAMETERS: dict[str, Any] = {
+    "metric": "no_validation",  # see `check_metric`
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
