@@ -229,6 +229,17 @@ def test_landmarks_approximate_the_full_unfolding(arc):
     np.testing.assert_array_equal(model.embedding_, again.embedding_)
 
 
+@pytest.mark.parametrize("n_landmarks", [10, 20, 40])
+@pytest.mark.parametrize("kind", ["arc", "roll"])
+def test_landmarks_span_one_direction_less_since_bases_are_centred(kind, n_landmarks, seed):
+    rng, angle = np.random.default_rng(seed), np.linspace(0, 4, 400)
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    if kind == "roll":
+        X = np.column_stack([angle[:, None] * X, rng.uniform(0, 1, 400)])
+    found = landmark_basis(X - X.mean(0), rng.permutation(400)[:n_landmarks], 6)
+    assert found.shape[1] == n_landmarks - 1
+
+
 def test_landmark_basis_is_orthonormal_and_centred(arc):
     Q = landmark_basis(arc[0], np.arange(0, 40, 4), 3)
     np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=1e-9)
