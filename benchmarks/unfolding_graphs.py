@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 
 from conemetric import MaximumVarianceUnfolding
-from conemetric.estimators.maximum_variance_unfolding import neighbour_edges, variance_bound
+from conemetric.estimators.neighbour_graph import neighbour_edges, variance_bound
 
 KINDS = "rigid", "loose", "disconnected", "collinear", "outlier"
 

@@ -7,6 +7,7 @@ from conemetric.core.arrays import (
     is_torch,
     namespace,
     on_device,
+    take,
     to_index,
     to_numpy,
     transposed,
@@ -36,6 +37,12 @@ def test_rows_are_unique_and_sorted(asarray):
     rows, number = unique_rows(asarray(X))
     assert_array_equal(to_numpy(rows), [[1.0, -5.0], [1.0, 5.0], [2.0, 0.0]])
     assert_array_equal(to_numpy(rows)[to_numpy(number)], X)
+
+
+@pytest.mark.parametrize("rows", [[2, 0, 2], []])
+def test_rows_by_number(rows, asarray):
+    X = np.arange(6.0).reshape(3, 2)
+    assert_array_equal(to_numpy(take(asarray(X), np.array(rows, int))), X[rows].reshape(-1, 2))
 
 
 def test_positions_of_a_mask(asarray):

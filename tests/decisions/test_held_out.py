@@ -47,7 +47,7 @@ def test_kernels(kernel, width, ridge, asarray, seed):
         peer = KernelRidge(alpha=ridge, kernel="precomputed")
         peer.fit(K, Y[fold.train] - offset, sample_weight=weights[fold.train])
         expected.append(peer.predict(across) + offset)
-    (found,) = rows.kernel_scores(kernel, width, [ridge])
+    found = rows.kernel_scores(KernelSetting(kernel, width, ridge))
     # kernels of held-out rows are in float32
     np.testing.assert_allclose(found, np.concatenate(expected), atol=2e-3)
 
@@ -66,9 +66,9 @@ def test_votes(k, votes, asarray, seed):
 
 
 def test_judged_rows_are_those_of_the_folds(seed):
-    *_, fitted, rows = drawn(seed)
-    assert np.array_equal(rows.judged, np.concatenate([fold.held_out for fold in fitted.folds]))
-    assert sorted(rows.judged) == list(range(N))
+    *_, fitted, _ = drawn(seed)
+    assert np.array_equal(fitted.judged, np.concatenate([fold.held_out for fold in fitted.folds]))
+    assert sorted(fitted.judged) == list(range(N))
 
 
 def test_weights_multiply_votes():
@@ -95,8 +95,8 @@ def test_of_equal_votes_the_class_of_the_nearest_row_wins(classes):
 
 
 def test_searches_return_the_least_loss_they_report(seed):
-    _, Y, *_, rows = drawn(seed)
-    truth = Y[rows.judged]
+    _, Y, _, fitted, rows = drawn(seed)
+    truth = Y[fitted.judged]
 
     def loss(scores):
         return float(((scores - truth) ** 2).mean())
@@ -108,12 +108,11 @@ def test_searches_return_the_least_loss_they_report(seed):
             others = [NeighborVote(k, w) for k in (1, 3, 9) for w in ("uniform", "distance")]
             assert trial.loss <= min(loss(rows.vote_scores(rule)) for rule in others)
         else:
-            others = [rows.kernel_scores(k, 1.0, [0.1, 1.0]) for k in KERNELS]
-            assert trial.loss <= min(loss(scores) for pair in others for scores in pair)
+            others = [KernelSetting(k, 1.0, ridge) for k in KERNELS for ridge in (0.1, 1.0)]
+            assert trial.loss <= min(loss(rows.kernel_scores(each)) for each in others)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_singular_system_gives_no_scores(kernel, seed):
     *_, rows = drawn(seed)
-    (scores,) = rows.kernel_scores(kernel, 1.0, [-2.0 * N])
-    assert np.isnan(scores).all()
+    assert np.isnan(rows.kernel_scores(KernelSetting(kernel, 1.0, -2.0 * N))).all()

@@ -159,6 +159,33 @@ def test_a_constant_target_is_predicted(value):
     np.testing.assert_allclose(fitted(X, np.full(len(X), value)).predict(X + 1), value)
 
 
+PLACES = {
+    "one binary column": np.array([[0.0], [1.0]]),
+    "two binary columns": np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]),
+    "one row differs": np.eye(160)[:, :1],
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@every_rule
+def test_without_a_metric_to_learn_the_plain_one_decides(kind, rule, seed):
+    X = PLACES[kind][np.arange(160) % len(PLACES[kind])]
+    y = X[:, 0] + 0.1 * np.random.default_rng(seed).normal(size=160)
+    model = fitted(X, y, "auto", rule)
+    assert model.metric_ is None and model.chosen_.metric == "plain"
+    assert np.array_equal(model.predict(X), fitted(X, y, None, rule).predict(X))
+    with pytest.raises(ValueError, match="give C as a number"):
+        fitted(X, y, FrobMetric(), rule)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e7])
+def test_rows_that_all_coincide_are_refused(value, asarray):
+    X, y = asarray(np.full((30, 2), value)), np.arange(30.0)
+    with pytest.raises(ValueError, match=r"all 30 rows of X coincide.*metric=None"):
+        fitted(X, y, "auto")
+    np.testing.assert_allclose(fitted(X, y).predict(X), y.mean())
+
+
 def test_intervals_need_enough_held_out_rows():
     X, y = curve(0)
     model = fitted(X, y)

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import MaximumVarianceUnfolding
 from conemetric.core.arrays import to_numpy
-from conemetric.estimators.maximum_variance_unfolding import (
+from conemetric.estimators.neighbour_graph import (
     landmark_basis,
     neighbour_edges,
     variance_bound,
@@ -227,6 +227,17 @@ def test_landmarks_approximate_the_full_unfolding(arc):
     assert 0.8 * full.objective_ <= model.objective_ <= full.objective_ * 1.01
     again = MaximumVarianceUnfolding(n_neighbors=3, n_landmarks=15, random_state=0).fit(X)
     np.testing.assert_array_equal(model.embedding_, again.embedding_)
+
+
+@pytest.mark.parametrize("n_landmarks", [10, 20, 40])
+@pytest.mark.parametrize("kind", ["arc", "roll"])
+def test_landmarks_span_one_direction_less_since_bases_are_centred(kind, n_landmarks, seed):
+    rng, angle = np.random.default_rng(seed), np.linspace(0, 4, 400)
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    if kind == "roll":
+        X = np.column_stack([angle[:, None] * X, rng.uniform(0, 1, 400)])
+    found = landmark_basis(X - X.mean(0), rng.permutation(400)[:n_landmarks], 6)
+    assert found.shape[1] == n_landmarks - 1
 
 
 def test_landmark_basis_is_orthonormal_and_centred(arc):

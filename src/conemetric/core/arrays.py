@@ -20,6 +20,7 @@ __all__ = [
     "namespace",
     "on_device",
     "refuse_masked",
+    "take",
     "to_index",
     "to_numpy",
     "transposed",
@@ -102,6 +103,11 @@ def arange(n: int, reference: Any) -> Any:
 def to_index(mask: Any) -> Any:
     """Positions where a boolean vector is true."""
     return mask.nonzero()[:, 0] if is_torch(mask) else np.flatnonzero(mask)
+
+
+def take(X: Any, rows: Any) -> Any:
+    """The rows of X with these numbers, given on the host."""
+    return X[like(rows, X, namespace(X).int64)]
 
 
 def transposed(matrix: Any) -> Any:

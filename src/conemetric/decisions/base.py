@@ -5,13 +5,23 @@ rule chosen by held-out rows and learned from all rows.
 from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass, field, replace
 from numbers import Integral
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..core.arrays import float64, identity, is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.arrays import (
+    float64,
+    identity,
+    like,
+    namespace,
+    on_device,
+    refuse_masked,
+    take,
+    to_numpy,
+)
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.weights import check_weights
@@ -55,8 +65,8 @@ WITHOUT_FOLDS: dict[str, Rule] = {
     "neighbors": NeighborVote(1),
     "kernel": KernelSetting("gaussian", 1.0, 0.1),
 }
-DECISION_PARAMETERS = {
-    "metric": [StrOptions({"auto"}), object, None],
+DECISION_PARAMETERS: dict[str, Any] = {
+    "metric": "no_validation",  # see `check_metric`
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
@@ -105,6 +115,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     n_jobs: int | None
     verbose: int
     _kernels: ClassVar[tuple[str, ...]] = EUCLIDEAN
+    _target: ClassVar[str]  # what y is, to a metric that asks
 
     # ---- input
 
@@ -136,8 +147,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._given = np.flatnonzero(weights)
         if len(self._given) == len(X):
             return X, y, weights
-        rows = like(self._given, X, namespace(X).int64)
-        return X[rows], y[self._given], weights[self._given]
+        return take(X, self._given), y[self._given], weights[self._given]
 
     # ---- fit
 
@@ -151,8 +161,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _loss(self, scores: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> float:
         """What the choice minimises on held-out rows."""
 
-    def _fit_decision(self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Self:
-        """Choose a metric and a rule for targets Y (n, n_targets), and fit them to all rows."""
+    def _fit_decision(
+        self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
+    ) -> Self:
+        """Choose a metric and one of the ``rules`` ("auto", "neighbors" or "kernel") for targets
+        Y (n, n_targets), and fit them to all rows.
+        """
         check_metric(self.metric)
         rng = check_random_state(self.random_state)
         xp = namespace(X)
@@ -163,7 +177,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.metric_: Any = None
         self._keys = self._tie_keys(X)
         fitted = self._cross_fit_some(X, y, rng)
-        self.chosen_ = chosen = self._choose(X, Y, weights, fitted, rng)
+        self.chosen_ = chosen = self._choose(X, Y, weights, fitted, rules, rng)
         L = None if chosen.metric == PLAIN else to_numpy(self._linear_map)
         self.components_ = (identity(X.shape[1], X) if L is None else like(L, X).T) / self.scale_
         self._centre = like(centre, X)
@@ -181,37 +195,46 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         if len(y) <= MOST_FOR_METRIC:
             return self._cross_fit(X, y, rng)
         drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
-        fitted = self._cross_fit(X[like(drawn, X, namespace(X).int64)], y[drawn], rng)
+        fitted = self._cross_fit(take(X, drawn), y[drawn], rng)
         if fitted is None:
             return None
         folds = [Fold(*(drawn[rows] for rows in fold)) for fold in fitted.folds]
         return CrossFitted(folds, fitted.maps)
 
+    def _fit_folds(self, metric, X, y, folds, rng):
+        """Fit the metric without each fold, and ``metric_`` to all rows; None: folds only."""
+        if metric is None:
+            return CrossFitted(folds, [])
+        seed = rng.randint(2**31 - 1)
+        if not isinstance(metric, MahalanobisMetric):  # others may not take tensors
+            X = to_numpy(X)
+        maps = [
+            fitted_with_map(metric, take(X, train), y[train], seed, self._target)[0]
+            for train, _ in folds
+        ]
+        self._linear_map, self.metric_ = fitted_with_map(metric, X, y, seed, self._target)
+        return CrossFitted(folds, maps)
+
     @abstractmethod
     def _drawn(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         """All rows in a random order whose leading part represents the rest."""
 
-    def _choose(self, X, Y, weights, fitted, rng):
+    def _choose(self, X, Y, weights, fitted, rules, rng):
         """The trial with the least loss; of equals the simplest. Stores what was tried."""
         self.trials_: list[Trial] = []
         if fitted is None:
-            scores = np.empty((0, Y.shape[1]))
             self._judged = np.empty(0, int)
-            rule = WITHOUT_FOLDS["kernel" if self._rules == "auto" else self._rules]
-            return Trial(PLAIN, rule, scores, np.nan)
+            rule = WITHOUT_FOLDS["kernel" if rules == "auto" else rules]
+            return Trial(PLAIN, rule, np.empty((0, Y.shape[1])), np.nan)
         self._judged = fitted.judged
         judged = Y[self._judged], weights[self._judged]
         for name in (PLAIN, LEARNED) if fitted.maps else (PLAIN,):
             rows = HeldOut(X, Y, weights, _in_metric(name, fitted), self._keys, self._kernels)
             self._try_rules(name, rows, lambda scores: self._loss(scores, *judged))
-        kinds = {"neighbors": NeighborVote, "kernel": KernelSetting}
         finalists = [
-            min(
-                (trial for trial in self.trials_ if isinstance(trial.rule, kind)),
-                key=lambda trial: trial.loss,
-            )
-            for name, kind in kinds.items()
-            if self._rules in ("auto", name)
+            min((t for t in self.trials_ if isinstance(t.rule, kind)), key=attrgetter("loss"))
+            for name, kind in (("neighbors", NeighborVote), ("kernel", KernelSetting))
+            if rules in ("auto", name)
         ]
         size = max(len(fold.train) for fold in fitted.folds)
         if size > min(MOST_ROWS, self._n_landmarks(size)):
@@ -220,23 +243,15 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 self._judge_at_full_size(trial, X, Y, weights, fitted, rng) for trial in finalists
             ]
             self.trials_ += finalists
-        if len(finalists) == 1:
-            return finalists[0]
-        vote, kernel = finalists
-        return self._better(vote, kernel, judged[0])
+        return finalists[0] if len(finalists) == 1 else self._better(finalists, judged[0])
 
     @abstractmethod
     def _tie_keys(self, X: Any) -> np.ndarray:
         """Order of rows at equal distances."""
 
-    @property
-    @abstractmethod
-    def _rules(self) -> str:
-        """ "auto", "neighbors" or "kernel": the rules to choose from."""
-
-    @abstractmethod
-    def _better(self, vote: Trial, kernel: Trial, Y: np.ndarray) -> Trial:
+    def _better(self, finalists: list[Trial], Y: np.ndarray) -> Trial:
         """The better of the best vote and the best kernel, given the targets of held-out rows."""
+        return min(finalists, key=attrgetter("loss"))
 
     def _try_rules(self, metric, rows, loss):
         usual = NeighborVote(min(3, rows.most_neighbours))
@@ -256,18 +271,15 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         if isinstance(rule, KernelSetting):
             self._kept = self._landmarks(self._keys, rng)
             self._model, self.certificate_ = _fit_kernel(rule, Z, Y, weights, self._kept)
-        index = like(self._kept, X, namespace(X).int64)
-        self._X, self._Z = X[index], Z[index]
+        self._X, self._Z = take(X, self._kept), take(Z, self._kept)
 
     def _n_landmarks(self, n):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
         if self.n_landmarks != "auto":
             return min(n, int(self.n_landmarks))
-        on_gpu = is_torch(self.scale_) and self.scale_.device.type != "cpu"
-        exact, landmarks = (
-            (MOST_EXACT_ON_GPU, N_LANDMARKS_ON_GPU) if on_gpu else (MOST_EXACT, N_LANDMARKS)
-        )
-        return n if n <= exact else landmarks
+        if on_device(self.scale_):
+            return n if n <= MOST_EXACT_ON_GPU else N_LANDMARKS_ON_GPU
+        return n if n <= MOST_EXACT else N_LANDMARKS
 
     def _landmarks(self, keys, rng):
         """Rows that the kernel sum is over, drawn whatever the order of the rows."""
@@ -290,7 +302,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _kernel_scores(self, trial, X, Y, weights, fitted, rng):
         scores = []
         for fold, L in zip(*_in_metric(trial.metric, fitted), strict=True):
-            Z, held_out = (mapped(X[like(r, X, namespace(X).int64)], L) for r in fold)
+            Z, held_out = (mapped(take(X, rows), L) for rows in fold)
             kept = self._landmarks(self._keys[fold.train], rng)
             model, _ = _fit_kernel(trial.rule, Z, Y[fold.train], weights[fold.train], kept)
             scores.append(to_numpy(model(held_out)))
@@ -391,22 +403,7 @@ def _fit_kernel(setting, Z, Y, weights, kept):
     Y, weights = (like(part, Z, namespace(Z).float64) for part in (Y, weights))
     if len(kept) == len(Z):
         return fit_exactly(setting, Z, Y, weights)
-    return fit_landmarks(setting, Z, Y, weights, Z[like(kept, Z, namespace(Z).int64)])
-
-
-def cross_fit(
-    metric: Any, X: Any, y: np.ndarray, folds: list[Fold], seed: int, target: str
-) -> tuple[CrossFitted, np.ndarray, Any]:
-    """Maps of a linear estimator fitted without each fold and to all rows, and the latter."""
-    if not isinstance(metric, MahalanobisMetric):  # others may not take tensors
-        X = to_numpy(X)
-    maps = [
-        fitted_with_map(
-            metric, X[like(fold.train, X, namespace(X).int64)], y[fold.train], seed, target
-        )[0]
-        for fold in folds
-    ]
-    return CrossFitted(folds, maps), *fitted_with_map(metric, X, y, seed, target)
+    return fit_landmarks(setting, Z, Y, weights, take(Z, kept))
 
 
 def check_n_explained(n: Any) -> None:
@@ -417,12 +414,11 @@ def check_n_explained(n: Any) -> None:
 
 def check_metric(metric: Any) -> None:
     """Refuse a metric that is not "auto", None or an estimator that can transform."""
-    if metric is None or isinstance(metric, LearnedBefore):
-        return
-    if isinstance(metric, str) and metric == "auto":
-        return
+    auto = isinstance(metric, str) and metric == "auto"
     usable = hasattr(metric, "fit") and hasattr(metric, "transform")
-    if not usable or isinstance(metric, type):
+    if isinstance(metric, type) or not (
+        usable or auto or metric is None or isinstance(metric, LearnedBefore)
+    ):
         raise TypeError(
             f"metric={metric!r} is not an estimator with fit and transform; give 'auto', None or an "
             "unfitted estimator of a linear map, such as FrobMetric()."

@@ -15,17 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.weights import check_weights, class_factors
 from ..estimators.automatic import AutoMetric
-from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_folds
+from ..estimators.folds import excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
-from .base import (
-    DECISION_PARAMETERS,
-    Explanation,
-    MetricDecision,
-    check_n_explained,
-    cross_fit,
-)
+from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
 from .held_out import Trial
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
@@ -138,6 +132,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
+    _target = "classes"
+
     def __init__(
         self,
         metric: Any = "auto",
@@ -181,7 +177,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             )
         self._code = code
         Y = 2.0 * np.eye(len(self.classes_))[code] - 1
-        self._fit_decision(X, code, Y, weights / weights.mean())
+        self._fit_decision(X, code, Y, weights / weights.mean(), self.classifier)
         self._calibrate(code[self._judged], weights[self._judged])
         return self
 
@@ -205,15 +201,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             ).fit(X, y, target="classes")
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
-        order = self._drawn(X, y, rng)
-        folds = stratified_folds(order, y, n_folds_for(len(order)))
-        if self.metric is None:
-            return CrossFitted(folds, [])
-        seed = rng.randint(2**31 - 1)
-        fitted, self._linear_map, self.metric_ = cross_fit(
-            self.metric, X, y, folds, seed, "classes"
-        )
-        return fitted
+        folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)))
+        return self._fit_folds(self.metric, X, y, folds, rng)
 
     def _drawn(self, X, y, rng):
         return evenly_by_class(rng.permutation(canonical_order(X, y)), y)
@@ -226,11 +215,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     def _tie_keys(self, X):
         return labelled_keys(X, self._code)
 
-    @property
-    def _rules(self):
-        return self.classifier
-
-    def _better(self, vote, kernel, Y):
+    def _better(self, finalists, Y):
+        vote, kernel = finalists
         wrong = [trial.scores.argmax(1) != Y.argmax(1) for trial in (kernel, vote)]
         return vote if excess(*wrong) > SURE else kernel
 

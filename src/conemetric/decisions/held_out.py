@@ -11,12 +11,13 @@ tried on all rows, and from there the search moves to better neighbours on the g
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import like, namespace, to_numpy
+from ..core.arrays import like, namespace, take, to_numpy
 from ..estimators.folds import CrossFitted
 from ..neighbours import nearest
 from .kernels import CITY_BLOCK, EUCLIDEAN, KERNELS, KernelSetting, ridge_solve
@@ -36,6 +37,7 @@ COARSE = 2  # every other width and ridge is tried on few rows
 FEW_ROWS = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds
 MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
 N_TRIED = 4  # settings of the coarse search that are tried on all rows
+N_HELD = 3  # widths whose kernel matrices are held: the best and its neighbours, 72 MB each at most
 NEIGHBOURS = (1, 3, 5, 9, 15)
 VOTE_WEIGHTS = ("uniform", "distance")
 TIE = 1e-9  # by which the nearest row counts more, the next half of that and so on
@@ -69,6 +71,7 @@ class NeighborVote:
 
 
 Rule = KernelSetting | NeighborVote
+Loss = Callable[[np.ndarray], float]
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,9 @@ class Trial:
     loss: float
 
     @classmethod
-    def judged(
-        cls, metric: str, rule: Rule, scores: np.ndarray, loss: Callable[[np.ndarray], float]
-    ) -> "Trial":
-        return cls(metric, rule, scores, loss(scores))
+    def judged(cls, metric: str, rule: Rule, scores: np.ndarray, loss: Loss) -> "Trial":
+        value = loss(scores)
+        return cls(metric, rule, scores, np.inf if np.isnan(value) else value)
 
     def __str__(self) -> str:
         return f"{self.metric} metric, {self.rule}"
@@ -133,15 +135,15 @@ class HeldOut:
         kernels: Sequence[str] = EUCLIDEAN,
         most_rows: int | None = MOST_ROWS,
     ) -> None:
-        self.Y, self.weights, self.judged = Y, weights, fitted.judged
+        self.Y, self.weights = Y, weights
         self.folds: list[MappedFold] = []
+        self._kernel_matrices = lru_cache(N_HELD)(partial(_kernel_matrices, self.folds))
         # axes mean something in the plain metric only
         by_axes = X.shape[1] <= MOST_FEATURES and all(L is None for L in fitted.maps)
         self.kernels = [name for name in kernels if by_axes or name in EUCLIDEAN]
         for fold, L in zip(*fitted, strict=True):
             train = fold.train[:most_rows]
-            index = (like(rows, X, namespace(X).int64) for rows in (train, fold.held_out))
-            Z, held_out = (mapped(X[rows], L) for rows in index)
+            Z, held_out = (mapped(take(X, rows), L) for rows in (train, fold.held_out))
             self.folds.append(MappedFold(train, Z, held_out, keys))
 
     @property
@@ -149,24 +151,18 @@ class HeldOut:
         """Neighbours that every held-out row has, of those that votes may take."""
         return min(fold.near.shape[1] for fold in self.folds)
 
-    def kernel_scores(
-        self, kernel: str, width: float, ridges: Sequence[float], n_rows: int | None = None
-    ) -> list[np.ndarray]:
-        """Scores of the held-out rows for each ridge; NaN where a system is singular."""
-        scores: list[list[np.ndarray]] = [[] for _ in ridges]
-        for fold in self.folds:
-            kept = slice(0, n_rows)
-            setting, (among, across) = KernelSetting(kernel, width, 1.0), fold.relative(kernel)
-            K, to_held_out = setting.values(among[kept, kept]), setting.values(across[:, kept])
-            weights, Y = self.weights[fold.train[kept]], self.Y[fold.train[kept]]
+    def kernel_scores(self, setting: KernelSetting, n_rows: int | None = None) -> np.ndarray:
+        """Scores of the held-out rows; NaN where a system is singular."""
+        scores = []
+        matrices = self._kernel_matrices(setting.kernel, setting.width, n_rows)
+        for fold, (K, across) in zip(self.folds, matrices, strict=True):
+            train = fold.train[:n_rows]
+            weights, Y = self.weights[train], self.Y[train]
             offset = np.average(Y, axis=0, weights=weights)
-            for i, ridge in enumerate(ridges):
-                a = ridge_solve(K, like(ridge / weights, K), like(Y - offset, K))
-                fitted = np.full((len(across), Y.shape[1]), np.nan)
-                if a is not None:
-                    fitted = to_numpy(to_held_out @ a) + offset
-                scores[i].append(fitted)
-        return [np.concatenate(each) for each in scores]
+            a = ridge_solve(K, like(setting.ridge / weights, K), like(Y - offset, K))
+            nothing = np.full((len(across), Y.shape[1]), np.nan)
+            scores.append(nothing if a is None else to_numpy(across @ a) + offset)
+        return np.concatenate(scores)
 
     def vote_scores(self, rule: NeighborVote) -> np.ndarray:
         """Scores of the held-out rows by a vote."""
@@ -182,44 +178,37 @@ class HeldOut:
         )
 
 
-Loss = Callable[[np.ndarray], float]
+def _kernel_matrices(folds, kernel, width, n_rows):
+    """Of each fold: kernel values among the training rows, and from held-out rows to them."""
+    values, kept = KernelSetting(kernel, width, 1.0).values, slice(0, n_rows)
+    distances = (fold.relative(kernel) for fold in folds)
+    return [(values(among[kept, kept]), values(across[:, kept])) for among, across in distances]
 
 
 def search_votes(metric: str, rows: HeldOut, loss: Loss) -> Trial:
     """The best number of neighbours and weights."""
     ks = [k for k in NEIGHBOURS if k <= rows.most_neighbours]
     rules = [NeighborVote(k, w) for k in ks for w in VOTE_WEIGHTS]
-    trials = [Trial.judged(metric, rule, rows.vote_scores(rule), loss) for rule in rules]
-    return min(trials, key=lambda trial: trial.loss)
+    trials = (Trial.judged(metric, rule, rows.vote_scores(rule), loss) for rule in rules)
+    return min(trials, key=attrgetter("loss"))
 
 
 def search_kernels(metric: str, rows: HeldOut, loss: Loss) -> Trial:
     """The best kernel, width and ridge."""
-    small = max(len(fold.train) for fold in rows.folds) <= FEW_ROWS
-    grid = _grid(rows.kernels, 1 if small else COARSE)
-    losses = _losses(rows, grid, None if small else FEW_ROWS, loss)
-    if not small:
-        tried: dict[KernelSetting, float] = {}
-        following = sorted(losses, key=losses.__getitem__)[:N_TRIED]
-        while following:
-            tried |= _losses(rows, following, None, loss)
-            best = min(tried, key=tried.__getitem__)
-            following = [setting for setting in _around(best) if setting not in tried]
-        losses = tried
-    best = min(losses, key=losses.__getitem__)
-    scores = rows.kernel_scores(best.kernel, best.width, [best.ridge])[0]
-    return Trial.judged(metric, best, scores, loss)
 
+    def trials(settings, n_rows=None):
+        for each in settings:
+            yield Trial.judged(metric, each, rows.kernel_scores(each, n_rows), loss)
 
-def _losses(rows, settings, n_rows, loss):
-    """Loss of each setting; those that differ in the ridge only share their kernel matrix."""
-    losses: dict[KernelSetting, float] = {}
-    for (kernel, width), group in groupby(settings, key=lambda each: (each.kernel, each.width)):
-        same_kernel = list(group)
-        ridges = [setting.ridge for setting in same_kernel]
-        scores = rows.kernel_scores(kernel, width, ridges, n_rows)
-        losses |= {setting: loss(each) for setting, each in zip(same_kernel, scores, strict=True)}
-    return {setting: value if value == value else np.inf for setting, value in losses.items()}
+    if max(len(fold.train) for fold in rows.folds) <= FEW_ROWS:
+        return min(trials(_grid(rows.kernels, 1)), key=attrgetter("loss"))
+    coarse = {trial.rule: trial.loss for trial in trials(_grid(rows.kernels, COARSE), FEW_ROWS)}
+    following = sorted(coarse, key=coarse.__getitem__)[:N_TRIED]
+    best, tried = min(trials(following), key=attrgetter("loss")), set(following)
+    while following := [each for each in _around(best.rule) if each not in tried]:
+        best = min([best, *trials(following)], key=attrgetter("loss"))
+        tried |= set(following)
+    return best
 
 
 def _grid(kernels, step):

@@ -11,15 +11,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
-from ..estimators.validation import check_size
+from ..estimators.validation import check_size, rows_coincide
 from ..neighbours import canonical_order, row_keys
-from .base import (
-    DECISION_PARAMETERS,
-    Explanation,
-    MetricDecision,
-    check_n_explained,
-    cross_fit,
-)
+from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
 from .kernels import KERNELS
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
@@ -66,8 +60,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     Parameters
     ----------
     metric : "auto", estimator or None, default="auto"
-        "auto" is `FrobMetric` learned from the continuous y. Any estimator will do that learns
-        from y and transforms linearly. None leaves the scaled Euclidean distance.
+        "auto" is `FrobMetric` learned from the continuous y, or none where too many rows are
+        equal to learn one. Any estimator will do that learns from y and transforms linearly.
+        None leaves the scaled Euclidean distance.
     regressor : {"auto", "neighbors", "kernel"}, default="auto"
         The rules to choose from.
     n_landmarks : int or "auto", default="auto"
@@ -100,6 +95,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         "regressor": [StrOptions({"auto", "neighbors", "kernel"})],
     }
 
+    _target = "continuous"
+    _kernels = tuple(KERNELS)
+
     def __init__(
         self,
         metric: Any = "auto",
@@ -116,8 +114,6 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    _kernels = tuple(KERNELS)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -141,7 +137,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         self._y_mean = float(np.average(y, weights=weights))
         self._y_scale = float(y.std()) or 1.0
         Y = ((y - self._y_mean) / self._y_scale)[:, None]
-        self._fit_decision(X, y, Y, weights / weights.mean())
+        self._fit_decision(X, y, Y, weights / weights.mean(), self.regressor)
         self._store_evidence(Y[self._judged, 0])
         return self
 
@@ -155,12 +151,17 @@ class MetricRegressor(RegressorMixin, MetricDecision):
             Fold(order[np.arange(n) % n_folds != f], order[f::n_folds][: MOST_JUDGED // n_folds])
             for f in range(n_folds)
         ]
-        if self.metric is None:
+        if self.metric != "auto":
+            return self._fit_folds(self.metric, X, y, folds, rng)
+        if rows_coincide(X):
+            raise ValueError(
+                f"all {n} rows of X coincide, so there is no distance to learn; give columns that "
+                "vary, or metric=None to predict the mean of y."
+            )
+        try:
+            return self._fit_folds(FrobMetric(tol=TOL), X, y, folds, rng)
+        except ValueError:  # too many equal rows: no triplets, or impostors that all coincide
             return CrossFitted(folds, [])
-        metric = FrobMetric(tol=TOL) if isinstance(self.metric, str) else self.metric
-        seed = rng.randint(2**31 - 1)
-        fitted, self._linear_map, self.metric_ = cross_fit(metric, X, y, folds, seed, "continuous")
-        return fitted
 
     def _drawn(self, X, y, rng):
         return rng.permutation(canonical_order(X, np.zeros(len(y))))
@@ -170,13 +171,6 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
     def _tie_keys(self, X):
         return row_keys(X)
-
-    @property
-    def _rules(self):
-        return self.regressor
-
-    def _better(self, vote, kernel, Y):
-        return min(vote, kernel, key=lambda trial: trial.loss)
 
     def _store_evidence(self, truth):
         self.evidence_, self._held_out = None, np.empty(0)

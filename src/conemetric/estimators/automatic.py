@@ -266,10 +266,10 @@ class AutoMetric(MahalanobisMetric):
         """Yield name and candidate; with a time budget from fast to slow, each with as many
         rows as the time left allows.
         """
-        too_wide = [name for name in candidates if rows.n_features > candidates[name].most_features]
-        for name in too_wide:
-            self._leave_out(name, f"{rows.n_features} features are too many for it")
-        candidates = {name: candidates[name] for name in candidates if name not in too_wide}
+        for name, candidate in candidates.items():
+            if rows.n_features > candidate.most_features:
+                self._leave_out(name, f"{rows.n_features} features are too many for it")
+        candidates = {name: candidates[name] for name in candidates if name not in self.left_out_}
         if self.time_budget is None or self._is_unhurried(rows):
             yield from candidates.items()
             return

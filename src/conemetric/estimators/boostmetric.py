@@ -136,10 +136,8 @@ class BoostMetric(TripletMetric):
     _dask_needs = {
         "n_passes": (1,),
         "n_iter_no_change": (None,),
-        "loss": (
-            "logistic",
-            "exponential",
-        ),  # the hinge's linear program needs all triplets at once
+        # the hinge's linear program needs all triplets at once
+        "loss": ("logistic", "exponential"),
     }
     _parameter_constraints = {
         "v": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
@@ -207,12 +205,15 @@ class BoostMetric(TripletMetric):
     def _boost_in_passes(self, given):
         """(constraints of the last pass, its problem, results of all passes, its points)"""
         held_out = self._held_out(given)
-        coordinates, self._passes = self._first_coordinates(given), []
+        coordinates, self._passes = given.span(), []
+        if self._fixed_trace:  # one more direction, for any trace better left unused
+            coordinates = coordinates.with_spare()
         results: list[SolveResult] = []
         while len(results) < self.n_passes:
             if results:
                 last = given.index
-                given = self._triplets_in(coordinates.points, given)
+                neighbours = self._neighbours(coordinates.points, given.labels)
+                given = given.relisted(triplets_from_neighbours(*neighbours))
                 if _same(last, given.index):
                     break
             problem, result, n_stages = self._boost(coordinates, given, held_out)
@@ -250,18 +251,6 @@ class BoostMetric(TripletMetric):
         _, u, _ = program.evaluate(operator.empty_constraint_vector())
         leading = spectral.largest_eigenvalue(operator.adjoint(u))
         return SCALE_FREE_V * leading if leading > 0 else 1.0  # M = 0 is optimal for every v
-
-    def _first_coordinates(self, given):
-        """Coordinates of the first pass: the span of the rows, and for the hinge, whose trace
-        is fixed, one more direction for any trace better left unused.
-        """
-        span = given.span()
-        return span.with_spare() if self.loss == "hinge" else span
-
-    def _triplets_in(self, Z, given):
-        """The same points with new triplets, from nearest neighbours in the points Z."""
-        found = triplets_from_neighbours(*self._neighbours(Z, given.labels))
-        return given.relisted(found)
 
     def _boost(self, coordinates, given, held_out):
         """One pass: (problem, result, number of stages up to the best)."""

@@ -20,17 +20,6 @@ __all__ = ["PooledDiscriminant"]
 class PooledDiscriminant(TransformerMixin, BaseEstimator):
     """The directions in which class means differ, at most one fewer than there are classes,
     scaled to unit variance within classes.
-
-    Attributes
-    ----------
-    components_ : array (n_directions, n_features)
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from conemetric.estimators.discriminant import PooledDiscriminant
-    >>> PooledDiscriminant().fit_transform(*load_iris(return_X_y=True)).shape
-    (150, 2)
     """
 
     def fit(self, X: Any, y: Any) -> Self:

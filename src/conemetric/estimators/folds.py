@@ -38,7 +38,7 @@ __all__ = [
 PLAIN, BLEND = "plain", "blend"
 FEW_ROWS = 600  # five folds up to this many rows, three beyond
 VOTES = (1, 3, 5, 7)  # the k that n_neighbors="auto" chooses from
-SHARPNESS = 1.5  # c above; 1 to 3 make no measurable difference (docs/defaults.md)
+SHARPNESS = 1.5  # c of `automatic`; 1 to 3 make no measurable difference (docs/defaults.md)
 # standard errors by which the blend must be better to weigh as much as plain; with the second
 # number of held-out rows one more, since fewer make a standard error unreliable
 CAUTION, FEW_JUDGED = 1.0, 30

@@ -170,8 +170,12 @@ class FrobMetric(TripletMetric):
         return self
 
     def _operator(self, given):
-        """(coordinates of the rows, operator over them)"""
-        span = self._coordinates(given)
+        """(coordinates of the rows, operator over them): without a prior the optimum lies in the
+        span of the rows, and outside of it the identity stays as it is; any other prior needs all
+        features.
+        """
+        plain = self.prior is None or isinstance(self.prior, str)
+        span = given.span() if plain else given.coordinates()
         return span, given.operator(from_triplets, span).astype(given.dtype)
 
     def _fit_operator(self, span, operator, given, C, start):
@@ -194,13 +198,6 @@ class FrobMetric(TripletMetric):
             self.multipliers_, self.triplets_ = result.dual_point, given.row_numbers
         self._store(program, result, span.points)
         return result.dual_point
-
-    def _coordinates(self, given):
-        """The span of the rows: without a prior the optimum lies in it, and outside of it the
-        identity stays as it is. Any other prior needs all features.
-        """
-        plain = self.prior is None or isinstance(self.prior, str)
-        return given.span() if plain else given.coordinates()
 
     def _prior(self, operator, weights):
         size = 1.0

@@ -8,17 +8,15 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
-from ..core.arrays import like, namespace, to_numpy
+from ..core.arrays import take, to_numpy
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
-from ..core.warn import collected_warnings, warn_user
 from ..core.weights import check_weights, class_factors
 from ..evaluation.knn import knn_predict
 from ..neighbours import canonical_order, labelled_keys
 from ..solvers.base import Status
 from .base import Seed
 from .frobmetric import FrobMetric, mean_impostor_distance
-from .scales import ScaleWarning
 from .tuples import n_in_tuple
 
 __all__ = ["FrobMetricCV", "frobmetric_path"]
@@ -141,11 +139,8 @@ preprocessor, tol, max_iter, random_state, verbose
         given = self._validate_triplets(X, y, None, None, sample_weight, target)
         span, operator = self._operator(given)
         self.Cs_ = self._grid(operator, given.weights)
-        with all_or_nothing(), collected_warnings() as collected:
+        with all_or_nothing():
             self.scores_ = np.array(self._cross_validate(given, y, sample_weight))
-        for warning in collected:
-            if not isinstance(warning, ScaleWarning):  # given for all rows already
-                warn_user(str(warning), type(warning))
         best = int(self.scores_.mean(axis=0).argmax())
         self._fit_operator(span, operator, given, self.Cs_[best], None)
         return self
@@ -160,10 +155,10 @@ preprocessor, tol, max_iter, random_state, verbose
         y = np.ravel(to_numpy(y))
         kept = np.arange(len(y)) if given.rows is None else to_numpy(given.rows)
         labelled = np.flatnonzero(given.labels >= 0)
-        X = given.points[like(labelled, given.points, namespace(given.points).int64)]
+        X = take(given.points, labelled)
         if isinstance(self.cv, Integral):  # folds that do not depend on the order of rows
             order = canonical_order(X, given.labels[labelled])
-            labelled, X = labelled[order], X[like(order, X, namespace(X).int64)]
+            labelled, X = labelled[order], take(X, order)
         rows = kept[labelled]
         weights = check_weights(sample_weight, len(y), "rows of X")[rows]
         folds = self._folds(y, rows)
@@ -187,14 +182,9 @@ preprocessor, tol, max_iter, random_state, verbose
         shared = FrobMetric().get_params().keys() & self.get_params().keys()
         parameters = {name: getattr(self, name) for name in shared}
         parameters |= {"verbose": 0, "class_weight": self._class_weight(y[train])}
-        path = frobmetric_path(
-            X[train],
-            y[train],
-            sample_weight=weights[train],
-            target="classes",
-            Cs=self.Cs_,
-            **parameters,
-        )
+        first = FrobMetric(**parameters)
+        first._depends_on_scales = False  # the scales of all rows are checked before
+        path = _path(first, X[train], y[train], None, weights[train], "classes", self.Cs_)
         if self.class_weight is not None:
             weights = weights * class_factors(self._class_weight(y), y, weights)
         keys = labelled_keys(X[train], y[train])
@@ -247,7 +237,11 @@ def frobmetric_path(
     >>> [metric.C_ for metric in path]
     [0.01, 0.1, 1.0]
     """
-    first, Cs = FrobMetric(**parameters), _ascending(Cs)
+    return _path(FrobMetric(**parameters), X, y, triplets, sample_weight, target, Cs)
+
+
+def _path(first, X, y, triplets, sample_weight, target, Cs):
+    Cs = _ascending(Cs)
     first._validate_params()
     given = first._validate_triplets(X, y, triplets, None, sample_weight, target)
     span, operator = first._operator(given)

@@ -49,17 +49,10 @@ random_state, verbose
 
     Attributes
     ----------
-    components_ : array (rank, n_features)
-        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
-    certificate_ : Certificate
-        Objective, proven lower bound on the optimum, gap, status.
-    objective_, n_iter_, history_
-        Primal objective, number of iterations, values per iteration.
+    components_, certificate_, objective_, n_iter_, history_, triplets_, neighbor_recall_
+        As in `FrobMetric`.
     multipliers_ : array (m,)
         Dual solution, one multiplier per triplet, up to scale.
-    triplets_ : integer array (m, 3)
-    neighbor_recall_ : float or None
-        As in `FrobMetric`.
     similar_scatter_ : array (n_features, n_features) or None
         As in `DMLEig`.
 

@@ -5,24 +5,14 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components, dijkstra
-from scipy.sparse.linalg import splu
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
 from ..core.arrays import float64, like, to_numpy, zeros
-from ..core.sklearn_private import (
-    Interval,
-    StrOptions,
-    barycenter_weights,
-    fit_context,
-    fix_connected_components,
-)
-from ..core.warn import warn_user
-from ..neighbours import nearest, row_keys
+from ..core.sklearn_private import Interval, StrOptions, barycenter_weights, fit_context
+from ..neighbours import nearest
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.rigidity import rigid_face
@@ -31,7 +21,14 @@ from ..solvers.base import SHORT_OF_TOL
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
 from .base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
-from .validation import validate_points
+from .neighbour_graph import (
+    RIDGE,
+    coincidence_basis,
+    landmark_basis,
+    neighbour_edges,
+    variance_bound,
+)
+from .validation import rows_coincide, validate_points
 
 __all__ = ["MaximumVarianceUnfolding"]
 
@@ -39,11 +36,6 @@ SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the 
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
-SOURCES = 64  # points from which geodesic distances are measured for sigma="auto"
-RIDGE = 1e-3  # of the reconstruction weights, relative, scikit-learn's default for LLE
-# relative to its mean diagonal: keeps the landmarks' linear system regular, far below RIDGE
-LANDMARK_RIDGE = 1e-9
-LEAST_SINGULAR = 1e-6  # relative size below which a direction of the landmarks is rounding
 
 
 class MaximumVarianceUnfolding(
@@ -175,40 +167,49 @@ class MaximumVarianceUnfolding(
         """
         X = self._validate(X)
         points = to_numpy(X).astype(np.float64)
-        self.edges_, lengths = neighbour_edges(points, self.n_neighbors)
+        edges, lengths = neighbour_edges(points, self.n_neighbors)
         self.sigma_ = (
-            SIGMA_FACTOR * variance_bound(self.edges_, lengths, len(X))
+            SIGMA_FACTOR * variance_bound(edges, lengths, len(X))
             if self.sigma == "auto"
             else float(self.sigma)
         )
-        self.landmarks_, basis = None, None
-        if self.n_landmarks is not None:
-            self.landmarks_ = check_random_state(self.random_state).permutation(len(X))[
-                : self.n_landmarks
-            ]
-            basis = landmark_basis(points - points.mean(0), self.landmarks_, self.n_neighbors)
-        elif not lengths.all():
-            basis = coincidence_basis(self.edges_[lengths == 0], len(X))
-        face = rigid_face(self.edges_, points) if self.constraint == "equal" else None
-        # a basis already joins coincident points, so edges of length zero add nothing
-        apart = lengths > 0
-        self.edges_, lengths = self.edges_[apart], lengths[apart]
         reference = zeros(1, float64(X[:1]))
+        basis = self._basis(points, edges[lengths == 0], reference)
+        face = rigid_face(edges, points) if self.constraint == "equal" else None
+        # a basis already joins coincident points, so edges of length zero add nothing
+        self.edges_, lengths = edges[lengths > 0], lengths[lengths > 0]
         operator: Operator = EdgeOperator(self.edges_, len(X), reference)
         if basis is not None:
-            basis = like(basis, reference)
             operator = ReducedEdges(operator, basis)
-        whole = UnfoldingProgram(operator, lengths**2, self.sigma_, self.constraint == "equal")
-        result = None
-        if face is not None:
-            on_face = UnfoldingOnFace(whole, face)
-            retried = operator.n_constraints <= INTERIOR_UP_TO["equal"]
-            result = self._solve(on_face, on_face.basis, retried=retried)
-            result = replace(result, dual_point=on_face.multipliers)
+        problem = UnfoldingProgram(operator, lengths**2, self.sigma_, self.constraint == "equal")
+        return self._store(X, self._solve_on_face(problem, basis, face))
+
+    def _basis(self, points, coinciding, reference):
+        """Basis of the functions that the kernel is made of, None for all of them: those that
+        landmarks determine, or that are constant on points that coincide.
+        """
+        self.landmarks_ = None
+        if self.n_landmarks is not None:
+            order = check_random_state(self.random_state).permutation(len(points))
+            self.landmarks_ = order[: self.n_landmarks]
+            basis = landmark_basis(points - points.mean(0), self.landmarks_, self.n_neighbors)
+        elif len(coinciding):
+            basis = coincidence_basis(coinciding, len(points))
+        else:
+            return None
+        return like(basis, reference)
+
+    def _solve_on_face(self, problem, basis, face):
+        """Solve on the face that flat cliques leave the kernels, if any, else on all of them."""
+        if face is None:
+            return self._solve(problem, basis)
+        on_face = UnfoldingOnFace(problem, face)
+        retried = problem.operator.n_constraints <= INTERIOR_UP_TO["equal"]
+        result = self._solve(on_face, on_face.basis, retried=retried)
         # where a graph is more rigid than its cliques, the face proves nothing: see `rigidity`
-        if result is None or (retried and result.status in SHORT_OF_TOL):
-            result = self._solve(whole, basis)
-        return self._store(X, result)
+        if retried and result.status in SHORT_OF_TOL:
+            return self._solve(problem, basis)
+        return replace(result, dual_point=on_face.multipliers)
 
     def _solve(self, problem, basis, **options):
         """Solve; the result keeps a factor of the kernel of all points."""
@@ -229,7 +230,7 @@ class MaximumVarianceUnfolding(
             raise ValueError(
                 f"n_neighbors={self.n_neighbors} needs more than the {n} samples of X; lower it."
             )
-        if not bool((X[:1] != X).any()):
+        if rows_coincide(X):
             raise ValueError("All samples of X coincide; there is nothing to unfold.")
         if self.n_components >= n:
             raise ValueError(
@@ -315,82 +316,3 @@ class MaximumVarianceUnfolding(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.ndarray]:
-    """Union of the k-nearest-neighbour relations as pairs (a < b), and their Euclidean lengths.
-
-    A graph in several pieces is joined by the shortest edges between them, with a
-    warning.
-    """
-    n, order = len(X), np.argsort(row_keys(X))  # ties must not depend on the order of rows
-    centred = X[order] - X[order].mean(0)  # far from the origin, rounding would hide distances
-    neighbour = nearest(centred, None, n_neighbors)[0]
-    rows = np.repeat(np.arange(n), n_neighbors)
-    graph = sparse.csr_array((np.ones(neighbour.size), (rows, neighbour.ravel())), (n, n))
-    n_pieces, piece = connected_components(graph, directed=False)
-    if n_pieces > 1:
-        warn_user(
-            f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest "
-            "edges between them. Raise n_neighbors to connect them by more.",
-        )
-        graph = fix_connected_components(
-            centred, graph.tolil(), n_pieces, piece, mode="connectivity"
-        )
-    pairs = np.unique(np.sort(order[np.stack(graph.nonzero(), 1)], axis=1), axis=0)
-    return pairs, np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
-
-
-def variance_bound(edges: np.ndarray, lengths: np.ndarray, n: int) -> float:
-    """Estimate of the bound sum_ij g_ij^2 / (2 n) on Tr K, with g the geodesic
-    distances, from `SOURCES` evenly spread points.
-    """
-    graph = sparse.csr_array((lengths, edges.T), (n, n))
-    sources = np.unique(np.linspace(0, n - 1, min(n, SOURCES)).astype(int))
-    geodesic = dijkstra(graph, directed=False, indices=sources)
-    bound = 0.5 * n * float((geodesic**2).mean())
-    return bound if bound > 0 else 1.0
-
-
-def coincidence_basis(edges: np.ndarray, n: int) -> np.ndarray:
-    """Orthonormal, centred basis (n x pieces - 1) of the functions that are constant on
-    the pieces joined by ``edges``.
-    """
-    n_pieces, piece = connected_components(
-        sparse.csr_array((np.ones(len(edges)), edges.T), (n, n)), directed=False
-    )
-    count = np.bincount(piece)
-    # a Householder reflection sends the constant function to the first axis; the other
-    # axes are centred
-    axis = np.sqrt(count / n)
-    axis[0] += 1.0
-    reflection = np.eye(n_pieces) - np.outer(axis, axis) * (2 / (axis @ axis))
-    return (reflection[:, 1:] / np.sqrt(count)[:, None])[piece]
-
-
-def landmark_basis(X: np.ndarray, landmarks: np.ndarray, n_neighbors: int) -> np.ndarray:
-    """Orthonormal, centred basis (n x fewer than landmarks) of the functions
-    reconstructed from their values at the landmarks.
-
-    Every other point is the combination of its neighbours that best reconstructs it;
-    those combinations, solved for the landmarks, are the linear map Q of Weinberger,
-    Packer & Saul (2005), whose columns are centred and orthonormalised here.
-    """
-    n = len(X)
-    neighbour = nearest(X, None, n_neighbors)[0]
-    weights = barycenter_weights(X, X, neighbour, reg=RIDGE)
-    rows = np.repeat(np.arange(n), n_neighbors)
-    residual = sparse.eye_array(n, format="csr") - sparse.csr_array(
-        (weights.ravel(), (rows, neighbour.ravel())), (n, n)
-    )
-    energy = (residual.T @ residual).tocsc()
-    others = np.setdiff1d(np.arange(n), landmarks)
-    Q = np.zeros((n, len(landmarks)))
-    Q[landmarks, np.arange(len(landmarks))] = 1.0
-    if len(others):
-        ridge = LANDMARK_RIDGE * energy.trace() / n * sparse.eye_array(len(others), format="csc")
-        Q[others] = -splu(energy[np.ix_(others, others)].tocsc() + ridge).solve(
-            energy[np.ix_(others, landmarks)].toarray()
-        )
-    U, singular, _ = np.linalg.svd(Q - Q.mean(0), full_matrices=False)
-    return U[:, singular > LEAST_SINGULAR * singular[0]]

@@ -11,10 +11,9 @@ from sklearn.utils import check_random_state
 
 from ..constraints.in_memory import check_pairs, check_similar
 from ..constraints.labels import encode_labels
-from ..core.arrays import like, on_device, to_numpy
+from ..core.arrays import like, on_device
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
-from ..core.sparse_rows import SparseRows
 from ..core.warn import warn_user
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import in_span
@@ -22,7 +21,7 @@ from ..problems.isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
-from .validation import dense
+from .validation import dense, rows_coincide
 
 __all__ = ["NuMax", "numax_path"]
 
@@ -171,7 +170,7 @@ class NuMax(MahalanobisMetric):
             "X has no two distinct points among the pairs to keep, so there is no distance to "
             "preserve; give at least two rows that differ."
         )
-        if _rows_coincide(X):
+        if rows_coincide(X):
             raise nothing_to_keep
         span = in_span(X if X.shape[0] <= X.shape[1] else dense(self, X), at_most=1.0)
         span = replace(span, points=like(span.points, X))
@@ -182,13 +181,7 @@ class NuMax(MahalanobisMetric):
                 )
             secants: Secants = AllSecants(span.points, classes)
         else:
-            pairs, similar = _check_pairs(
-                pairs,
-                similar,
-                len(X),
-                self.class_aware,
-                to_numpy(classes) if y is not None else None,
-            )
+            pairs, similar = _check_pairs(pairs, similar, len(X), self.class_aware, classes)
             secants = ListedSecants(span.points, pairs, similar)
         if secants.empty:
             raise nothing_to_keep
@@ -304,13 +297,6 @@ class NuMax(MahalanobisMetric):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.class_aware
         return tags
-
-
-def _rows_coincide(X):
-    """Whether all rows are equal, bit for bit: rounding a mean would set them apart."""
-    if isinstance(X, SparseRows):
-        return not (X.matrix.max(0) - X.matrix.min(0)).toarray().any()
-    return not bool((X[:1] != X).any())
 
 
 def _rank(solution):

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
 
 from ..core import spectral
-from ..core.arrays import like, namespace, to_numpy
+from ..core.arrays import like, namespace, take, to_numpy
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..operators import from_triplets
 from ..problems.comparisons import MeasuredComparisonProgram
@@ -20,7 +20,7 @@ from ..solvers.dual_coordinate import DualCoordinate
 from .base import SOLVER_PARAMETERS, Seed
 from .frobmetric import scaled_C
 from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
-from .validation import dense
+from .validation import dense, rows_coincide
 
 __all__ = ["RelativeComparisons"]
 
@@ -75,18 +75,12 @@ class RelativeComparisons(SupervisedMetric):
         The matrix A; None for the identity and for a kernel.
     kernel_points_ : array or None
         With a kernel: the training points with positive weight.
-    certificate_ : Certificate
-        Objective, proven lower bound on the optimum, gap, status.
-    objective_, n_iter_, history_
-        Primal objective, number of iterations, values per iteration (``steps``: Newton steps
-        so far).
-    C_ : float
-        The C used, in the units of X.
+    certificate_, objective_, n_iter_, C_, triplets_, neighbor_recall_
+        As in `FrobMetric`.
+    history_ : dict of arrays
+        Values per iteration (``steps``: Newton steps so far).
     multipliers_ : array (m,)
         Dual solution, one multiplier per triplet, between 0 and C.
-    triplets_ : integer array (m, 3)
-    neighbor_recall_ : float or None
-        As in `FrobMetric`.
 
     Notes
     -----
@@ -215,7 +209,7 @@ class RelativeComparisons(SupervisedMetric):
             L = spectral.canonical_factor(like(A[:, kept] * np.sqrt(w[kept]), X))
         if not callable(self.basis):
             return L, to_numpy(L)
-        self.kernel_points_ = X[like(np.flatnonzero(kept), X, namespace(X).int64)]
+        self.kernel_points_ = take(X, np.flatnonzero(kept))
         return L[like(kept, X, namespace(X).bool)], to_numpy(L)
 
     def _map(self, X):
@@ -231,7 +225,7 @@ class RelativeComparisons(SupervisedMetric):
                 )
             return None, K, K
         if isinstance(self.basis, str):
-            if (X[0] == X).all():
+            if rows_coincide(X):
                 raise ValueError(
                     "all rows of X coincide, so basis='pca' has no direction; give rows that differ."
                 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import like, namespace, to_numpy
+from ..core.arrays import take, to_numpy
 from ..core.sparse_rows import SparseRows
 from ..core.warn import warn_user
 
@@ -32,7 +32,7 @@ def warn_if_unscaled(estimator: Any, X: Any) -> None:
     if known or isinstance(X, SparseRows) or len(X) < FEWEST_ROWS:
         return
     rows = np.linspace(0, len(X) - 1, min(len(X), SCALE_SAMPLE)).astype(int)
-    sample = to_numpy(X[like(rows, X, namespace(X).int64)]).astype(np.float64)
+    sample = to_numpy(take(X, rows)).astype(np.float64)
     varying = np.flatnonzero((sample != sample[:1]).any(0))
     if len(varying) < 2:
         return

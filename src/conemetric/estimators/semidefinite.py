@@ -124,23 +124,17 @@ def solve_frobenius_sdp(
             f"C has shape {tuple(C.shape)}, but the constraint matrices in A are {D} x {D}; make "
             "them agree."
         )
-    if tuple(np.shape(b)) != (m,):
-        raise ValueError(
-            f"b has shape {tuple(np.shape(b))}; give one bound for each of the {m} constraints in "
-            "A."
-        )
+    each = f"each of the {m} constraints"
+    for name, values, shapes, wanted in (
+        ("b", b, [(m,)], f"one bound for {each} in A"),
+        ("equality", equality, [(), (m,)], f"one value, or one for {each}"),
+        ("start", start, [(m,)], f"one multiplier for {each} in A"),
+    ):
+        shape = tuple(np.shape(values))
+        if values is not None and shape not in shapes:
+            raise ValueError(f"{name} has shape {shape}; give {wanted}.")
     if not (np.isfinite(to_numpy(C)).all() and np.isfinite(to_numpy(b)).all()):
         raise ValueError("C and b must be finite; drop constraints without a bound.")
-    if tuple(np.shape(equality)) not in ((), (m,)):
-        raise ValueError(
-            f"equality has shape {tuple(np.shape(equality))}; give one value, or one for each of "
-            f"the {m} constraints."
-        )
-    if start is not None and tuple(np.shape(start)) != (m,):
-        raise ValueError(
-            f"start has shape {tuple(np.shape(start))}; give one multiplier for each of the {m} "
-            "constraints in A."
-        )
     equality = np.zeros(m, dtype=bool) | _check_truth(equality)
     problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
     result = DualQuasiNewton(tol=tol, max_iter=max_iter).solve(

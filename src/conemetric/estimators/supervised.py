@@ -58,16 +58,6 @@ def _refuse_neighbors(neighbors):
         raise ValueError("Got neighbors; they go only with rows X and class labels y.")
 
 
-def _both_kinds(similar):
-    """The mask of similar pairs, refused if it holds one kind only."""
-    if bool(similar.all()) or not bool(similar.any()):
-        raise ValueError(
-            f"similar calls {int(similar.sum())} of {len(similar)} pairs similar; give pairs of "
-            "both kinds."
-        )
-    return similar
-
-
 class SupervisedMetric(MahalanobisMetric):
     """Base of the estimators that learn from labels, or from constraints instead."""
 
@@ -190,7 +180,13 @@ class SupervisedMetric(MahalanobisMetric):
             index = in_memory.check_triplets(index, len(X))
         index, kind = like(index, X, namespace(X).int64), NAMES[2 if similar is not None else 3]
         index, weights, there = _weighted(index, sample_weight, kind, X)
-        similar = None if similar is None else _both_kinds(similar[there])
+        if similar is not None:
+            similar = similar[there]
+            if bool(similar.all()) or not bool(similar.any()):
+                raise ValueError(
+                    f"similar calls {int(similar.sum())} of {len(similar)} pairs similar; give "
+                    "pairs of both kinds."
+                )
         return ConstraintsInMemory(X, index, weights, similar)
 
     def _refuse_class_weight(self):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import like, namespace, to_numpy
+from ..core.arrays import like, take, to_numpy
 from ..core.warn import warn_user
 
 __all__ = ["UselessMetricWarning", "warn_if_useless"]
@@ -24,7 +24,7 @@ class UselessMetricWarning(UserWarning):
 def warn_if_useless(points: Any, L: Any, name: str, remedy: str) -> None:
     """Warn if the metric L L' that ``name`` learned is zero, or tells few of the points apart."""
     rows = np.linspace(0, len(points) - 1, min(len(points), USELESS_SAMPLE)).astype(int)
-    sample = points[like(rows, points, namespace(points).int64)]
+    sample = take(points, rows)
     rng = np.random.default_rng(0)
     view = like(rng.standard_normal((points.shape[1], 4)), L)  # shows which rows differ
     n_before, n_after = (_n_places(to_numpy(sample @ like(F, points))) for F in (view, L))

@@ -66,14 +66,6 @@ def knn_predict(
 ) -> np.ndarray:
     """Majority label of the nearest training rows of each test row, with ties decided as
     by `knn_error`; ``keys`` as in `nearest_labels`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.evaluation.knn import knn_predict
-    >>> X, y = np.array([[0.0], [1.0], [1.2]]), np.array(["a", "b", "c"])
-    >>> knn_predict(X, y, np.array([[0.9]])).tolist()
-    ['b']
     """
     return majority(nearest_labels(X_train, y_train, X_test, n_neighbors, keys)[1])
 

@@ -31,15 +31,7 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: Any, confidence: float = 0.95) -> Interval:
-    """Student's confidence interval of a mean; infinite for a single value.
-
-    Examples
-    --------
-    >>> from conemetric.evaluation.statistics import mean_interval
-    >>> interval = mean_interval([1.0, 2.0, 3.0])
-    >>> interval.mean, interval.std, round(interval.high, 3)
-    (2.0, 1.0, 4.484)
-    """
+    """Student's confidence interval of a mean; infinite for a single value."""
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(f"values has shape {values.shape}; give one number per run.")

@@ -97,24 +97,7 @@ def fewest_needed(alpha: float, confidence: float = 0.95) -> int:
 
 
 def most_errors(n: int, alpha: float, confidence: float = 0.95) -> int:
-    """The most errors in ``n`` trials that bound the error rate by ``alpha``; -1 if none do.
-
-    Parameters
-    ----------
-    n : int
-    alpha : float between 0 and 1
-    confidence : float between 0 and 1, default=0.95
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> from conemetric.evaluation.thresholds import most_errors
-    >>> most_errors(100, 0.1), most_errors(10, 0.1)
-    (4, -1)
-    """
+    """The most errors in ``n`` trials that bound the error rate by ``alpha``; -1 if none do."""
     bound = partial(binomial_upper_bound, n=n, confidence=confidence)
     return bisect_right(range(n), alpha, key=bound) - 1
 
