@@ -17,8 +17,9 @@ from ..datasets import reference_pages
 from ..studies.adapting import Collection
 from .columns import column_matrix, is_vector, row_numbers
 from .dialects import NUMBER, decoded
+from .files import check_file
 from .options import Sources
-from .tables import ARRAYS, TABLES, check_file, load_arrays, not_readable, read_frame
+from .tables import ARRAYS, TABLES, load_arrays, not_readable, read_frame
 from .wording import listed, plural
 
 LINES = (".jsonl", ".ndjson")

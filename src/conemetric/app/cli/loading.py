@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 
 from ...constraints.in_memory import is_continuous
-from ..datasets import ALIASES, BUNDLED
+from ..datasets import ALIASES, BUNDLED, load_bundled
 from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
 from .columns import row_numbers
+from .files import check_file
 from .options import Reading
-from .tables import Table, check_file, load_arrays, read_frame, read_table
+from .tables import Table, load_arrays, read_frame, read_table
 from .wording import listed, plural
 
 SAME = {
@@ -24,12 +25,10 @@ SAME = {
 
 def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
     """The table of a file, or of a bundled data set, and a name for it."""
-    if reading.label and reading.labels:
-        raise ValueError("got --label and --labels; give one of them.")
     data = data or next(iter(BUNDLED))
     name = ALIASES.get(data, data)
     if name in BUNDLED and not Path(data).exists():
-        bunch = BUNDLED[name][0]()
+        bunch = load_bundled(name)
         classes = bunch.target_names.astype(str)[bunch.target]
         return Table(np.ascontiguousarray(bunch.data), list(bunch.feature_names), classes), name
     path = check_file(data)
@@ -38,20 +37,6 @@ def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
 
 def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     """The table, its task, and a name for it."""
-    if reading.drop_missing and reading.impute:
-        raise ValueError("got --drop-missing and --impute; give one of them.")
-    if reading.target != "auto" and (reading.pairs or reading.triplets):
-        raise ValueError(f"--target {reading.target} goes with --label or --labels; leave it out.")
-    kinds = ("label", "labels", "pairs", "triplets")
-    given = [f"--{name}" for name in kinds if getattr(reading, name)]
-    if len(given) > 1:
-        raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
-    by_number = (reading.pairs or reading.triplets) and reading.id_column is None
-    if reading.drop_missing and by_number:
-        raise ValueError(
-            "--drop-missing would change the row numbers that pairs and triplets use; name the "
-            "rows by --id."
-        )
     table, name = load_rows(data, reading)
     if reading.pairs is not None:
         table, indices, same = read_pairs(reading.pairs, table)

@@ -22,6 +22,7 @@ from .columns import (
     in_order,
 )
 from .dialects import decoded, explain, place_of, scan_text
+from .files import check_file
 from .options import Reading
 from .wording import listed, plural
 
@@ -69,16 +70,6 @@ def read_table(path: str | Path, reading: Reading, metric: LearnedMetric | None 
     table = _without_missing(table, path, reading, fills)
     _check_ids(table, path, reading.id_column)
     return table
-
-
-def check_file(path: str | Path) -> Path:
-    """The path, if a file is there."""
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file '{path}'.")
-    if path.is_dir():
-        raise IsADirectoryError(f"'{path}' is a folder; give a file.")
-    return path
 
 
 def not_readable(path: Path, kinds: tuple[str, ...]) -> ValueError:
