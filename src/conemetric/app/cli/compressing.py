@@ -24,7 +24,7 @@ from .wording import filled_grid, in_words, plural, use_in_python, written
 if TYPE_CHECKING:
     import numpy as np
 
-    from .tables import Table
+    from .rows import Table
 
 N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
 MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on

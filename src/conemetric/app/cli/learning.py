@@ -1,5 +1,6 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -104,9 +105,13 @@ def learn(
     from ..studies import run_study
     from ..studies.deciding import decide
     from .loading import load_task
-    from .partitions import computing, load_partitions
 
-    with computing(cluster), progress_bar():
+    with ExitStack() as opened:
+        if many:
+            from .partitions import computing, load_partitions
+
+            opened.enter_context(computing(cluster))
+        opened.enter_context(progress_bar())
         emit("stage", stage="reading")
         table, task, name = (
             load_partitions(data, reading, options) if many else load_task(data, reading)

@@ -59,7 +59,7 @@ def verify(
 
     from ...evaluation.verification import cross_validate, distance_score
     from ...storage import load_metric, save_metric
-    from .loading import read_pairs
+    from .pairs import read_pairs
     from .tables import read_table
 
     learned = load_metric(metric).distance_or_refuse()

@@ -15,8 +15,9 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
-from ...core.compiled import stopwatch
+from ...core.compiled import SMALL, stopwatch
 from ...core.progress import emit
 from ...core.warn import collected_warnings
 from ...decisions.base import Explanation, LearnedBefore
@@ -95,7 +96,9 @@ def decide(study: Study) -> Decided | None:
         if model is decision:
             _fit(model, X, study)
         else:
-            model.fit(X[learn], task.y[task.learn])
+            # boosting starts its threads thousands of times; where cores are busy, they wait long
+            with threadpool_limits(1 if X[learn].size < SMALL else None, user_api="openmp"):
+                model.fit(X[learn], task.y[task.learn])
         seconds[name] = stopwatch() - began
         judgements[name] = task.judged(model.predict(X[test]))
     return Decided(decision, X, judgements, seconds)
