@@ -92,7 +92,7 @@ def refuse_huge(table: Table, path: Path, reading: Reading) -> None:
     row, column = (int(i) for i in np.argwhere(huge)[0])
     name, where = table.column_name(column), f"row {row}"
     if is_text(path) and name in (table.names or ()):
-        from .dialects import place_of
+        from .csv_files import place_of
 
         where = f"line {place_of(path, reading, row, name)[0]}"
     remedy = reading.remedies(ignore=f"leave the column out by --ignore {name}")

@@ -20,7 +20,8 @@ from .columns import (
     feature_columns,
     in_order,
 )
-from .dialects import decoded, explain, place_of, scan_text
+from .csv_files import explain, place_of, scan_text
+from .dialects import decoded
 from .files import check_file
 from .options import Reading
 from .rows import Table, check_ids, is_text, refuse_huge, without_missing
