@@ -56,8 +56,8 @@ def export(
     conemetric export metric.safetensors --to sql --dialect duckdb --out metric.sql
     conemetric export fusion.json --to elasticsearch --out query.json[/]
     """
-    check_file(metric)
     weights = metric.suffix == ".json"
+    check_file(metric, "" if weights else "metric")
     if not weights and to not in (*FORMATS, *SYSTEMS):
         known = ", ".join(dict.fromkeys((*FORMATS, *SYSTEMS)))
         raise ValueError(f"--to '{to}' is not known; use one of {known}.")

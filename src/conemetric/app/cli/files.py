@@ -20,11 +20,11 @@ except ImportError:  # Windows
 DEFAULT_FOLDER = "conemetric-out"
 
 
-def check_file(path: str | Path) -> Path:
-    """The path, if a file is there."""
+def check_file(path: str | Path, kind: str = "") -> Path:
+    """The path, if a file is there; ``kind``: what it should hold."""
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"there is no file '{path}'.")
+        raise FileNotFoundError(f"there is no {f'{kind} file'.strip()} '{path}'.")
     if path.is_dir():
         raise IsADirectoryError(f"'{path}' is a folder; give a file.")
     return path

@@ -46,8 +46,8 @@ def predict(
 
     [dim]conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
     """
-    for path in (decision, data):
-        check_file(path)
+    check_file(decision, "decision")
+    check_file(data)
     check_free([out] if out is not None else [], overwrite)
 
     import numpy as np

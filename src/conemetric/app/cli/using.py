@@ -35,8 +35,8 @@ def embed(
     Columns of a CSV or Parquet file that are not features (ids, labels) are carried
     over. Missing values and text columns are treated as when the metric was learned.
     """
-    for path in (metric, data):
-        check_file(path)
+    check_file(metric, "metric")
+    check_file(data)
     check_free([out], overwrite)
 
     from ...storage import load_metric
@@ -73,7 +73,8 @@ def neighbors(
     overwrite: Overwrite = False,
 ) -> None:
     """Find the nearest neighbours of every row by the learned distance."""
-    for path in (metric, data) if against is None else (metric, data, against):
+    check_file(metric, "metric")
+    for path in (data, against or data):
         check_file(path)
     check_free([out] if out is not None else [], overwrite)
 
@@ -142,7 +143,7 @@ def inspect(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Metric or decision file.")],
 ) -> None:
     """Show what is in a metric or decision file, after all checks of loading."""
-    check_file(file)
+    check_file(file, "metric or decision")
 
     from ...storage import load_decision, load_metric
     from ...storage.checked import kind_of

@@ -50,7 +50,8 @@ def verify(
     If the metric fills missing values, the Euclidean distance is that of the filled rows.
     [dim]conemetric verify pairs.csv --data rows.csv --metric m.safetensors --max-false-alarms 0.01[/]
     """
-    for path in (pairs, data, metric):
+    check_file(metric, "metric")
+    for path in (pairs, data):
         check_file(path)
     if out is not None:
         output_folder(out, ["roc.csv", "roc.svg"], overwrite)
