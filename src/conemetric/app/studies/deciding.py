@@ -93,11 +93,11 @@ def decide(study: Study) -> Decided | None:
     for name, model in models.items():
         emit("stage", stage=f"learning to decide, {name}")
         began = stopwatch()
-        if model is decision:
-            _fit(model, X, study)
-        else:
-            # boosting starts its threads thousands of times; where cores are busy, they wait long
-            with threadpool_limits(1 if X[learn].size < SMALL else None, user_api="openmp"):
+        # fits of small problems start threads thousands of times; where cores are busy, they wait long
+        with threadpool_limits(1 if X[learn].size < SMALL else None):
+            if model is decision:
+                _fit(model, X, study)
+            else:
                 model.fit(X[learn], task.y[task.learn])
         seconds[name] = stopwatch() - began
         judgements[name] = task.judged(model.predict(X[test]))
