@@ -5,13 +5,19 @@ import pytest
 
 from conemetric.app.cli.loading import load_rows
 from conemetric.app.cli.options import DataArgument, Reading
-from conemetric.app.datasets import ALIASES, BUNDLED, load_vehicle, reference_pages
+from conemetric.app.datasets import (
+    ALIASES,
+    BUNDLED,
+    load_bundled,
+    load_vehicle,
+    reference_pages,
+)
 
 
 @pytest.mark.parametrize("name", [*BUNDLED, *ALIASES, None])
 def test_bundled_sets_are_read_by_name_with_the_names_of_their_classes(name):
     expected = ALIASES.get(name, name or "vehicle")
-    bunch = BUNDLED[expected][0]()
+    bunch = load_bundled(expected)
     table, given = load_rows(name, Reading())
     assert given == expected and table.X.flags.c_contiguous
     assert table.names == list(bunch.feature_names)

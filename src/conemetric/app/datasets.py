@@ -5,17 +5,33 @@ reference as a judged collection.
 import gzip
 import inspect
 from importlib.resources import files
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from sklearn import datasets
-from sklearn.utils import Bunch
-from sklearn.utils.discovery import all_estimators, all_functions
+if TYPE_CHECKING:
+    import numpy as np
+    from sklearn.utils import Bunch
 
-__all__ = ["BUNDLED", "JudgedTexts", "load_vehicle", "reference_pages"]
+__all__ = ["BUNDLED", "JudgedTexts", "load_bundled", "load_vehicle", "reference_pages"]
+
+# the names that ``conemetric learn NAME`` accepts, the default first, and what each set holds
+BUNDLED = {
+    "vehicle": "silhouettes of four vehicles",
+    "digits": "handwritten, 8 x 8 pixels",
+    "wine": "wines of three growers",
+    "iris": "flowers of three species",
+    "breast_cancer": "benign and malignant tumours",
+}
+ALIASES = {"wdbc": "breast_cancer"}
 
 
-def load_vehicle() -> Bunch:
+def load_bundled(name: str) -> "Bunch":
+    """The set of this name: our own, or scikit-learn's."""
+    from sklearn import datasets
+
+    return load_vehicle() if name == "vehicle" else getattr(datasets, f"load_{name}")()
+
+
+def load_vehicle() -> "Bunch":
     """Statlog (Vehicle Silhouettes): four model vehicles by 18 numbers about their shape.
 
     Returns
@@ -36,6 +52,9 @@ def load_vehicle() -> Bunch:
     >>> vehicle.data.shape, vehicle.target_names.tolist()
     ((846, 18), ['bus', 'opel', 'saab', 'van'])
     """
+    import numpy as np
+    from sklearn.utils import Bunch
+
     folder = files(__package__) / "data"
     text = gzip.decompress((folder / "vehicle.csv.gz").read_bytes()).decode()
     header, *rows = (line.split(",") for line in text.splitlines())
@@ -50,16 +69,6 @@ def load_vehicle() -> Bunch:
     )
 
 
-# the names that ``conemetric learn NAME`` accepts, the default first, and what each set holds
-BUNDLED = {
-    "vehicle": (load_vehicle, "silhouettes of four vehicles"),
-    "digits": (datasets.load_digits, "handwritten, 8 x 8 pixels"),
-    "wine": (datasets.load_wine, "wines of three growers"),
-    "iris": (datasets.load_iris, "flowers of three species"),
-    "breast_cancer": (datasets.load_breast_cancer, "benign and malignant tumours"),
-}
-ALIASES = {"wdbc": "breast_cancer"}
-
 SHORTEST_PAGE = 300  # characters; shorter ones are hardly more than a list of parameters
 
 
@@ -69,7 +78,7 @@ class JudgedTexts(NamedTuple):
     queries: list[str]
     documents: list[str]
     names: list[str]
-    relevance: np.ndarray
+    relevance: "np.ndarray"
 
 
 def reference_pages() -> JudgedTexts:
@@ -91,6 +100,9 @@ def reference_pages() -> JudgedTexts:
     >>> pages.queries[2], pages.names[2]
     ('An AdaBoost regressor.', 'AdaBoostRegressor')
     """
+    import numpy as np
+    from sklearn.utils.discovery import all_estimators, all_functions
+
     found = dict([*all_estimators(), *all_functions()])
     rows = []
     for name in sorted(found, key=str.lower):

@@ -41,7 +41,7 @@ def quick_report(request, monkeypatch):
     """Only the tests that look at the report pay for it."""
     if "report" not in request.node.name:
         monkeypatch.setattr(
-            "conemetric.app.cli.adapting.write_retrieval_report", lambda *args, **kwargs: None
+            "conemetric.app.report.write_retrieval_report", lambda *args, **kwargs: None
         )
 
 
@@ -86,7 +86,7 @@ def test_a_collection_gives_adapter_table_and_report(run, npz, collection, tmp_p
 
 @pytest.mark.parametrize("sure", [True, False])
 def test_the_last_lines_say_how_sure_the_gain_is(run, npz, tmp_path, monkeypatch, sure):
-    monkeypatch.setattr("conemetric.app.cli.adapting.SIGNIFICANT", 1.0 if sure else -1.0)
+    monkeypatch.setattr("conemetric.app.cli.adapted.SIGNIFICANT", 1.0 if sure else -1.0)
     result = run("adapt", npz, "--out", tmp_path / "out", "--map", "queries")
     verdict = result.out.index("mean nDCG@10")
     assert result.out.index("written to") < verdict < result.out.index("load_metric")

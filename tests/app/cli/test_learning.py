@@ -24,10 +24,8 @@ X, y = load_wine(return_X_y=True)
 def quick_report(request, monkeypatch):
     """Only the tests that look at the report pay for it; decisions have tests of their own."""
     if "report" not in request.node.name:
-        monkeypatch.setattr(
-            "conemetric.app.cli.learning.write_report", lambda *args, **kwargs: None
-        )
-    monkeypatch.setattr("conemetric.app.cli.learning.decide", lambda study: None)
+        monkeypatch.setattr("conemetric.app.report.write_report", lambda *args, **kwargs: None)
+    monkeypatch.setattr("conemetric.app.studies.deciding.decide", lambda study: None)
 
 
 def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path):

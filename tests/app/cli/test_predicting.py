@@ -27,7 +27,7 @@ QUICK = {"labels": ("--label", "kind"), "quantity": ("--label", "f0")}
 @pytest.fixture
 def learned(run, csv, tmp_path, monkeypatch):
     """Learn from the file with these options; the answer and the folder."""
-    monkeypatch.setattr("conemetric.app.cli.learning.write_report", lambda *args, **kwargs: None)
+    monkeypatch.setattr("conemetric.app.report.write_report", lambda *args, **kwargs: None)
 
     def learn(*options, data=csv):
         result = run("learn", data, *options, "--out", tmp_path / "out", "--json")

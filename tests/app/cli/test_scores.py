@@ -10,8 +10,8 @@ import pytest
 
 from conemetric import load_metric
 from conemetric.app.cli.collections import read_collection
-from conemetric.app.cli.options import Sources
-from conemetric.app.cli.scores import Scores, read_scores
+from conemetric.app.cli.options import Scores, Sources
+from conemetric.app.cli.scores import read_scores
 from conemetric.ranking.measures import hit_rate, ndcg
 
 pytest.importorskip("bm25s")
@@ -50,7 +50,7 @@ def quick_report(request, monkeypatch):
     """Only the tests that look at the report pay for it."""
     if "report" not in request.node.name:
         monkeypatch.setattr(
-            "conemetric.app.cli.adapting.write_retrieval_report", lambda *args, **kwargs: None
+            "conemetric.app.report.write_retrieval_report", lambda *args, **kwargs: None
         )
 
 

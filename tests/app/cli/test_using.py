@@ -163,11 +163,11 @@ def test_verify_finds_threshold_and_roc(run, csv, pairs, metric, tmp_path):
     pl.DataFrame({"a": ["b0"] * 30, "b": ["b1"] * 30, "same": [1] * 30}).write_csv(
         tmp_path / "one.csv"
     )
-    assert "only same pairs" in run("verify", tmp_path / "one.csv", *args).err
+    assert "only same pairs" in run("verify", tmp_path / "one.csv", *args, "--overwrite").err
     pl.DataFrame({"a": ["b0"] * 30, "b": ["b1"] * 30, "same": ["maybe"] * 30}).write_csv(
         tmp_path / "words.csv"
     )
-    assert "'maybe'" in run("verify", tmp_path / "words.csv", *args).err
+    assert "'maybe'" in run("verify", tmp_path / "words.csv", *args, "--overwrite").err
 
 
 @pytest.mark.parametrize(("rate", "confidence"), [("0.05", "0.95"), ("0.2", "0.8")])

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from sklearn.dummy import DummyClassifier
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from conemetric.app.studies import Options, deciding, run_study
 from conemetric.app.studies.supervision import Labelled
@@ -30,3 +32,26 @@ def test_forest_and_boosting_are_left_out_where_they_would_be_slow(monkeypatch, 
     assert list(deciding.decide(study).judgements) == compared
     monkeypatch.setattr(deciding, limit, 2)
     assert list(deciding.decide(study).judgements) == ["MetricClassifier"]
+
+
+class Probe(DummyClassifier):
+    """Notes how many threads its fit may use."""
+
+    def __init__(self, random_state=None):
+        super().__init__(random_state=random_state)
+
+    def fit(self, X, y):
+        self.threads_ = {pool["num_threads"] for pool in threadpool_info()}
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("small", [False, True])
+def test_the_comparison_takes_one_thread_where_the_problem_is_small(monkeypatch, threads, small):
+    study = run_study(Labelled(X, y), Options(method="frob"))
+    monkeypatch.setattr(deciding, "SMALL", X.size if small else 0)
+    probe = Probe()
+    monkeypatch.setitem(deciding.BASELINES, "labels", {"probe": lambda random_state: probe})
+    with threadpool_limits(threads):
+        deciding.decide(study)
+    assert probe.threads_ == {1 if small else threads}

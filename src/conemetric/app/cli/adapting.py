@@ -4,26 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from rich.markup import escape
 
 from ...core.progress import emit
-from ...export import to_hybrid_query
-from ...export.base import write_json
-from ...ranking.columns import EMBEDDING
-from ...storage import LearnedMetric, save_metric
-from ..report import write_retrieval_report
-from ..report.retrieval import SCORES_HEADINGS, headline, scores_table
-from ..studies.adapting import MAIN, MEASURES, Adaptation, AdaptOptions
-from ..studies.adapting import adapt as run_adaptation
-from ..studies.learning import SIGNIFICANT
-from .collections import read_collection
-from .invocation import progress_bar, state
-from .options import SEED, TEST_SIZE, TOLERANCE, Overwrite, Sources, folder_for, option
-from .outputs import output_folder, write_csv
-from .scores import Scores, read_scores
-from .wording import grid, in_words, plural, written
+from ..studies.options import AdaptOptions
+from .files import check_file, output_folder, write_csv
+from .invocation import progress_bar
+from .options import SEED, TEST_SIZE, TOLERANCE, Overwrite, Scores, Sources, folder_for, option
 
 FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
 DOCUMENT_MAP = "documents.safetensors"
@@ -65,19 +52,30 @@ def adapt(
     conemetric adapt beir/scifact --scores bm25.trec --scores colbert.trec
     conemetric adapt collection.npz --map queries[/]
     """
+    given = (data, sources.queries, sources.documents, sources.relevance, *(columns.scores or ()))
+    for place in given:
+        if place is not None and not Path(place).is_dir():
+            check_file(place)
+    out = output_folder(out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS], overwrite)
+
+    from ..report import write_retrieval_report
+    from ..studies.adapting import adapt as run_adaptation
+    from .adapted import answer, query_rows, save, snippet
+    from .collections import read_collection
+    from .scores import read_scores
+
     with progress_bar():
         emit("stage", stage="reading")
         collection, notes = read_collection(data, sources)
-        out = output_folder(out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS], overwrite)
         scores, more = read_scores(collection, columns)
         found = run_adaptation(replace(collection, scores=scores), options)
         found.notes[:0] = notes + more
         emit("stage", stage="writing the report")
-        files = _save(found, out)
+        files = save(found, out)
         name, code = _name(data, sources.relevance), snippet(found, files)
         write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
-        write_csv(out / FILES["table"], _query_rows(found))
-    _answer(found, name, files, out)
+        write_csv(out / FILES["table"], query_rows(found))
+    answer(found, name, files, out)
 
 
 def _name(data, relevance):
@@ -85,151 +83,3 @@ def _name(data, relevance):
     if data is not None:
         return Path(data).resolve().stem
     return "reference pages" if relevance is None else Path(relevance).resolve().parent.name
-
-
-def _save(found, out):
-    """Write the map, or both maps where queries and documents have one each."""
-    notes = {"maps": found.chosen, "similarity": found.options.similarity}
-    save_metric(out / FILES["adapter"], found.estimator, notes=notes)
-    files = dict(FILES)
-    components = getattr(found.estimator, "document_components_", None)
-    if components is not None:
-        side = LearnedMetric(
-            components,
-            np.zeros(len(components)),
-            method="QueryAdapter",
-            notes={"maps": "documents"},
-        )
-        save_metric(out / DOCUMENT_MAP, side)
-        files["documents"] = DOCUMENT_MAP
-    if found.uses_scores:
-        write_json(out / WEIGHTS, to_hybrid_query(found.estimator, "json"))
-        files["weights"] = WEIGHTS
-    return files
-
-
-def snippet(found: Adaptation, files: dict[str, str]) -> str:
-    """Code that uses what was written."""
-    lines = ["from conemetric import load_metric", ""]
-    if found.chosen == "both":
-        lines += [
-            f'metric = load_metric("{files["adapter"]}")  # of vectors of norm one',
-            "index = metric.transform(document_vectors)",
-            "found = metric.transform(query_vectors)  # compare by Euclidean distance",
-        ]
-    else:
-        lines.append(f'adapter = load_metric("{files["adapter"]}")')
-        if "documents" in files:
-            lines.append(f'index = load_metric("{files["documents"]}").transform(document_vectors)')
-        where = "the shorter index" if "documents" in files else "the index as it is"
-        lines.append(f"found = adapter.transform(query_vectors)  # then search {where}")
-    if "weights" in files:
-        lines.append(f"# then add the other scores, by {files['weights']}: {formula(found)}")
-    return "\n".join(lines)
-
-
-def formula(found: Adaptation) -> str:
-    """The learned sum of scores."""
-    scaled = found.estimator.normalization_
-    terms = [
-        f"{score.weight:.3g} {score.name if score.name == EMBEDDING else f'{scaled}({score.name})'}"
-        for score in found.contributions
-        if score.weight
-    ]
-    return " + ".join(terms)
-
-
-def _query_rows(found):
-    """Every measure of every held-out query, before and after."""
-    names, rows = found.collection.query_names, []
-    for i, query in enumerate(found.held_out.tolist()):
-        rows.append({"query": query if names is None else names[query]})
-        for measure in MEASURES:
-            for when, key in (("before", "before"), ("after", found.chosen)):
-                rows[-1][f"{measure} {when}"] = float(found.values[key][measure][i])
-    return rows
-
-
-MAPPED = {"queries": "queries only, the index stays", "both": "queries and documents"}
-
-
-def _answer(found, name, files, out):
-    certificate = found.estimator.certificate_
-    changes = {measure: found.difference(measure) for measure in MEASURES}
-    answer = {
-        "data": name,
-        "queries": len(found.collection.queries),
-        "documents": len(found.collection.documents),
-        "held_out": len(found.held_out),
-        "map": found.chosen,
-        "means": {
-            key: {measure: float(values.mean()) for measure, values in of.items()}
-            for key, of in found.values.items()
-        },
-        "differences": {measure: change._asdict() for measure, change in changes.items()},
-        "setting": vars(found.estimator.setting_),
-        "relative_gap": certificate.relative_gap,
-        "status": str(certificate.status),
-        "seconds": found.seconds,
-        "files": {kind: str(out / file) for kind, file in files.items()},
-    }
-    shown = [_table(found, name, changes)]
-    if found.contributions:
-        answer["scores"] = {each.name: _contribution(found, each) for each in found.contributions}
-        shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))
-    tried = ", ".join(
-        f"{MAPPED[key]} {found.mean(MAIN, key):.1f} ({found.seconds[key]:.1f} s)"
-        for key in found.fitted
-    )
-    state.answer(
-        answer,
-        *shown,
-        f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {tried}",
-        f"certificate: {in_words(certificate)}",
-        notes=found.notes,
-        last=[
-            written(out, ", ".join(files.values())),
-            f"[bold]{escape(headline(found))}[/]",
-            *_why_unsure(changes[MAIN]),
-            escape(snippet(found, files)),
-        ],
-    )
-
-
-def _table(found, name, changes):
-    """The measures before and after, for the screen."""
-    queries = plural(len(found.held_out), "query")
-    return grid(
-        f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}",
-        ("", "before", "after", "difference", "95 % interval", "p"),
-        [
-            (
-                f"[bold]{measure}[/]" if measure == MAIN else measure,
-                f"{found.mean(measure, 'before'):.1f}",
-                f"{found.mean(measure):.1f}",
-                f"{100 * change.difference:+.1f}",
-                f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
-                f"{change.p_value:.2g}",
-            )
-            for measure, change in changes.items()
-        ],
-    )
-
-
-def _contribution(found, score):
-    """The weight of a score, and the names of the queries that it rescued and lost."""
-    names = found.collection.query_names
-    rows = {kind: found.held_out[getattr(score, kind)].tolist() for kind in ("rescued", "lost")}
-    if names is not None:
-        rows = {kind: [names[row] for row in of] for kind, of in rows.items()}
-    return {"weight": score.weight, **rows}
-
-
-def _why_unsure(change):
-    """How large a difference would have to be, if this one may be chance."""
-    if change.p_value <= SIGNIFICANT:
-        return []
-    return [
-        f"On {plural(change.n, 'query')} a difference of less than about "
-        f"{50 * (change.high - change.low):.1f} points cannot be distinguished from chance: judge more queries."
-    ]

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 from ...core.progress import all_or_nothing, emit, labelled
-from ...storage import save_metric
-from ..studies import Options, run_study
+from ..studies import Options
 from ..studies.methods import find, methods_for
+from .files import output_folder, write_csv
 from .invocation import progress_bar, state
-from .loading import load_task
 from .options import (
     JUDGING,
     MAX_ROWS,
@@ -17,10 +16,10 @@ from .options import (
     DataArgument,
     Overwrite,
     Reading,
+    check_reading,
     folder_for,
     option,
 )
-from .outputs import output_folder, write_csv
 from .wording import INTERVAL, filled_grid, fit_facts, in_options, row, written
 
 TABLE = "table.csv"
@@ -51,6 +50,12 @@ def compare(
     """
     parameters = {"tol": tol}
     options = replace(options, impute=reading.impute, max_rows=max_rows, parameters=parameters)
+    check_reading(data, reading)
+
+    from ...storage import save_metric
+    from ..studies import run_study
+    from .loading import load_task
+
     studies = []
     with progress_bar():
         emit("stage", stage="reading")

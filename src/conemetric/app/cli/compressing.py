@@ -1,26 +1,30 @@
 """``conemetric compress``: the fewest dimensions that keep every distance within 1 +- delta."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from scipy.spatial.distance import pdist
-from sklearn.decomposition import PCA
 
 from ...core.progress import emit
-from ...evaluation.retrieval import neighbour_recall
-from ...evaluation.verification import distance_score
-from ...solvers.base import Status
-from ...storage import LearnedMetric, save_metric
 from ..studies.methods import find
-from ..studies.supervision import sample_by_class
+from .files import output_folder, write_csv
 from .invocation import progress_bar, state
-from .loading import load_rows
-from .options import DIALECT, Overwrite, Reading, Seed, data_argument, folder_for, option
-from .outputs import output_folder, write_csv
-from .tables import Table
+from .options import (
+    DIALECT,
+    Overwrite,
+    Reading,
+    Seed,
+    check_reading,
+    data_argument,
+    folder_for,
+    option,
+)
 from .wording import filled_grid, in_words, plural, use_in_python, written
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .rows import Table
 
 N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
 MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
@@ -59,12 +63,20 @@ def compress(
     pairs of rows (NuMax).
     """
     method = find("numax", "labels" if class_aware else "none")
+    check_reading(data, reading)
+    out = output_folder(out, [METRIC, TABLE], overwrite)
+
+    import numpy as np
+
+    from ...solvers.base import Status
+    from ...storage import LearnedMetric, save_metric
+    from .loading import load_rows
+
     with progress_bar():
         emit("stage", stage="reading")
         table, name = load_rows(data or DEFAULT, reading)
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
-        out = output_folder(out, [METRIC, TABLE], overwrite)
         rows, test = _split(table, max_rows, np.random.default_rng(seed))
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
         emit("stage", stage="learning")
@@ -85,6 +97,8 @@ def compress(
 
 def _results(metric, X, rows, test, seed):
     """The learned map beside as many principal components."""
+    from sklearn.decomposition import PCA
+
     rank = len(metric.components)
     pca = PCA(min(rank, len(rows), X.shape[1]), random_state=seed).fit(X[rows])
     maps = (("numax", rank, metric), ("pca", pca.n_components_, pca))
@@ -94,10 +108,14 @@ def _results(metric, X, rows, test, seed):
     ]
 
 
-def components_needed(X: np.ndarray, delta: float) -> int:
+def components_needed(X: "np.ndarray", delta: float) -> int:
     """How many principal components keep every squared distance between the rows of X within
     1 +- delta, scaled as well as possible.
     """
+    import numpy as np
+    from scipy.spatial.distance import pdist
+    from sklearn.decomposition import PCA
+
     Z = PCA().fit_transform(X)
     full = pdist(Z, "sqeuclidean")
     apart = full > 0
@@ -142,8 +160,12 @@ def _answer(name, table, delta, metric, results, split, out, needed):
     )
 
 
-def _split(table: Table, max_rows, rng):
+def _split(table: "Table", max_rows, rng):
     """Rows to learn from, and others to judge on (the same ones if there are too few others)."""
+    import numpy as np
+
+    from ..studies.supervision import sample_by_class
+
     n = len(table.X)
     y = np.zeros(n, int) if table.labels is None else table.labels
     rows = sample_by_class(y, min(max_rows, n), rng)
@@ -153,6 +175,11 @@ def _split(table: Table, max_rows, rng):
 
 
 def _judge(metric, X, rows, test, seed):
+    import numpy as np
+
+    from ...evaluation.retrieval import neighbour_recall
+    from ...evaluation.verification import distance_score
+
     pairs = test[np.random.default_rng(seed).integers(len(test), size=(N_PAIRS, 2))]
     before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
     change = np.abs(after[before > 0] / before[before > 0] - 1)

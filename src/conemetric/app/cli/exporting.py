@@ -8,24 +8,17 @@ import typer
 from rich.markup import escape
 
 from ...core.extras import require
-from ...export import (
-    to_faiss,
-    to_hybrid_query,
-    to_llama_index,
-    to_onnx,
-    to_sentence_transformers,
-    to_sql,
-)
-from ...export.base import write_json
-from ...export.hybrid import SYSTEMS, ScoreSum
-from ...storage import atomic_path, load_metric
+from .files import check_file, check_free
 from .invocation import state
 from .options import Overwrite, option
-from .outputs import check_free
-from .tables import check_file
 from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
+# of weights: the keys of `export.hybrid.SYSTEMS`
+SYSTEMS = (
+    *("opensearch", "elasticsearch", "qdrant", "milvus", "pgvector"),
+    *("llama-index", "langchain", "json"),
+)
 
 
 def export(
@@ -63,16 +56,21 @@ def export(
     conemetric export metric.safetensors --to sql --dialect duckdb --out metric.sql
     conemetric export fusion.json --to elasticsearch --out query.json[/]
     """
-    if metric.suffix == ".json":
-        return _export_weights(_read_weights(metric), to, out, overwrite)
-    if to not in (*FORMATS, *SYSTEMS):
+    weights = metric.suffix == ".json"
+    check_file(metric, "" if weights else "metric")
+    if not weights and to not in (*FORMATS, *SYSTEMS):
         known = ", ".join(dict.fromkeys((*FORMATS, *SYSTEMS)))
         raise ValueError(f"--to '{to}' is not known; use one of {known}.")
+    if weights or to != "sentence-transformers":  # which adds to an existing folder
+        check_free([out], overwrite)
+
+    from ...storage import load_metric
+
+    if weights:
+        return _export_weights(_read_weights(metric), to, out)
     learned = load_metric(metric)
     if to not in FORMATS:
-        return _export_weights(learned, to, out, overwrite)
-    if to != "sentence-transformers":  # which adds to an existing folder
-        check_free([out], overwrite)
+        return _export_weights(learned, to, out)
     _write(learned, to, out, dialect, inner_product)
     rank, n_features = learned.components.shape
     words = f"it takes the {n_features} numeric features that text columns became, not the text."
@@ -86,15 +84,19 @@ def export(
 
 def _read_weights(path):
     try:
-        return json.loads(check_file(path).read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"'{path}' is not a JSON file: {error}") from error
 
 
-def _export_weights(learned, to, out, overwrite):
+def _export_weights(learned, to, out):
     """Learned weights of scores, as a query of another system."""
+    from ...export import to_hybrid_query
+    from ...export.base import write_json
+    from ...export.hybrid import ScoreSum
+    from ...storage import atomic_path
+
     query, weights = to_hybrid_query(learned, to), ScoreSum.of(learned).weights
-    check_free([out], overwrite)
     if isinstance(query, str):
         with atomic_path(out) as temporary:
             temporary.write_text(query, encoding="utf-8")
@@ -107,17 +109,20 @@ def _export_weights(learned, to, out, overwrite):
 
 
 def _write(learned, to, out, dialect, inner_product):
+    from ... import export
+    from ...storage import atomic_path
+
     if to == "faiss":
-        transform = to_faiss(learned)
+        transform = export.to_faiss(learned)
         with atomic_path(out) as temporary:
             require("faiss", "ann").write_VectorTransform(transform, str(temporary))
     elif to == "onnx":
-        to_onnx(learned, out)
+        export.to_onnx(learned, out)
     elif to == "sentence-transformers":
-        to_sentence_transformers(learned, out)
+        export.to_sentence_transformers(learned, out)
     elif to == "llama-index":
-        to_llama_index(learned, out, inner_product=inner_product)
+        export.to_llama_index(learned, out, inner_product=inner_product)
     else:
-        text = to_sql(learned, dialect)
+        text = export.to_sql(learned, dialect)
         with atomic_path(out) as temporary:
             temporary.write_text(text, encoding="utf-8")

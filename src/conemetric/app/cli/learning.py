@@ -1,5 +1,6 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,13 +9,9 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
-from ...storage import save_decision, save_metric
-from ..report import write_report
-from ..studies import Options, run_study
-from ..studies.deciding import decide
-from ..studies.learning import COMPILING
+from ..studies import Options
+from .files import output_folder, write_csv
 from .invocation import progress_bar, state
-from .loading import load_task
 from .options import (
     JUDGING,
     MAX_ROWS,
@@ -23,11 +20,11 @@ from .options import (
     DataArgument,
     Overwrite,
     Reading,
+    check_reading,
     folder_for,
+    is_pattern,
     option,
 )
-from .outputs import output_folder, write_csv
-from .partitions import computing, is_pattern, load_partitions
 from .wording import (
     INTERVAL,
     fit_facts,
@@ -100,12 +97,25 @@ def learn(
         raise ValueError("--repeats goes with one file, read into memory; leave it out.")
     method = "frob" if many and options.method is None else options.method
     options = replace(options, method=method, impute=reading.impute, parameters={"tol": tol})
-    with computing(cluster), progress_bar():
+    if not many:
+        check_reading(data, reading)
+    out = output_folder(out, [*FILES.values(), PREDICTIONS, DECISION], overwrite)
+
+    from ..report import write_report
+    from ..studies import run_study
+    from ..studies.deciding import decide
+    from .loading import load_task
+
+    with ExitStack() as opened:
+        if many:
+            from .partitions import computing, load_partitions
+
+            opened.enter_context(computing(cluster))
+        opened.enter_context(progress_bar())
         emit("stage", stage="reading")
         table, task, name = (
             load_partitions(data, reading, options) if many else load_task(data, reading)
         )
-        out = output_folder(out, [*FILES.values(), PREDICTIONS, DECISION], overwrite)
         study = run_study(
             task,
             options,
@@ -124,6 +134,8 @@ def learn(
 
 def _write(study, decided, table, out):
     """Write decision, table and predictions; return the names of all files by kind."""
+    from ...storage import save_decision
+
     files = dict(FILES)
     if decided is not None:
         files["decision"] = DECISION
@@ -185,6 +197,8 @@ def _predictions(study, ids):
 
 def _keep(metric, interrupted, path):
     """Save the metric first of all; after Ctrl-C, stop there."""
+    from ...storage import save_metric
+
     save_metric(path, metric)
     if interrupted:
         best = (
@@ -209,6 +223,8 @@ def _image_shape(image, data):
 
 
 def _answer(study, name, out, files, decided):
+    from ..studies.learning import COMPILING
+
     before, after = _rows(study)
     others = _decision_rows(decided)
     values = {

@@ -1,6 +1,6 @@
 """``conemetric datasets``: the data sets that commands know by name."""
 
-from ..datasets import ALIASES, BUNDLED
+from ..datasets import ALIASES, BUNDLED, load_bundled
 from .invocation import state
 from .wording import grid
 
@@ -8,8 +8,8 @@ from .wording import grid
 def datasets() -> None:
     """List the data sets that commands know by name."""
     rows = []
-    for name, (load, about) in BUNDLED.items():
-        bunch = load()
+    for name, about in BUNDLED.items():
+        bunch = load_bundled(name)
         n, n_features = bunch.data.shape
         sizes = {"rows": n, "features": n_features, "classes": len(bunch.target_names)}
         rows.append({"name": name, **sizes, "about": about})

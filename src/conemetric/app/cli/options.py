@@ -6,6 +6,7 @@ describes the options of fields that have no description: ``Annotated[Options, J
 `expanded` turns the fields into options of the command.
 """
 
+import glob
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
@@ -15,6 +16,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from ..datasets import ALIASES, BUNDLED
+from .files import check_file
 from .invocation import state
 
 DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
@@ -84,6 +87,11 @@ KEEP = "Column to learn from although it looks like row numbers; may be repeated
 TARGET = "What the labels are: classes, continuous (a quantity: regression), or auto."
 HEADER = "Whether line 1 of a CSV file names the columns (else column_0, ...); default: detected."
 
+LANGUAGE = (
+    "Of the texts, for --lexical: danish, dutch, english, french, german, italian, norwegian, "
+    "portuguese, russian, spanish, swedish, turkish, none."
+)
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -119,6 +127,33 @@ class Reading:
         return "".join(f"{joint}{text}" for name, text in advice.items() if name in self.offered)
 
 
+def is_pattern(data: str | None) -> bool:
+    """Whether an argument names many files."""
+    return data is not None and glob.has_magic(str(data)) and not Path(data).exists()
+
+
+def check_reading(data: str | None, reading: Reading) -> None:
+    """Refuse options that contradict each other, and files that are not there."""
+    if reading.drop_missing and reading.impute:
+        raise ValueError("got --drop-missing and --impute; give one of them.")
+    if reading.target != "auto" and (reading.pairs or reading.triplets):
+        raise ValueError(f"--target {reading.target} goes with --label or --labels; leave it out.")
+    kinds = ("label", "labels", "pairs", "triplets")
+    given = [f"--{name}" for name in kinds if getattr(reading, name)]
+    if len(given) > 1:
+        raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
+    by_number = (reading.pairs or reading.triplets) and reading.id_column is None
+    if reading.drop_missing and by_number:
+        raise ValueError(
+            "--drop-missing would change the row numbers that pairs and triplets use; name the "
+            "rows by --id."
+        )
+    bundled = data is None or ALIASES.get(data, data) in BUNDLED
+    for path in (None if bundled else data, reading.labels, reading.pairs, reading.triplets):
+        if path is not None:
+            check_file(path)
+
+
 @dataclass(frozen=True)
 class Sources:
     """Where queries, documents and judgements are."""
@@ -133,6 +168,20 @@ class Sources:
     ] = None
     encode: Annotated[
         Text, _data("MODEL", "Encode texts with this sentence-transformers model.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Which other scores to learn with."""
+
+    lexical: Annotated[
+        bool, typer.Option("--lexical", help="Add BM25 of the texts and learn its weight.")
+    ] = False
+    language: Annotated[str, option("NAME", LANGUAGE)] = "english"
+    scores: Annotated[
+        list[Path] | None,
+        option("FILE", "TREC run of another system, to learn its weight; may be repeated."),
     ] = None
 
 

@@ -36,11 +36,6 @@ class Partitions:
     ids = categories = None
 
 
-def is_pattern(data: str | None) -> bool:
-    """Whether an argument names many files."""
-    return data is not None and glob.has_magic(str(data)) and not Path(data).exists()
-
-
 def load_partitions(
     pattern: str | None, reading: Reading, options: Options
 ) -> tuple[Partitions, Partitioned, str]:

@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import polars as pl
 from rich.markup import escape
 
 from ...core.progress import emit
-from ...decisions.classifier import MetricClassifier
-from ...storage import LearnedMetric, load_decision
+from .files import check_file, check_free, write_csv
 from .invocation import progress_bar, state
 from .options import DIALECT, Overwrite, Reading, option
-from .outputs import check_free, write_csv
-from .tables import read_table
 from .using import SHOWN, Rows
 from .wording import grid, plural
+
+if TYPE_CHECKING:
+    import numpy as np
 
 NO_PROMISE = (
     "No sets or intervals, and probabilities that are not calibrated: the decision was learned from "
@@ -48,8 +46,16 @@ def predict(
 
     [dim]conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
     """
-    estimator = load_decision(decision)
+    check_file(decision, "decision")
+    check_file(data)
     check_free([out] if out is not None else [], overwrite)
+
+    import numpy as np
+
+    from ...storage import load_decision
+    from .tables import read_table
+
+    estimator = load_decision(decision)
     if _promises(estimator):
         estimator._n_held_out(alpha)  # an error before any row is read
     columns = _columns(estimator)
@@ -80,6 +86,10 @@ def predict(
 
 def _columns(estimator):
     """The columns of the decision, as `read_table` takes them from a metric."""
+    import numpy as np
+
+    from ...storage import LearnedMetric
+
     notes, names = estimator.notes_, getattr(estimator, "feature_names_in_", None)
     fill = notes.get("fill")
     return LearnedMetric(
@@ -91,10 +101,16 @@ def _columns(estimator):
     )
 
 
-def predicted_rows(estimator: Any, X: np.ndarray, alpha: float, n: int) -> Iterator[dict[str, Any]]:
+def predicted_rows(
+    estimator: Any, X: "np.ndarray", alpha: float, n: int
+) -> Iterator[dict[str, Any]]:
     """What is predicted for each row: class, probability and set, or number and interval, and
     the n training rows that decided.
     """
+    import polars as pl
+
+    from ...decisions.classifier import MetricClassifier
+
     names = estimator.notes_.get("row_names") or {}
     step = max(1, BLOCK // (len(estimator._kept) + n * X.shape[1]))
     for start in range(0, len(X), step):

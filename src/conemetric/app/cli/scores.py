@@ -1,38 +1,20 @@
 """Columns of other scores for ``conemetric adapt``: BM25 of the texts, and TREC run files."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from scipy import sparse
 
-from ...ranking.lexical import LANGUAGES, bm25
+from ...ranking.lexical import bm25
 from ..studies.adapting import Collection
 from .dialects import decoded
-from .options import option
-from .tables import check_file
+from .files import check_file
+from .options import Scores
 from .wording import plural
 
 BM25 = "bm25"
 RUN_FIELDS = 6  # query, Q0, document, rank, score, tag
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Which other scores to learn with."""
-
-    lexical: Annotated[
-        bool, typer.Option("--lexical", help="Add BM25 of the texts and learn its weight.")
-    ] = False
-    language: Annotated[
-        str, option("NAME", f"Of the texts, for --lexical: {', '.join(LANGUAGES)}.")
-    ] = "english"
-    scores: Annotated[
-        list[Path] | None,
-        option("FILE", "TREC run of another system, to learn its weight; may be repeated."),
-    ] = None
 
 
 def read_scores(collection: Collection, chosen: Scores) -> tuple[dict[str, Any] | None, list[str]]:

@@ -5,13 +5,12 @@ work starts.
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from ...constraints.labels import encode_labels, is_continuous
 from ...storage import LearnedMetric
 from .columns import (
     check_columns,
@@ -21,34 +20,17 @@ from .columns import (
     feature_columns,
     in_order,
 )
-from .dialects import decoded, explain, place_of, scan_text
+from .csv_files import explain, place_of, scan_text
+from .dialects import decoded
+from .files import check_file
 from .options import Reading
+from .rows import Table, check_ids, is_text, refuse_huge, without_missing
 from .wording import listed, plural
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
 # digits of another script, or thousands separators: numbers to a person only
 ODD_NUMBER = r"^[+-]?(\d+([.,]\d*)?|\d{1,3}([,. ']\d{3})+([.,]\d+)?)$"
-
-
-@dataclass(frozen=True)
-class Table:
-    """Numbers, and what is known about rows and columns."""
-
-    X: np.ndarray  # float32 or float64
-    names: list[str] | None = None  # of the columns, if the file has them
-    labels: np.ndarray | None = None
-    ids: np.ndarray | None = None  # None: rows go by their number
-    categories: dict[str, list[str]] | None = None  # text columns: values that became features
-    notes: tuple[str, ...] = ()  # what was ignored or dropped, in words
-
-    @property
-    def row_names(self) -> np.ndarray:
-        """The ids, or numbers from 0."""
-        return np.arange(len(self.X)) if self.ids is None else self.ids
-
-    def column_name(self, i: int) -> str:
-        return self.names[i] if self.names else f"column {i}"
 
 
 def read_table(path: str | Path, reading: Reading, metric: LearnedMetric | None = None) -> Table:
@@ -65,20 +47,10 @@ def read_table(path: str | Path, reading: Reading, metric: LearnedMetric | None 
     if reading.labels is not None:
         table = _with_labels(table, reading.labels)
     fills = reading.impute is not None or (metric is not None and metric.fill is not None)
-    _refuse_huge(table, path, reading)
-    table = _without_missing(table, path, reading, fills)
-    _check_ids(table, path, reading.id_column)
+    refuse_huge(table, path, reading)
+    table = without_missing(table, path, reading, fills)
+    check_ids(table, path, reading.id_column)
     return table
-
-
-def check_file(path: str | Path) -> Path:
-    """The path, if a file is there."""
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file '{path}'.")
-    if path.is_dir():
-        raise IsADirectoryError(f"'{path}' is a folder; give a file.")
-    return path
 
 
 def not_readable(path: Path, kinds: tuple[str, ...]) -> ValueError:
@@ -111,11 +83,6 @@ def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
     """The data frame of a CSV or Parquet file beside the data."""
     with readable(path, Reading()):
         return scan(path, Reading(), notes).collect()
-
-
-def is_text(path: Path) -> bool:
-    """Whether a file is CSV, by its name."""
-    return path.suffix.lower() in (".csv", ".tsv")
 
 
 def _read_array(path, reading):
@@ -247,91 +214,3 @@ def _with_labels(table, path):
             "one label per row."
         )
     return replace(table, labels=np.asarray(labels), notes=tuple(notes))
-
-
-def _without_missing(table, path, reading, fills):
-    """Refuse missing and infinite values, or drop their rows. ``fills``: missing ones are filled
-    in later.
-    """
-    bad = np.isinf(table.X) if fills else ~np.isfinite(table.X)
-    no_label = _unlabelled(table.labels, len(bad))
-    rows = bad.any(axis=1) | no_label
-    if not rows.any():
-        return table
-    missing = _missing_in_words(table, reading, fills, bad, no_label)
-    if not reading.drop_missing:
-        name = table.column_name(int(np.argmax(bad.sum(axis=0))))
-        advice = {} if fills else {"impute": "use --impute to fill them in"}
-        if rows.all():
-            advice |= {"ignore": f"leave the column out by --ignore {name}"}
-        else:
-            advice = {"drop_missing": "use --drop-missing to leave those rows out"} | advice
-        raise ValueError(f"'{path}': {missing}; fill them in{reading.remedies(**advice)}.")
-    if rows.all():
-        raise ValueError(f"'{path}': {missing}; nothing is left when they are dropped.")
-    labels, ids = (None if part is None else part[~rows] for part in (table.labels, table.ids))
-    if labels is not None and labels.dtype.kind == "f" and (labels == labels.round()).all():
-        labels = labels.astype(np.int64)
-    notes = (*table.notes, f"Dropped: {missing}.")
-    return replace(table, X=table.X[~rows], labels=labels, ids=ids, notes=notes)
-
-
-def _missing_in_words(table, reading, fills, bad, no_label):
-    """How many rows lack a value, and in which columns."""
-    counts = bad.sum(axis=0)
-    most_first = [i for i in np.argsort(-counts, kind="stable") if counts[i]]
-    where = [f"'{table.column_name(i)}' in {plural(int(counts[i]), 'row')}" for i in most_first[:3]]
-    if no_label.any():
-        name = f"the label '{reading.label}'" if reading.label else "the label"
-        which = " (-1 says that a row has none)" if table.labels.dtype.kind == "i" else ""
-        where.append(f"{name} in {plural(int(no_label.sum()), 'row')}{which}")
-    if len(most_first) > 3:
-        where.append(f"and {plural(len(most_first) - 3, 'more column')}")
-    n = int((bad.any(axis=1) | no_label).sum())
-    kind = "infinite" if fills else "missing or infinite"
-    return (
-        f"{n:,} of {plural(len(bad), 'row')} {'has' if n == 1 else 'have'} {kind} values: "
-        f"{', '.join(where)}"
-    )
-
-
-def _refuse_huge(table, path, reading):
-    """Refuse numbers so large that squared distances would overflow."""
-    X = table.X
-    most = np.sqrt(np.finfo(X.dtype).max / (4 * X.shape[1]))
-    with np.errstate(invalid="ignore"):
-        huge = np.isfinite(X) & (np.abs(X) > most)
-    if not huge.any():
-        return
-    row, column = (int(i) for i in np.argwhere(huge)[0])
-    name, where = table.column_name(column), f"row {row}"
-    if is_text(path) and name in (table.names or ()):
-        where = f"line {place_of(path, reading, row, name)[0]}"
-    remedy = reading.remedies(ignore=f"leave the column out by --ignore {name}")
-    raise ValueError(
-        f"'{path}', {where}: column '{name}' has {X[row, column]:g}, too large to square in "
-        f"{X.dtype}; correct it, or leave it empty if it stands for a missing value{remedy}."
-    )
-
-
-def _unlabelled(labels, n):
-    """Which rows have no label: an empty one, or -1 next to two or more classes."""
-    if labels is None:
-        return np.zeros(n, bool)
-    if labels.dtype.kind == "f":
-        return np.isnan(labels)
-    if labels.dtype.kind == "i" and not is_continuous(labels):
-        return encode_labels(labels) < 0
-    return np.array([value is None for value in labels])
-
-
-def _check_ids(table, path, id_column):
-    if table.ids is None:
-        return
-    values, counts = np.unique(table.ids.astype(str), return_counts=True)
-    twice = counts > 1
-    if twice.any():
-        raise ValueError(
-            f"--id: '{path}' has {int(twice.sum()):,} ids more than once in column '{id_column}' "
-            f"(first: '{values[twice][0]}', {int(counts[twice][0])} times); ids must be unique."
-        )

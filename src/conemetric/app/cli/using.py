@@ -4,22 +4,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import polars as pl
 import typer
 from rich.markup import escape
 
-from ...core import spectral
 from ...core.progress import emit
-from ...neighbours import nearest
-from ...storage import atomic_path, certificate_values, load_decision, load_metric
-from ...storage.checked import kind_of
-from ...storage.values import json_value
-from .batches import EmbeddedBatches, write_batches
+from .files import check_file, check_free
 from .invocation import progress_bar, state
 from .options import DIALECT, Metric, Overwrite, Reading, option
-from .outputs import check_free
-from .tables import check_file, read_table
 from .wording import grid, plural, promise_values
 
 Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
@@ -44,11 +35,17 @@ def embed(
     Columns of a CSV or Parquet file that are not features (ids, labels) are carried
     over. Missing values and text columns are treated as when the metric was learned.
     """
+    check_file(metric, "metric")
+    check_file(data)
+    check_free([out], overwrite)
+
+    from ...storage import load_metric
+    from .batches import EmbeddedBatches, write_batches
+
     learned = load_metric(metric)
     learned = learned if dimensions is None else learned.truncated(dimensions)
-    path, rank = check_file(data), len(learned.components)
-    check_free([out], overwrite)
-    batches = EmbeddedBatches(path, learned, reading)
+    rank = len(learned.components)
+    batches = EmbeddedBatches(data, learned, reading)
     with progress_bar():
         n = write_batches(out, iter(batches), rank)
     if batches.n_dropped:
@@ -76,8 +73,19 @@ def neighbors(
     overwrite: Overwrite = False,
 ) -> None:
     """Find the nearest neighbours of every row by the learned distance."""
-    learned = load_metric(metric).distance_or_refuse()
+    check_file(metric, "metric")
+    for path in (data, against or data):
+        check_file(path)
     check_free([out] if out is not None else [], overwrite)
+
+    import numpy as np
+    import polars as pl
+
+    from ...neighbours import nearest
+    from ...storage import atomic_path, load_metric
+    from .tables import read_table
+
+    learned = load_metric(metric).distance_or_refuse()
     queries = read_table(data, reading, learned)
     searched = queries if against is None else read_table(against, reading, learned)
     findable = len(searched.X) - (against is None)
@@ -135,6 +143,11 @@ def inspect(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Metric or decision file.")],
 ) -> None:
     """Show what is in a metric or decision file, after all checks of loading."""
+    check_file(file, "metric or decision")
+
+    from ...storage import load_decision, load_metric
+    from ...storage.checked import kind_of
+
     if kind_of(file) == "decision":
         values, shown = _inside_decision(load_decision(file))
     else:
@@ -147,6 +160,10 @@ def inspect(
 
 def _inside_metric(learned):
     """What the file holds, and what is shown of it in other words."""
+    from ...core import spectral
+    from ...storage import certificate_values
+    from ...storage.values import json_value
+
     promise = learned.threshold_promise_
     values = {
         "method": learned.method,
@@ -168,6 +185,8 @@ def _inside_metric(learned):
 
 
 def _inside_decision(estimator):
+    from ...storage import certificate_values
+
     notes, evidence = dict(estimator.notes_), estimator.evidence_
     names = getattr(estimator, "feature_names_in_", None)
     known = notes.pop("feature_names", None) if names is None else names.tolist()

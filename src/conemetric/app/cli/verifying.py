@@ -1,22 +1,15 @@
 """``conemetric verify``: decide whether two rows are the same, by a threshold of their distance."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.markup import escape
 
-from ...evaluation.thresholds import check_share, fewest_needed, promised_threshold
-from ...evaluation.verification import best_threshold, cross_validate, distance_score
-from ...storage import atomic_path, load_metric, save_metric
-from ..plotting import AFTER, BEFORE
-from ..report.charts import Chart
+from .files import check_file, output_folder, write_csv
 from .invocation import state
-from .loading import read_pairs
 from .options import DIALECT, Metric, Overwrite, Reading, Seed, option
-from .outputs import output_folder, write_csv
-from .tables import read_table
 from .wording import filled_grid, plural, promise_values
 
 COLUMNS = {
@@ -57,13 +50,24 @@ def verify(
     If the metric fills missing values, the Euclidean distance is that of the filled rows.
     [dim]conemetric verify pairs.csv --data rows.csv --metric m.safetensors --max-false-alarms 0.01[/]
     """
+    check_file(metric, "metric")
+    for path in (pairs, data):
+        check_file(path)
+    if out is not None:
+        output_folder(out, ["roc.csv", "roc.svg"], overwrite)
+
+    import numpy as np
+
+    from ...evaluation.verification import cross_validate, distance_score
+    from ...storage import load_metric, save_metric
+    from .pairs import read_pairs
+    from .tables import read_table
+
     learned = load_metric(metric).distance_or_refuse()
     table, indices, same = read_pairs(pairs, read_table(data, reading, learned))
     _check_pairs(pairs, same, folds)
     if max_false_alarms is not None:
         _check_promise(pairs, same, max_false_alarms, confidence)
-    if out is not None:
-        output_folder(out, ["roc.csv", "roc.svg"], overwrite)
     X = learned.fill_missing(table.X)
     fold = np.random.default_rng(seed).permutation(len(same)) % folds
     maps = {"euclidean": None, "learned": learned}
@@ -111,6 +115,8 @@ def _check_pairs(path, same, folds):
 
 def _check_promise(path, same, rate, confidence):
     """Refuse a promise that cannot be made, or only from more pairs."""
+    from ...evaluation.thresholds import check_share, fewest_needed
+
     for value, name in ((rate, "--max-false-alarms"), (confidence, "--confidence")):
         check_share(value, name)
     needed, given = fewest_needed(rate, confidence), int((~same).sum())
@@ -124,9 +130,11 @@ def _check_promise(path, same, rate, confidence):
 
 def _promise(learned, distance, same, rate, confidence):
     """Set the threshold of the metric; the promise and what it costs, as JSON values."""
+    from ...evaluation.thresholds import promised_threshold
+
     threshold, promise = promised_threshold(distance, same, "max_fpr", rate, confidence)
     learned.threshold_, learned.threshold_promise_ = threshold, promise
-    recognised = float(np.mean(distance[same] <= threshold))
+    recognised = float((distance[same] <= threshold).mean())
     return {"threshold": threshold, **promise_values(promise), "same_recognised": recognised}
 
 
@@ -143,6 +151,8 @@ def _promise_in_words(promised, path):
 
 def _shared_rows(pairs):
     """A note if rows are in several pairs, which makes the pairs dependent."""
+    import numpy as np
+
     n = int((np.unique(pairs, return_counts=True)[1] > 1).sum())
     if n == 0:
         return []
@@ -154,9 +164,11 @@ def _shared_rows(pairs):
 
 def _verified(score, same, found):
     """Threshold and measures of verification by this score."""
+    from ...evaluation.verification import best_threshold
+
     threshold = -float(best_threshold(score, same)[0])
     return {
-        "threshold": threshold if np.isfinite(threshold) else None,
+        "threshold": threshold if math.isfinite(threshold) else None,
         "accuracy": found.mean,
         "standard_error": found.standard_error,
         "auc": found.auc,
@@ -166,6 +178,10 @@ def _verified(score, same, found):
 
 def _write_roc(out, found):
     """The curves as a table and as a picture."""
+    from ...storage import atomic_path
+    from ..plotting import AFTER, BEFORE
+    from ..report.charts import Chart
+
     chart = Chart(
         (0, 1), (0, 1), x_label="false positive rate", y_label="true positive rate", square=True
     )

@@ -2,7 +2,19 @@
 Euclidean distance, keep what a report needs.
 """
 
-from .learning import Study, run_study
+from typing import TYPE_CHECKING, Any
+
 from .options import Options
 
+if TYPE_CHECKING:
+    from .learning import Study, run_study
+
 __all__ = ["Options", "Study", "run_study"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import learning  # at first use: the command line needs only the options for its help
+
+    return getattr(learning, name)

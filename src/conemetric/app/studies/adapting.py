@@ -21,6 +21,7 @@ from ...ranking.fusion import RANK, Fusion
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
+from .options import AdaptOptions
 
 DEPTH = 100  # of the rankings: the deepest of the measures
 MEASURES = {
@@ -51,20 +52,6 @@ class Collection:
     document_texts: list[str] | None = None
     # columns of other scores to learn with, each a sparse matrix (n_queries, n_documents)
     scores: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class AdaptOptions:
-    """How to adapt and how to judge."""
-
-    # what to map: "queries", "both", or "auto", which tries both and takes the more reliable gain
-    # on held-out training queries; an inner-product index allows "queries" only
-    map: str = "auto"
-    similarity: str = "cosine"  # or "inner"
-    n_components: int | None = None
-    test_size: float = 0.3  # share of the judged queries, unless the collection names them
-    tol: float = 1e-3
-    seed: int = 0
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
-from ...core.compiled import stopwatch
+from ...core.compiled import SMALL, stopwatch
 from ...core.progress import emit
 from ...core.warn import collected_warnings
 from ...decisions.base import Explanation, LearnedBefore
@@ -77,10 +78,12 @@ def decide(study: Study) -> Decided | None:
     for name, model in models.items():
         emit("stage", stage=f"learning to decide, {name}")
         began = stopwatch()
-        if model is decision:
-            _fit(model, X, study)
-        else:
-            model.fit(X[learn], task.y[task.learn])
+        # fits of small problems start threads thousands of times; where cores are busy, they wait long
+        with threadpool_limits(1 if X[learn].size < SMALL else None):
+            if model is decision:
+                _fit(model, X, study)
+            else:
+                model.fit(X[learn], task.y[task.learn])
         seconds[name] = stopwatch() - began
         judgements[name] = task.judged(model.predict(X[test]))
     return Decided(decision, X, judgements, seconds)

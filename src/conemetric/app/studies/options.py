@@ -51,3 +51,17 @@ class Options:
     repeats: int = 1
     seed: int = 0
     time_budget: float | None = 20.0
+
+
+@dataclass(frozen=True)
+class AdaptOptions:
+    """How to adapt and how to judge."""
+
+    # what to map: "queries", "both", or "auto", which tries both and takes the more reliable gain
+    # on held-out training queries; an inner-product index allows "queries" only
+    map: str = "auto"
+    similarity: str = "cosine"  # or "inner"
+    n_components: int | None = None
+    test_size: float = 0.3  # share of the judged queries, unless the collection names them
+    tol: float = 1e-3
+    seed: int = 0

@@ -1,4 +1,4 @@
-"""Where a command writes: checked before the work starts; files are written whole or not at all."""
+"""The files of a command: checked before the work starts, written whole or not at all."""
 
 import csv
 import io
@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...storage import atomic_path
 from .invocation import state
 
 try:
@@ -19,6 +18,16 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 DEFAULT_FOLDER = "conemetric-out"
+
+
+def check_file(path: str | Path, kind: str = "") -> Path:
+    """The path, if a file is there; ``kind``: what it should hold."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {f'{kind} file'.strip()} '{path}'.")
+    if path.is_dir():
+        raise IsADirectoryError(f"'{path}' is a folder; give a file.")
+    return path
 
 
 def check_free(paths: Iterable[Path], overwrite: bool) -> None:
@@ -100,6 +109,8 @@ def _remove_empty(folders):
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write dictionaries as CSV, whole or not at all; a column missing from a row is empty."""
+    from ...storage import atomic_path
+
     text = io.StringIO(newline="")
     names = list(dict.fromkeys(name for values in rows for name in values))
     writer = csv.DictWriter(text, names, lineterminator="\n")

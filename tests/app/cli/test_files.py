@@ -7,27 +7,27 @@ import sys
 import numpy as np
 import pytest
 
-from conemetric.app.cli import adapting, comparing, compressing, learning, outputs
+from conemetric.app.cli import files
 
-COMMANDS = {  # by name: arguments after the data, module, and what does the work there
-    "learn": (["--label", "kind", "--method", "frob"], learning, "run_study"),
-    "compare": (["--label", "kind", "--method", "frob"], comparing, "run_study"),
-    "compress": (["--ignore", "kind"], compressing, "_split"),
-    "adapt": ([], adapting, "run_adaptation"),
+COMMANDS = {  # by name: arguments after the data, and what does the work
+    "learn": (["--label", "kind", "--method", "frob"], "conemetric.app.studies.run_study"),
+    "compare": (["--label", "kind", "--method", "frob"], "conemetric.app.studies.run_study"),
+    "compress": (["--ignore", "kind"], "conemetric.app.cli.compressing._split"),
+    "adapt": ([], "conemetric.app.studies.adapting.adapt"),
 }
 
 
 @pytest.fixture(params=COMMANDS)
 def command(request, csv, tmp_path, monkeypatch):
     """(arguments, ``work(function)``: what to do in the place of the work)."""
-    arguments, module, work = COMMANDS[request.param]
+    arguments, work = COMMANDS[request.param]
     data = csv
     if request.param == "adapt":
         data = tmp_path / "collection.npz"
         points = np.random.default_rng(0).normal(size=(20, 4))
         relevance = np.column_stack([np.arange(20)] * 2)
         np.savez(data, queries=points, documents=points, relevance=relevance)
-    return [request.param, data, *arguments], lambda does: monkeypatch.setattr(module, work, does)
+    return [request.param, data, *arguments], lambda does: monkeypatch.setattr(work, does)
 
 
 def raising(error):
@@ -60,7 +60,7 @@ def test_a_folder_another_command_writes_to_is_refused(run, command, more, tmp_p
     arguments, work = command
     work(raising(AssertionError("there was work")))
     (tmp_path / "out").mkdir()
-    handle = outputs._lock(tmp_path / "out")
+    handle = files._lock(tmp_path / "out")
     refused = run(*arguments, "--out", tmp_path / "out", *more)
     assert refused.code == 2 and "another conemetric is writing to" in refused.err
     os.close(handle)
@@ -78,7 +78,7 @@ def test_without_a_choice_the_next_free_folder_is_taken(run, command, tmp_path, 
         raise ValueError("no")
 
     work(look)
-    handle = outputs._lock(tmp_path / "conemetric-out")
+    handle = files._lock(tmp_path / "conemetric-out")
     run(*arguments)
     os.close(handle)
     assert seen == ["conemetric-out", "conemetric-out-2"]
@@ -101,7 +101,10 @@ def test_of_two_commands_at_once_one_succeeds(csv, tmp_path):
 
 
 @pytest.mark.parametrize("module", ["typer", "numpy", "sklearn", "polars", "conemetric.app.cli"])
-def test_ctrl_c_while_importing_is_quiet(module):
+def test_ctrl_c_while_importing_is_quiet(module, tmp_path):
+    file = tmp_path / "metric.safetensors"
+    file.touch()
+    arguments = ["conemetric", "embed", str(file), "--metric", str(file), "--out", "nothing.csv"]
     code = f"""
 import os, signal, sys
 
@@ -111,7 +114,7 @@ class Interrupt:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())
-sys.argv = ["conemetric", "inspect", "nothing.safetensors"]
+sys.argv = {arguments!r}
 from conemetric.__main__ import main
 main()
 """

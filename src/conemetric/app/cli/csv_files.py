@@ -1,0 +1,138 @@
+"""Tables from CSV files of any dialect; faults are named by line, column and value."""
+
+import csv
+import io
+import itertools
+import re
+from collections import Counter
+from pathlib import Path
+from typing import NoReturn
+
+import polars as pl
+
+from .dialects import MISSING, SEPARATORS, UTF8, Dialect, sniff
+from .options import DIALECT, Reading
+from .wording import listed, plural
+
+
+def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
+    """A lazy frame of a CSV file; notes say how an unusual one was read. What Polars cannot read
+    is rewritten in memory first.
+    """
+    dialect = sniff(path, given)
+    names = _names(path, dialect)
+
+    def frame(source, separator, **types):
+        return pl.scan_csv(
+            source,
+            separator=separator,
+            has_header=dialect.header,
+            decimal_comma=dialect.decimal == ",",
+            null_values=MISSING,
+            **types,
+        )
+
+    tidy = dialect.tidy
+    if dialect.quotes:
+        n = refuse_broken(path, dialect, names, strict=True) - dialect.header
+        tidy = tidy and _n_rows(frame(path, dialect.separator, infer_schema=False)) == n
+    source = (path, dialect.separator) if tidy else (_rewritten(path, dialect, len(names)), "\t")
+    # from all rows: what looks like whole numbers may have fractions further down
+    kinds = frame(*source, infer_schema_length=None).collect_schema().dtypes()
+    read = frame(*source, schema=dict(zip(names, kinds, strict=False)))
+    unusual = _in_words(path, dialect, names)
+    if unusual:
+        options = [f"--{name}" for name in DIALECT if name in given.offered]
+        change = f" ({', '.join(options)} change that)" if options else ""
+        notes.append(f"'{path.name}' read with {unusual}{change}.")
+    return read
+
+
+def _n_rows(frame):
+    """How many rows Polars finds; None if it fails."""
+    try:
+        return frame.select(pl.len()).collect().item()
+    except pl.exceptions.PolarsError:
+        return None
+
+
+def explain(path: Path, given: Reading, error: Exception) -> NoReturn:
+    """Raise an error that names the fault behind an error of Polars by line and column."""
+    dialect = sniff(path, given)
+    refuse_broken(path, dialect, _names(path, dialect))
+    found = re.search(r"could not parse `(.*?)` as dtype .*? at column '(.*?)'", str(error), re.S)
+    if found:
+        value, column = found.groups()
+        with dialect.lines(path) as lines:
+            number = next((i for i, line in enumerate(lines, 1) if value in line), "?")
+        raise ValueError(
+            f"'{path}', line {number}, column '{column}': {value!r} cannot be read as a number; "
+            "use the digits 0 to 9."
+        ) from error
+    raise ValueError(f"'{path}' cannot be read as CSV: {error}") from error
+
+
+def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool = False) -> int:
+    """Count the records; an error names the first with too many fields or a misplaced quotation
+    mark.
+    """
+    count = 0
+    for begins, row in dialect.records(path, strict):
+        count += bool(row) or len(names) == 1
+        if len(row) > len(names):
+            raise ValueError(
+                f"'{path}', line {begins}: {plural(len(row), 'field')} in a table of "
+                f"{plural(len(names), 'column')} ({dialect.separator.join(row)[:60]}); "
+                "correct the line, or quote fields that contain the separator."
+            )
+    return count
+
+
+def place_of(path: Path, given: Reading, row: int, column: str) -> tuple[int, str]:
+    """Line number and text of a field, by data row and column name."""
+    dialect = sniff(path, given)
+    position = _names(path, dialect).index(column)
+    records = (each for each in dialect.records(path) if each[1])
+    begins, record = next(itertools.islice(records, row + dialect.header, None))
+    return begins, record[position].strip() if position < len(record) else ""
+
+
+def _names(path, dialect):
+    """The column names; an error if one occurs twice."""
+    first: list[str] = next((row for _, row in dialect.records(path) if row), [])
+    if not dialect.header:
+        return [f"column_{i}" for i in range(len(first))]
+    names = [field.strip() for field in first]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        places = [str(i + 1) for i, name in enumerate(names) if name == twice[0]]
+        named = f"'{twice[0]}'" if twice[0] else "an empty name"
+        raise ValueError(
+            f"'{path}', line 1: the header has {named} {len(places)} times (fields "
+            f"{', '.join(places)}); give every column a name of its own."
+        )
+    return names
+
+
+def _rewritten(path, dialect, width):
+    """The same records in the dialect that Polars reads, in memory."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
+    for _, row in dialect.records(path):
+        if row or width == 1:  # an empty line is a missing value of a single column
+            writer.writerow([field.strip() for field in row])
+    return io.BytesIO(text.getvalue().encode())
+
+
+def _in_words(path, dialect, names):
+    """What is unusual about a dialect."""
+    unusual = []
+    if dialect.separator != ("\t" if path.suffix.lower() == ".tsv" else ","):
+        unusual.append(f"{SEPARATORS.get(dialect.separator, dialect.separator)} as separator")
+    if dialect.decimal != ".":
+        unusual.append("decimal commas")
+    if dialect.encoding not in UTF8:
+        unusual.append(f"encoding {dialect.encoding}")
+    if not dialect.header:
+        unusual.append(f"no header (the columns are {listed(names, 3)})")
+    return ", ".join(unusual)
