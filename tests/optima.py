@@ -42,12 +42,19 @@ def kept(solve):
         for doubt in doubts:
             warnings.warn(doubt.message, stacklevel=2)
         if key in known:
-            np.testing.assert_allclose(value, known[key], rtol=1e-6, atol=1e-8)
+            assert_agree(value, known[key])
         elif value is not None and np.isfinite(value).all() and not doubts:
             new[key] = value
         return value
 
     return optimum
+
+
+def assert_agree(value, expected):
+    """The optimum agrees; what else is measured at the optimal point is known to fewer digits."""
+    (optimum, *others), (kept_optimum, *kept_others) = np.atleast_1d(value), np.atleast_1d(expected)
+    np.testing.assert_allclose(optimum, kept_optimum, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(others, kept_others, rtol=1e-3, atol=1e-4)
 
 
 def its_turn(key):

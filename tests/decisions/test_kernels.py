@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
 
 from conemetric.core.arrays import to_numpy
@@ -12,6 +13,7 @@ from conemetric.decisions.kernels import (
     fit_exactly,
     fit_landmarks,
     mean_square,
+    squared_distances,
 )
 
 N = 30
@@ -42,6 +44,17 @@ every_kind = pytest.mark.parametrize(
 )
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 every_ridge = pytest.mark.parametrize("ridge", [1e-3, 1.0])
+
+
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+@pytest.mark.parametrize("d", [1, 3, 40, 400])
+def test_distances_of_equal_rows_are_zero(d, shift, asarray, dtype, seed):
+    Z = (np.random.default_rng(seed).normal(size=(50, d)) + shift).astype(dtype)
+    squares = to_numpy(squared_distances(asarray(np.vstack([Z, Z])), asarray(Z)))
+    expected = cdist(Z, Z, "sqeuclidean")
+    assert (squares[:50].diagonal() == 0).all() and (squares[50:].diagonal() == 0).all()
+    rounding = 20 * np.finfo(dtype).eps * (Z.astype(float) ** 2).sum(1).max()
+    assert abs(squares[:50] - expected).max() <= 2 * rounding
 
 
 def kernels_of(model, Z, jitter):

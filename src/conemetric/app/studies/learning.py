@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class Study:
         """Errors before and after, a row for each split."""
         return np.array([(self.before.rate, self.after.rate), *self.others])
 
-    @property
+    @cached_property
     def p_value(self) -> float:
         """Of the difference on the held-out items, or, of several splits, between their errors."""
         if self.others:
