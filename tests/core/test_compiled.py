@@ -60,19 +60,17 @@ def test_overlapping_limits_of_blas_leave_the_process_as_it_was(seed):
     rng, opened = np.random.default_rng(seed), []
     with libraries.limit(limits=3):
         before = [each.num_threads for each in libraries.lib_controllers]
-        expected = before
         for _ in range(40):
             if opened and rng.random() < 0.5:
-                opened.pop(rng.integers(len(opened))).__exit__(None, None, None)
-                expected = expected if opened else before
+                opened.pop(rng.integers(len(opened)))[1].__exit__(None, None, None)
             else:
                 most = int(rng.integers(1, 6))  # also more than the process may use
-                opened.append(compiled.blas_threads(most))
-                opened[-1].__enter__()
-                expected = [min(most, number) for number in expected]
+                opened.append((most, compiled.blas_threads(most)))
+                opened[-1][1].__enter__()
+            expected = [min([number, *(most for most, _ in opened)]) for number in before]
             assert [each.num_threads for each in libraries.lib_controllers] == expected
         while opened:
-            opened.pop(0).__exit__(None, None, None)
+            opened.pop(0)[1].__exit__(None, None, None)
         assert [each.num_threads for each in libraries.lib_controllers] == before
 
 

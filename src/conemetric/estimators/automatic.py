@@ -36,7 +36,7 @@ from sklearn.utils import check_random_state
 from ..constraints.labels import check_labels
 from ..core import spectral
 from ..core.arrays import is_torch, like, transposed
-from ..core.compiled import stopwatch
+from ..core.compiled import few_blas_threads, stopwatch
 from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..solvers.base import Certificate
@@ -228,17 +228,18 @@ class AutoMetric(MahalanobisMetric):
         self.shortened_: dict[str, str] = {}
         self.left_out_: dict[str, str] = {}
         self.interrupted_ = False
-        try:
-            for name, candidate in self._affordable(candidates, rows):
-                with labelled(candidate=name):
-                    found[name] = self._fit_candidate(name, candidate, rows)
-        except KeyboardInterrupt:
-            if is_all_or_nothing():
-                raise
-            self.interrupted_ = True
-        # in an order that does not depend on their speed, so that sums round alike
-        found = {name: found[name] for name in (PLAIN, *candidates) if found.get(name)}
-        self.weights_, self.evidence_, self._cross_fitted = rows.weigh(found)
+        with few_blas_threads(X.shape[0] * X.shape[1]):
+            try:
+                for name, candidate in self._affordable(candidates, rows):
+                    with labelled(candidate=name):
+                        found[name] = self._fit_candidate(name, candidate, rows)
+            except KeyboardInterrupt:
+                if is_all_or_nothing():
+                    raise
+                self.interrupted_ = True
+            # in an order that does not depend on their speed, so that sums round alike
+            found = {name: found[name] for name in (PLAIN, *candidates) if found.get(name)}
+            self.weights_, self.evidence_, self._cross_fitted = rows.weigh(found)
         matrix = sum(
             self.weights_[name] * metric.L @ metric.L.T
             for name, metrics in found.items()
