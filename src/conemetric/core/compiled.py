@@ -101,7 +101,7 @@ def blas_threads(most: int) -> Iterator[None]:
         if not _blas_before:
             found = [library.num_threads for library in libraries.lib_controllers]
             _blas_before.append(libraries.limit(limits=None))
-            _blas_limits.append(min(found, default=most))
+            _blas_limits.append(max(found, default=most))
         _blas_limits.append(most)
         libraries.limit(limits=min(_blas_limits))
     try:
