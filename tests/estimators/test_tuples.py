@@ -270,7 +270,7 @@ def test_calibration_finds_the_best_threshold(seed, duplicates):
         reached = fbeta_score(sign, found(strategy="f_beta", beta=beta), beta=beta)
         assert reached == pytest.approx(best)
     assert_array_equal(found(strategy="f_beta"), found(strategy="f_beta", beta=1))
-    for min_rate in (0.0, 0.3, 0.9, 1.0):
+    for min_rate in (0.0, np.float32(0.3), 0.9, 1):
         best = max(rates(sign, p)[0] for p in every if rates(sign, p)[1] >= min_rate)
         true_positive, true_negative = rates(sign, found(strategy="max_tpr", min_rate=min_rate))
         assert true_positive == pytest.approx(best)

@@ -223,7 +223,10 @@ class AutoMetric(MahalanobisMetric):
             PLAIN: [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
         }
         if None in found[PLAIN]:
-            raise ValueError(f"all {len(X)} rows of X coincide, so there is no distance to learn.")
+            raise ValueError(
+                f"all {len(X)} rows of X coincide, so there is no distance to learn; give columns "
+                "that vary."
+            )
         self.certificates_: dict[str, list[Certificate]] = {}
         self.shortened_: dict[str, str] = {}
         self.left_out_: dict[str, str] = {}

@@ -247,7 +247,7 @@ def mean_impostor_distance(operator: Any, weights: Any = None) -> float:
     if not mean_square**2 > 0:
         raise ValueError(
             "Every impostor coincides with its point, so C cannot be scaled to X; "
-            "remove duplicated rows with contradicting labels, or give C as a number."
+            "remove duplicated rows whose targets differ, or give C as a number."
         )
     return mean_square
 

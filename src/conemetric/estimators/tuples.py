@@ -7,6 +7,7 @@ closer to b than c to d.
 """
 
 from abc import ABCMeta, abstractmethod
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -319,7 +320,7 @@ def check_calibration(
 
 
 def _is_number(value):
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _threshold(distance, y, strategy, min_rate, beta):
