@@ -85,6 +85,11 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_no_line_of_prose_becomes_a_comment(page):
+    assert not re.findall(r"^ *%.*", page.read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     "estimator",
     [FrobMetric(), NuMax(), QueryAdapter(), LearnedMetric(np.eye(2), np.zeros(2))],
