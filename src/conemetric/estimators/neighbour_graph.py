@@ -52,7 +52,7 @@ def variance_bound(edges: np.ndarray, lengths: np.ndarray, n: int) -> float:
     """Estimate of the bound sum_ij g_ij^2 / (2 n) on Tr K, with g the geodesic
     distances, from `SOURCES` evenly spread points.
     """
-    edges = edges.astype(np.int32)  # dijkstra of SciPy 1.14 takes no other indices
+    edges = edges.astype(np.int32)  # older versions of dijkstra take no other indices
     graph = sparse.csr_array((lengths, edges.T), (n, n))
     sources = np.unique(np.linspace(0, n - 1, min(n, SOURCES)).astype(int))
     geodesic = dijkstra(graph, directed=False, indices=sources)
