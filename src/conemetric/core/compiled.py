@@ -82,7 +82,7 @@ def alone(function: Callable, *args: Any) -> Any:
 # re-entrant, since collecting garbage may close a block of `blas_threads` while another one opens
 _blas_lock = threading.RLock()
 _blas_limits: list[int] = []  # of the open blocks, after the number that the first one found
-_blas_before: list[Any] = []  # restores what the first one found
+_blas_found: list[Any] = []  # the libraries at the first one, and what restores their numbers
 
 
 @lru_cache
@@ -97,22 +97,23 @@ def blas_threads(most: int) -> Iterator[None]:
     process, so the smallest limit of all open blocks holds.
     """
     with _blas_lock:
-        libraries = _blas_libraries("torch" in sys.modules)
-        if not _blas_before:
-            found = [library.num_threads for library in libraries.lib_controllers]
-            _blas_before.append(libraries.limit(limits=None))
-            _blas_limits.append(max(found, default=most))
+        if not _blas_limits:
+            libraries = _blas_libraries("torch" in sys.modules)
+            numbers = [library.num_threads for library in libraries.lib_controllers]
+            _blas_limits.append(max(numbers, default=most))
+            _blas_found[:] = libraries, libraries.limit(limits=None)
         _blas_limits.append(most)
-        libraries.limit(limits=min(_blas_limits))
+        _blas_found[0].limit(limits=min(_blas_limits))
     try:
         yield
     finally:
         with _blas_lock:
             _blas_limits.remove(most)
-            libraries.limit(limits=min(_blas_limits))
-            if len(_blas_limits) == 1:
+            if len(_blas_limits) > 1:
+                _blas_found[0].limit(limits=min(_blas_limits))
+            else:
                 _blas_limits.clear()
-                _blas_before.pop().restore_original_limits()
+                _blas_found[1].restore_original_limits()
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
@@ -122,7 +123,8 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
 def few_blas_threads(size: int) -> AbstractContextManager[None]:
     """`one_blas_thread` for a problem of few numbers, whose BLAS calls are too short to share:
-    AutoMetric for 600 x 18 takes 0.9 s with one thread, 1.4 with two, 1.7 with 16.
+    AutoMetric for 600 x 18 takes 0.9 s with one thread and 1.4 with two on two Neoverse-N1 cores,
+    0.9 with one and 1.7 with 16 on 16 x86 cores.
     """
     return one_blas_thread() if size < SMALL else nullcontext()
 
@@ -132,7 +134,7 @@ def half_the_cores() -> AbstractContextManager[None]:
 
     The wheels of each bring a BLAS with threads of its own, which spin for a while after a call:
     two times all cores would compete for them. On 16 x86 cores a FrobMetric fit in single precision
-    takes 1.8 instead of 3.7 s (8,000 x 1,024), or 0.6 instead of 3.2 s (4,000 x 512).
+    takes 1.9 instead of 3.6 s (8,000 x 1,024), or 0.8 instead of 3.2 s (4,000 x 512).
     """
     return blas_threads(max(2, n_threads() // 2))
 

@@ -55,7 +55,8 @@ from .kernels import (
 __all__ = ["Explanation", "MetricDecision"]
 
 PLAIN, LEARNED = "plain", "learned"
-# rows up to which one BLAS thread is fastest: 1,500 x 20 takes 2.6 s with one, 6 with two, 4 with 16
+# rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
+# Neoverse-N1 cores, 2.6 with one and 3.9 with 16 on 16 x86 cores
 FEW_ROWS = 2000
 # rows up to which the kernel system is solved exactly: 42 GFLOP, 200 MB; on a GPU 2.7 TFLOP, 3.2 GB
 MOST_EXACT, MOST_EXACT_ON_GPU = 5000, 20_000
