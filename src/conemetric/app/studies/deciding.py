@@ -78,11 +78,11 @@ def decide(study: Study) -> Decided | None:
     for name, model in models.items():
         emit("stage", stage=f"learning to decide, {name}")
         began = stopwatch()
-        # fits of small problems start threads thousands of times; where cores are busy, they wait long
-        with threadpool_limits(1 if X[learn].size < SMALL else None):
-            if model is decision:
-                _fit(model, X, study)
-            else:
+        if model is decision:
+            _fit(model, X, study)
+        else:
+            # fits of few rows start threads thousands of times; where cores are busy, they wait long
+            with threadpool_limits(1 if X[learn].size < SMALL else None):
                 model.fit(X[learn], task.y[task.learn])
         seconds[name] = stopwatch() - began
         judgements[name] = task.judged(model.predict(X[test]))
