@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .ranking.metric import RelevanceMetric as RelevanceMetric
     from .solvers.base import Certificate as Certificate
     from .solvers.base import Status as Status
+    from .storage import LearnedAdapter as LearnedAdapter
     from .storage import LearnedMetric as LearnedMetric
     from .storage import blend as blend
     from .storage import load_decision as load_decision
@@ -54,6 +55,7 @@ _HOME = {  # of each public name, the module that defines it
     "FrobMetricCV": "estimators.frobmetric_cv",
     "FrobeniusSDPResult": "estimators.semidefinite",
     "LMNNEig": "estimators.lmnn_eig",
+    "LearnedAdapter": "storage",
     "LearnedMetric": "storage",
     "MaxMarginMatrixFactorization": "estimators.matrix_factorization",
     "MaximumVarianceUnfolding": "estimators.maximum_variance_unfolding",

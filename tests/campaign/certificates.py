@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import oracles
 from instances import comparison_rows
-from recomputed import margins, recomputed_objective
+from recomputed import exact, margins, recomputed_objective
 
 from conemetric import (
     BoostMetric,
@@ -28,6 +28,7 @@ from conemetric import (
     solve_frobenius_sdp,
 )
 from conemetric.ranking.base import Setting
+from conemetric.ranking.program import RankingProgram
 from conemetric.solvers.base import Certificate
 
 from .outcome import Outcome, timed
@@ -328,10 +329,7 @@ def judged(kind):
         def fit():
             estimator.fit(*data)
             checked, compared, setting = compared_by(estimator, data)
-            operator = estimator._operator_of(estimator._mapped(checked, compared))
-            program = estimator._program(operator, compared, setting)
-            point = estimator._point(compared.inverse, stored_map(estimator))
-            value = program.certify(point, estimator.multipliers_).primal
+            value = judged_objective(estimator, checked, compared, setting)
             return Fit(
                 estimator.certificate_,
                 estimator.tol,
@@ -348,17 +346,40 @@ def compared_by(estimator, data):
     """What the estimator's fit compared, as it sees it."""
     checked = estimator._validate(*data, reset=True)
     seed = np.random.RandomState(estimator.random_state).randint(2**31 - 1)
-    setting = Setting(estimator.C, estimator._margins[0], estimator.n_hard, estimator.n_random)
-    return checked, estimator._comparisons(checked, setting, seed), setting
+    margin = estimator._form.margins[0]
+    setting = Setting(estimator.C, margin, estimator.n_hard, estimator.n_random)
+    return checked, RankingProgram(estimator._form).comparisons(checked, setting, seed), setting
 
 
-def stored_map(estimator):
-    return estimator.components_.T
+def compared_rows(estimator, checked):
+    """Queries and documents in float64, of unit length for the cosine, about the documents'
+    mean as far as scores do not depend on it.
+    """
+    Q, X = (exact(rows) for rows in (checked.queries, checked.documents))
+    if isinstance(estimator, RelevanceMetric):
+        return Q - X.mean(0), X - X.mean(0)
+    if estimator.similarity == "cosine":
+        Q, X = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (Q, X))
+    return Q, X - X.mean(0)
+
+
+def judged_objective(estimator, checked, compared, setting):
+    """The objective of the map as it is stored."""
+    Q, X = compared_rows(estimator, checked)
+    (q, b, w), A = compared.triplets.T, exact(estimator.components_)
+    if isinstance(estimator, RelevanceMetric):
+        rho = (((Q[q] - X[w]) @ A.T) ** 2).sum(1) - (((Q[q] - X[b]) @ A.T) ** 2).sum(1)
+        M = A.T @ A
+    else:
+        rho, M = ((Q[q] @ A.T) * (X[b] - X[w])).sum(1), A.T
+    change = compared.inverse @ M @ compared.inverse - compared.prior / setting.margin
+    c = estimator.C * X.shape[1] / setting.margin * compared.weights / compared.weights.sum()
+    return 0.5 * (change**2).sum() + c @ np.maximum(0, 1 - rho)
 
 
 def judged_optimum(estimator, checked, compared, setting):
     D, T = checked.queries.shape[1], compared.T
-    mapped = checked.queries @ T, checked.documents @ T
+    mapped = [rows @ T for rows in compared_rows(estimator, checked)]
     C, prior = estimator.C * D / setting.margin, compared.prior / setting.margin
     if isinstance(estimator, QueryAdapter):
         return oracles.bilinear_optimum(

@@ -9,7 +9,7 @@ from rich.markup import escape
 from ...export import to_hybrid_query
 from ...export.base import write_json
 from ...ranking.columns import EMBEDDING
-from ...storage import LearnedMetric, save_metric
+from ...storage import LearnedAdapter, save_metric
 from ..report.retrieval import SCORES_HEADINGS, headline, scores_table
 from ..studies.adapting import MAIN, MEASURES, Adaptation
 from ..studies.learning import SIGNIFICANT
@@ -25,7 +25,7 @@ def save(found: Adaptation, out: Path) -> dict[str, str]:
     files = dict(FILES)
     components = getattr(found.estimator, "document_components_", None)
     if components is not None:
-        side = LearnedMetric(
+        side = LearnedAdapter(
             components,
             np.zeros(len(components)),
             method="QueryAdapter",

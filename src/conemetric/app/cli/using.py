@@ -82,10 +82,10 @@ def neighbors(
     import polars as pl
 
     from ...neighbours import nearest
-    from ...storage import atomic_path, load_metric
+    from ...storage import LearnedMetric, atomic_path, load_metric
     from .tables import read_table
 
-    learned = load_metric(metric).distance_or_refuse()
+    learned = LearnedMetric.from_estimator(load_metric(metric))
     queries = read_table(data, reading, learned)
     searched = queries if against is None else read_table(against, reading, learned)
     findable = len(searched.X) - (against is None)
@@ -164,7 +164,7 @@ def _inside_metric(learned):
     from ...storage import certificate_values
     from ...storage.values import json_value
 
-    promise = learned.threshold_promise_
+    promise = getattr(learned, "threshold_promise_", None)
     values = {
         "method": learned.method,
         "features": learned.n_features_in_,
