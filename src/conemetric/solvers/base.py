@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.compiled import stopwatch
+from ..core.clock import stopwatch
 from ..core.notebooks import html_table
 from ..core.progress import emit, is_all_or_nothing
 from ..core.warn import warn_user
