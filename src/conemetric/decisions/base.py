@@ -32,6 +32,16 @@ from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import dense, validate_points
 from ..evaluation.thresholds import check_share
 from ..neighbours import nearest
+from ..solvers.kernel_ridge import (
+    CITY_BLOCK,
+    EUCLIDEAN,
+    KernelSetting,
+    KernelSum,
+    fit_exactly,
+    fit_landmarks,
+    mean_differences,
+    ridge_solve,
+)
 from .held_out import (
     MOST_ROWS,
     HeldOut,
@@ -41,16 +51,6 @@ from .held_out import (
     mapped,
     search_kernels,
     search_votes,
-)
-from .kernels import (
-    CITY_BLOCK,
-    EUCLIDEAN,
-    KernelSetting,
-    KernelSum,
-    fit_exactly,
-    fit_landmarks,
-    mean_differences,
-    ridge_solve,
 )
 
 __all__ = ["Explanation", "MetricDecision"]
