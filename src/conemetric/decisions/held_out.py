@@ -20,7 +20,7 @@ import numpy as np
 from ..core.arrays import like, namespace, take, to_numpy
 from ..estimators.folds import CrossFitted
 from ..neighbours import nearest
-from .kernels import CITY_BLOCK, EUCLIDEAN, KERNELS, KernelSetting, ridge_solve
+from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN, KERNELS, KernelSetting, ridge_solve
 
 __all__ = ["HeldOut", "NeighborVote", "Rule", "Trial", "mapped", "search_kernels", "search_votes"]
 

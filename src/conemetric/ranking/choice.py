@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold
 
+from ..core.advice import AdviceError
 from ..core.arrays import is_torch, like, to_numpy
 from ..core.compiled import alone, n_threads, one_blas_thread
 from ..core.progress import all_or_nothing, emit
@@ -79,9 +80,10 @@ class Choice:
         """Try what there is to try, and choose."""
         n = len(self.data.queries)
         if not self.folds:
-            raise ValueError(
-                f"C='auto' needs {FEWEST_QUERIES} queries with a relevant document, to hold some "
-                f"out; there are {n}. Judge more, or give C as a number."
+            raise AdviceError(
+                f"the choice of C needs {FEWEST_QUERIES} queries with a relevant document, to hold "
+                f"some out, and there are {n}",
+                {"": "judge more", "C": "give C as a number"},
             )
         with all_or_nothing():
             self._try_unchanged()

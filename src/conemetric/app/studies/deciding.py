@@ -24,6 +24,7 @@ from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.useless import UselessMetricWarning
+from ..advice import in_options
 from .judging import Judgement
 from .learning import Study
 
@@ -113,4 +114,4 @@ def _fit(decision, X, study):
         decision.fit(X, y, sample_weight=weights)
     for warning in collected:
         if not isinstance(warning, UselessMetricWarning):  # it may have chosen the plain metric
-            study.notes.append(f"Decision: {warning}")
+            study.notes.append(f"Decision: {in_options(warning)}")
