@@ -107,6 +107,10 @@ class Fit:
 # ---- estimators of labels: what is drawn, and its optimum
 
 
+def as_it_is(X):
+    return X
+
+
 def around(rng, size, decades=1.5):
     return float(size * 10.0 ** rng.uniform(-decades, decades))
 
@@ -230,19 +234,20 @@ def of_labels(make, optimum, without=()):
     the kinds ``without``.
     """
 
-    def draw(rng):
+    def draw(rng, changed=as_it_is):
         X, y, kind = labelled(rng)
         while kind in without:
             X, y, kind = labelled(rng)
-        estimator = make(rng, X)
+        estimator, X = make(rng, X), changed(X)
 
         def fit():
             fitted = estimator.fit(X, y)
             value = recomputed_objective(fitted, X)
-            unit = mean_square(X) if estimator.get_params().get("loss") == "hinge" else 0.0
+            unit = mean_square(exact(X)) if estimator.get_params().get("loss") == "hinge" else 0.0
             unit = len(fitted.triplets_) if isinstance(fitted, LMNNEig) else unit
             unit = getattr(fitted, "C_", unit)
-            return Fit(fitted.certificate_, fitted.tol, value, lambda: optimum(fitted, X), unit)
+            rows = exact(X)
+            return Fit(fitted.certificate_, fitted.tol, value, lambda: optimum(fitted, rows), unit)
 
         return f"{estimator!r} to {kind} data, {X.shape[0]} x {X.shape[1]}", fit
 
@@ -252,22 +257,23 @@ def of_labels(make, optimum, without=()):
 # ---- the others
 
 
-def near_a_prior(rng):
+def near_a_prior(rng, changed=as_it_is):
     X, y, kind = labelled(rng)
     D = X.shape[1]
     root = rng.normal(size=(D, int(rng.integers(1, D + 1))))
     M0 = around(rng, 1 / mean_square(X), 1.0) * root @ root.T / D
     metric = FrobMetric(around(rng, 10 / mean_square(X) ** 2), prior=M0, **few(rng))
+    X = changed(X)
 
     def fit():
         metric.fit(X, y)
         hinge = np.maximum(0, 1 - margins(metric, X)).mean()
-        distance = ((metric.get_mahalanobis_matrix() - M0) ** 2).sum()
+        distance = ((exact(metric.components_).T @ exact(metric.components_) - M0) ** 2).sum()
         return Fit(
             metric.certificate_,
             metric.tol,
             0.5 * distance + metric.C * hinge,
-            lambda: oracles.frobenius_optimum(X, metric.triplets_, metric.C, prior=M0),
+            lambda: oracles.frobenius_optimum(exact(X), metric.triplets_, metric.C, prior=M0),
             metric.C + 0.5 * (M0**2).sum(),
         )
 
@@ -316,15 +322,16 @@ def semidefinite(rng):
     return f"solve_frobenius_sdp, {m} constraints on {D} x {D}", fit
 
 
-def judged(kind):
-    def draw(rng):
+def judged(kind, **options):
+    def draw(rng, changed=as_it_is):
         n_queries, n_documents, D = (int(n) for n in rng.integers((3, 6, 2), (9, 20, 6)))
         documents = rng.normal(size=(n_documents, D)) * 10.0 ** rng.uniform(-1, 1)
         first = rng.integers(n_documents, size=n_queries)
         queries = documents[first] * rng.uniform(0.2, 2, size=(n_queries, 1))
         queries = queries + rng.uniform(0, 1) * documents[rng.integers(n_documents, size=n_queries)]
+        queries, documents = np.split(changed(np.vstack([queries, documents])), [n_queries])
         data = queries, documents, np.column_stack([np.arange(n_queries), first])
-        estimator = kind(around(rng, 1.0, 1.0), n_hard=2, n_random=2, random_state=0)
+        estimator = kind(around(rng, 1.0, 1.0), n_hard=2, n_random=2, random_state=0, **options)
 
         def fit():
             estimator.fit(*data)
@@ -408,6 +415,7 @@ CASES = {
     "solve_frobenius_sdp": semidefinite,
     "RelevanceMetric": judged(RelevanceMetric),
     "QueryAdapter": judged(QueryAdapter),
+    "QueryAdapter, inner": judged(QueryAdapter, similarity="inner"),
 }
 
 
@@ -415,6 +423,11 @@ def attempt(number):
     """Fit number ``number``; the cases take turns."""
     names = tuple(CASES)
     what, fit = CASES[names[number % len(names)]](np.random.default_rng(number))
+    return judge(number, what, fit)
+
+
+def judge(number, what, fit, disagreements=None):
+    """The outcome of a fit held against the optimum by ``disagreements``."""
     what = " ".join(what.split())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -440,11 +453,11 @@ def attempt(number):
         if found.value < optimum - slack * abs(optimum):
             oracle = "oracle inaccurate"
         optimum = found.value
-    faults = tuple(disagreements(found, optimum, slack))
+    faults = tuple((disagreements or all_disagreements)(found, optimum, slack))
     return Outcome(number, what, ended, seconds, against, faults, oracle)
 
 
-def disagreements(found, optimum, slack):
+def all_disagreements(found, optimum, slack):
     """What a certificate says that the optimum, or what is stored, does not bear out."""
     proof = found.certificate
     size = max(abs(optimum), abs(found.value), NOTHING / SLACK * found.unit)

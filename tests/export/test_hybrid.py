@@ -106,7 +106,8 @@ def test_an_adapter_and_a_column_rank_as_the_formula_says(data, system, how, sim
     scores = {"bm25": columns["bm25"]}
     adapter = QueryAdapter(1.0, similarity=similarity, random_state=0)
     adapter.fit(queries, documents, relevance, scores=scores)
-    adapter.normalization_, adapter.score_weights_ = how, {"embedding": 1.0, "bm25": 0.2}
+    weights = {"embedding": 1.0, "bm25": 0.2}
+    adapter.model_ = replace(adapter.model_, normalization=how, weights=weights)
     query = to_hybrid_query(adapter, system, window=M)
     if system == "elasticsearch":
         embedding, column = query["retriever"]["linear"]["retrievers"]

@@ -164,9 +164,11 @@ class Pool:
 def _spread(values, listed):
     """Mean over the queries of the standard deviation over a list."""
     n = np.maximum(listed.sum(1), 1)[:, None]
-    values = np.where(listed, values, 0.0)
-    size = abs(values).max(initial=0.0) or 1.0  # squares of the rest are numbers
-    values = np.where(listed, values / size - (values / size / n).sum(1, keepdims=True), 0.0)
+    least = np.where(listed, values, np.inf).min(1, initial=np.inf, keepdims=True)
+    values = np.where(listed, values - np.where(least < np.inf, least, 0.0), 0.0)  # 0 if constant
+    size = values.max(initial=0.0) or 1.0  # squares of what is divided by it are numbers
+    values /= size
+    values = np.where(listed, values - (values / n).sum(1, keepdims=True), 0.0)
     return float(size * np.sqrt((values**2 / n).sum(1)).mean())
 
 
