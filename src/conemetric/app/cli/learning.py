@@ -36,8 +36,8 @@ FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "tabl
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 DECISION = "decision.safetensors"
 METHOD = (
-    "auto, frob, boost, dml-eig, lmnn-eig, relative or numax; default: auto, for pairs dml-eig, for "
-    "triplets frob."
+    "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
+    "dml-eig, for triplets frob."
 )
 NO_DECISION = (
     "Learn the metric only: no classifier or regressor, no forest and boosting to compare it with."
