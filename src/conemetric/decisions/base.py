@@ -23,7 +23,7 @@ from ..core.arrays import (
     take,
     to_numpy,
 )
-from ..core.compiled import half_the_cores, one_blas_thread
+from ..core.blas import half_the_cores, one_blas_thread
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.weights import check_weights

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core.advice import Advice
-from ..core.compiled import stopwatch
+from ..core.clock import stopwatch
 from ..core.notebooks import html_table
 from ..core.progress import emit, is_all_or_nothing
 from ..core.warn import warn_user

@@ -16,8 +16,9 @@ from sklearn.ensemble import (
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from ...core.compiled import SMALL, stopwatch
+from ...core.clock import stopwatch
 from ...core.progress import emit
+from ...core.threads import MIN_PARALLEL_WORK
 from ...core.warn import collected_warnings
 from ...decisions.base import Explanation, LearnedBefore
 from ...decisions.classifier import MetricClassifier
@@ -83,7 +84,7 @@ def decide(study: Study) -> Decided | None:
             _fit(model, X, study)
         else:
             # fits of few rows start threads thousands of times; where cores are busy, they wait long
-            with threadpool_limits(1 if X[learn].size < SMALL else None):
+            with threadpool_limits(1 if X[learn].size < MIN_PARALLEL_WORK else None):
                 model.fit(X[learn], task.y[task.learn])
         seconds[name] = stopwatch() - began
         judgements[name] = task.judged(model.predict(X[test]))

@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ...core.compiled import seconds_compiling, stopwatch
+from ...core.clock import seconds_compiling, stopwatch
 from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
 from ...estimators.scales import ScaleWarning
@@ -251,12 +251,8 @@ def _check_preprocessing(task, options):
 
 def _fit(method, task, options, notes):
     """The fitted estimator, and why its metric is useless, if it is."""
-    estimator = method.make(
-        random_state=options.seed,
-        n_neighbors=options.n_neighbors,
-        time_budget=options.time_budget,
-        **options.parameters,
-    )
+    given = {name: getattr(options, name) for name in ("n_neighbors", "time_budget", "tol")}
+    estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
     with collected_warnings() as collected:
         task.fit(estimator)
     alarm = ""
