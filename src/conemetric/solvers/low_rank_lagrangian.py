@@ -52,7 +52,7 @@ class LowRankLagrangian(Solver):
 
     max_iter: int = 100
     requires: ClassVar[str] = (
-        "b bounded cost_product evaluate price primal_at project sigma start_factor"
+        "b bounded cost_product evaluate penalised_violation primal_at project sigma start_factor"
     )
 
     def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
@@ -72,7 +72,7 @@ class LowRankLagrangian(Solver):
             u = problem.project(u + mu * (margins - b))
             point = problem.evaluate(u, Y.shape[1])
             primal, violation = problem.primal_at(Y, margins)
-            violation = max(violation, problem.price(u, margins, primal))
+            violation = max(violation, problem.penalised_violation(u, margins, primal))
             extra = {"rank": Y.shape[1], "evaluations": evaluations}
             extra |= {"penalty": mu, "accuracy": reached}
             yield Iterate(primal, point.dual, Y, u, violation, extra)
@@ -123,8 +123,8 @@ class LowRankLagrangian(Solver):
         for i in range(max(0, len(values) - NEW_COLUMNS), len(values)):
             if values[i] > accuracy:
                 new = V @ vectors[:, i : i + 1]
-                bend = mu * (forward(new) ** 2).sum() + 1 / problem.sigma
-                Y = xp.concatenate([Y, new * (values[i] / bend) ** 0.5], 1)
+                curvature = mu * (forward(new) ** 2).sum() + 1 / problem.sigma
+                Y = xp.concatenate([Y, new * (values[i] / curvature) ** 0.5], 1)
         return Y
 
 
@@ -237,8 +237,8 @@ class Section:
         lam = self.problem.project(unclipped)
         left = xp.stack([lam, xp.where(lam == unclipped, rate, 0.0)])
         right = xp.stack([rate, self.A2])
-        (along, bent), (stiff, _) = to_numpy(left @ right.T)
-        return first + along, second + 2 * bent + self.mu * stiff
+        (along, curved), (stiff, _) = to_numpy(left @ right.T)
+        return first + along, second + 2 * curved + self.mu * stiff
 
     def lowest(self) -> float | None:
         """A step with slope `FLAT`, by Newton's method inside a bracket; None without descent."""
@@ -246,11 +246,11 @@ class Section:
             return None
         low, high, t = 0.0, np.inf, 1.0
         for _ in range(MAX_TRIALS):
-            slope, bend = self.slopes(t)
+            slope, curvature = self.slopes(t)
             if abs(slope) <= FLAT * abs(self.slope_at_zero):
                 break
             low, high = (t, high) if slope < 0 else (low, t)
-            newton, longest = t - slope / bend if bend > 0 else np.inf, LONGEST * t
+            newton, longest = t - slope / curvature if curvature > 0 else np.inf, LONGEST * t
             t = newton if low < newton < min(high, longest) else min(longest, (low + high) / 2)
         return t
 
@@ -261,8 +261,8 @@ def _objective_slope(gram, s):
     YY, YZ, ZZ = gram[:r, :r], gram[:r, r : 2 * r], gram[r : 2 * r, r : 2 * r]
     YCZ, ZCZ = np.trace(gram[:r, 2 * r :]), np.trace(gram[r : 2 * r, 2 * r :])
     square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
-    linear, bent = YCZ + s * (YY * YZ).sum(), ZCZ + s * square
-    return 2 * np.array([linear, bent, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
+    linear, quadratic = YCZ + s * (YY * YZ).sum(), ZCZ + s * square
+    return 2 * np.array([linear, quadratic, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
 
 
 def _penalty_slope(gram, mu):

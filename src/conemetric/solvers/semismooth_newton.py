@@ -15,7 +15,7 @@ sigma grows. At the minimum of phi, w is itself the dual's y, so that
     P - D = sum_i (c_i max(0, s_i) - lam_i s_i)  +  (1/2 w'Lw + 1/2 y'Ly - w'Z'lam),      y = w raised until Ly >= Z'lam
 
 splits the gap into a part due to the multipliers and a part due to the steps; "well enough" means
-that the second is below `ENOUGH` times the first. The number of steps hardly depends on the
+that the second is below `MAX_STEP_RATIO` times the first. The number of steps hardly depends on the
 conditioning of L, which may be singular: it is never inverted, and w'Lw >= sum_j L_jj w_j^2 for w
 >= 0 because no entry of L is negative.
 
@@ -33,7 +33,7 @@ from .base import Iterate, Solver
 
 __all__ = ["SemismoothNewton", "nonnegative_quadratic", "workspace"]
 
-ENOUGH = 5.0  # the steps' part of the gap, relative to the multipliers' part, that is small enough
+MAX_STEP_RATIO = 5.0  # the steps' part of the gap over the multipliers' part that is small enough
 GROWTH = 10.0  # of sigma, each time the multipliers are updated
 LARGEST = 1e8  # sigma / mean of c beyond which the Hessian has no digits left for L
 ACCURACY = 0.3  # slope at which a line search ends, relative to the first
@@ -49,7 +49,7 @@ class SemismoothNewton(Solver):
     """See the module docstring; ``start`` is a pair (multipliers, weights)."""
 
     requires: ClassVar[str] = (
-        "L weigh diagonal prices inverse_diagonal block slices margins combine gram"
+        "L weigh diagonal penalties inverse_diagonal block slices margins combine gram"
     )
 
     def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
@@ -57,7 +57,7 @@ class SemismoothNewton(Solver):
         if start is None:
             start = np.zeros(m), np.zeros(p)
             points = start[1].copy(), (start[0].copy(), start[1].copy())
-            yield Iterate(float(problem.prices.sum()), 0.0, *points, extra={"steps": 0})
+            yield Iterate(float(problem.penalties.sum()), 0.0, *points, extra={"steps": 0})
         n_steps = max(1, WORK // (m * p))
         run = _Run(problem, *start)
         while run.idle < PATIENCE:
@@ -79,7 +79,7 @@ class _Run:
         self.lam, self.change = np.zeros((2, len(centre)))
         self.combined, self.slope = np.zeros((2, len(w)))  # Z'lam, Lw - Z'lam
         self.inside, self.work = np.empty(len(centre), dtype=bool), workspace(len(w))
-        self.size = float(problem.prices.mean())
+        self.size = float(problem.penalties.mean())
         self.sigma = self.size
         self.primal, self.dual = np.inf, -np.inf
         self.n_steps = self.idle = 0
@@ -88,7 +88,7 @@ class _Run:
         """Make a step; False, and no step, if the gap is within ``tol`` or nothing moves any more."""
         problem, w = self.problem, self.w
         loss, total, slackness = _hinge_multipliers(
-            self.s, self.centre, self.sigma, problem.prices, self.lam, self.change, self.inside
+            self.s, self.centre, self.sigma, problem.penalties, self.lam, self.change, self.inside
         )
         self.combined += problem.combine(self.change)
         y = np.empty_like(w)
@@ -101,7 +101,7 @@ class _Run:
             return False
         self.n_steps += 1
         due_to_steps = 0.5 * (square + square_y) - product
-        if not (due_to_steps > ENOUGH * slackness and self._move()):
+        if not (due_to_steps > MAX_STEP_RATIO * slackness and self._move()):
             self.centre[:] = self.lam  # nothing left to gain with these
             self.sigma = min(GROWTH * self.sigma, LARGEST * self.size)
         return True
@@ -123,11 +123,11 @@ class _Run:
         d -= w
         ds, Ld = problem.margins(d), problem.weigh(d)
         curve = d @ self.slope, w @ Ld, d @ Ld
-        return _hinge_step(self.s, ds, self.centre, self.sigma, problem.prices, *curve, w, d) > 0
+        return _hinge_step(self.s, ds, self.centre, self.sigma, problem.penalties, *curve, w, d) > 0
 
 
 @jit_sums
-def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
+def _hinge_multipliers(s, centre, sigma, penalties, lam, change, inside):
     """Set lam to clip(centre + sigma * s, 0, c), ``change`` to its change, ``inside`` to where it
     is strictly between; return the sums of c max(0, s), of lam, and of c max(0, s) - lam s.
     """
@@ -135,11 +135,11 @@ def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
     for i in range(len(s)):
         value = centre[i] + sigma * s[i]
         value = value if value > 0.0 else 0.0
-        value = value if value < prices[i] else prices[i]
-        inside[i] = (value > 0.0) & (value < prices[i])
+        value = value if value < penalties[i] else penalties[i]
+        inside[i] = (value > 0.0) & (value < penalties[i])
         change[i] = value - lam[i]
         lam[i] = value
-        loss += prices[i] * s[i] if s[i] > 0.0 else 0.0
+        loss += penalties[i] * s[i] if s[i] > 0.0 else 0.0
         total += value
         used += value * s[i]
     return loss, total, loss - used
@@ -168,20 +168,20 @@ def _values(L, w, combined, inverse_diagonal, slope, y):
 
 
 @jit_sums
-def _hinge_slope(s, ds, centre, sigma, prices, step):
+def _hinge_slope(s, ds, centre, sigma, penalties, step):
     """Sum of lam ds, minus its derivative; lam = clip(centre + sigma (s - step ds), 0, c)."""
-    slope = bend = 0.0
+    slope = curvature = 0.0
     for i in range(len(s)):
         free = centre[i] + sigma * (s[i] - step * ds[i])
         value = free if free > 0.0 else 0.0
-        value = value if value < prices[i] else prices[i]
+        value = value if value < penalties[i] else penalties[i]
         slope += value * ds[i]
-        bend += ds[i] * ds[i] if value == free else 0.0
-    return slope, sigma * bend
+        curvature += ds[i] * ds[i] if value == free else 0.0
+    return slope, sigma * curvature
 
 
 @jit
-def _hinge_step(s, ds, centre, sigma, prices, initial, linear, quadratic, w, d):
+def _hinge_step(s, ds, centre, sigma, penalties, initial, linear, quadratic, w, d):
     """Move w along d, and s along -ds, by the step in (0, 1] that (nearly) minimises the smoothed
     objective; return the step, 0 if it does not descend.
 
@@ -193,7 +193,7 @@ def _hinge_step(s, ds, centre, sigma, prices, initial, linear, quadratic, w, d):
         return 0.0
     low, at_low, high, at_high, step = 0.0, initial, 1.0, 0.0, 1.0
     for trial in range(MAX_TRIALS):
-        slope, bend = _hinge_slope(s, ds, centre, sigma, prices, step)
+        slope, curvature = _hinge_slope(s, ds, centre, sigma, penalties, step)
         derivative = linear + step * quadratic - slope
         if abs(derivative) <= -ACCURACY * initial or (trial == 0 and derivative < 0):
             break
@@ -203,7 +203,7 @@ def _hinge_step(s, ds, centre, sigma, prices, initial, linear, quadratic, w, d):
             high, at_high = step, derivative
             if trial > 0:
                 at_low *= 0.5
-        step -= derivative / (quadratic + bend)
+        step -= derivative / (quadratic + curvature)
         if not low < step < high:
             step = low + (high - low) * at_low / (at_low - at_high)
             if not low < step < high:

@@ -24,7 +24,7 @@ from ...decisions.base import Explanation, LearnedBefore
 from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
-from ...estimators.useless import UselessMetricWarning
+from ...estimators.collapsed import CollapsedMetricWarning
 from ..advice import in_options
 from .judging import Judgement
 from .learning import Study
@@ -114,5 +114,5 @@ def _fit(decision, X, study):
     with collected_warnings() as collected:
         decision.fit(X, y, sample_weight=weights)
     for warning in collected:
-        if not isinstance(warning, UselessMetricWarning):  # it may have chosen the plain metric
+        if not isinstance(warning, CollapsedMetricWarning):  # it may have chosen the plain metric
             study.notes.append(f"Decision: {in_options(warning)}")
