@@ -1,20 +1,63 @@
 """A learned metric as one affine map, preprocessing included."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ..core.arrays import as_array, like, namespace
+from ..core.fields import (
+    Array,
+    Field,
+    FieldError,
+    Named,
+    Nested,
+    Number,
+    Plain,
+    Text,
+    Texts,
+    check,
+    expect,
+)
 from ..estimators.base import MahalanobisMetric
+from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.base import check_rows
+from ..ranking.columns import EMBEDDING, NORMALIZATIONS
 from ..ranking.sums import rank_by_sum, weighted_columns
-from ..ranking.top_k import check_depth, tie_ranks, unit_rows
+from ..ranking.top_k import SIMILARITIES, check_depth, tie_ranks, unit_rows
 from ..solvers.base import Certificate
+from ..tables import TableEncoder
 from .folding import folded
-from .frames import frame_features, source_columns
+from .frames import check_categories, frame_features, source_columns
 
 __all__ = ["LearnedMetric"]
+
+PLAIN_FIELDS = ("method", "categories", "scores")  # kept as they are
+FIELDS = {
+    "components": Array("f", ("rank", "features")),
+    "offset": Array("f", ("rank",)),
+    "method": Text(),
+    "parameters": Plain(dict),
+    "certificate": Plain(dict, optional=True),
+    "feature_names": Texts("features", distinct=False, optional=True),
+    "preprocessing": Texts(distinct=False),
+    "fill": Array("f", ("features",), optional=True),
+    "categories": Named(Texts(), optional=True),
+    "encoder": Field(optional=True),
+    "notes": Plain(dict),
+    "scores": Nested(
+        {
+            "weights": Named(Number(0)),
+            "normalization": Text(tuple(NORMALIZATIONS), optional=True),
+            "similarity": Text(tuple(SIMILARITIES)),
+        },
+        optional=True,
+    ),
+    "threshold": Number(nan=True, optional=True),
+    "threshold_promise": Plain(dict, optional=True),
+}
 
 
 class LearnedMetric(MahalanobisMetric):
@@ -44,6 +87,8 @@ class LearnedMetric(MahalanobisMetric):
     categories : dict of str to list of str, default=None
         Columns of text and their categories. Each category is a feature, named
         ``column=category`` in ``feature_names``: 1 where the column has it, else 0.
+    encoder : TableEncoder, default=None
+        Encodes a table before the map; ``feature_names`` are then the names of its features.
     notes : dict, default=None
         Further JSON values to keep.
     scores : dict, default=None
@@ -78,6 +123,7 @@ class LearnedMetric(MahalanobisMetric):
         preprocessing: Sequence[str] = (),
         fill: np.ndarray | None = None,
         categories: dict[str, list[str]] | None = None,
+        encoder: TableEncoder | None = None,
         notes: dict[str, Any] | None = None,
         scores: dict[str, Any] | None = None,
     ) -> None:
@@ -90,6 +136,7 @@ class LearnedMetric(MahalanobisMetric):
         self.preprocessing = preprocessing
         self.fill = fill
         self.categories = categories
+        self.encoder = encoder
         self.notes = notes
         self.scores = scores
         self.n_features_in_ = components.shape[1]
@@ -140,6 +187,9 @@ class LearnedMetric(MahalanobisMetric):
 
         These are the ``feature_names``, with each column of text listed once.
         """
+        if self.encoder is not None:
+            named = hasattr(self.encoder, "feature_names_in_")
+            return [column.name for column in self.encoder.columns_] if named else None
         if self.feature_names is None:
             return None
         return source_columns(self.feature_names, self.categories)
@@ -181,12 +231,15 @@ class LearnedMetric(MahalanobisMetric):
         ----------
         X : array-like (n, n_features), or data frame
             From a data frame the metric takes its ``columns`` by name, if it has names,
-            and ignores all others.
+            and ignores all others. Of a metric with an ``encoder``, rows of the table.
 
         Returns
         -------
         array (n, rank)
         """
+        if self.encoder is not None:
+            X = self.encoder.transform(X)
+            X = X.toarray() if issparse(X) else np.asarray(X)
         X = self._validate_X(X)
         mapped = X @ like(self.components_, X).T
         mapped += like(self.offset, X)
@@ -272,6 +325,56 @@ class LearnedMetric(MahalanobisMetric):
         self.distance_or_refuse()
         return super().get_metric()
 
+    def of_features(self) -> "LearnedMetric":
+        """The map of encoded rows, ``metric.encoder.transform(table)``, without the encoder."""
+        return self._with(encoder=None)
+
+    def state(self) -> dict[str, Any]:
+        """The metric as a nested dict of JSON values and arrays."""
+        promise = self.threshold_promise_
+        threshold = getattr(self, "threshold_", None)
+        return {
+            **{name: getattr(self, name) for name in PLAIN_FIELDS},
+            **{name: _float64(getattr(self, name)) for name in ("components", "offset", "fill")},
+            "parameters": self.parameters or {},
+            "preprocessing": list(self.preprocessing),
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "notes": self.notes or {},
+            "certificate": self.certificate and self.certificate.state(),
+            "encoder": self.encoder and self.encoder.state(),
+            "threshold": None if threshold is None else float(threshold),
+            "threshold_promise": None if promise is None else asdict(promise),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "LearnedMetric":
+        """The metric of such a state, after checking all of it."""
+        sizes = check(state, FIELDS)
+        rank, n_features = sizes["rank"], sizes["features"]
+        fits = 1 <= rank <= n_features
+        expect(fits, "components.shape", (rank, n_features), "at most as many rows as columns")
+        given = dict(state)
+        threshold, promise = given.pop("threshold"), given.pop("threshold_promise")
+        if given["certificate"] is not None:
+            given["certificate"] = Certificate.from_state(given["certificate"])
+        if given["encoder"] is not None:
+            given["encoder"] = encoder = TableEncoder.from_state(given["encoder"])
+            names = encoder.get_feature_names_out().tolist()
+            fits = names == given["feature_names"]
+            expect(fits, "feature_names", given["feature_names"], "those of the encoder")
+        if given["categories"] is not None:
+            check_categories(given["feature_names"], given["categories"])
+        if given["scores"] is not None:
+            _check_scores(given["scores"])
+        metric = cls(**given)
+        if threshold is not None:
+            metric.set_threshold(threshold)
+            metric.threshold_promise_ = None if promise is None else _promise(promise)
+        expect(
+            threshold is not None or promise is None, "threshold_promise", promise, "a threshold"
+        )
+        return metric
+
     def truncated(self, n_components: int) -> "LearnedMetric":
         """The best approximation of this metric by ``n_components`` directions, without the
         certificate, which holds for all directions together.
@@ -298,3 +401,23 @@ class LearnedMetric(MahalanobisMetric):
     def __repr__(self, N_CHAR_MAX=700):
         rank, n_features = self.components.shape
         return f"<LearnedMetric of {self.method}: {n_features} features to {rank} dimensions>"
+
+
+def _float64(array):
+    return None if array is None else np.ascontiguousarray(array, np.float64)
+
+
+def _check_scores(scores):
+    """Refuse weights, a normalisation and a similarity that `rank` cannot use."""
+    weights = scores["weights"]
+    expect(EMBEDDING in weights, "scores.weights", sorted(weights)[:9], f"one of {EMBEDDING}")
+    weighted = [name for name, weight in weights.items() if weight and name != EMBEDDING]
+    scaled = scores["normalization"] is not None or not weighted
+    expect(scaled, "scores.normalization", None, f"a scale for {weighted[:9]}")
+
+
+def _promise(values):
+    try:
+        return ThresholdPromise(**values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FieldError("threshold_promise", values, f"one that can be true: {error}") from error
