@@ -157,7 +157,8 @@ def as_written_by(version):
     """A header as a file of an older format holds it."""
 
     def older(header):
-        state, arrays = header["state"], ("components", "offset", "fill", "encoder")
+        state = header["state"]
+        arrays = "components", "offset", "fill", "document_components", "encoder", "maps"
         left_out = (*LATER_KEYS[version], *arrays)
         kept = {name: value for name, value in state.items() if name not in left_out}
         return {**kept, "format": version, "shape": [3, 4]}
@@ -437,6 +438,9 @@ def certify(**values):
         (put(categories={"a": ["red"]}), "categories is"),
         (put(extra=1), "extra is 1; expected no such field"),
         (put(encoder=3), "encoder is 3"),
+        (put(maps="documents"), "maps is 'documents'"),
+        (put(maps=["rows"]), "maps is"),
+        (put(maps="queries", threshold=1.0), "threshold is 1.0"),
         (put(feature_names=["a"]), "feature_names is"),
         (put(feature_names=[1, 2, 3, 4]), "feature_names is"),
         (put(preprocessing="x"), "preprocessing is 'x'"),

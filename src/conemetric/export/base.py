@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from ..core.warn import warn_user
-from ..storage import LearnedMetric, atomic_path
+from ..storage import LearnedMap, atomic_path
 
 __all__ = ["complete_rows_map", "write_json"]
 
 
-def complete_rows_map(metric: Any, system: str) -> LearnedMetric:
-    """``metric`` as one affine map; refuses one that encodes tables, and warns if it fills missing
-    values, which ``system`` cannot.
+def complete_rows_map(metric: Any, system: str, kind: type[LearnedMap] = LearnedMap) -> Any:
+    """``metric`` as one affine map of a ``kind``; refuses one that encodes tables, and warns if it
+    fills missing values, which ``system`` cannot.
     """
-    metric = LearnedMetric.from_estimator(metric)
+    metric = kind.from_estimator(metric)
     if metric.encoder is not None:
         raise TypeError(
             f"this metric takes tables with words and gaps, and {system} takes vectors; export "

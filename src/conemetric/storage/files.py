@@ -18,12 +18,12 @@ import numpy as np
 
 from ..core.fields import expect
 from .checked import MetricFileError, fields_of_file, read_state, write_state
-from .learned import LearnedMetric
+from .learned import LearnedMap
 from .values import certificate_from_values, number_from_value
 
 __all__ = ["MetricFileError", "load_metric", "save_metric"]
 
-FORMAT = 5  # from which on the file holds the state of a `LearnedMetric`
+FORMAT = 5  # from which on the file holds the state of a `LearnedMap`
 # keys of older formats, and those that they lack, by the format that added them
 KEYS = {"format", "shape", "certificate", "threshold", "threshold_promise", "method", "parameters"}
 KEYS |= {"feature_names", "preprocessing", "categories", "notes", "scores"}
@@ -42,7 +42,7 @@ def save_metric(
     Parameters
     ----------
     path : str or path
-    estimator : fitted estimator, Pipeline that ends in one, or LearnedMetric
+    estimator : fitted estimator, Pipeline that ends in one, LearnedMetric or LearnedAdapter
     feature_names : sequence of str, default=None
         Names of the columns; by default those that the estimator knows, if any.
     notes : dict, default=None
@@ -62,13 +62,13 @@ def save_metric(
     ('FrobMetric', 150, 'converged')
     >>> folder.cleanup()
     """
-    metric = LearnedMetric.from_estimator(estimator, feature_names=feature_names, notes=notes)
+    metric = LearnedMap.from_estimator(estimator, feature_names=feature_names, notes=notes)
     with fields_of_file(path):
-        LearnedMetric.from_state(metric.state())  # an error now rather than at loading
+        LearnedMap.from_state(metric.state())  # an error now rather than at loading
     write_state(path, "metric", FORMAT, metric.state())
 
 
-def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
+def load_metric(path: str | os.PathLike[str]) -> Any:
     """Read a metric written by `save_metric`, after checking the whole file.
 
     Parameters
@@ -77,7 +77,7 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
 
     Returns
     -------
-    LearnedMetric
+    LearnedMetric, or LearnedAdapter of a `QueryAdapter`
 
     Raises
     ------
@@ -86,11 +86,11 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
     """
     state = read_state(path, "metric", FORMAT, _upgraded)
     with fields_of_file(path):
-        return LearnedMetric.from_state(state)
+        return LearnedMap.from_state(state)
 
 
 def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The state of a `LearnedMetric` from a file of format 1 to 4."""
+    """The state of a `LearnedMap` from a file of format 1 to 4."""
     header |= {key: None for key, since in ADDED.items() if header["format"] < since}
     expect(set(header) == KEYS, "the header", sorted(header)[:20], f"the keys {sorted(KEYS)}")
     known = {"components", "offset", "fill"}
@@ -103,6 +103,8 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
         **dict.fromkeys(known),
         **arrays,
         "encoder": None,
+        "document_components": None,
+        "maps": "queries" if header["method"] == "QueryAdapter" else "rows",
         "certificate": certificate and certificate.state(),
         "threshold": number_from_value(header["threshold"]),
     }
