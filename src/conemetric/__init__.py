@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from .ranking.metric import RelevanceMetric as RelevanceMetric
     from .solvers.base import Certificate as Certificate
     from .solvers.base import Status as Status
+    from .storage import LearnedAdapter as LearnedAdapter
     from .storage import LearnedMetric as LearnedMetric
     from .storage import blend as blend
     from .storage import load_decision as load_decision
     from .storage import load_metric as load_metric
     from .storage import save_decision as save_decision
     from .storage import save_metric as save_metric
+    from .tables import TableEncoder as TableEncoder
 
 _HOME = {  # of each public name, the module that defines it
     "AutoMetric": "estimators.automatic",
@@ -56,6 +58,7 @@ _HOME = {  # of each public name, the module that defines it
     "FrobeniusSDPResult": "estimators.semidefinite",
     "GradientMetric": "estimators.gradient_metric",
     "LMNNEig": "estimators.lmnn_eig",
+    "LearnedAdapter": "storage",
     "LearnedMetric": "storage",
     "MaxMarginMatrixFactorization": "estimators.matrix_factorization",
     "MaximumVarianceUnfolding": "estimators.maximum_variance_unfolding",
@@ -67,6 +70,7 @@ _HOME = {  # of each public name, the module that defines it
     "RelevanceMetric": "ranking.metric",
     "ScaleWarning": "estimators.scales",
     "Status": "solvers.base",
+    "TableEncoder": "tables",
     "UselessMetricWarning": "estimators.useless",
     "blend": "storage",
     "calibrate_cutoff": "ranking.cutoff",
