@@ -23,7 +23,7 @@ COLUMNS = {
     "area under ROC": "{auc:.4f}",
     "equal error rate": "{equal_error_rate:.2%}",
 }
-SHOWN = {"standardised": "euclidean, columns standardised"}
+SHOWN = {"standardised": "euclidean, standardised"}
 PROMISE = (
     "Set the threshold so that at most this share of different pairs is called the same, and write "
     "it with that promise into the metric file. The pairs must not be those the metric was learned "
