@@ -3,7 +3,6 @@ evidence for their blend.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,7 +12,6 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..core import spectral
 from ..core.arrays import to_numpy
-from ..core.clock import stopwatch
 from ..core.notebooks import html_table
 from ..core.progress import all_or_nothing
 from ..core.warn import collected_warnings
@@ -53,12 +51,11 @@ LINEAR = 1e-3  # relative error up to which a map counts as linear: float32 stay
 
 @dataclass(frozen=True)
 class CandidateMethod:
-    """An estimator, how many rows and features it can be given, and why not more."""
+    """An estimator, and how many rows and features it can be given."""
 
     estimator: Any
     most_rows: int = 10**9
     most_features: int = 10**9
-    limit: str = "more would take too long"
 
 
 @dataclass(frozen=True)
@@ -195,10 +192,6 @@ class LabelledFolds:
         self.n_train = max(len(fold.train) for fold in self.folds)
         self.n_neighbors = self._best_vote() if n_neighbors == "auto" else int(n_neighbors)
 
-    def wanted(self, candidate: CandidateMethod) -> int:
-        """How many rows of each fold the candidate should learn from."""
-        return min(self.n_train, candidate.most_rows)
-
     def training(self, fold: Fold, n_rows: int, candidate: CandidateMethod) -> tuple[Any, Any]:
         """The first rows to learn from, and their labels: tensors stay tensors for our own
         methods, others get host arrays.
@@ -206,14 +199,6 @@ class LabelledFolds:
         own = isinstance(candidate.estimator, MahalanobisMetric)
         rows = fold.train[:n_rows]
         return (self.X if own else self.host)[rows], self.labels[rows]
-
-    def timed(self, candidate: CandidateMethod, n_rows: int) -> float:
-        """Seconds that a fit to this many rows takes."""
-        began = stopwatch()
-        with suppress(ValueError, np.linalg.LinAlgError):  # reported once all rows are fitted
-            X, y = self.training(self.folds[0], n_rows, candidate)
-            fit_linear_map(candidate.estimator, X, y, self.seed)
-        return max(stopwatch() - began, 1e-6)  # the clock may not have moved
 
     def judge(self, L: np.ndarray, fold: Fold) -> JudgedMetric | None:
         """The metric L L' at scale one, and what it gets wrong; None for the zero metric."""

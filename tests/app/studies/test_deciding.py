@@ -20,7 +20,7 @@ def test_the_learned_metric_is_that_of_the_study(scale, impute):
     rows = X.copy()
     if impute:
         rows[::9, 2] = np.nan
-    study = run_study(Labelled(rows, y), Options(scale=scale, impute=impute, time_budget=None))
+    study = run_study(Labelled(rows, y), Options(scale=scale, impute=impute))
     decision = deciding.decide(study).estimator
     L = decision._linear_map
     np.testing.assert_allclose(L.T / decision.scale_, study.metric.components, rtol=1e-9)

@@ -50,9 +50,6 @@ NO_DECISION = (
 
 LEARNING = {
     "method": option("NAME", METHOD),
-    "time_budget": option(
-        "SECONDS", "Time that auto may take to learn, without compiling.", min=0.1
-    ),
     "repeats": option("N", "Judge on this many random splits; one fit for each.", min=1),
     **JUDGING,
     "max_rows": MAX_ROWS,
