@@ -254,12 +254,9 @@ def _check_preprocessing(task, options):
 
 def _fit(method, task, options, notes):
     """The fitted estimator, and why its metric is useless, if it is."""
-    estimator = method.make(
-        random_state=options.seed,
-        n_neighbors=options.n_neighbors,
-        max_rows=AUTO_VALUES // (task.n_features + 100),
-        **options.parameters,
-    )
+    given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
+    given["max_rows"] = AUTO_VALUES // (task.n_features + 100)
+    estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
     with collected_warnings() as collected:
         task.fit(estimator)
     alarm = ""

@@ -35,6 +35,8 @@ class Options:
         Judge on this many random splits; the metric is that of the first.
     seed : int
         Of the first split; the others count on from it.
+    tol : float
+        Certified relative gap to stop at.
     """
 
     method: str | None = None
@@ -48,6 +50,7 @@ class Options:
     max_test_rows: int = 5_000
     repeats: int = 1
     seed: int = 0
+    tol: float = 1e-3
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class AdaptOptions:
     map: str = "auto"
     similarity: str = "cosine"  # or "inner"
     n_components: int | None = None
+    normalization: str = "auto"  # of other scores: "raw", "range" or "spread"
     test_size: float = 0.3  # share of the judged queries, unless the collection names them
     tol: float = 1e-3
     seed: int = 0
