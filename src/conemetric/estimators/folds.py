@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from ..core import spectral
-from ..core.arrays import like, namespace, to_numpy
+from ..core.arrays import is_torch, like, namespace, to_numpy
 from ..core.notebooks import html_table
 from ..core.progress import all_or_nothing
 from ..core.warn import collected_warnings
@@ -201,8 +201,10 @@ class LabelledFolds:
         own = isinstance(candidate.estimator, MahalanobisMetric)
         rows = fold.train[:n_rows]
         X = (self.X if own else self.host)[rows]
-        all_vary = len(self.varying) == X.shape[1]
-        return X if all_vary else X[:, like(self.varying, X, namespace(X).int64)], self.labels[rows]
+        if len(self.varying) < X.shape[1]:
+            X = X[:, like(self.varying, X, namespace(X).int64)]
+            X = X if is_torch(X) else np.ascontiguousarray(X)  # sums round alike
+        return X, self.labels[rows]
 
     def lifted(self, L: np.ndarray) -> np.ndarray:
         """A map of the columns that vary as one of all columns."""
