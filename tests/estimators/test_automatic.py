@@ -130,7 +130,7 @@ def test_weights_fall_with_the_distance_to_the_best_in_standard_errors():
 
 
 @pytest.mark.parametrize(
-    ("better", "at_least", "at_most"), [(-9, 0, 0.02), (-3, 0.3, 0.5), (0, 0.7, 0.8), (9, 0.9, 1)]
+    ("better", "at_least", "at_most"), [(-9, 0, 0.02), (-3, 0.2, 0.3), (0, 0.7, 0.8), (9, 0.9, 1)]
 )
 def test_a_blend_that_is_worse_stays_near_the_plain_distance(better, at_least, at_most):
     rows = np.arange(200)
