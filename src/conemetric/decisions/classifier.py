@@ -15,19 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.weights import check_weights, class_factors
 from ..estimators.automatic import AutoMetric
-from ..estimators.folds import excess, n_folds_for, stratified_folds
+from ..estimators.folds import n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
 from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
-from .held_out import Trial
+from .blend import Blended
+from .rule import Trial
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
 
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
 TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
 N_BINS = 10  # of the calibration error, with equally many rows each
-SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             )
         self._code = code
         Y = 2.0 * np.eye(len(self.classes_))[code] - 1
-        self._fit_decision(X, code, Y, weights / weights.mean(), self.classifier)
-        self._calibrate(code[self._judged], weights[self._judged])
+        blended = self._fit_decision(X, code, Y, weights / weights.mean(), self.classifier)
+        self._calibrate(blended, code, weights)
         return self
 
     def _checked(self, X, y, sample_weight):
@@ -207,28 +207,22 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     def _drawn(self, X, y, rng):
         return evenly_by_class(rng.permutation(canonical_order(X, y)), y)
 
-    def _loss(self, scores, Y, weights):
+    def _row_losses(self, scores, Y):
         wrong = scores.argmax(1) != Y.argmax(1)
-        squares = ((scores - Y) ** 2).mean(1)
-        return float(np.average(wrong + SQUARES * squares, weights=weights))
+        return wrong + SQUARES * ((scores - Y) ** 2).mean(1)
 
     def _tie_keys(self, X):
         return labelled_keys(X, self._code)
 
-    def _better(self, finalists, Y):
-        vote, kernel = finalists
-        wrong = [trial.scores.argmax(1) != Y.argmax(1) for trial in (kernel, vote)]
-        return vote if excess(*wrong) > SURE else kernel
-
     # ---- probabilities and sets
 
-    def _calibrate(self, truth, weights):
-        """Temperature, conformal scores and evidence from the held-out scores."""
-        scores = self.chosen_.scores
+    def _calibrate(self, blended: Blended | None, code: np.ndarray, weights: np.ndarray) -> None:
+        """Temperature, conformal scores and evidence from the crossed scores of held-out rows."""
         self.temperature_, self.evidence_ = 1.0, None
-        self._held_out = np.empty(0)
-        if len(truth) == 0:
+        self._held_out, self.unseen_ = np.empty(0), 0.0
+        if blended is None:
             return
+        truth, weights, scores = code[self._judged], weights[self._judged], blended.scores
 
         def log_loss(logarithm):
             logits = log_softmax(np.exp(logarithm) * scores, axis=1)
@@ -237,8 +231,17 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         best = minimize_scalar(log_loss, bounds=TEMPERATURES, method="bounded")
         self.temperature_ = float(np.exp(best.x))
         probability = softmax(self.temperature_ * scores, axis=1)
-        self._held_out = np.sort(probability[np.arange(len(truth)), truth])
-        self.evidence_ = _evidence(self.trials_, self.chosen_, truth, probability)
+        # the only row of a class, held out, belongs to a class that training lacks: no probability
+        # and no set can name it. Their share estimates that of new rows of unseen classes (Good,
+        # Turing); as many of them are counted as of the other rows were held out
+        alone = int(np.sum(np.bincount(code) == 1))
+        self.unseen_ = alone / len(code)
+        missed = round(alone * len(truth) / max(1, len(code) - alone))
+        named = probability[np.arange(len(truth)), truth]
+        self._held_out = np.sort(np.concatenate([np.zeros(missed), named]))
+        trials = {str(trial): trial.scores for trial in self.trials_}
+        trials[str(self.blend_)] = scores
+        self.evidence_ = _evidence(trials, str(self.blend_), truth, probability, missed)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes, near 1 for the class of a row and near -1 for others.
@@ -311,19 +314,21 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         return self._explain(X, n, units[first] - units[second])
 
 
-def _evidence(
-    trials: list[Trial], chosen: Trial, truth: np.ndarray, probability: np.ndarray
-) -> DecisionEvidence:
-    wrong = {str(trial): trial.scores.argmax(1) != truth for trial in (*trials, chosen)}
-    usual = str(trials[0])
+def _evidence(scores, chosen, truth, probability, missed):
+    """Errors of these ``scores`` by name; the first is the usual rule."""
+    never = np.ones(missed, bool)
+    wrong = {
+        name: np.concatenate([each.argmax(1) != truth, never]) for name, each in scores.items()
+    }
+    usual = next(iter(wrong))
     return DecisionEvidence(
         {name: float(each.mean()) for name, each in wrong.items()},
         {name: float(each.std() / len(each) ** 0.5) for name, each in wrong.items()},
-        str(chosen),
+        chosen,
         usual,
-        mcnemar(wrong[usual], wrong[str(chosen)]),
+        mcnemar(wrong[usual], wrong[chosen]),
         _calibration_error(probability, truth),
-        len(truth),
+        len(truth) + missed,
     )
 
 

@@ -14,7 +14,7 @@ from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours import canonical_order, row_keys
 from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
-from .kernels import KERNELS
+from .blend import Blended
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 
@@ -96,7 +96,6 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     }
 
     _target = "continuous"
-    _kernels = tuple(KERNELS)
 
     def __init__(
         self,
@@ -137,8 +136,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         self._y_mean = float(np.average(y, weights=weights))
         self._y_scale = float(y.std()) or 1.0
         Y = ((y - self._y_mean) / self._y_scale)[:, None]
-        self._fit_decision(X, y, Y, weights / weights.mean(), self.regressor)
-        self._store_evidence(Y[self._judged, 0])
+        blended = self._fit_decision(X, y, Y, weights / weights.mean(), self.regressor)
+        self._store_evidence(blended, Y[:, 0])
         return self
 
     def _cross_fit(self, X, y, rng):
@@ -166,26 +165,25 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def _drawn(self, X, y, rng):
         return rng.permutation(canonical_order(X, np.zeros(len(y))))
 
-    def _loss(self, scores, Y, weights):
-        return float(np.average(((scores - Y) ** 2).mean(1), weights=weights))
+    def _row_losses(self, scores, Y):
+        return ((scores - Y) ** 2).mean(1)
 
     def _tie_keys(self, X):
         return row_keys(X)
 
-    def _store_evidence(self, truth):
+    def _store_evidence(self, blended: Blended | None, y: np.ndarray) -> None:
+        """Conformal residuals and evidence from the crossed scores of held-out rows."""
         self.evidence_, self._held_out = None, np.empty(0)
-        if len(truth) == 0:
+        if blended is None:
             return
-        self._held_out = np.sort(abs(self.chosen_.scores[:, 0] - truth)) * self._y_scale
-        squares = {
-            str(trial): float(((trial.scores[:, 0] - truth) ** 2).mean())
-            for trial in (*self.trials_, self.chosen_)
-        }
-        chosen = str(self.chosen_)
+        truth, chosen = y[self._judged], str(self.blend_)
+        self._held_out = np.sort(abs(blended.scores[:, 0] - truth)) * self._y_scale
+        scores = {str(trial): trial.scores for trial in self.trials_} | {chosen: blended.scores}
+        squares = {name: float(((s[:, 0] - truth) ** 2).mean()) for name, s in scores.items()}
         self.evidence_ = RegressionEvidence(
             {name: value**0.5 * self._y_scale for name, value in squares.items()},
             chosen,
-            str(self.trials_[0]),
+            next(iter(scores)),
             1 - squares[chosen] / float(truth.var() or 1.0),
             len(truth),
         )
