@@ -5,7 +5,7 @@ and blended by held-out rows, and fitted to all rows.
 from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -30,11 +30,12 @@ from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import dense, validate_points
 from ..evaluation.thresholds import check_share
 from ..solvers.base import Certificate
+from ..solvers.kernel_ridge import mean_differences
 from .blend import MOST_PARTS, Blended, blend_trials
 from .candidates import PLAIN, families
 from .held_out import MOST_ROWS, Candidate, HeldOut, mapped
 from .kernel import coarse_loss
-from .kernels import mean_differences
+from .neighbors import NeighborVote
 from .rule import FittedRule, Judge, Training, Trial
 from .rules import RULES, rules_for
 
@@ -266,6 +267,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             self._judged = np.concatenate([fold.held_out for fold in folds])
             return Judge(Y[self._judged], weights[self._judged], self._row_losses)
 
+        usual = NeighborVote.usual(held_out(candidates[0][0]), judge())
         chosen_from, contests = rules_for(rules), []
         for family in candidates:
             emit("stage", stage=f"decision in the {family[0].name} metric")
@@ -274,7 +276,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 key=lambda each: coarse_loss(each, judge()) if len(family) > 1 else 0,
             )
             contests += [c for rule in chosen_from for c in rule.search(rows, judge())]
-        self.trials_ = [contest[0] for contest in contests]
+        self.trials_ = [usual, *(contest[0] for contest in contests)]
         if self.verbose:
             for trial in self.trials_:
                 print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
@@ -285,7 +287,11 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             emit("stage", stage="held-out rows judge the rules learned from all others")
             by_name = {each.name: each for family in candidates for each in family}
             contests = [
-                [self._judge_at_full_size(trial, held_out(by_name[trial.metric], None), judge(), rng)]
+                [
+                    self._judge_at_full_size(
+                        trial, held_out(by_name[trial.metric], None), judge(), rng
+                    )
+                ]
                 for trial in blended.trials
             ]
             self.trials_ += [trial for (trial,) in contests]
@@ -349,7 +355,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _scores(self, X: Any) -> np.ndarray:
         """Scores (n, n_targets) of new rows, on the host."""
         X = self._scaled(X)
-        return sum(part.weight * part.fitted.scores(mapped(X, part.L)) for part in self.blend_.parts)
+        return sum(
+            part.weight * part.fitted.scores(mapped(X, part.L)) for part in self.blend_.parts
+        )
 
     def _n_held_out(self, alpha):
         """How many held-out rows a promise of ``alpha`` rests on; an error if they are too few."""
@@ -374,7 +382,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         total = abs(moved).sum(1, keepdims=True)
         shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
         difference = to_numpy(X)[:, None, :] - known[top]
-        nearness = sum(part.weight * _nearness(part, difference, known) for part in self.blend_.parts)
+        nearness = sum(
+            part.weight * _nearness(part, difference, known) for part in self.blend_.parts
+        )
         return Explanation(self._given[top], shares, nearness)
 
     def __sklearn_tags__(self):

@@ -13,8 +13,8 @@ import numpy as np
 from ..core.arrays import take
 from ..estimators.folds import CrossFitted, Fold
 from ..estimators.gradient_metric import gradient_rounds
+from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
 from .held_out import Candidate
-from .kernels import CITY_BLOCK, EUCLIDEAN
 
 __all__ = ["LEARNED", "PLAIN", "families"]
 

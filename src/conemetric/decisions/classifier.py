@@ -21,7 +21,6 @@ from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
 from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
 from .blend import Blended
-from .rule import Trial
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
 

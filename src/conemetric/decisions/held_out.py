@@ -16,7 +16,7 @@ import numpy as np
 from ..core.arrays import like, namespace, take, to_numpy
 from ..estimators.folds import Fold
 from ..neighbours import nearest
-from .kernels import KERNELS
+from ..solvers.kernel_ridge import KERNELS
 from .rule import Judge, Rule, Training, Trial
 
 __all__ = ["MOST_ROWS", "Candidate", "HeldOut", "mapped"]
@@ -84,8 +84,7 @@ class HeldOut:
         self.Y, self.weights, self._keys = Y, weights, keys
         self.name, self.kernels, self.votes = candidate.name, candidate.kernels, candidate.votes
         self.folds = [
-            MappedFold(fold, X, L, most_rows)
-            for fold, L in zip(folds, candidate.maps, strict=True)
+            MappedFold(fold, X, L, most_rows) for fold, L in zip(folds, candidate.maps, strict=True)
         ]
         self.nearest = cache(self._nearest)
         self.coarse: dict[str, dict[Rule, float]] = {}  # losses on few rows, kept by the rule
@@ -113,7 +112,9 @@ class HeldOut:
         for fold in self.folds:
             among, across = fold.relative(distances, mean)
             xp = namespace(among)
-            matrices.append((values(xp, among[kept, kept] / width), values(xp, across[:, kept] / width)))
+            matrices.append(
+                (values(xp, among[kept, kept] / width), values(xp, across[:, kept] / width))
+            )
         return matrices
 
     def training(self, fold: MappedFold) -> Training:

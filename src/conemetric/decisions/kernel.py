@@ -13,7 +13,14 @@ import numpy as np
 
 from ..core.arrays import like, namespace, take, to_numpy
 from ..solvers.base import Certificate
-from .kernels import CITY_BLOCK, KernelSetting, KernelSum, fit_exactly, fit_landmarks, ridge_solve
+from ..solvers.kernel_ridge import (
+    CITY_BLOCK,
+    KernelSetting,
+    KernelSum,
+    fit_exactly,
+    fit_landmarks,
+    ridge_solve,
+)
 from .rule import Judge, Training, Trial
 
 if TYPE_CHECKING:

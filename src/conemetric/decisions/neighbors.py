@@ -42,6 +42,12 @@ class NeighborVote:
         found = [rows.trial(rule, rule.held_out_scores(rows), judge) for rule in tried]
         yield sorted(found, key=lambda trial: trial.loss)
 
+    @classmethod
+    def usual(cls, rows: "HeldOut", judge: Judge) -> Trial:
+        """The vote of the three nearest rows, which every decision is compared with."""
+        rule = cls(min(3, rows.nearest(max(NEIGHBOURS))[0].distances.shape[1]))
+        return rows.trial(rule, rule.held_out_scores(rows), judge)
+
     def held_out_scores(self, rows: "HeldOut") -> np.ndarray:
         """Scores of the held-out rows, fold by fold."""
         return np.concatenate(

@@ -17,8 +17,8 @@ from ..core.arrays import to_numpy
 from ..decisions.base import LEARNED, PLAIN, MetricDecision
 from ..decisions.classifier import DecisionEvidence, MetricClassifier
 from ..decisions.held_out import VOTE_WEIGHTS, NeighborVote, Trial
-from ..decisions.kernels import KERNELS, KernelSetting, KernelSum
 from ..decisions.regressor import MetricRegressor, RegressionEvidence
+from ..solvers.kernel_ridge import KERNELS, KernelSetting, KernelSum
 from .checked import MetricFileError, are_strings, check_header, read_checked, write_checked
 from .values import certificate_from, certificate_values, json_value
 

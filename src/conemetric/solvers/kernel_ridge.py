@@ -34,7 +34,7 @@ from scipy.spatial.distance import cdist
 
 from ..core.arrays import float64, identity, is_torch, like, namespace, zeros
 from ..problems.base import Bounds
-from ..solvers.base import Certificate, Status
+from .base import Certificate, Status
 
 __all__ = [
     "CITY_BLOCK",
