@@ -29,7 +29,7 @@ import numpy as np
 from papers import datasets
 
 from conemetric import FrobMetric
-from conemetric.core.compiled import n_threads
+from conemetric.core.threads import n_threads
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import LabelledRows, SearchQuery, exact, neighbours_by_label
 from conemetric.neighbours import cells as approximate

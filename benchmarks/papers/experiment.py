@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sklearn.model_selection import StratifiedKFold
 
 from conemetric.constraints.in_memory import triplets_from_neighbours
-from conemetric.core.compiled import stopwatch
+from conemetric.core.clock import stopwatch
 from conemetric.estimators.frobmetric import mean_impostor_distance
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import neighbours_by_label

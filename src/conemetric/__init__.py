@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .estimators.frobmetric import FrobMetric as FrobMetric
     from .estimators.frobmetric_cv import FrobMetricCV as FrobMetricCV
     from .estimators.frobmetric_cv import frobmetric_path as frobmetric_path
+    from .estimators.gradient_metric import GradientMetric as GradientMetric
     from .estimators.lmnn_eig import LMNNEig as LMNNEig
     from .estimators.matrix_factorization import (
         MaxMarginMatrixFactorization as MaxMarginMatrixFactorization,
@@ -53,6 +54,7 @@ _HOME = {  # of each public name, the module that defines it
     "FrobMetric": "estimators.frobmetric",
     "FrobMetricCV": "estimators.frobmetric_cv",
     "FrobeniusSDPResult": "estimators.semidefinite",
+    "GradientMetric": "estimators.gradient_metric",
     "LMNNEig": "estimators.lmnn_eig",
     "LearnedMetric": "storage",
     "MaxMarginMatrixFactorization": "estimators.matrix_factorization",

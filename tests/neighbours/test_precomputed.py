@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 
 from conemetric.core.arrays import to_numpy
+from conemetric.core.warn import collected_warnings
 from conemetric.neighbours import neighbours_by_label, precomputed_neighbours
 
 from . import oracle
@@ -66,6 +67,9 @@ def test_a_graph_of_too_few_neighbours_warns():
     X, y = oracle.labelled("plain", 0, np.float64)
     with pytest.warns(UserWarning, match="build it with more neighbours"):
         precomputed_neighbours(kneighbors_graph(X, 3, mode="distance"), X, y, 3, 3)
+    with collected_warnings() as collected:
+        precomputed_neighbours(kneighbors_graph(X, 3, mode="distance"), X, y, 3, 3)
+    assert len(collected) == 1
 
 
 def test_index_arrays_are_taken_as_they_are(asarray):

@@ -370,7 +370,7 @@ def test_a_subclass_without_an_abstract_method_cannot_be_made(missing):
         ({"queries": np.ones((3, 5))}, "queries have 5 features and documents 6"),
         ({"queries": np.full((60, 6), np.nan)}, "queries contains NaN"),
         ({"relevance": [[0, 500]]}, "documents that are not there"),
-        ({"relevance": [[q, q] for q in range(4)]}, "C='auto' needs 8 queries.*there are 4"),
+        ({"relevance": [[q, q] for q in range(4)]}, "choice of C needs 8 queries.*there are 4"),
         ({"documents": np.ones((120, 6))}, "coincide"),
         (
             {"n_hard": 0, "n_random": 0, "relevance": [[q, q] for q in range(9)]},

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .compiled import jit, threaded
+from .compiled import jit
+from .threads import threaded
 
 __all__ = ["BLOCK", "SparseRows"]
 

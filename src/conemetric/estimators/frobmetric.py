@@ -6,6 +6,7 @@ from typing import Any, Self
 from ..constraints.base import Constraints
 from ..constraints.in_memory import find_rows
 from ..core import spectral
+from ..core.advice import AdviceError
 from ..core.arrays import float64, is_scalar, like, namespace
 from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
@@ -245,9 +246,9 @@ def mean_impostor_distance(operator: Any, weights: Any = None) -> float:
     )
     mean_square = sum_ / count
     if not mean_square**2 > 0:
-        raise ValueError(
-            "Every impostor coincides with its point, so C cannot be scaled to X; "
-            "remove duplicated rows whose targets differ, or give C as a number."
+        raise AdviceError(
+            "Every impostor coincides with its point, so C cannot be scaled to X",
+            {"": "remove duplicated rows whose targets differ", "C": "give C as a number"},
         )
     return mean_square
 

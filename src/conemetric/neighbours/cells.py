@@ -13,8 +13,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..core.compiled import one_blas_thread, threaded
+from ..core.blas import one_blas_thread
 from ..core.progress import emit
+from ..core.threads import threaded
 from . import exact, kernels
 from .cpu import Frame, HostSearch, parts
 from .query import LabelledRows, Nearest, SearchQuery

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.compiled import threaded
+from ..core.threads import threaded
 from . import kernels
 from .query import Found, Nearest, SearchQuery
 from .rounding import product_gamma, tie_rule

@@ -6,8 +6,9 @@ from contextlib import nullcontext
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ..core.compiled import one_blas_thread, threaded
+from ..core.blas import one_blas_thread
 from ..core.progress import emit
+from ..core.threads import threaded
 from . import kernels
 from .cpu import SPARE, Frame, HostSearch
 from .merge import rank_rows

@@ -16,8 +16,8 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from ..core.arrays import identity, like, namespace, zeros
-from ..core.compiled import threaded
 from ..core.spectral import SpectralMap
+from ..core.threads import threaded
 from .base import Operator, rank_one_newton_matrix
 from .numpy import pair_squared_distances
 

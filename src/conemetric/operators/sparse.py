@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.compiled import jit, threaded
+from ..core.compiled import jit
 from ..core.sparse_rows import BLOCK, SparseRows
+from ..core.threads import threaded
 from .numpy import NumpyOperator, degrees
 
 __all__ = ["SparseOperator"]

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.compiled import jit, jit_sums, threaded
+from ..core.compiled import jit, jit_sums
+from ..core.threads import threaded
 from .base import Bounds, Problem
 
 __all__ = ["ComparisonProgram", "MeasuredComparisonProgram"]

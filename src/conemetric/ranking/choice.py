@@ -23,9 +23,11 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold
 
+from ..core.advice import AdviceError
 from ..core.arrays import is_torch, like, to_numpy
-from ..core.compiled import alone, n_threads, one_blas_thread
+from ..core.blas import one_blas_thread
 from ..core.progress import all_or_nothing, emit
+from ..core.threads import n_threads, single_threaded
 from ..solvers.base import relative_gap
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
@@ -79,9 +81,10 @@ class Choice:
         """Try what there is to try, and choose."""
         n = len(self.data.queries)
         if not self.folds:
-            raise ValueError(
-                f"C='auto' needs {FEWEST_QUERIES} queries with a relevant document, to hold some "
-                f"out; there are {n}. Judge more, or give C as a number."
+            raise AdviceError(
+                f"the choice of C needs {FEWEST_QUERIES} queries with a relevant document, to hold "
+                f"some out, and there are {n}",
+                {"": "judge more", "C": "give C as a number"},
             )
         with all_or_nothing():
             self._try_unchanged()
@@ -266,10 +269,10 @@ class Choice:
         numbers = range(len(self.folds))
         if is_torch(self.data.documents):
             return [function(fold, *arguments) for fold in numbers]
+        on_one_core = single_threaded()(function)
         with one_blas_thread(), ThreadPoolExecutor(n_threads()) as pool:
             jobs = [
-                pool.submit(copy_context().run, alone, function, fold, *arguments)
-                for fold in numbers
+                pool.submit(copy_context().run, on_one_core, fold, *arguments) for fold in numbers
             ]
             return [job.result() for job in jobs]
 

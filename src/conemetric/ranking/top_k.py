@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import arange, is_torch, like, namespace, to_index, to_numpy, zeros
-from ..core.compiled import jit, threaded
+from ..core.compiled import jit
+from ..core.threads import threaded
 from ..neighbours.ties import row_keys
 
 __all__ = [

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.compiled import stopwatch
+from ..core.advice import Advice
+from ..core.clock import stopwatch
 from ..core.notebooks import html_table
 from ..core.progress import emit, is_all_or_nothing
 from ..core.warn import warn_user
@@ -55,9 +56,15 @@ class Status(StrEnum):
 SHORT_OF_TOL = Status.STALLED, Status.MAX_ITER
 # where more iterations do not help
 REMEDIES = {
-    Status.INFEASIBLE: "drop or loosen constraints",
-    Status.UNBOUNDED: "raise v, or take the logistic loss, which always has a minimum",
+    Status.INFEASIBLE: {"": "to go on, drop or loosen constraints"},
+    Status.UNBOUNDED: {
+        "v": "to go on, raise v, or take the logistic loss, which always has a minimum"
+    },
 }
+
+
+class NotConvergedWarning(Advice, ConvergenceWarning):
+    """The certificate misses ``tol``."""
 
 
 def relative_gap(primal: float, dual: float) -> float:
@@ -270,11 +277,12 @@ class Solver(ABC):
         gap, missed = certificate.relative_gap, certificate.violation
         violation = f" and constraints missed by {missed:.2e}" if missed else ""
         cause = reason or f"relative gap {gap:.2e}{violation}, tol={self.tol:g}"
-        warn_user(
+        fault = (
             f"{name} ended as '{status}' after {n_iter} iterations: {cause}. The best certified "
-            f"point is returned; to go on, {REMEDIES.get(status, self.remedy)}.",
-            ConvergenceWarning,
+            "point is returned"
         )
+        remedies = REMEDIES.get(status, {"tol": f"to go on, {self.remedy}"})
+        warn_user(NotConvergedWarning(fault, remedies))
 
 
 def _has(problem, name):

@@ -44,6 +44,7 @@ __all__ = [
     "fit_exactly",
     "fit_landmarks",
     "ridge_solve",
+    "solve_exactly",
 ]
 
 BLOCK = 1 << 23  # kernel values held at a time: 64 MB in float64
@@ -68,6 +69,11 @@ class KernelSetting:
     def values(self, distances: Any) -> Any:
         """Kernel of distances (or their squares) that are relative to their mean."""
         return KERNELS[self.kernel].values(namespace(distances), distances / self.width)
+
+    def slopes(self, distances: Any, values: Any) -> Any:
+        """Derivative of the kernel with respect to these distances; 0 where rows coincide."""
+        slopes = KERNELS[self.kernel].slopes(namespace(distances), distances / self.width, values)
+        return slopes * (distances > 0) / self.width
 
 
 def squared_distances(A: Any, B: Any) -> Any:
@@ -99,21 +105,35 @@ def mean_differences(Z: Any) -> Any:
 
 
 class Kernel(NamedTuple):
-    """What a kernel is a function of, its mean over the rows, and the function."""
+    """What a kernel is a function of, its mean over the rows, the function and its derivative,
+    given its value.
+    """
 
     distances: Callable[[Any, Any], Any]
     mean: Callable[[Any], float]
     values: Callable[[Any, Any], Any]
+    slopes: Callable[[Any, Any, Any], Any]
+
+
+def _negated(xp, t, k):
+    return -k
+
+
+def _laplacian_slopes(xp, t, k):
+    return -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t)))
 
 
 EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
 KERNELS: dict[str, Kernel] = {
-    "gaussian": Kernel(squared_distances, mean_square, lambda xp, t: xp.exp(-t)),
-    "laplacian": Kernel(squared_distances, mean_square, lambda xp, t: xp.exp(-xp.sqrt(t))),
+    "gaussian": Kernel(squared_distances, mean_square, lambda xp, t: xp.exp(-t), _negated),
+    "laplacian": Kernel(
+        squared_distances, mean_square, lambda xp, t: xp.exp(-xp.sqrt(t)), _laplacian_slopes
+    ),
     CITY_BLOCK: Kernel(
         city_block_distances,
         lambda Z: float(mean_differences(Z).sum()) or 1.0,
         lambda xp, t: xp.exp(-t),
+        _negated,
     ),
 }
 
@@ -163,16 +183,22 @@ def fit_exactly(
     Z, kernel = float64(Z), KERNELS[setting.kernel]
     scale, offset = kernel.mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
     K = setting.values(kernel.distances(Z, Z) / scale)
-    ridge, Y = setting.ridge / weights, Y - offset
-    a = ridge_solve(K, ridge, Y)
+    a, certificate = solve_exactly(K, setting.ridge, Y - offset, weights)
+    return KernelSum(setting, Z, scale, a, offset), certificate
+
+
+def solve_exactly(K: Any, ridge: float, Y: Any, weights: Any) -> tuple[Any, Certificate]:
+    """The coefficients for centred targets Y (n, k) and kernel matrix K, and their certificate."""
+    ridges = ridge / weights
+    a = ridge_solve(K, ridges, Y)
     if a is None:  # cannot happen in exact arithmetic: K is positive semidefinite
-        a = namespace(K).linalg.lstsq(K + namespace(K).diag(ridge), Y)[0]
+        a = namespace(K).linalg.lstsq(K + namespace(K).diag(ridges), Y)[0]
     fitted = K @ a
     primal = 0.5 * float((weights[:, None] * (Y - fitted) ** 2).sum())
-    primal += 0.5 * setting.ridge * float((a * fitted).sum())
-    residual = Y - fitted - ridge[:, None] * a
+    primal += 0.5 * ridge * float((a * fitted).sum())
+    residual = Y - fitted - ridges[:, None] * a
     gap = 0.5 * float((weights[:, None] * residual**2).sum())
-    return KernelSum(setting, Z, scale, a, offset), _certificate(primal, gap)
+    return a, _certificate(primal, gap)
 
 
 def fit_landmarks(

@@ -53,7 +53,7 @@ class Probe(DummyClassifier):
 @pytest.mark.parametrize("small", [False, True])
 def test_the_comparison_takes_one_thread_where_the_problem_is_small(monkeypatch, threads, small):
     study = run_study(Labelled(X, y), Options(method="frob"))
-    monkeypatch.setattr(deciding, "SMALL", X.size if small else 0)
+    monkeypatch.setattr(deciding, "MIN_PARALLEL_WORK", X.size if small else 0)
     monkeypatch.setattr(Probe, "seen", [])
     monkeypatch.setitem(deciding.BASELINES, "labels", (Probe(), Probe()))
     with threadpool_limits(threads):

@@ -20,7 +20,7 @@ from .options import (
     folder_for,
     option,
 )
-from .wording import INTERVAL, filled_grid, fit_facts, in_options, row, written
+from .wording import INTERVAL, filled_grid, fit_facts, row, written
 
 TABLE = "table.csv"
 COLUMNS = {
@@ -76,7 +76,7 @@ def compare(
     rows = [row("euclidean", studies[0].before), *map(_row, studies)]
     write_csv(out / TABLE, rows)
     notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
-    notes += [in_options(note) for study in studies for note in study.notes]
+    notes += [note for study in studies for note in study.notes]
     values = {"data": name, "rows": studies[0].task.n_rows, "results": rows}
     state.answer(
         {**values, "table": str(out / TABLE)},

@@ -29,7 +29,6 @@ from .wording import (
     INTERVAL,
     fit_facts,
     grid,
-    in_options,
     in_words,
     plural,
     row,
@@ -41,8 +40,8 @@ FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "tabl
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 DECISION = "decision.safetensors"
 METHOD = (
-    "auto, frob, boost, dml-eig, lmnn-eig, relative or numax; default: auto, for pairs dml-eig, for "
-    "triplets frob."
+    "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
+    "dml-eig, for triplets frob."
 )
 NO_DECISION = (
     "Learn the metric only: no classifier or regressor, no forest and boosting to compare it with."
@@ -258,7 +257,7 @@ def _answer(study, name, out, files, decided):
         last.append(escape(f"To decide for new rows: {predict}"))
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
-    state.answer(values, *shown, notes=[in_options(note) for note in study.notes], last=last)
+    state.answer(values, *shown, notes=study.notes, last=last)
 
 
 def _table(study, name, before, after, others):

@@ -21,6 +21,7 @@ from ...ranking.fusion import RANK, Fusion
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
+from ..advice import in_options
 from .options import AdaptOptions
 
 DEPTH = 100  # of the rankings: the deepest of the measures
@@ -130,7 +131,7 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
         with collected_warnings() as collected:
             fitted[name] = _estimator(name, options).fit(*_part(collection, train))
         seconds[name] = time.perf_counter() - began
-        notes += [f"Map of {name}: {warning}" for warning in collected]
+        notes += [f"Map of {name}: {in_options(warning)}" for warning in collected]
     gains = {
         name: max(candidate.sure_gain for candidate in estimator.candidates_)
         for name, estimator in fitted.items()

@@ -16,14 +16,16 @@ from sklearn.ensemble import (
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from ...core.compiled import SMALL, stopwatch
+from ...core.clock import stopwatch
 from ...core.progress import emit
+from ...core.threads import MIN_PARALLEL_WORK
 from ...core.warn import collected_warnings
 from ...decisions.base import Explanation, LearnedBefore
 from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.useless import UselessMetricWarning
+from ..advice import in_options
 from .judging import Judgement
 from .learning import Study
 
@@ -82,7 +84,7 @@ def decide(study: Study) -> Decided | None:
             _fit(model, X, study)
         else:
             # fits of few rows start threads thousands of times; where cores are busy, they wait long
-            with threadpool_limits(1 if X[learn].size < SMALL else None):
+            with threadpool_limits(1 if X[learn].size < MIN_PARALLEL_WORK else None):
                 model.fit(X[learn], task.y[task.learn])
         seconds[name] = stopwatch() - began
         judgements[name] = task.judged(model.predict(X[test]))
@@ -113,4 +115,4 @@ def _fit(decision, X, study):
         decision.fit(X, y, sample_weight=weights)
     for warning in collected:
         if not isinstance(warning, UselessMetricWarning):  # it may have chosen the plain metric
-            study.notes.append(f"Decision: {warning}")
+            study.notes.append(f"Decision: {in_options(warning)}")

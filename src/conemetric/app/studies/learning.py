@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ...core.compiled import seconds_compiling, stopwatch
+from ...core.clock import seconds_compiling, stopwatch
 from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
 from ...estimators.scales import ScaleWarning
@@ -20,6 +20,7 @@ from ...estimators.useless import UselessMetricWarning
 from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
+from ..advice import in_options
 from .methods import find, methods_for
 from .options import Options
 from .task import Task, data_id
@@ -261,9 +262,9 @@ def _fit(method, task, options, notes):
     alarm = ""
     for warning in collected:
         if isinstance(warning, UselessMetricWarning):
-            alarm = str(warning)
+            alarm = in_options(warning)
         elif not isinstance(warning, ScaleWarning):  # options.scale has decided
-            notes.append(str(warning))
+            notes.append(in_options(warning))
     recall = getattr(estimator, "neighbor_recall_", None)
     if recall is not None and recall < 1:
         notes.append(f"Neighbours found approximately: {recall:.1%} of those in a random sample.")
