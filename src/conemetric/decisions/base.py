@@ -138,6 +138,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     n_jobs: int | None
     verbose: int
     _target: ClassVar[str]  # what y is, to a metric that asks
+    _blocks: np.ndarray | None = None
 
     # ---- input
 
@@ -219,7 +220,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 self._fit_parts([(nothing, 1.0, None)], X, Y, weights, keys, rng)
                 return None
             candidates = families(
-                X, Y, weights, fitted, lambda: self._linear_map, None, self.metric == "auto"
+                X, Y, weights, fitted, lambda: self._linear_map, self._blocks, self.metric == "auto"
             )
             blended = self._choose(X, Y, weights, keys, fitted, candidates, rules, rng)
             final = {each.name: each.final for family in candidates for each in family}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import take
+from ..core.arrays import like, namespace, take, to_numpy
 from ..estimators.folds import CrossFitted, Fold
 from ..estimators.gradient_metric import gradient_rounds
 from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
@@ -32,7 +32,7 @@ def families(
     weights: np.ndarray,
     fitted: CrossFitted,
     final: Callable[[], np.ndarray | None],
-    blocks: Sequence[slice] | None,
+    blocks: np.ndarray | None,
     gradients: bool,
 ) -> list[list[Candidate]]:
     """The candidates, family by family, the plain metric first.
@@ -45,8 +45,8 @@ def families(
         Folds, and the learned metric of each; no maps if none was learned.
     final : callable
         The learned metric of all rows.
-    blocks : sequence of slices or None
-        Features of one column each, which share one weight of the city block.
+    blocks : array (n_features,) or None
+        The number of the column of each feature: those of one column share a weight.
     gradients : bool
         Whether to learn metrics from gradients.
     """
@@ -87,6 +87,8 @@ def _rounds(X, Y, weights, rows, kernel, blocks=None):
     rows = np.arange(len(X)) if rows is None else rows
     cost = Y.shape[1] * X.shape[1]
     rows = rows[: max(FEWEST_ROWS, int((MOST_WORK / cost) ** 0.5))]
-    return gradient_rounds(
-        take(X, rows), Y[rows], weights[rows], kernel=kernel, n_rounds=N_ROUNDS, blocks=blocks
-    )
+    Y = Y[rows, 1:] if Y.shape[1] == 2 else Y[rows]  # one of two classes says all
+    Z, diagonal = like(take(X, rows), X, namespace(X).float32), False if blocks is None else blocks
+    found = gradient_rounds(Z, Y, weights[rows], kernel, n_rounds=N_ROUNDS, diagonal=diagonal)
+    maps = (to_numpy(each.L) for each in found)
+    return [np.diag(L) if L.ndim == 1 else L for L in maps]
