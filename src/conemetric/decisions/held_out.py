@@ -107,13 +107,15 @@ class HeldOut:
         self, kernel: str, width: float, n_rows: int | None
     ) -> list[tuple[Any, Any]]:
         """Of each fold: kernel values among the training rows, and from held-out rows to them."""
-        distances, mean, values = KERNELS[kernel]
-        matrices, kept = [], slice(0, n_rows)
+        chosen, matrices, kept = KERNELS[kernel], [], slice(0, n_rows)
         for fold in self.folds:
-            among, across = fold.relative(distances, mean)
+            among, across = fold.relative(chosen.distances, chosen.mean)
             xp = namespace(among)
             matrices.append(
-                (values(xp, among[kept, kept] / width), values(xp, across[:, kept] / width))
+                (
+                    chosen.values(xp, among[kept, kept] / width),
+                    chosen.values(xp, across[:, kept] / width),
+                )
             )
         return matrices
 

@@ -28,7 +28,7 @@ from sklearn.utils import check_random_state
 from ..constraints.labels import check_labels, is_continuous
 from ..core import spectral
 from ..core.arrays import float64, identity, like, namespace, on_device, take, transposed, zeros
-from ..core.compiled import few_blas_threads
+from ..core.blas import few_blas_threads
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.weights import check_range, check_weights
 from ..evaluation.knn import evenly_by_class
