@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .storage import load_metric as load_metric
     from .storage import save_decision as save_decision
     from .storage import save_metric as save_metric
+    from .tables import TableEncoder as TableEncoder
 
 _HOME = {  # of each public name, the module that defines it
     "AutoMetric": "estimators.automatic",
@@ -67,6 +68,7 @@ _HOME = {  # of each public name, the module that defines it
     "RelevanceMetric": "ranking.metric",
     "ScaleWarning": "estimators.scales",
     "Status": "solvers.base",
+    "TableEncoder": "tables",
     "UselessMetricWarning": "estimators.useless",
     "blend": "storage",
     "calibrate_cutoff": "ranking.cutoff",

@@ -15,9 +15,10 @@ from scipy.sparse import csr_array
 
 from ..core.blas import one_blas_thread
 from ..core.progress import emit
+from ..core.slices import slices
 from ..core.threads import threaded
 from . import exact, kernels
-from .cpu import Frame, HostSearch, parts
+from .cpu import Frame, HostSearch
 from .query import LabelledRows, Nearest, SearchQuery
 
 __all__ = ["Cells", "search"]
@@ -141,7 +142,7 @@ class Cells:
     def nearest(self, X: np.ndarray) -> np.ndarray:
         """The centre nearest to each point, in the group nearest to it."""
         centre = np.empty(len(X), np.int64)
-        for part in parts(len(X), len(self._group_centres) + X.shape[1]):
+        for part in slices(len(X), len(self._group_centres) + X.shape[1]):
             Z = self.frame.centred(X, np.arange(part.start, part.stop))
             group = _squared_distances(Z, self._group_centres).argmin(1)
             for number, (first, last) in enumerate(pairwise(self._group_start.tolist())):

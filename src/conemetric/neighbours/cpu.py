@@ -2,20 +2,19 @@
 candidates, then ranked by exact distances in float64. `exact` visits all tiles, `cells` some.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from ..core.slices import slices
 from ..core.threads import threaded
 from . import kernels
 from .query import Found, Nearest, SearchQuery
 from .rounding import product_gamma, tie_rule
 
-__all__ = ["Frame", "HostSearch", "parts"]
+__all__ = ["Frame", "HostSearch"]
 
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
-BLOCK = 1 << 24  # numbers held at a time besides the lists of candidates
 
 
 class Frame(NamedTuple):
@@ -32,7 +31,7 @@ class Frame(NamedTuple):
     def centred(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """These rows of X relative to the centre, in the unit, in float32."""
         Z = np.empty((len(rows), X.shape[1]), np.float32)
-        for part in parts(len(rows), X.shape[1]):
+        for part in slices(len(rows), X.shape[1]):
             Z[part] = (X[rows[part]] - self.centre) / self.unit
         return Z
 
@@ -98,7 +97,7 @@ class HostSearch:
             if len(again):
                 numbers[~known] = self.query.numbers_of(self.reference_order[~known])
             labels = self.labels, self.reference_labels, same
-            for part in parts(len(again), len(self.Z_reference)):
+            for part in slices(len(again), len(self.Z_reference)):
                 rows = again[part]
                 tile = self.squares[rows, None] + self.reference_squares
                 tile -= 2 * (self.Z[rows] @ self.Z_reference.T)
@@ -119,19 +118,13 @@ class HostSearch:
         """Bounds on the error of tiles, and which distances are ties: see `rounding`."""
         X, R = self.query.queries.X, self.query.references.X
         lengths = np.empty(len(X))
-        for part in parts(len(X), X.shape[1]):
+        for part in slices(len(X), X.shape[1]):
             scaled = X[self.order[part]] / self.unit
             lengths[part] = np.sqrt(np.einsum("ij,ij->i", scaled, scaled, dtype=np.float64))
         gamma = product_gamma(X.shape[1], float(np.finfo(np.float32).eps))
         eps = max(float(np.finfo(part.dtype).eps) for part in (X, R))
         per_length, slope = tie_rule(X.shape[1], eps)
         return 2 * np.sqrt(self.squares.astype(np.float64)), gamma, per_length * lengths, slope
-
-
-def parts(n: int, width: int) -> Iterator[slice]:
-    """Ranges of n rows of ``width`` numbers, `BLOCK` numbers at a time."""
-    step = max(1, BLOCK // max(1, width))
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def _power_of_two(X):

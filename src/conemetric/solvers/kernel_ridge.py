@@ -24,7 +24,7 @@ which is strongly convex, so P(b) - P* <= |P'(b)|^2 / (2 ridge). It needs one pa
 in blocks, and memory for m^2 numbers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
 from ..core.arrays import float64, identity, is_torch, like, namespace, zeros
+from ..core.slices import slices
 from ..problems.base import Bounds
 from .base import Certificate, Status
 
@@ -47,7 +48,6 @@ __all__ = [
     "solve_exactly",
 ]
 
-BLOCK = 1 << 23  # kernel values held at a time: 64 MB in float64
 JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coincide
 # in units of eps, of a squared distance relative to the sizes of both rows: equal rows reach 9 (1 to
 # 4,096 columns, both precisions). The laplacian kernel would see its square root
@@ -172,7 +172,10 @@ class KernelSum:
     def __call__(self, Z: Any) -> Any:
         """f at each row of Z."""
         xp = namespace(Z)
-        parts = [self.kernel(Z[rows]) @ self.coefficients for rows in _blocks(Z, self.points)]
+        parts = [
+            self.kernel(Z[rows]) @ self.coefficients
+            for rows in slices(max(1, len(Z)), len(self.points))
+        ]
         return xp.concatenate(parts) + self.offset
 
 
@@ -213,7 +216,7 @@ def fit_landmarks(
     m, k = len(K), Y.shape[1]
     gram, moment = zeros((m, m), K), zeros((m, k), K)
     R = namespace(K).linalg.cholesky(K + JITTER * m * identity(m, K)).T
-    for rows in _blocks(Z, landmarks):
+    for rows in slices(len(Z), len(landmarks)):
         # row by row, because R^-1 would magnify the rounding of sums over all rows
         root = weights[rows] ** 0.5
         F = _solve_upper(R, model.kernel(Z[rows]).T * root, transposed=True)
@@ -233,12 +236,6 @@ def _certificate(primal: float, gap: float) -> Certificate:
     solved = gap <= TOL * abs(primal)
     status = Status.CONVERGED if solved or primal == 0 else Status.STALLED
     return Certificate.from_bounds(Bounds(primal, primal - gap, 0.0), status)
-
-
-def _blocks(Z: Any, points: Any) -> Iterator[slice]:
-    step = max(1, BLOCK // max(1, len(points)))
-    for start in range(0, max(1, len(Z)), step):
-        yield slice(start, start + step)
 
 
 def _solve_upper(R, B, transposed=False):

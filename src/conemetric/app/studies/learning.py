@@ -251,12 +251,8 @@ def _check_preprocessing(task, options):
 
 def _fit(method, task, options, notes):
     """The fitted estimator, and why its metric is useless, if it is."""
-    estimator = method.make(
-        random_state=options.seed,
-        n_neighbors=options.n_neighbors,
-        time_budget=options.time_budget,
-        **options.parameters,
-    )
+    given = {name: getattr(options, name) for name in ("n_neighbors", "time_budget", "tol")}
+    estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
     with collected_warnings() as collected:
         task.fit(estimator)
     alarm = ""
