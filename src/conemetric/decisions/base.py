@@ -3,11 +3,13 @@ and blended by held-out rows, and fitted to all rows.
 """
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -15,6 +17,7 @@ from ..core.advice import AdviceError
 from ..core.arrays import (
     float64,
     identity,
+    is_torch,
     like,
     namespace,
     on_device,
@@ -23,21 +26,25 @@ from ..core.arrays import (
     to_numpy,
 )
 from ..core.blas import half_the_cores, one_blas_thread
+from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Text, Texts, check, expect
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
+from ..core.sparse_rows import SparseRows
 from ..core.weights import check_weights
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
-from ..estimators.validation import dense, validate_points
+from ..estimators.validation import dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import mean_differences
-from .blend import MOST_PARTS, Blended, blend_trials
+from ..tables.columns import frame_of
+from ..tables.encoder import TableEncoder
+from .blend import Blended, blend_trials
 from .candidates import PLAIN, families
 from .held_out import MOST_ROWS, Candidate, HeldOut, mapped
 from .kernel import coarse_loss
 from .neighbors import NeighborVote
-from .rule import FittedRule, Judge, Training, Trial
+from .rule import FittedRule, Judge, Rule, Training, Trial
 from .rules import RULES, rules_for
 
 __all__ = ["Blend", "Explanation", "MetricDecision", "Part"]
@@ -53,10 +60,38 @@ MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the ru
 N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
 DECISION_PARAMETERS: dict[str, Any] = {
     "metric": "no_validation",  # see `check_metric`
+    "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
+}
+
+
+FIELDS: dict[str, Field] = {
+    "parameters": Plain(dict),
+    "encoder": Plain(dict, optional=True),
+    "feature_names": Texts(optional=True),
+    "rows": Array("i", ("m",), low=0, increasing=True),
+    "X": Array("f", ("m", "d")),
+    "Y": Array("f", ("m", "t")),
+    "weights": Array("f", ("m",), low=0, strict=True),
+    "keys": Array("u", ("m",), high=np.inf),
+    "centre": Array("f", ("d",)),
+    "scale": Array("f", ("d",), low=0, strict=True),
+    "held_out": Array("f", ("h",), low=0),
+    "parts": Each(Plain(), least=1),
+    "certificate": Plain(dict, optional=True),
+}
+PART_FIELDS: dict[str, Field] = {
+    "metric": Text(),
+    "rule": Text(tuple(RULES)),
+    "setting": Plain(dict),
+    "loss": Number(nan=True),
+    "weight": Number(0, 1 + 1e-9, strict=True),
+    "map": Array("f", ("d", "r"), optional=True),
+    "places": Array("i", ("p",), low=0, below="m", increasing=True),
+    "fitted": Field(),
 }
 
 
@@ -108,6 +143,37 @@ class Part:
     def __str__(self) -> str:
         return f"{self.weight:.0%} {self.trial}"
 
+    def state(self) -> dict[str, Any]:
+        """The part without the training rows."""
+        trial = self.trial
+        return {
+            "metric": trial.metric,
+            "rule": trial.rule.name,
+            "setting": trial.rule.state(),
+            "loss": trial.loss,
+            "weight": self.weight,
+            "map": self.L,
+            "places": self.places,
+            "fitted": self.fitted.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Any, within: str, rows: Training) -> Self:
+        """The part of such a state, fitted to these rows."""
+        check(state, PART_FIELDS, within, {"m": len(rows.Y), "d": rows.Z.shape[1]})
+        rule = RULES[state["rule"]].from_state(state["setting"])
+        L, places = state["map"], state["places"]
+        expect(
+            L is None or not rule.by_columns or L.shape[0] == L.shape[1],
+            f"{within}.map",
+            "not square",
+            "weights of columns",
+        )
+        Z, *others = (take(part, places) for part in rows)
+        fitted = rule.restored(Training(mapped(Z, L), *others), state["fitted"])
+        trial = Trial(state["metric"], rule, np.empty((0, rows.Y.shape[1])), state["loss"])
+        return cls(trial, state["weight"], fitted, L, places)
+
 
 @dataclass(frozen=True)
 class Blend:
@@ -133,18 +199,42 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     """Base of `MetricClassifier` and `MetricRegressor`."""
 
     metric: Any
+    categorical_features: Any
     n_landmarks: int | str
     random_state: Any
     n_jobs: int | None
     verbose: int
     _target: ClassVar[str]  # what y is, to a metric that asks
-    _blocks: np.ndarray | None = None
+    _own_fields: ClassVar[dict[str, Field]]
+    _held_out: np.ndarray
 
     # ---- input
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """X validated: a dense array or a tensor."""
-        return dense(self, validate_points(self, X, reset=reset, sparse=True))
+        """X as features: a dense array or a tensor of numbers, or a table encoded."""
+        if reset:
+            self.encoder_ = self._new_encoder(X)
+        if self.encoder_ is None:
+            return dense(self, validate_points(self, X, reset=reset, sparse=True))
+        refuse_unusable(self, X)
+        if not reset:
+            return self.encoder_.transform(X)
+        self.encoder_.fit(X)
+        self.n_features_in_ = self.encoder_.n_features_in_
+        if hasattr(self.encoder_, "feature_names_in_"):
+            self.feature_names_in_ = self.encoder_.feature_names_in_
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self.encoder_.transform(X)
+
+    def _new_encoder(self, X: Any) -> TableEncoder | None:
+        """The unfitted encoder of a table; None for an array of numbers without gaps."""
+        if is_torch(X) or issparse(X) or isinstance(X, SparseRows):
+            return None
+        by_dtype = isinstance(self.categorical_features, str | None)
+        if by_dtype and frame_of(X) is None and not _has_gaps_or_words(X):
+            return None
+        return TableEncoder(categorical_features=self.categorical_features, sparse_output=False)
 
     def _rows_and_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if y is None:
@@ -202,10 +292,13 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         check_metric(self.metric)
         rng = check_random_state(self.random_state)
         xp = namespace(X)
-        # relative to the first row, so that a constant column has no spread by rounding
-        centre, spread = float64(X).mean(0), (float64(X) - float64(X[:1])).std(0)
-        self.scale_ = like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
-        self._centre = like(centre, X)
+        if self.encoder_ is None:
+            # relative to the first row, so that a constant column has no spread by rounding
+            centre, spread = float64(X).mean(0), (float64(X) - float64(X[:1])).std(0)
+            self.scale_ = like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
+            self._centre = like(centre, X)
+        else:
+            self._centre, self.scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
         X = (X - self._centre) / self.scale_
         self.metric_: Any = None
         self._linear_map: np.ndarray | None = None
@@ -220,7 +313,13 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 self._fit_parts([(nothing, 1.0, None)], X, Y, weights, keys, rng)
                 return None
             candidates = families(
-                X, Y, weights, fitted, lambda: self._linear_map, self._blocks, self.metric == "auto"
+                X,
+                Y,
+                weights,
+                fitted,
+                lambda: self._linear_map,
+                self._block_numbers(),
+                self._is_auto(),
             )
             blended = self._choose(X, Y, weights, keys, fitted, candidates, rules, rng)
             final = {each.name: each.final for family in candidates for each in family}
@@ -270,35 +369,40 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             return Judge(Y[self._judged], weights[self._judged], self._row_losses)
 
         usual = NeighborVote.usual(held_out(candidates[0][0]), judge())
-        chosen_from, contests = rules_for(rules), []
+        contests: dict[type[Rule], list[list[Trial]]] = {rule: [] for rule in rules_for(rules)}
         for family in candidates:
             emit("stage", stage=f"decision in the {family[0].name} metric")
-            rows = min(
-                map(held_out, family),
-                key=lambda each: coarse_loss(each, judge()) if len(family) > 1 else 0,
-            )
-            contests += [c for rule in chosen_from for c in rule.search(rows, judge())]
-        self.trials_ = [usual, *(contest[0] for contest in contests)]
+            rows = held_out(family[0])
+            if len(family) > 1:
+                rows = min(map(held_out, family), key=lambda each: coarse_loss(each, judge()))
+            for rule, found in contests.items():
+                found += rule.search(rows, judge())
+        self.trials_ = [usual, *(each[0] for found in contests.values() for each in found)]
         if self.verbose:
             for trial in self.trials_:
                 print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
-        n_parts = 1 if rules == "neighbors" else MOST_PARTS
-        blended = blend_trials(contests, judge(), _slices(folds), n_parts)
+        by_name = {each.name: each for family in candidates for each in family}
+
+        def at_full_size(trial: Trial) -> Trial:
+            rows = held_out(by_name[trial.metric], None)
+            return self._judge_at_full_size(trial, rows, judge(), rng)
+
         size = max(len(fold.train) for fold in folds)
-        if size > min(MOST_ROWS, self._n_landmarks(size)):
-            emit("stage", stage="held-out rows judge the rules learned from all others")
-            by_name = {each.name: each for family in candidates for each in family}
-            contests = [
-                [
-                    self._judge_at_full_size(
-                        trial, held_out(by_name[trial.metric], None), judge(), rng
-                    )
-                ]
-                for trial in blended.trials
-            ]
-            self.trials_ += [trial for (trial,) in contests]
-            blended = blend_trials(contests, judge(), _slices(folds), n_parts)
-        return blended
+        again = size > min(MOST_ROWS, self._n_landmarks(size))
+        blends = []
+        for rule, found in contests.items():
+            blended = blend_trials(found, judge(), _slices(folds), rule.most_parts)
+            if again:
+                emit("stage", stage="held-out rows judge the rules learned from all others")
+                judged = [[at_full_size(trial)] for trial in blended.trials]
+                self.trials_ += [trial for (trial,) in judged]
+                blended = blend_trials(judged, judge(), _slices(folds), rule.most_parts)
+            blends.append(blended)
+        return blends[0] if len(blends) == 1 else self._better(blends, judge())
+
+    def _better(self, blends: list[Blended], judge: Judge) -> Blended:
+        """The best of the blends, one for each rule in the order of `RULES`."""
+        return min(blends, key=lambda each: judge(each.scores))
 
     def _judge_at_full_size(self, trial, rows, judge, rng):
         """The trial with scores by a rule learned from all rows of the other folds."""
@@ -321,10 +425,13 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             rule = trial.rule.fit(Training(mapped(X, L), Y, weights, keys), landmarks)
             places = np.searchsorted(kept, every if trial.rule.many else landmarks)
             fitted.append(Part(trial, weight, rule, L, places))
-        self.blend_ = Blend(tuple(fitted), certificate)
         self._given, self._keys = self._given[kept], keys[kept]
         self._X, self._Y, self._weights = take(X, kept), Y[kept], weights[kept]
-        first = fitted[0]
+        self._store_parts(fitted, certificate)
+
+    def _store_parts(self, parts: Sequence[Part], certificate: Certificate | None) -> None:
+        self.blend_ = Blend(tuple(parts), certificate)
+        first, X = parts[0], self._X
         self.chosen_, self.certificate_ = first.trial, first.certificate
         self.components_ = (
             identity(X.shape[1], X) if first.L is None else like(first.L, X).T
@@ -386,15 +493,114 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         total = abs(moved).sum(1, keepdims=True)
         shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
         difference = to_numpy(X)[:, None, :] - known[top]
-        nearness = sum(
-            part.weight * _nearness(part, difference, known) for part in self.blend_.parts
-        )
-        return Explanation(self._given[top], shares, nearness)
+        near = sum(part.weight * _nearness(part, difference, known) for part in self.blend_.parts)
+        return Explanation(self._given[top], shares, self._by_column(near))
+
+    def _by_column(self, features: np.ndarray) -> np.ndarray:
+        """Entries of features (..., n_features), added up for each column of X."""
+        if self.encoder_ is None:
+            return features
+        names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        sums = np.zeros((*features.shape[:-1], len(names)))
+        for block in self.encoder_.blocks_:
+            sums[..., names.index(block.column)] += features[..., block.features].sum(-1)
+        return sums
+
+    def _block_numbers(self) -> np.ndarray | None:
+        """The number of the block of each feature."""
+        if self.encoder_ is None:
+            return None
+        widths = [each.features.stop - each.features.start for each in self.encoder_.blocks_]
+        return np.repeat(np.arange(len(widths)), widths)
+
+    def _is_auto(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "auto"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.string = tags.input_tags.categorical = True
         return tags
+
+    # ---- storage
+
+    def state(self) -> dict[str, Any]:
+        """The fitted estimator as a nested dict of plain values and arrays: what predictions,
+        promises and explanations need. Left out are the fitted metric, the settings that were tried
+        and not chosen, and parameters that are not plain values.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        certificate = self.blend_.certificate
+        return {
+            "parameters": {
+                name: value
+                for name, value in self.get_params(deep=False).items()
+                if isinstance(value, str | int | float | bool | None)
+            },
+            "encoder": None if self.encoder_ is None else self.encoder_.state(),
+            "feature_names": None if names is None else [str(name) for name in names],
+            "rows": self._given,
+            "X": to_numpy(self._X),
+            "Y": self._Y,
+            "weights": self._weights,
+            "keys": self._keys,
+            "centre": to_numpy(self._centre),
+            "scale": to_numpy(self.scale_),
+            "held_out": self._held_out,
+            "parts": [part.state() for part in self.blend_.parts],
+            "certificate": None if certificate is None else certificate.state(),
+            **self._own_state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The estimator of such a state, after checking all of it."""
+        sizes = check(state, {**FIELDS, **cls._own_fields})
+        try:
+            estimator = cls(**state["parameters"])
+            estimator._validate_params()
+        except (TypeError, ValueError) as error:
+            raise FieldError("parameters", state["parameters"], f"those of it ({error})") from error
+        encoder, names = state["encoder"], state["feature_names"]
+        estimator.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
+        estimator.n_features_in_ = sizes["d"]
+        if estimator.encoder_ is not None:
+            estimator.n_features_in_ = estimator.encoder_.n_features_in_
+            width = len(estimator.encoder_.get_feature_names_out())
+            expect(width == sizes["d"], "encoder", f"{width} features", f"{sizes['d']} features")
+        if names is not None:
+            n = estimator.n_features_in_
+            expect(len(names) == n, "feature_names", f"{len(names)} names", f"{n} names")
+            estimator.feature_names_in_ = np.array(names, object)
+        estimator._given, estimator._X, estimator._Y = state["rows"], state["X"], state["Y"]
+        estimator._weights, estimator._keys = state["weights"], state["keys"]
+        estimator._centre, estimator.scale_ = state["centre"], state["scale"]
+        estimator._held_out = held_out = state["held_out"]
+        expect((np.diff(held_out) >= 0).all(), "held_out", "not sorted", "sorted numbers")
+        parts = [
+            Part.from_state(each, f"parts.{k}", estimator._training())
+            for k, each in enumerate(state["parts"])
+        ]
+        total = sum(part.weight for part in parts)
+        expect(abs(total - 1) < 1e-6, "parts", f"weights that add up to {total}", "1")
+        certificate = state["certificate"]
+        bound = None if certificate is None else Certificate.from_state(certificate)
+        estimator._store_parts(parts, bound)
+        estimator.metric_, estimator.trials_ = None, []
+        estimator._restore(state)
+        return estimator
+
+    def _training(self) -> Training:
+        return Training(self._X, self._Y, self._weights, self._keys)
+
+    @abstractmethod
+    def _own_state(self) -> dict[str, Any]:
+        """What the subclass adds, as its ``_own_fields`` declare it."""
+
+    @abstractmethod
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Set what `_own_state` gave."""
 
 
 def _nearness(part, difference, X):
@@ -408,6 +614,13 @@ def _nearness(part, difference, X):
         apart = difference * (difference @ L @ L.T)
         typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
     return (typical - apart) / (typical.sum() or 1.0)
+
+
+def _has_gaps_or_words(X):
+    values = np.asarray(X)
+    if values.dtype.kind in "OUS":
+        return True
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def _slices(folds):

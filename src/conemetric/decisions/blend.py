@@ -28,7 +28,6 @@ from .rule import Judge, Trial
 __all__ = ["Blended", "blend_trials", "simplex_weights"]
 
 LEAST_WEIGHT = 0.05  # a part that weighs less is left out: it costs time and decides little
-MOST_PARTS = 4
 TOL = 1e-9  # relative gap that counts as solved
 
 

@@ -1,7 +1,7 @@
 """MetricClassifier: a metric, and the decision rule that suits it, chosen by held-out rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,10 +12,11 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.fields import Labels, Named, Number, Plain, Text, check, labels_from_state, labels_state
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.weights import check_weights, class_factors
 from ..estimators.automatic import AutoMetric
-from ..estimators.folds import n_folds_for, stratified_folds
+from ..estimators.folds import excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
@@ -26,6 +27,7 @@ __all__ = ["DecisionEvidence", "MetricClassifier"]
 
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
 TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
+SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better
 N_BINS = 10  # of the calibration error, with equally many rows each
 
 
@@ -66,6 +68,17 @@ class DecisionEvidence:
         )
 
 
+EVIDENCE_FIELDS = {
+    "error": Named(Number(0, 1)),
+    "standard_error": Named(Number(0, 1)),
+    "chosen": Text(),
+    "usual": Text(),
+    "p_value": Number(0, 1),
+    "calibration_error": Number(0, 1),
+    "n_rows": Number(1, whole=True),
+}
+
+
 class MetricClassifier(ClassifierMixin, MetricDecision):
     """Classifier by a learned distance: nearest neighbours or kernel ridge regression, in the
     plain or in a learned metric, whichever decides best for held-out rows.
@@ -84,6 +97,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         The rules to choose from.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows, by class.
+    categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+        Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
     n_landmarks : int or "auto", default="auto"
         Kernel ridge regression sums over this many rows only. "auto" means all up to 5,000
         rows, and 2,000 drawn at random beyond (tensors on a GPU: all up to 20,000, 10,000
@@ -139,6 +154,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         *,
         classifier: str = "auto",
         class_weight: dict | str | None = None,
+        categorical_features: Any = "from_dtype",
         n_landmarks: int | str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -147,6 +163,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         self.metric = metric
         self.classifier = classifier
         self.class_weight = class_weight
+        self.categorical_features = categorical_features
         self.n_landmarks = n_landmarks
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -194,7 +211,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     def _cross_fit(self, X, y, rng):
         if np.bincount(y).max() < 2:
             return None
-        if self.metric == "auto":
+        if self._is_auto():
             self.metric_ = AutoMetric(
                 random_state=rng.randint(2**31 - 1), n_jobs=self.n_jobs, verbose=self.verbose
             ).fit(X, y, target="classes")
@@ -212,6 +229,11 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     def _tie_keys(self, X):
         return labelled_keys(X, self._code)
+
+    def _better(self, blends, judge):
+        vote, kernel = blends
+        wrong = [each.scores.argmax(1) != judge.Y.argmax(1) for each in (kernel, vote)]
+        return vote if excess(*wrong) > SURE else kernel
 
     # ---- probabilities and sets
 
@@ -292,6 +314,30 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         included = (1 + as_low) / (n + 1) > alpha
         included[np.arange(len(probability)), probability.argmax(1)] = True
         return included
+
+    _own_fields = {
+        "classes": Labels("t", least=2),
+        "temperature": Number(0, strict=True),
+        "unseen": Number(0, 1),
+        "evidence": Plain(dict, optional=True),
+    }
+
+    def _own_state(self):
+        evidence = self.evidence_
+        return {
+            "classes": labels_state(self.classes_),
+            "temperature": self.temperature_,
+            "unseen": self.unseen_,
+            "evidence": None if evidence is None else asdict(evidence),
+        }
+
+    def _restore(self, state):
+        self.classes_ = labels_from_state(state["classes"])
+        self.temperature_, self.unseen_ = float(state["temperature"]), float(state["unseen"])
+        evidence = state["evidence"]
+        if evidence is not None:
+            check(evidence, EVIDENCE_FIELDS, "evidence")
+        self.evidence_ = None if evidence is None else DecisionEvidence(**evidence)
 
     def explain(self, X: Any, n: int = 5) -> Explanation:
         """The training rows that decided for the predicted class against the next.

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ..core.arrays import like, namespace, take, to_numpy
+from ..core.fields import Array, Flag, Number, Plain, Text, check
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import (
     CITY_BLOCK,
+    KERNELS,
     KernelSetting,
     KernelSum,
     fit_exactly,
@@ -31,7 +33,7 @@ __all__ = ["KernelRule", "coarse_loss"]
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
 # Laplacian, which depends on the root. Relative to the mean distance for the city block.
 WIDTHS = {
-    "gaussian": tuple(2.0**-i for i in range(-2, 6)),
+    "gaussian": tuple(2.0**-i for i in range(-4, 6)),
     "laplacian": tuple(4.0**-i for i in range(-3, 5)),
     CITY_BLOCK: tuple(2.0**-i for i in range(-5, 3)),
 }
@@ -40,6 +42,18 @@ COARSE = 2  # every other width and ridge is tried on few rows
 N_COARSE = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds
 N_TRIED = 4  # settings of the coarse search that are tried on all rows
 N_KEPT = 8  # settings of each kernel whose scores are kept
+FIELDS = {
+    "kernel": Text(tuple(KERNELS)),
+    "width": Number(0, strict=True),
+    "ridge": Number(0, strict=True),
+}
+FITTED_FIELDS = {
+    "landmarks": Flag(),
+    "scale": Number(0, strict=True),
+    "coefficients": Array("f", ("n", "t")),
+    "offset": Array("f", ("t",)),
+    "certificate": Plain(dict),
+}
 N_HELD = 3  # widths whose kernel matrices are held: the best and its neighbours, 72 MB each at most
 
 
@@ -49,6 +63,7 @@ class KernelRule(KernelSetting):
 
     name: ClassVar[str] = "kernel"
     many: ClassVar[bool] = False
+    most_parts: ClassVar[int] = 3
 
     @classmethod
     def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
@@ -76,13 +91,16 @@ class KernelRule(KernelSetting):
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The rule with these settings."""
+        check(state, FIELDS, "rule")
         return cls(**state)
 
     def restored(self, rows: Training, state: dict[str, Any]) -> "FittedKernel":
         """The kernel sum of this state."""
+        check(state, FITTED_FIELDS, "fitted", {"n": len(rows.Y), "t": rows.Y.shape[1]})
         points = like(rows.Z, rows.Z, namespace(rows.Z).float64)
-        certificate = state.pop("certificate")
-        return FittedKernel(self, rows, KernelSum(self, points, **state), certificate)
+        certificate = Certificate.from_state(state["certificate"], "fitted.certificate")
+        sums = {name: value for name, value in state.items() if name != "certificate"}
+        return FittedKernel(self, rows, KernelSum(self, points, **sums), certificate)
 
 
 KernelRule.default = KernelRule("gaussian", 1.0, 0.1)  # type: ignore[attr-defined]
@@ -121,6 +139,7 @@ class FittedKernel:
             "scale": model.scale,
             "coefficients": to_numpy(model.coefficients),
             "offset": to_numpy(model.offset),
+            "certificate": None if self.certificate is None else self.certificate.state(),
         }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ..core.arrays import like, to_numpy
+from ..core.fields import Number, Text, check
 from ..neighbours import nearest
 from .rule import Judge, Training, Trial
 
@@ -17,6 +18,7 @@ __all__ = ["NeighborVote"]
 
 NEIGHBOURS = (1, 3, 5, 9, 15)
 VOTE_WEIGHTS = ("uniform", "distance")
+FIELDS = {"n_neighbors": Number(1, whole=True), "weights": Text(VOTE_WEIGHTS)}
 TIE = 1e-9  # by which the nearest row counts more, the next half of that and so on
 
 
@@ -28,6 +30,7 @@ class NeighborVote:
     weights: str = "uniform"
     name: ClassVar[str] = "neighbors"
     many: ClassVar[bool] = True
+    most_parts: ClassVar[int] = 1
 
     def __str__(self) -> str:
         return f"{self.n_neighbors} nearest neighbours, {self.weights} weights"
@@ -92,10 +95,12 @@ class NeighborVote:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The rule with these settings."""
+        check(state, FIELDS, "rule")
         return cls(**state)
 
     def restored(self, rows: Training, state: dict[str, Any]) -> "FittedVote":
         """The vote of these rows."""
+        check(state, {}, "fitted")
         return FittedVote(self, rows)
 
 

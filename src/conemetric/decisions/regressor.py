@@ -1,13 +1,14 @@
 """MetricRegressor: a metric for a continuous target, and the rule that predicts with it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from ..core.fields import Named, Number, Plain, Text, check
 from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
@@ -50,6 +51,15 @@ class RegressionEvidence:
         )
 
 
+EVIDENCE_FIELDS = {
+    "error": Named(Number(0)),
+    "chosen": Text(),
+    "usual": Text(),
+    "r2": Number(high=1.0),
+    "n_rows": Number(1, whole=True),
+}
+
+
 class MetricRegressor(RegressorMixin, MetricDecision):
     """Regression by a learned distance: nearest neighbours or kernel ridge regression, in the
     plain or in a learned metric, whichever predicts held-out rows best.
@@ -65,6 +75,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         None leaves the scaled Euclidean distance.
     regressor : {"auto", "neighbors", "kernel"}, default="auto"
         The rules to choose from.
+    categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+        Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
     n_landmarks : int or "auto", default="auto"
         As in `MetricClassifier`.
     random_state : int, RandomState or None
@@ -102,6 +114,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         metric: Any = "auto",
         *,
         regressor: str = "auto",
+        categorical_features: Any = "from_dtype",
         n_landmarks: int | str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -109,6 +122,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     ) -> None:
         self.metric = metric
         self.regressor = regressor
+        self.categorical_features = categorical_features
         self.n_landmarks = n_landmarks
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -150,7 +164,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
             Fold(order[np.arange(n) % n_folds != f], order[f::n_folds][: MOST_JUDGED // n_folds])
             for f in range(n_folds)
         ]
-        if self.metric != "auto":
+        if not self._is_auto():
             return self._fit_folds(self.metric, X, y, folds, rng)
         if rows_coincide(X):
             raise ValueError(
@@ -214,6 +228,27 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         centre = self.predict(X)
         half = self._held_out[min(int(np.ceil((1 - alpha) * (n + 1))), n) - 1]
         return np.column_stack([centre - half, centre + half])
+
+    _own_fields = {
+        "y_mean": Number(),
+        "y_scale": Number(0, strict=True),
+        "evidence": Plain(dict, optional=True),
+    }
+
+    def _own_state(self):
+        evidence = self.evidence_
+        return {
+            "y_mean": self._y_mean,
+            "y_scale": self._y_scale,
+            "evidence": None if evidence is None else asdict(evidence),
+        }
+
+    def _restore(self, state):
+        self._y_mean, self._y_scale = float(state["y_mean"]), float(state["y_scale"])
+        evidence = state["evidence"]
+        if evidence is not None:
+            check(evidence, EVIDENCE_FIELDS, "evidence")
+        self.evidence_ = None if evidence is None else RegressionEvidence(**evidence)
 
     def explain(self, X: Any, n: int = 5) -> Explanation:
         """The training rows that moved the prediction away from the mean of y.

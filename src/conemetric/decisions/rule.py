@@ -52,6 +52,7 @@ class Rule(Protocol):
 
     name: ClassVar[str]  # as in classifier="neighbors"
     many: ClassVar[bool]  # whether the fitted rule keeps all rows, however many
+    most_parts: ClassVar[int]  # of a blend of such rules
     default: ClassVar["Rule"]  # where there are too few rows to hold any out
 
     @classmethod
