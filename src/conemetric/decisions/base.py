@@ -70,7 +70,7 @@ DECISION_PARAMETERS: dict[str, Any] = {
 
 FIELDS: dict[str, Field] = {
     "parameters": Plain(dict),
-    "encoder": Plain(dict, optional=True),
+    "encoder": Field(optional=True),
     "feature_names": Texts(optional=True),
     "rows": Array("i", ("m",), low=0, increasing=True),
     "X": Array("f", ("m", "d")),
@@ -80,7 +80,7 @@ FIELDS: dict[str, Field] = {
     "centre": Array("f", ("d",)),
     "scale": Array("f", ("d",), low=0, strict=True),
     "held_out": Array("f", ("h",), low=0),
-    "parts": Each(Plain(), least=1),
+    "parts": Each(Field(), least=1),
     "certificate": Plain(dict, optional=True),
 }
 PART_FIELDS: dict[str, Field] = {

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.fields import Labels, Named, Number, Plain, Text, check, labels_from_state, labels_state
 from ..core.sklearn_private import StrOptions, fit_context
+from ..core.warn import warn_user
 from ..core.weights import check_weights, class_factors
 from ..estimators.automatic import AutoMetric
 from ..estimators.folds import excess, n_folds_for, stratified_folds
@@ -117,12 +118,20 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     components_ : array (rank, n_features)
         The chosen metric: distances are those of ``X @ components_.T``.
     chosen_ : Trial
-        The chosen metric and rule; ``print`` it.
+        The heaviest part of the blend: its metric and rule.
     evidence_ : DecisionEvidence or None
         Held-out error of everything that was tried; None if no class has two rows.
     certificate_ : Certificate or None
-        How far the kernel system is from its exact solution; None for neighbours, which solve
-        nothing. Certificates of the metric are in ``metric_``.
+        How far the kernel system of ``chosen_`` is from its exact solution; None for
+        neighbours, which solve nothing. Those of the other parts are in ``blend_``, those of
+        the metric in ``metric_``.
+    blend_ : Blend
+        The parts that decide, the heaviest first, with their weights and certificates.
+    encoder_ : TableEncoder or None
+        The encoding of a table; None for numbers without gaps.
+    unseen_ : float
+        Estimated share of new rows whose class training lacks (Good-Turing): the share of
+        training rows that are the only ones of their class.
     temperature_ : float
         Factor of the scores whose softmax is `predict_proba`.
 
@@ -296,7 +305,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         needs new rows to be exchangeable with the training rows: drawn from the same source,
         so that their order tells nothing. A set is never empty. The held-out rows also chose
         the rule, which is then fitted to all rows: coverage of 1 - alpha is measured
-        (benchmarks/promises.py), not proven.
+        (benchmarks/promises.py), not proven. The only row of a class counts as one that no
+        set could name, so that sets are wider where classes are rare; a warning says if new
+        rows of unseen classes are expected to be more common than alpha.
 
         Parameters
         ----------
@@ -309,6 +320,13 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         array of bool (n, n_classes)
         """
         n = self._n_held_out(alpha)
+        if self.unseen_ > alpha:
+            warn_user(
+                f"about {self.unseen_:.0%} of new rows are of classes that training lacks, since as "
+                f"many training rows are the only ones of their class; no set can name those, so "
+                f"sets cannot hold the true class with probability {1 - alpha:g}: give more rows, or "
+                "pool rare classes."
+            )
         probability = self.predict_proba(X)
         as_low = np.searchsorted(self._held_out, probability, side="right")
         included = (1 + as_low) / (n + 1) > alpha
