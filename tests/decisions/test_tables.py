@@ -108,3 +108,16 @@ def test_classes_with_one_row_count_as_unseen(n_classes):
             with pytest.warns(UserWarning, match="classes that training lacks"):
                 model.predict_set(X[600:], alpha=0.02)
     assert abs(np.mean(wrong) - np.mean(expected)) < 0.08
+
+
+@every_kind
+def test_rows_of_weight_zero_do_not_change_the_encoding(kind):
+    columns, y = table(0)
+    X = pd.DataFrame(columns)
+    y = np.where(y > np.median(y), "high", "low") if kind == "classes" else y
+    there = np.arange(90) % 3 > 0
+    changed = X.where(pd.Series(there), X.assign(colour="violet", size=1e3))
+    options = {"metric": None, "random_state": 0}
+    one = KINDS[kind](**options).fit(changed, y, sample_weight=1.0 * there)
+    other = KINDS[kind](**options).fit(X[there], y[there])
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))

@@ -182,12 +182,12 @@ class Blend:
     Attributes
     ----------
     parts : tuple of Part
-    certificate : Certificate
+    certificate : Certificate or None
         How far the weights are from those that minimise the squared error of held-out scores.
     """
 
     parts: tuple[Part, ...]
-    certificate: Certificate
+    certificate: Certificate | None
 
     def __str__(self) -> str:
         if len(self.parts) == 1:
@@ -210,8 +210,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     # ---- input
 
-    def _rows(self, X: Any, reset: bool = False) -> Any:
-        """X as features: a dense array or a tensor of numbers, or a table encoded."""
+    def _rows(self, X: Any, reset: bool = False, sample_weight: Any = None) -> Any:
+        """X as features: a dense array or a tensor of numbers, or a table encoded as the rows that
+        have a weight are.
+        """
         if reset:
             self.encoder_ = self._new_encoder(X)
         if self.encoder_ is None:
@@ -219,7 +221,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         refuse_unusable(self, X)
         if not reset:
             return self.encoder_.transform(X)
-        self.encoder_.fit(X)
+        used = None if sample_weight is None else np.asarray(sample_weight) != 0
+        self.encoder_.fit(X, sample_weight=used)
         self.n_features_in_ = self.encoder_.n_features_in_
         if hasattr(self.encoder_, "feature_names_in_"):
             self.feature_names_in_ = self.encoder_.feature_names_in_
@@ -236,14 +239,15 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             return None
         return TableEncoder(categorical_features=self.categorical_features, sparse_output=False)
 
-    def _rows_and_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _rows_and_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray]:
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; give one "
                 "for each row of X."
             )
         refuse_masked(y, "y")
-        return self._rows(X, reset=True), column_or_1d(to_numpy(y), warn=True)
+        X = self._rows(X, reset=True, sample_weight=sample_weight)
+        return X, column_or_1d(to_numpy(y), warn=True)
 
     def _weighted(self, X: Any, y: np.ndarray, sample_weight: Any) -> tuple[Any, Any, np.ndarray]:
         """Rows, targets and weights without the rows of weight 0; ``_given`` numbers them."""
@@ -308,7 +312,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             fitted = self._cross_fit_some(X, y, rng)
             if fitted is None:
                 self._judged = np.empty(0, int)
-                rule = RULES["kernel" if rules == "auto" else rules].default
+                rule = RULES["kernel" if rules == "auto" else rules].default()
                 nothing = Trial(PLAIN, rule, np.empty((0, Y.shape[1])), np.nan)
                 self._fit_parts([(nothing, 1.0, None)], X, Y, weights, keys, rng)
                 return None
@@ -432,7 +436,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _store_parts(self, parts: Sequence[Part], certificate: Certificate | None) -> None:
         self.blend_ = Blend(tuple(parts), certificate)
         first, X = parts[0], self._X
-        self.chosen_, self.certificate_ = first.trial, first.certificate
+        self.chosen_ = first.trial
+        self.certificate_: Any = first.certificate
         self.components_ = (
             identity(X.shape[1], X) if first.L is None else like(first.L, X).T
         ) / self.scale_
@@ -464,9 +469,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _scores(self, X: Any) -> np.ndarray:
         """Scores (n, n_targets) of new rows, on the host."""
         X = self._scaled(X)
-        return sum(
-            part.weight * part.fitted.scores(mapped(X, part.L)) for part in self.blend_.parts
-        )
+        parts = self.blend_.parts
+        return np.sum([p.weight * p.fitted.scores(mapped(X, p.L)) for p in parts], axis=0)
 
     def _n_held_out(self, alpha):
         """How many held-out rows a promise of ``alpha`` rests on; an error if they are too few."""
@@ -583,7 +587,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             for k, each in enumerate(state["parts"])
         ]
         total = sum(part.weight for part in parts)
-        expect(abs(total - 1) < 1e-6, "parts", f"weights that add up to {total}", "1")
+        expect(abs(total - 1) < 1e-6, "the sum of the weights of parts", total, "1")
         certificate = state["certificate"]
         bound = None if certificate is None else Certificate.from_state(certificate)
         estimator._store_parts(parts, bound)

@@ -74,12 +74,16 @@ def _family(name: str, learn: Callable, folds: Sequence[Fold], kernel: str) -> l
         Candidate(
             f"{name} {r + 1}",
             [rounds[r] for rounds in by_fold],
-            lambda r=r: every()[r],
+            partial(_of_round, every, r),
             (kernel,),
             votes=False,
         )
         for r in range(min(map(len, by_fold)))
     ]
+
+
+def _of_round(every, r):
+    return every()[r]
 
 
 def _rounds(X, Y, weights, rows, kernel, blocks=None):

@@ -12,7 +12,17 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.fields import Labels, Named, Number, Plain, Text, check, labels_from_state, labels_state
+from ..core.fields import (
+    Labels,
+    Named,
+    Number,
+    Plain,
+    Text,
+    check,
+    expect,
+    labels_from_state,
+    labels_state,
+)
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.warn import warn_user
 from ..core.weights import check_weights, class_factors
@@ -207,7 +217,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         return self
 
     def _checked(self, X, y, sample_weight):
-        X, y = self._rows_and_targets(X, y)
+        X, y = self._rows_and_targets(X, y, sample_weight)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if self.class_weight is None:
@@ -355,6 +365,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         evidence = state["evidence"]
         if evidence is not None:
             check(evidence, EVIDENCE_FIELDS, "evidence")
+            for name in ("chosen", "usual"):
+                known = evidence[name] in evidence["error"]
+                expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
         self.evidence_ = None if evidence is None else DecisionEvidence(**evidence)
 
     def explain(self, X: Any, n: int = 5) -> Explanation:

@@ -66,6 +66,11 @@ class KernelRule(KernelSetting):
     most_parts: ClassVar[int] = 3
 
     @classmethod
+    def default(cls) -> Self:
+        """A smooth kernel."""
+        return cls("gaussian", 1.0, 0.1)
+
+    @classmethod
     def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
         """The width and ridge of each kernel that suits the metric."""
         for kernel in rows.kernels:
@@ -101,9 +106,6 @@ class KernelRule(KernelSetting):
         certificate = Certificate.from_state(state["certificate"], "fitted.certificate")
         sums = {name: value for name, value in state.items() if name != "certificate"}
         return FittedKernel(self, rows, KernelSum(self, points, **sums), certificate)
-
-
-KernelRule.default = KernelRule("gaussian", 1.0, 0.1)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

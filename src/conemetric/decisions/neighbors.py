@@ -36,6 +36,11 @@ class NeighborVote:
         return f"{self.n_neighbors} nearest neighbours, {self.weights} weights"
 
     @classmethod
+    def default(cls) -> Self:
+        """The nearest row."""
+        return cls(1)
+
+    @classmethod
     def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
         """The number of neighbours and their weights, in every metric."""
         if not rows.votes:
@@ -102,9 +107,6 @@ class NeighborVote:
         """The vote of these rows."""
         check(state, {}, "fitted")
         return FittedVote(self, rows)
-
-
-NeighborVote.default = NeighborVote(1)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..core.fields import Named, Number, Plain, Text, check
+from ..core.fields import Named, Number, Plain, Text, check, expect
 from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
@@ -144,7 +144,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         -------
         self
         """
-        X, y = self._rows_and_targets(X, y)
+        X, y = self._rows_and_targets(X, y, sample_weight)
         y = _numbers(y)
         X, y, weights = self._weighted(X, y, sample_weight)
         self._y_mean = float(np.average(y, weights=weights))
@@ -248,6 +248,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         evidence = state["evidence"]
         if evidence is not None:
             check(evidence, EVIDENCE_FIELDS, "evidence")
+            for name in ("chosen", "usual"):
+                known = evidence[name] in evidence["error"]
+                expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
         self.evidence_ = None if evidence is None else RegressionEvidence(**evidence)
 
     def explain(self, X: Any, n: int = 5) -> Explanation:

@@ -53,7 +53,10 @@ class Rule(Protocol):
     name: ClassVar[str]  # as in classifier="neighbors"
     many: ClassVar[bool]  # whether the fitted rule keeps all rows, however many
     most_parts: ClassVar[int]  # of a blend of such rules
-    default: ClassVar["Rule"]  # where there are too few rows to hold any out
+
+    @classmethod
+    def default(cls) -> Self:
+        """The rule where there are too few rows to hold any out."""
 
     @classmethod
     def search(cls, rows: "HeldOut", judge: "Judge") -> Iterator[list["Trial"]]:

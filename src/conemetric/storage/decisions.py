@@ -145,13 +145,14 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
     own = {new: numbers[old] for old, new in NUMBERS[name].items()}
     if name == "MetricClassifier":
         own |= {"classes": _classes(classes), "unseen": 0.0}
-    order = {each: "F" if each in header["fortran"] else "C" for each in arrays}
     decision = {
         "parameters": header["parameters"],
         "encoder": None,
         "feature_names": header["feature_names"],
-        **{each: np.asarray(arrays[each], order=order[each]) for each in ("X", "Y", "weights")},
-        **{each: arrays[each] for each in ("rows", "keys", "centre", "held_out")},
+        **{
+            each: arrays[each]
+            for each in ("X", "Y", "weights", "rows", "keys", "centre", "held_out")
+        },
         "scale": arrays["spread"],
         "parts": [part],
         "certificate": None,

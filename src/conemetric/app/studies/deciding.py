@@ -13,14 +13,13 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from ...core.clock import stopwatch
 from ...core.progress import emit
 from ...core.threads import MIN_PARALLEL_WORK
 from ...core.warn import collected_warnings
-from ...decisions.base import Explanation, LearnedBefore
+from ...decisions.base import Explanation
 from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
@@ -98,9 +97,7 @@ def _decision(study):
         return MetricRegressor(random_state=seed)
     if not isinstance(blend, AutoMetric):
         return MetricClassifier(clone(blend), random_state=seed)
-    step = study.prepare[-1]
-    scale = step.scale_ if isinstance(step, StandardScaler) else 1.0
-    return MetricClassifier(LearnedBefore(blend, scale), random_state=seed)
+    return MetricClassifier(random_state=seed)
 
 
 def _fit(decision, X, study):
