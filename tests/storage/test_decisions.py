@@ -2,12 +2,13 @@
 
 import json
 import struct
+from pathlib import Path
 
 import numpy as np
 import pandas
 import pytest
 from safetensors.numpy import load, save
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_iris, load_wine
 
 from conemetric import (
     FrobMetric,
@@ -281,3 +282,19 @@ def test_folders_and_notes_that_cannot_be_used_are_named(tmp_path):
         with pytest.raises(kind, match=message):
             save_decision(tmp_path / "a.safetensors", model, notes=notes)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["kernel", "neighbors", "numbers"])
+def test_files_of_format_1_decide_as_they_did(name):
+    data = Path(__file__).parent / "data"
+    expected = np.array(json.loads((data / "decision1.json").read_text())[name])
+    loaded = load_decision(data / f"decision1_{name}.safetensors")
+    rows = load_iris().data[::5]
+    found = (
+        loaded.predict_interval(rows[:, 1:], 0.2)
+        if name == "numbers"
+        else loaded.predict_proba(rows)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
+    assert "wrong on" in str(loaded.evidence_) or "R2" in str(loaded.evidence_)
+    assert loaded.explain(rows[:3, 1:] if name == "numbers" else rows[:3], n=2).rows.shape == (3, 2)

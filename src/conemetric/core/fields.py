@@ -237,7 +237,9 @@ class Array(Field):
     def check(self, name: str, value: Any, sizes: Sizes) -> None:
         if value.dtype.kind == "b" or not value.size:
             return
-        expect(np.isfinite(value).all(), name, "not finite", self.expected())
+        finite = np.isfinite(value)
+        if not finite.all():
+            raise FieldError(f"an entry of {name}", value[~finite][0].item(), self.expected())
         least, most = value.min().item(), value.max().item()
         above = self.low < least if self.strict else self.low <= least
         expect(above, f"the least entry of {name}", least, self.expected())

@@ -16,6 +16,7 @@ from ..decisions.base import MetricDecision
 from ..decisions.classifier import MetricClassifier
 from ..decisions.regressor import MetricRegressor
 from .checked import fields_of_file, read_state, write_state
+from .values import number_from_value
 
 __all__ = ["load_decision", "save_decision"]
 
@@ -123,7 +124,7 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
     )
     certificate = header["certificate"]
     if isinstance(certificate, dict):
-        certificate = {key: _number(value) for key, value in certificate.items()}
+        certificate = {key: number_from_value(value) for key, value in certificate.items()}
     classes = header["classes"]
     fitted = {
         "landmarks": header["landmarks"],
@@ -136,7 +137,7 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
         "metric": header["metric"],
         "rule": "kernel" if kernel else "neighbors",
         "setting": rule,
-        "loss": _number(header["loss"]),
+        "loss": number_from_value(header["loss"]),
         "weight": 1.0,
         "map": _map(arrays["components"], arrays["spread"]),
         "places": np.arange(len(arrays["rows"])),
@@ -160,11 +161,6 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
         **own,
     }
     return {"estimator": name, "decision": decision, "notes": header["notes"]}
-
-
-def _number(value):
-    """A number of a header, in which infinities and NaN are text."""
-    return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def _map(components, spread):
