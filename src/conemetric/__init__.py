@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .ranking.metric import RelevanceMetric as RelevanceMetric
     from .solvers.base import Certificate as Certificate
     from .solvers.base import Status as Status
+    from .storage import LearnedAdapter as LearnedAdapter
     from .storage import LearnedMetric as LearnedMetric
     from .storage import blend as blend
     from .storage import load_decision as load_decision
@@ -57,6 +58,7 @@ _HOME = {  # of each public name, the module that defines it
     "FrobeniusSDPResult": "estimators.semidefinite",
     "GradientMetric": "estimators.gradient_metric",
     "LMNNEig": "estimators.lmnn_eig",
+    "LearnedAdapter": "storage",
     "LearnedMetric": "storage",
     "MaxMarginMatrixFactorization": "estimators.matrix_factorization",
     "MaximumVarianceUnfolding": "estimators.maximum_variance_unfolding",

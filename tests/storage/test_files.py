@@ -141,9 +141,10 @@ def put(**values):
 
 
 LATER_KEYS = {
-    1: ("categories", "threshold", "threshold_promise", "scores"),
-    2: ("threshold", "threshold_promise", "scores"),
-    3: ("scores",),
+    1: ("categories", "threshold", "threshold_promise", "scores", "maps"),
+    2: ("threshold", "threshold_promise", "scores", "maps"),
+    3: ("scores", "maps"),
+    4: ("maps",),
 }
 
 
@@ -405,7 +406,10 @@ def certify(**values):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put(format=5), "format 5 is newer"),
+        (put(format=6), "format 6 is newer"),
+        (put(maps="documents"), "it maps documents"),
+        (put(maps=["rows"]), "it maps"),
+        (put(maps=None, format=5), "it maps"),
         (put(scores=[]), "scores are"),
         (put(scores={"weights": {"embedding": 1.0}}), "scores are"),
         (put(scores=ranking_sum(weights={"a": 1.0})), "scores are"),

@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from ..core.warn import warn_user
-from ..storage import LearnedMetric, atomic_path
+from ..storage import LearnedMap, atomic_path
 
 __all__ = ["complete_rows_map", "write_json"]
 
 
-def complete_rows_map(metric: Any, system: str) -> LearnedMetric:
-    """``metric`` as one affine map; warns if it fills missing values, which ``system`` cannot."""
-    metric = LearnedMetric.from_estimator(metric)
+def complete_rows_map(metric: Any, system: str, kind: type[LearnedMap] = LearnedMap) -> Any:
+    """``metric`` as one affine map of a ``kind``; warns if it fills missing values, which
+    ``system`` cannot.
+    """
+    metric = kind.from_estimator(metric)
     if metric.fill is not None:
         warn_user(
             f"this metric fills missing values, and {system} does not; give it complete rows "

@@ -48,7 +48,7 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     >>> metric.method, metric.n_features_in_
     ('blend of FrobMetric, BoostMetric', 13)
     """
-    learned = [LearnedMetric.from_estimator(metric).distance_or_refuse() for metric in metrics]
+    learned = [LearnedMetric.from_estimator(metric) for metric in metrics]
     if not learned:
         raise ValueError("metrics is empty; give at least one fitted metric.")
     weights = _check_weights(weights, learned)

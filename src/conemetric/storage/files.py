@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.thresholds import ThresholdPromise
-from ..ranking.columns import EMBEDDING, NORMALIZATIONS
-from ..ranking.top_k import SIMILARITIES
+from ..ranking.model import RankingModel
 from .checked import (
-    LARGEST,
     MetricFileError,
     are_strings,
     check_header,
@@ -29,21 +27,23 @@ from .checked import (
     write_checked,
 )
 from .frames import source_columns
-from .learned import LearnedMetric
+from .learned import LearnedAdapter, LearnedMap, LearnedMetric
 from .values import certificate_from, certificate_values, is_number, json_value
 
 __all__ = ["MetricFileError", "load_metric", "save_metric"]
 
-FORMAT = 4
+FORMAT = 5
 # keys that older formats do not have, by the format that added them
-ADDED = {"categories": 2, "threshold": 3, "threshold_promise": 3, "scores": 4}
+ADDED = {"categories": 2, "threshold": 3, "threshold_promise": 3, "scores": 4, "maps": 5}
 MAX_METHOD = 200  # characters
-ARRAYS = dict.fromkeys(("components", "offset", "fill"), ("F64",))  # and their type in a file
+# and their type in a file
+ARRAYS = dict.fromkeys(("components", "offset", "fill", "document_components"), ("F64",))
+KINDS = {"rows": LearnedMetric, "queries": LearnedAdapter}  # by what they map
 ATTRIBUTES = (
     *("method", "parameters", "feature_names", "preprocessing", "categories", "notes"),
     "scores",
 )
-KEYS = {"format", "shape", "certificate", "threshold", "threshold_promise", *ATTRIBUTES}
+KEYS = {"format", "maps", "shape", "certificate", "threshold", "threshold_promise", *ATTRIBUTES}
 
 
 def save_metric(
@@ -58,7 +58,7 @@ def save_metric(
     Parameters
     ----------
     path : str or path
-    estimator : fitted estimator, Pipeline that ends in one, or LearnedMetric
+    estimator : fitted estimator, Pipeline that ends in one, LearnedMetric or LearnedAdapter
     feature_names : sequence of str, default=None
         Names of the columns; by default those that the estimator knows, if any.
     notes : dict, default=None
@@ -78,15 +78,16 @@ def save_metric(
     ('FrobMetric', 150, 'converged')
     >>> folder.cleanup()
     """
-    metric = LearnedMetric.from_estimator(estimator, feature_names=feature_names, notes=notes)
+    metric = LearnedMap.from_estimator(estimator, feature_names=feature_names, notes=notes)
     arrays = {
         name: np.ascontiguousarray(getattr(metric, name), np.float64)
         for name in ARRAYS
         if getattr(metric, name) is not None
     }
-    promise = metric.threshold_promise_
+    promise = getattr(metric, "threshold_promise_", None)
     header = {
         "format": FORMAT,
+        "maps": next(maps for maps, kind in KINDS.items() if isinstance(metric, kind)),
         "shape": list(metric.components.shape),
         "certificate": certificate_values(metric.certificate),
         "threshold": json_value(getattr(metric, "threshold_", None)),
@@ -99,7 +100,7 @@ def save_metric(
     write_checked(path, header, arrays, _check)
 
 
-def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
+def load_metric(path: str | os.PathLike[str]) -> Any:
     """Read a metric written by `save_metric`, after checking the whole file.
 
     Parameters
@@ -108,7 +109,7 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
 
     Returns
     -------
-    LearnedMetric
+    LearnedMetric, or LearnedAdapter of a `QueryAdapter`
 
     Raises
     ------
@@ -117,7 +118,7 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
     """
     header, arrays = read_checked(path, "metric", _check, ARRAYS)
     certificate = certificate_from(header["certificate"], path)
-    metric = LearnedMetric(
+    metric = KINDS[header["maps"]](
         **arrays, certificate=certificate, **{name: header[name] for name in ATTRIBUTES}
     )
     if header["threshold"] is not None:
@@ -132,7 +133,10 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
 def _check(header, shapes, path):
     """Refuse a header of another format, or one that does not match the arrays."""
     fits = check_header(header, FORMAT, ADDED, KEYS, path)
-    shape = header["shape"]
+    if header["format"] < ADDED["maps"]:  # which told the kinds apart by the name
+        header["maps"] = "queries" if header["method"] == "QueryAdapter" else "rows"
+    shape, maps = header["shape"], header["maps"]
+    fits(isinstance(maps, str) and maps in KINDS, f"it maps {str(maps)[:80]}")
     fits(
         isinstance(shape, list)
         and [type(size) for size in shape] == [int, int]
@@ -140,6 +144,8 @@ def _check(header, shapes, path):
         f"shape is {str(shape)[:80]}",
     )
     expected = {"components": tuple(shape), "offset": (shape[0],)}
+    if "document_components" in shapes and maps == "queries":
+        expected["document_components"] = tuple(shape)
     if "fill" in shapes:
         expected["fill"] = (shape[1],)
     fits(shapes == expected, f"the arrays are {str(shapes)[:200]}, shape is {shape}")
@@ -195,15 +201,8 @@ def _is_sum(scores):
     """Whether these are weights, a normalisation and a similarity that `rank` can use."""
     if not isinstance(scores, dict) or set(scores) != {"weights", "normalization", "similarity"}:
         return False
-    weights, normalization = scores["weights"], scores["normalization"]
-    return (
-        isinstance(weights, dict)
-        and EMBEDDING in weights
-        and all(
-            isinstance(weight, (int, float)) and 0 <= weight <= LARGEST
-            for weight in weights.values()
-        )
-        and normalization in (None, *NORMALIZATIONS)
-        and (normalization is not None or not any(weights[c] for c in weights if c != EMBEDDING))
-        and scores["similarity"] in SIMILARITIES
-    )
+    try:
+        RankingModel.from_state({"query_map": None, "document_map": None, **scores})
+    except ValueError:
+        return False
+    return True

@@ -1,29 +1,26 @@
-"""A learned metric as one affine map, preprocessing included."""
+"""What was learned as one affine map, preprocessing included: a metric, or a map of queries."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..core.arrays import as_array, like, namespace
-from ..estimators.base import MahalanobisMetric
-from ..ranking.base import check_rows
-from ..ranking.sums import rank_by_sum, weighted_columns
-from ..ranking.top_k import check_depth, tie_ranks, unit_rows
+from ..estimators.base import CertifiedEstimator, MahalanobisMetric
+from ..estimators.validation import validate_points
+from ..ranking.model import RankingModel
 from ..solvers.base import Certificate
-from .folding import folded
+from .folding import METRICS, folded
 from .frames import frame_features, source_columns
 
-__all__ = ["LearnedMetric"]
+__all__ = ["LearnedAdapter", "LearnedMap", "LearnedMetric"]
 
 
-class LearnedMetric(MahalanobisMetric):
-    """A learned metric without its estimator: an affine map whose output is compared by
-    Euclidean distance.
+class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
+    """An affine map without the estimator that learned it; see `LearnedMetric`.
 
-    `load_metric` and `LearnedMetric.from_estimator` make one. It is a fitted scikit-learn
-    transformer, to put before a `KNeighborsClassifier` in a pipeline; ``fit`` and
-    `sklearn.base.clone` do not change it.
+    ``LearnedMap.from_estimator`` makes a `LearnedMetric` or a `LearnedAdapter`.
 
     Parameters
     ----------
@@ -49,18 +46,8 @@ class LearnedMetric(MahalanobisMetric):
     scores : dict, default=None
         What `rank` adds up, of a metric learned from judgements: ``weights`` by name,
         ``normalization`` of the columns, and the ``similarity`` that compares mapped points.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from conemetric import FrobMetric, LearnedMetric
-    >>> X, y = load_iris(return_X_y=True)
-    >>> pipeline = make_pipeline(StandardScaler(), FrobMetric()).fit(X, y)
-    >>> metric = LearnedMetric.from_estimator(pipeline)
-    >>> bool(abs(metric.transform(X) - pipeline.transform(X)).max() < 1e-9)
-    True
+    document_components : array (rank, n_features), default=None
+        Map of the documents if it is not that of the queries.
     """
 
     certificate: Any  # a Certificate or None
@@ -80,6 +67,7 @@ class LearnedMetric(MahalanobisMetric):
         categories: dict[str, list[str]] | None = None,
         notes: dict[str, Any] | None = None,
         scores: dict[str, Any] | None = None,
+        document_components: np.ndarray | None = None,
     ) -> None:
         self.components = self.components_ = components
         self.offset = offset
@@ -92,6 +80,7 @@ class LearnedMetric(MahalanobisMetric):
         self.categories = categories
         self.notes = notes
         self.scores = scores
+        self.document_components = document_components
         self.n_features_in_ = components.shape[1]
 
     @classmethod
@@ -102,7 +91,7 @@ class LearnedMetric(MahalanobisMetric):
         feature_names: Iterable[str] | None = None,
         categories: dict[str, list[str]] | None = None,
         notes: dict[str, Any] | None = None,
-    ) -> "LearnedMetric":
+    ) -> Any:
         """Fold a fitted estimator, or a pipeline of `StandardScaler`, `PCA` and an
         estimator, into one affine map; a `SimpleImputer` may come first.
 
@@ -110,8 +99,8 @@ class LearnedMetric(MahalanobisMetric):
         ----------
         estimator : fitted estimator of this library, or Pipeline that ends in one
             Also scikit-learn's `NeighborhoodComponentsAnalysis` and
-            `LinearDiscriminantAnalysis`, which have no certificate. A `LearnedMetric` is
-            returned as it is, or with the arguments below in place of its own.
+            `LinearDiscriminantAnalysis`, which have no certificate. A `LearnedMetric` or
+            `LearnedAdapter` is returned as it is, or with the arguments below in place of its own.
         feature_names : sequence of str, default=None
             Names of the columns; by default those of the data frame in ``fit``, if any.
         categories : dict of str to list of str, default=None
@@ -120,15 +109,16 @@ class LearnedMetric(MahalanobisMetric):
 
         Returns
         -------
-        LearnedMetric
+        LearnedMetric, or LearnedAdapter of a `QueryAdapter`
         """
         names = None if feature_names is None else [str(name) for name in feature_names]
         given = {"feature_names": names, "categories": categories, "notes": notes}
         given = {key: value for key, value in given.items() if value is not None}
-        if isinstance(estimator, cls):
-            return estimator._with(**given)
+        if isinstance(estimator, LearnedMap):
+            return estimator.as_kind(cls).replaced(**given)
         learned, parameters = folded(estimator)
-        metric = cls(**{**parameters, **given})
+        kind = LearnedMetric if isinstance(learned, METRICS) else LearnedAdapter
+        metric = kind(**{**parameters, **given}).as_kind(cls)
         for name in ("threshold_", "threshold_promise_"):
             if getattr(learned, name, None) is not None:
                 setattr(metric, name, getattr(learned, name))
@@ -148,7 +138,7 @@ class LearnedMetric(MahalanobisMetric):
         if hasattr(X, "columns"):
             columns = self.columns
             X = X.to_numpy() if columns is None else frame_features(X, columns, self.categories)
-        return super()._validate_X(self.fill_missing(X), reset, min_samples)
+        return validate_points(self, self.fill_missing(X), reset=reset, min_samples=min_samples)
 
     def fill_missing(self, X: Any) -> Any:
         """Rows with missing values (NaN) replaced by ``fill``; unchanged if that is None.
@@ -175,7 +165,7 @@ class LearnedMetric(MahalanobisMetric):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Map rows to the space where the learned metric is the Euclidean one.
+        """Map rows.
 
         Parameters
         ----------
@@ -202,7 +192,6 @@ class LearnedMetric(MahalanobisMetric):
         ----------
         queries : array-like or tensor (n_queries, n_features)
         documents : array-like or tensor (n_documents, n_features)
-            Of a `QueryAdapter` with ``n_components``, as mapped by `transform_documents`.
         scores : dict of str to sparse matrix, default=None
             The columns with a weight, as in ``fit``.
         k : int, default=10
@@ -211,29 +200,21 @@ class LearnedMetric(MahalanobisMetric):
         -------
         documents, scores : arrays (n_queries, min(k, n_documents)) on the host
         """
+        return self.model.rank(queries, documents, scores, k)
+
+    @property
+    def model(self) -> RankingModel:
+        """What `rank` uses."""
         if self.scores is None:
             raise TypeError(
                 f"{self.method} was not learned from judged queries, so there is no sum of scores "
                 "to rank by; rank by the distance of transform(queries) and transform(documents)."
             )
-        check_depth(k)
-        weights, normalization = self.score_weights_, self.normalization_
-        queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
-        namespace(queries, documents)  # refuses mixed libraries
-        shape, similarity = (len(queries), len(documents)), self.scores["similarity"]
-        columns = weighted_columns(scores, weights, normalization, shape)
-        ties = tie_ranks(documents)
-        if similarity == "cosine":
-            queries, documents = unit_rows(queries), unit_rows(documents)
-        queries = self.transform(queries)
-        if not self.maps_queries_only:
-            documents = self.transform(documents)
-        if queries.shape[1] != documents.shape[1]:
-            raise ValueError(
-                f"documents has {documents.shape[1]} features, but mapped queries have "
-                f"{queries.shape[1]}; map the documents as when the adapter was learned."
-            )
-        return rank_by_sum(queries, documents, similarity, columns, weights, normalization, k, ties)
+        return RankingModel(self.components, self._document_map, **self.scores)
+
+    @property
+    def _document_map(self) -> Any:
+        return self.document_components
 
     @property
     def score_weights_(self) -> dict[str, float]:
@@ -245,32 +226,63 @@ class LearnedMetric(MahalanobisMetric):
         """How columns of scores are scaled."""
         return self.scores["normalization"] if self.scores else None
 
-    @property
-    def maps_queries_only(self) -> bool:
-        """Whether this is the map of a `QueryAdapter`, which defines no distance."""
-        return self.method == "QueryAdapter"
-
-    def distance_or_refuse(self) -> Self:
-        """Return self; an error for a map of queries only, which defines no distance."""
-        if self.maps_queries_only:
-            raise TypeError(
-                "This metric maps queries only and is not a distance: map the queries by transform "
-                "and search the existing index of the documents (export.to_llama_index writes it "
-                "as an adapter)."
-            )
+    def as_kind(self, kind: type) -> Self:
+        """Return self; an error if it is not of this kind."""
+        if not isinstance(self, kind):
+            raise TypeError(self._no_other_kind)
         return self
 
-    def get_mahalanobis_matrix(self) -> Any:
-        self.distance_or_refuse()
-        return super().get_mahalanobis_matrix()
+    def replaced(self, **changed: Any) -> Self:
+        """The same with other parameters."""
+        return type(self)(**{**self.get_params(deep=False), **changed}) if changed else self
 
-    def pair_distance(self, pairs: Any) -> Any:
-        self.distance_or_refuse()
-        return super().pair_distance(pairs)
+    def __sklearn_clone__(self):
+        return self
 
-    def get_metric(self) -> Any:
-        self.distance_or_refuse()
-        return super().get_metric()
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components)
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def __repr__(self, N_CHAR_MAX=700):
+        rank, n_features = self.components.shape
+        return (
+            f"<{type(self).__name__} of {self.method}: {n_features} features to {rank} dimensions>"
+        )
+
+
+class LearnedMetric(LearnedMap, MahalanobisMetric):
+    """A learned metric without its estimator: an affine map whose output is compared by
+    Euclidean distance.
+
+    `load_metric` and `LearnedMetric.from_estimator` make one. It is a fitted scikit-learn
+    transformer, to put before a `KNeighborsClassifier` in a pipeline; ``fit`` and
+    `sklearn.base.clone` do not change it.
+
+    Parameters
+    ----------
+    components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
+categories, notes, scores, document_components
+        As in `LearnedMap`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from conemetric import FrobMetric, LearnedMetric
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pipeline = make_pipeline(StandardScaler(), FrobMetric()).fit(X, y)
+    >>> metric = LearnedMetric.from_estimator(pipeline)
+    >>> bool(abs(metric.transform(X) - pipeline.transform(X)).max() < 1e-9)
+    True
+    """
+
+    @property
+    def _document_map(self):
+        return self.components
 
     def truncated(self, n_components: int) -> "LearnedMetric":
         """The best approximation of this metric by ``n_components`` directions, without the
@@ -284,17 +296,24 @@ class LearnedMetric(MahalanobisMetric):
         if n_components == len(self.components):
             return self
         kept = {"components": self.components[:n_components], "offset": self.offset[:n_components]}
-        return self._with(**kept, certificate=None)
+        return self.replaced(**kept, certificate=None)
 
-    def _with(self, **changed):
-        return LearnedMetric(**{**self.get_params(deep=False), **changed}) if changed else self
 
-    def __sklearn_clone__(self):
-        return self
+class LearnedAdapter(LearnedMap):
+    """What a `QueryAdapter` learned, without it: a map of the queries, and of the documents if
+    they are shortened. It defines no distance.
 
-    def __sklearn_is_fitted__(self):
-        return True
+    `load_metric` and ``LearnedMap.from_estimator`` make one.
 
-    def __repr__(self, N_CHAR_MAX=700):
-        rank, n_features = self.components.shape
-        return f"<LearnedMetric of {self.method}: {n_features} features to {rank} dimensions>"
+    Parameters
+    ----------
+    components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
+categories, notes, scores, document_components
+        As in `LearnedMap`.
+    """
+
+    _no_other_kind = (
+        "This file or estimator maps queries only and is not a distance: map the queries by "
+        "transform and search the existing index of the documents (export.to_llama_index writes it "
+        "as an adapter)."
+    )

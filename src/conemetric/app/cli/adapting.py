@@ -85,14 +85,14 @@ def save(found: "Adaptation", out: Path) -> dict[str, str]:
 
     from ...export import to_hybrid_query
     from ...export.base import write_json
-    from ...storage import LearnedMetric, save_metric
+    from ...storage import LearnedAdapter, save_metric
 
     notes = {"maps": found.chosen, "similarity": found.options.similarity}
     save_metric(out / FILES["adapter"], found.estimator, notes=notes)
     files = dict(FILES)
     components = getattr(found.estimator, "document_components_", None)
     if components is not None:
-        side = LearnedMetric(
+        side = LearnedAdapter(
             components,
             np.zeros(len(components)),
             method="QueryAdapter",

@@ -91,10 +91,10 @@ def neighbors(given: Neighbors) -> None:
     import polars as pl
 
     from ...neighbours import nearest
-    from ...storage import atomic_path, load_metric
+    from ...storage import LearnedMetric, atomic_path, load_metric
     from .tables import read_table
 
-    learned = load_metric(given.metric).distance_or_refuse()
+    learned = LearnedMetric.from_estimator(load_metric(given.metric))
     queries = read_table(data, given, learned)
     searched = queries if against is None else read_table(against, given, learned)
     findable = len(searched.X) - (against is None)
@@ -179,7 +179,7 @@ def _inside_metric(learned):
     from ...storage import certificate_values
     from ...storage.values import json_value
 
-    promise = learned.threshold_promise_
+    promise = getattr(learned, "threshold_promise_", None)
     values = {
         "method": learned.method,
         "features": learned.n_features_in_,

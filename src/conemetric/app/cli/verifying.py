@@ -67,11 +67,11 @@ def verify(given: Verify) -> None:
     import numpy as np
 
     from ...evaluation.verification import cross_validate, distance_score
-    from ...storage import load_metric, save_metric
+    from ...storage import LearnedMetric, load_metric, save_metric
     from .pairs import read_pairs
     from .tables import read_table
 
-    learned = load_metric(given.metric).distance_or_refuse()
+    learned = LearnedMetric.from_estimator(load_metric(given.metric))
     table, indices, same = read_pairs(pairs, read_table(given.data, given, learned))
     _check_pairs(pairs, same, folds)
     if max_false_alarms is not None:

@@ -3,7 +3,6 @@ measure what it gained on queries it has not seen, and what every score adds.
 """
 
 import time
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -242,8 +241,7 @@ def _contributions(estimator, queries, documents, scores, judged):
     """What every score with a weight adds: the ranking with it against that without it."""
 
     def hits(weights):
-        changed = copy(estimator)
-        changed.score_weights_ = weights
+        changed = replace(estimator.model_, weights=weights)
         ranking = changed.rank(queries, documents, scores, SHOWN_FIRST)[0]
         return measures.hit_rate(ranking, judged, SHOWN_FIRST) > 0
 
