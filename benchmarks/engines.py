@@ -180,13 +180,19 @@ class DuckDB(WithVectors):
         weights, names = self.vectors.documents.tocoo(), list(self.vectors.vocabulary)
         place = np.empty(len(names), object)
         place[list(self.vectors.vocabulary.values())] = names
-        rows = zip(place[weights.coords[1]], *map(np.ndarray.tolist, (weights.coords[0], weights.data)), strict=True)
+        rows = zip(
+            place[weights.coords[1]],
+            *map(np.ndarray.tolist, (weights.coords[0], weights.data)),
+            strict=True,
+        )
         text = ", ".join(f"('{word}', {document}, {score!r})" for word, document, score in rows)
         self.connection.execute(f"INSERT INTO words VALUES {text}")
 
     def hybrid(self, exported, vector, text):
         (words,) = self.vectors.words([text])
-        return [row[0] for row in self.connection.execute(exported, [vector.tolist(), words]).fetchall()]
+        return [
+            row[0] for row in self.connection.execute(exported, [vector.tolist(), words]).fetchall()
+        ]
 
     def nearest(self, vector):
         order = f"array_cosine_similarity(embedding, $1::FLOAT[{len(vector)}]) DESC LIMIT 10"
@@ -236,7 +242,9 @@ class Qdrant(WithVectors):
         return [point.id for point in found.points]
 
     def nearest(self, vector):
-        found = self.client.query_points("items", query=vector.tolist(), using="embedding", limit=10)
+        found = self.client.query_points(
+            "items", query=vector.tolist(), using="embedding", limit=10
+        )
         return [point.id for point in found.points]
 
 
@@ -295,7 +303,11 @@ class Milvus(WithVectors):
 
     def nearest(self, vector):
         found = self.client.search(
-            "items", [vector.tolist()], anns_field="embedding", limit=10, search_params={"metric_type": "IP"}
+            "items",
+            [vector.tolist()],
+            anns_field="embedding",
+            limit=10,
+            search_params={"metric_type": "IP"},
         )
         return [hit["id"] for hit in found[0]]
 
@@ -383,7 +395,9 @@ def same(found, expected, scores):
 def compared(adapter, queries, documents, columns, found):
     """Which queries have the expected first ten, and that ranking."""
     deep, scores = adapter.rank(queries, documents, columns, len(documents))
-    listed = [dict(zip(*row, strict=True)) for row in zip(deep.tolist(), scores.tolist(), strict=True)]
+    listed = [
+        dict(zip(*row, strict=True)) for row in zip(deep.tolist(), scores.tolist(), strict=True)
+    ]
     pairs = zip(found, deep[:, :10].tolist(), listed, strict=True)
     return [same(*pair) for pair in pairs], deep[:, :10]
 
@@ -427,12 +441,18 @@ def measure(name, documents, texts, train, test):
         near = [engine.nearest(vector) for vector in mapped]
         equal, _ = compared(alone, test.queries, documents, None, near)
         dense = f"{sum(equal)} of {len(equal)}"
-        print(f"{name:10s} {engine.version:38s} {form:14s} " + "".join(f"{cell:>12s}" for cell in (*cells, dense)), flush=True)
+        print(
+            f"{name:10s} {engine.version:38s} {form:14s} "
+            + "".join(f"{cell:>12s}" for cell in (*cells, dense)),
+            flush=True,
+        )
 
 
 def installed(name):
     try:
-        return ENGINES[name].packages and all(map(importlib.metadata.version, ENGINES[name].packages))
+        return ENGINES[name].packages and all(
+            map(importlib.metadata.version, ENGINES[name].packages)
+        )
     except importlib.metadata.PackageNotFoundError:
         return False
 
@@ -455,7 +475,9 @@ def main():
     documents = unit(file["docs"][:n])
     print(f"{n} documents, {half} queries to learn from")
     heads = ("same hybrid", "nDCG rank", "nDCG engine", "same dense")
-    print(f"{'engine':10s} {'version':38s} {'form':14s} " + "".join(f"{head:>12s}" for head in heads))
+    print(
+        f"{'engine':10s} {'version':38s} {'form':14s} " + "".join(f"{head:>12s}" for head in heads)
+    )
     for name in options.engines:
         if installed(name):
             measure(name, documents, texts["docs"][:n], train, test)

@@ -162,7 +162,7 @@ def sqlite_statement(scores: Any, limit: int, window: int) -> str:
     near = f"SELECT id FROM items ORDER BY {value} DESC, id LIMIT {window + limit}"
     return (
         f"-- {scores.described}\n-- SQLite: ?1 a mapped query (float32), ?2 its words, "
-        "'\"one\" OR \"two\"'; items (id INTEGER PRIMARY KEY, embedding), "
+        '\'"one" OR "two"\'; items (id INTEGER PRIMARY KEY, embedding), '
         f"{', '.join(scores.columns)}: fts5 tables\n"
         + _statement(scores, lists, value, near, limit)
         + ";\n"

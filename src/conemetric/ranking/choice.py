@@ -294,8 +294,10 @@ class Choice:
         listed = self.columns and self.columns.listed[rows]
         queries, documents = self.data.rows
         options = {"listed": listed, "ties": self.data.ties}
-        queries = queries[self.held_out[rows]]
-        return self.model.form.search(factors, queries, documents, DEPTH, **options)
+        queries, depth = queries[self.held_out[rows]], DEPTH
+        if self.columns:
+            depth = self.columns.depth(DEPTH)
+        return self.model.form.search(factors, queries, documents, depth, **options)
 
     def _pool(self, found):
         """What was found on all folds, as one."""

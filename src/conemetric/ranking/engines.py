@@ -11,7 +11,9 @@ Every engine lists ``window`` documents by each column. They differ in what the 
     range     (s - least) / (largest - least) of the ``window`` nearest; 0 for all others
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,30 +49,32 @@ ENGINES = {
 }
 
 
-def check_target(target: str, normalization: str, similarity: str) -> tuple[str, ...]:
-    """The normalisations that an engine has of those asked for; an error if it cannot compute
-    what is asked.
-    """
-    if target not in ENGINES:
-        raise ValueError(f"target={target!r} is not known; use one of {', '.join(ENGINES)}.")
+def check_target(target: str, normalization: str, similarity: str, scores: Any = None) -> None:
+    """Refuse what an engine cannot compute, before anything is learned for it."""
     engine = ENGINES[target]
     if similarity not in engine.similarities:
+        able = (name for name, of in ENGINES.items() if similarity in of.similarities)
         raise ValueError(
             f"target={target!r} cannot add the {similarity} score of an embedding to other scores; "
-            f"learn with similarity {' or '.join(engine.similarities)} (QueryAdapter), or for "
-            f"{', '.join(name for name, of in ENGINES.items() if similarity in of.similarities)}."
+            f"use similarity={engine.similarities[0]!r}, or another target: {', '.join(able)}."
         )
     if normalization not in ("auto", *engine.normalizations):
         raise ValueError(
             f"target={target!r} cannot scale scores by {normalization!r}; use normalization='auto' "
             f"or {' or '.join(map(repr, engine.normalizations))}."
         )
-    return engine.normalizations if normalization == "auto" else (normalization,)
+    for name, column in scores.items() if isinstance(scores, Mapping) else ():
+        if callable(column):
+            raise ValueError(
+                f"scores[{name!r}] is a callable, which target={target!r} cannot call; give a sparse "
+                "matrix of what the engine lists (ranking.lexical.engine_scores)."
+            )
 
 
 def as_listed(scores: np.ndarray, order: np.ndarray, window: int, how: str) -> np.ndarray:
     """What the embedding counts in an engine: ``scores`` (n, P) of some documents, of which at
-    least the ``window`` nearest ones, minus infinity for none; ``order`` decides ties.
+    least the ``window`` nearest ones, minus infinity for none; ``order`` decides ties. NaN for
+    those that it does not list.
     """
     best = np.lexsort((order, -scores))[:, :window]
     rows = np.arange(len(scores))[:, None]
@@ -82,4 +86,4 @@ def as_listed(scores: np.ndarray, order: np.ndarray, window: int, how: str) -> n
         least = np.where(listed, scores, np.inf).min(1, keepdims=True, initial=np.inf)
         size = np.where(listed, scores, -np.inf).max(1, keepdims=True, initial=-np.inf) - least
         scores = (np.where(listed, scores, least) - least) / np.where(size > 0, size, 1.0)
-    return np.where(listed, scores, 0.0)
+    return np.where(listed, scores, np.nan)

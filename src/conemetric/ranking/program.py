@@ -87,6 +87,8 @@ class RankingProgram:
         given part costs STIFFNESS times what a change of the map by that part does.
         """
         values = data.columns.normalized(setting.normalization)
+        if data.columns.embedding == "range":  # dividing the embedding's scores does the same
+            values = values * self._ranges(data)[data.columns.query, None]
         query, better, worse = made.triplets.T
         columns = data.columns.at(values, query, better) - data.columns.at(values, query, worse)
         scale = made.scale
@@ -96,6 +98,13 @@ class RankingProgram:
             size = np.sqrt(made.weights @ (columns / most) ** 2 / made.weights.sum())
             scale = most * np.where(size > 0, size, 1.0) * (STIFFNESS * len(made.T)) ** 0.5
         return replace(made, columns=columns / scale, scale=scale)
+
+    def _ranges(self, data):
+        """By how much the embedding's own scores of its nearest documents differ, by query."""
+        map_ = (self.form.initial_map(data.documents),)
+        scores = self.form.search(map_, *data.rows, data.columns.window, ties=data.ties).scores
+        ranges = to_numpy(scores[:, 0] - scores[:, -1])
+        return np.where(ranges > 0, ranges, 1.0)
 
     def _hard_negatives(self, data, setting):
         """The best unjudged documents of each query in the ranking that the program starts from."""

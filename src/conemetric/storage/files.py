@@ -34,6 +34,7 @@ __all__ = ["MetricFileError", "load_metric", "save_metric"]
 
 FORMAT = 5
 # keys that older formats do not have, by the format that added them
+TARGETED = ("target", "window")  # of scores learned for a search engine
 ADDED = {"categories": 2, "threshold": 3, "threshold_promise": 3, "scores": 4, "maps": 5}
 MAX_METHOD = 200  # characters
 # and their type in a file
@@ -199,7 +200,8 @@ def _promise(values, path):
 
 def _is_sum(scores):
     """Whether these are weights, a normalisation and a similarity that `rank` can use."""
-    if not isinstance(scores, dict) or set(scores) != {"weights", "normalization", "similarity"}:
+    required = {"weights", "normalization", "similarity"}
+    if not isinstance(scores, dict) or not required <= set(scores) <= {*required, *TARGETED}:
         return False
     try:
         RankingModel.from_state({"query_map": None, "document_map": None, **scores})
