@@ -6,7 +6,7 @@
 Reads ``ir_hybrid_cranfield.npz`` (rows of all-MiniLM-L6-v2, judgements) and its texts. For each
 engine: the adapter is learned with ``target=`` this engine from the lists of words that the engine
 itself gives, on half of the judged queries; its export is run in the engine on the others. A line
-gives the queries whose first ten are those of `rank` (documents whose scores differ by less than
+gives the queries whose first ten are those of `rank` (C = 0.1, so that words always have a weight; documents whose scores differ by less than
 a rounding may change places), and nDCG@10 of both; "dense" the first ten by mapped queries alone.
 Engines that are not installed are left out: ``pip install '.[engines]'``.
 """
@@ -425,7 +425,7 @@ def measure(name, documents, texts, train, test):
     """Print a line."""
     with ENGINES[name](documents, texts) as engine:
         form, cells = "dense", ["", "", ""]
-        adapter, columns = QueryAdapter(random_state=0), [None, None]
+        adapter, columns = QueryAdapter(0.1, random_state=0), [None, None]
         if engine.columns is not None:
             form = "hybrid, dense"
             adapter.target = name

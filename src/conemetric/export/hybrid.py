@@ -48,7 +48,7 @@ class ScoreSum:
                 "RelevanceMetric fitted with scores, or loaded from a file."
             )
         weights = {name: float(weight) for name, weight in fusion["weights"].items() if weight > 0}
-        if not set(weights) - {EMBEDDING}:
+        if not set(weights) - {EMBEDDING} and fusion.get("target") is None:
             raise ValueError(
                 "no column has a weight: there is nothing to add up. Search by the embedding, "
                 "with its queries mapped (transform_queries)."
@@ -265,12 +265,12 @@ def _milvus(scores, limit, window):
 
 
 def _lancedb(scores, limit, window):
-    if not scores.similarity or len(scores.columns) != 1:
+    if len(scores.columns) > 1:
         raise ValueError(
             f"LanceDB adds up a vector search and one of words, not {', '.join(scores.weights)}; "
             "learn with one column."
         )
-    weight = scores.weights[EMBEDDING] / sum(scores.weights.values())
+    weight = scores.weights.get(EMBEDDING, 0.0) / sum(scores.weights.values())
     # what a search does not list counts 1 - fill = 0
     return {"reranker": {"weight": weight, "fill": 1.0}, "limit": window}
 

@@ -203,7 +203,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             point = model.joint_point(comparisons, short, weights)
             primal = program.certify(point, result.dual_point).primal
             result = replace(result, certificate=result.certificate.truncated(primal, self.tol))
-        self._store(data, setting, map_, weights)
+        counted = model.weights_beside(data.columns, comparisons, setting, weights)
+        self._store(data, setting, map_, counted)
         if comparisons.columns is not None:
             start = np.array(setting.weights) * comparisons.unit / setting.margin
             pull = comparisons.columns.T @ float64(to_numpy(result.dual_point)) / comparisons.scale

@@ -264,6 +264,7 @@ class Choice:
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
         rows, documents = slice(counts[fold], counts[fold + 1]), self.data.documents
         found = self._search([like(factor, documents) for factor in factors], rows)
+        weights = self.model.weights_beside(self.columns, comparisons, setting, weights)
         return found, weights, iterate.dual_point / program.unit
 
     def _approached(self, program, start, C):

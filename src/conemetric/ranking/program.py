@@ -19,7 +19,7 @@ from ..operators.base import Operator
 from ..operators.columns import WithColumns, joined
 from ..problems.frobenius import FrobeniusProgram
 from .candidates import Setting
-from .columns import Pool
+from .columns import Columns, Pool
 from .comparisons import (
     LEAST_SPREAD,
     SPREAD_POWER,
@@ -177,6 +177,16 @@ class RankingProgram:
             point, v = self.form.parted(point, len(comparisons.scale))
             weights = to_numpy(v) / comparisons.scale
         return map_of(like(comparisons.T, point), point), weights
+
+    def weights_beside(
+        self, columns: Columns | None, comparisons: Comparisons, setting: Setting, weights: Any
+    ) -> Any:
+        """The weights of a solution beside what the embedding counts in the target: where that is
+        scaled by its range, the size of the map is lost.
+        """
+        if columns is None or columns.embedding != "range":
+            return weights
+        return weights * setting.margin / comparisons.unit
 
     def joint_point(self, comparisons: Comparisons, map_: Any, weights: np.ndarray) -> Any:
         """The point that corresponds to a map and weights: inverts `solution`."""
