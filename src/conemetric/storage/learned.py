@@ -200,16 +200,18 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         -------
         documents, scores : arrays (n_queries, min(k, n_documents)) on the host
         """
-        return self.model.rank(queries, documents, scores, k)
-
-    @property
-    def model(self) -> RankingModel:
-        """What `rank` uses."""
-        if self.scores is None:
+        if self.model_ is None:
             raise TypeError(
                 f"{self.method} was not learned from judged queries, so there is no sum of scores "
                 "to rank by; rank by the distance of transform(queries) and transform(documents)."
             )
+        return self.model_.rank(queries, documents, scores, k)
+
+    @property
+    def model_(self) -> RankingModel | None:
+        """What `rank` uses; None of a metric that was not learned from judged queries."""
+        if self.scores is None:
+            return None
         return RankingModel(self.components, self._document_map, **self.scores)
 
     @property

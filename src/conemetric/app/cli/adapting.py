@@ -114,7 +114,7 @@ def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
         "",
         f"adapter = load_metric({places['adapter']})",
     ]
-    index, scores = "document_vectors", ""
+    scores = ""
     if found.chosen == "both":
         lines += [
             "index = adapter.transform(document_vectors)  # of vectors of norm one",
@@ -124,14 +124,14 @@ def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
         where = "the index as it is"
         if "documents" in files:
             lines.append(f"index = load_metric({places['documents']}).transform(document_vectors)")
-            index, where = "index", "the shorter index"
+            where = "the shorter index"
         lines.append(f"found = adapter.transform(query_vectors)  # then search {where}")
     if "weights" in files:
         used = [score.name for score in found.contributions if score.weight]
         columns = (f'"{name}": {name}_scores' for name in used if name != EMBEDDING)
         scores = f", {{{', '.join(columns)}}}"
         lines.append(f"# with the other scores, sparse (n_queries, n_documents): {formula(found)}")
-    lines.append(f"first, values = adapter.rank(query_vectors, {index}{scores}, k=10)")
+    lines.append(f"first, values = adapter.rank(query_vectors, document_vectors{scores}, k=10)")
     return "\n".join(lines)
 
 
