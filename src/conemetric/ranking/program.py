@@ -101,8 +101,9 @@ class RankingProgram:
 
     def _ranges(self, data):
         """By how much the embedding's own scores of its nearest documents differ, by query."""
-        map_ = (self.form.initial_map(data.documents),)
-        scores = self.form.search(map_, *data.rows, data.columns.window, ties=data.ties).scores
+        map_, (queries, documents) = (self.form.initial_map(data.documents),), data.rows
+        window, ties = data.columns.window, data.ties
+        scores = self.form.search(map_, queries, documents, window, ties=ties).scores
         ranges = to_numpy(scores[:, 0] - scores[:, -1])
         return np.where(ranges > 0, ranges, 1.0)
 
