@@ -21,7 +21,7 @@ def among_few(query, monkeypatch):
 
 
 def on_host(query, monkeypatch):
-    monkeypatch.setattr(exact, "FEW", 0)
+    monkeypatch.setattr(exact, "MAX_WORK_IN_NUMPY", 0)
     monkeypatch.setattr(exact, "TILE", 32)  # several tiles
     monkeypatch.setattr(slices, "HELD", 2000)
     return exact.search(query)

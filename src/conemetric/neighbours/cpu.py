@@ -1,5 +1,5 @@
 """Search on the host: tiles of squared distances, by matrix products in float32, are scanned for
-candidates, then ranked by exact distances in float64. `exact` visits all tiles, `cells` some.
+candidates, then ranked by exact distances in float64.
 """
 
 from typing import NamedTuple
@@ -70,15 +70,15 @@ class HostSearch:
 
     # ---- from candidates to neighbours
 
-    def rank(self, all_offered: bool) -> Nearest:
+    def rank(self) -> Nearest:
         """Rank candidates by exact distances, and search again for queries that may miss
-        neighbours: through rounding if all references were offered, else for lack of candidates.
+        neighbours through rounding.
         """
-        same, again_same = self._rank(True, all_offered)
-        other, again_other = self._rank(False, all_offered)
+        same, again_same = self._rank(True)
+        other, again_other = self._rank(False)
         return Nearest(same, other, again_same + again_other)
 
-    def _rank(self, same, all_offered):
+    def _rank(self, same):
         lists = self.lists[0 if same else 1]
         n, width = lists[0].shape
         found = np.full((n, max(0, width - SPARE)), -1)
@@ -93,7 +93,7 @@ class HostSearch:
             args = data, self._rounding(), found, distances, bound
             threaded(kernels.rank_candidates, n, width * X.size, lists, *args)
             unsure = (lists[-1] < np.inf) & ~(bound < lists[-1])
-            again = np.flatnonzero(unsure if all_offered else self._short(found, same))
+            again = np.flatnonzero(unsure)
             if len(again):
                 numbers[~known] = self.query.numbers_of(self.reference_order[~known])
             labels = self.labels, self.reference_labels, same
@@ -106,13 +106,6 @@ class HostSearch:
         answer = Found(np.empty_like(found), np.empty_like(distances))
         answer.numbers[self.order], answer.distances[self.order] = found, distances * self.unit
         return answer, len(again)
-
-    def _short(self, found, same):
-        """Queries with fewer neighbours than wanted although there are more."""
-        counts = np.bincount(self.reference_labels, minlength=self.labels.max() + 1)
-        n_same = counts[self.labels]
-        there = n_same - (self.own >= 0) if same else len(self.reference_labels) - n_same
-        return (found >= 0).sum(1) < np.minimum(there, found.shape[1])
 
     def _rounding(self):
         """Bounds on the error of tiles, and which distances are ties: see `rounding`."""

@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from ..core.arrays import is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.fields import Array, Named, Number, Text, check, expect
 from ..estimators.validation import check_tensor
 from .columns import EMBEDDING, NORMALIZATIONS, Columns, Pool, check_scores, picked
 from .engines import ENGINES
 from .top_k import SIMILARITIES, check_depth, search, tie_ranks, unit_rows
 
-__all__ = ["RankingModel", "check_rows"]
+__all__ = ["FIELDS", "RankingModel", "check_rows"]
 
 
 @dataclass(frozen=True)
@@ -142,36 +143,33 @@ class RankingModel:
             "similarity": self.similarity,
             "weights": dict(self.weights),
             "normalization": self.normalization,
-            **({"target": self.target, "window": self.window} if self.target else {}),
+            "target": self.target,
+            "window": self.window,
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The model of a `state`; a ValueError that names a value which it cannot use."""
-        model = cls(**state)
-        weights, normalization = model.weights, model.normalization
-        for fits, fault in (
-            (model.similarity in SIMILARITIES, f"similarity is {model.similarity!r}"),
-            (normalization in (None, *NORMALIZATIONS), f"normalization is {normalization!r}"),
-            (isinstance(weights, dict) and EMBEDDING in weights, f"no weight of {EMBEDDING!r}"),
-            (model.target in (None, *ENGINES), f"target is {model.target!r}"),
-            (_is_window(model.window), f"window is {model.window!r}"),
-        ):
-            if not fits:
-                raise ValueError(f"a ranking cannot be restored: {fault}.")
-        for name, weight in weights.items():
-            is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-            if not is_number or not 0 <= weight < np.inf:
-                raise ValueError(
-                    f"a ranking cannot be restored: the weight of {name!r} is {weight}."
-                )
-            if weight and normalization is None and name != EMBEDDING:
-                raise ValueError(f"a ranking cannot be restored: {name!r} has no normalization.")
-        return model
+    def from_state(cls, state: Mapping[str, Any], within: str = "ranking") -> Self:
+        """The model of a `state`; a `FieldError` that names a value which it cannot use."""
+        check(state, FIELDS, within)
+        weights = state["weights"]
+        expect(
+            EMBEDDING in weights, f"{within}.weights", sorted(weights)[:9], f"one of {EMBEDDING}"
+        )
+        scaled = [name for name, weight in weights.items() if weight and name != EMBEDDING]
+        fits = state["normalization"] is not None or not scaled
+        expect(fits, f"{within}.normalization", None, f"the scale of {scaled[:9]}")
+        return cls(**state)
 
 
-def _is_window(window):
-    return window is None or (type(window) is int and window > 0)
+FIELDS = {
+    "query_map": Array("f", ("rank", "features"), optional=True),
+    "document_map": Array("f", ("rank", "document_features"), optional=True),
+    "similarity": Text(tuple(SIMILARITIES)),
+    "weights": Named(Number(0)),
+    "normalization": Text(NORMALIZATIONS, optional=True),
+    "target": Text(tuple(ENGINES), optional=True),
+    "window": Number(1, whole=True, optional=True),
+}
 
 
 def _mapped(X, map_, name):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.arrays import to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..ranking.model import RankingModel
+from ..tables import TableEncoder
 from .values import json_value
 
 __all__ = ["METRICS", "folded"]
@@ -37,6 +38,10 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
         )
     names = getattr(steps[0], "feature_names_in_", None)
     preprocessing = [_describe(step) for step in steps[:-1]]
+    encoder = steps.pop(0) if isinstance(steps[0], TableEncoder) else None
+    if encoder is not None:
+        check_is_fitted(encoder)
+        names = encoder.get_feature_names_out()
     fill = _fill_values(steps.pop(0)) if isinstance(steps[0], SimpleImputer) else None
     components, offset = _affine(steps[0])
     for step in steps[1:]:
@@ -52,6 +57,7 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
         "feature_names": None if names is None else [str(name) for name in names],
         "preprocessing": preprocessing,
         "fill": fill,
+        "encoder": encoder,
         **({} if model is None else _learned_sum(learned, preprocessing)),
     }
 
@@ -77,8 +83,8 @@ def _affine(step):
     elif not isinstance(getattr(step, "model_", None), RankingModel):
         raise TypeError(
             f"{type(step).__name__} cannot be folded into a metric file; before a metric use "
-            "StandardScaler or PCA, and SimpleImputer before these, or transform the data first "
-            "and save the metric alone."
+            "StandardScaler or PCA, and TableEncoder or SimpleImputer before these, or transform the "
+            "data first and save the metric alone."
         )
     A = to_numpy(step.components_).astype(np.float64)
     return A, getattr(step, "offset", np.zeros(len(A)))  # a LearnedMetric has one

@@ -1,20 +1,60 @@
 """What was learned as one affine map, preprocessing included: a metric, or a map of queries."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..core.arrays import as_array, like, namespace
+from ..core.fields import (
+    Array,
+    Field,
+    FieldError,
+    Named,
+    Nested,
+    Number,
+    Plain,
+    Text,
+    Texts,
+    check,
+    expect,
+)
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.validation import validate_points
+from ..evaluation.thresholds import ThresholdPromise
+from ..ranking.model import FIELDS as FIELDS_OF_RANKING
 from ..ranking.model import RankingModel
 from ..solvers.base import Certificate
+from ..tables import TableEncoder
 from .folding import METRICS, folded
-from .frames import frame_features, source_columns
+from .frames import check_categories, frame_features, source_columns
 
 __all__ = ["LearnedAdapter", "LearnedMap", "LearnedMetric"]
+
+SUM = ("weights", "normalization", "similarity", "target", "window")  # what a ranking adds up
+ARRAYS = ("components", "offset", "fill", "document_components")
+PLAIN_FIELDS = ("method", "categories", "scores")  # kept as they are
+FIELDS = {
+    "components": Array("f", ("rank", "features")),
+    "offset": Array("f", ("rank",)),
+    "method": Text(),
+    "parameters": Plain(dict),
+    "certificate": Plain(dict, optional=True),
+    "feature_names": Texts("features", distinct=False, optional=True),
+    "preprocessing": Texts(distinct=False),
+    "fill": Array("f", ("features",), optional=True),
+    "categories": Named(Texts(), optional=True),
+    "encoder": Field(optional=True),
+    "notes": Plain(dict),
+    "scores": Nested({name: FIELDS_OF_RANKING[name] for name in SUM}, optional=True),
+    "document_components": Array("f", ("rank", "features"), optional=True),
+    "maps": Text(("rows", "queries")),
+    "threshold": Number(nan=True, optional=True),
+    "threshold_promise": Plain(dict, optional=True),
+}
 
 
 class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
@@ -41,6 +81,8 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
     categories : dict of str to list of str, default=None
         Columns of text and their categories. Each category is a feature, named
         ``column=category`` in ``feature_names``: 1 where the column has it, else 0.
+    encoder : TableEncoder, default=None
+        Encodes a table before the map; ``feature_names`` are then the names of its features.
     notes : dict, default=None
         Further JSON values to keep.
     scores : dict, default=None
@@ -65,6 +107,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         preprocessing: Sequence[str] = (),
         fill: np.ndarray | None = None,
         categories: dict[str, list[str]] | None = None,
+        encoder: TableEncoder | None = None,
         notes: dict[str, Any] | None = None,
         scores: dict[str, Any] | None = None,
         document_components: np.ndarray | None = None,
@@ -78,6 +121,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         self.preprocessing = preprocessing
         self.fill = fill
         self.categories = categories
+        self.encoder = encoder
         self.notes = notes
         self.scores = scores
         self.document_components = document_components
@@ -130,6 +174,9 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
 
         These are the ``feature_names``, with each column of text listed once.
         """
+        if self.encoder is not None:
+            named = hasattr(self.encoder, "feature_names_in_")
+            return [column.name for column in self.encoder.columns_] if named else None
         if self.feature_names is None:
             return None
         return source_columns(self.feature_names, self.categories)
@@ -171,12 +218,15 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         ----------
         X : array-like (n, n_features), or data frame
             From a data frame the metric takes its ``columns`` by name, if it has names,
-            and ignores all others.
+            and ignores all others. Of a metric with an ``encoder``, rows of the table.
 
         Returns
         -------
         array (n, rank)
         """
+        if self.encoder is not None:
+            X = self.encoder.transform(X)
+            X = X.toarray() if issparse(X) else np.asarray(X)
         X = self._validate_X(X)
         mapped = X @ like(self.components_, X).T
         mapped += like(self.offset, X)
@@ -237,6 +287,65 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
     def replaced(self, **changed: Any) -> Self:
         """The same with other parameters."""
         return type(self)(**{**self.get_params(deep=False), **changed}) if changed else self
+
+    def of_features(self) -> Self:
+        """The map of encoded rows, ``metric.encoder.transform(table)``, without the encoder."""
+        return self.replaced(encoder=None)
+
+    def state(self) -> dict[str, Any]:
+        """The metric as a nested dict of JSON values and arrays."""
+        promise = getattr(self, "threshold_promise_", None)
+        threshold = getattr(self, "threshold_", None)
+        return {
+            **{name: getattr(self, name) for name in PLAIN_FIELDS},
+            **{name: _float64(getattr(self, name)) for name in ARRAYS},
+            "maps": next(maps for maps, kind in MAPS.items() if isinstance(self, kind)),
+            "parameters": self.parameters or {},
+            "preprocessing": list(self.preprocessing),
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "notes": self.notes or {},
+            "certificate": self.certificate and self.certificate.state(),
+            "encoder": self.encoder and self.encoder.state(),
+            "threshold": None if threshold is None else float(threshold),
+            "threshold_promise": None if promise is None else asdict(promise),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Any:
+        """The metric of such a state, after checking all of it."""
+        sizes = check(state, FIELDS)
+        rank, n_features = sizes["rank"], sizes["features"]
+        fits = 1 <= rank <= n_features
+        expect(fits, "components.shape", (rank, n_features), "at most as many rows as columns")
+        given = dict(state)
+        threshold, promise = given.pop("threshold"), given.pop("threshold_promise")
+        if given["certificate"] is not None:
+            given["certificate"] = Certificate.from_state(given["certificate"])
+        if given["encoder"] is not None:
+            given["encoder"] = encoder = TableEncoder.from_state(given["encoder"])
+            names = encoder.get_feature_names_out().tolist()
+            fits = names == given["feature_names"]
+            expect(fits, "feature_names", given["feature_names"], "those of the encoder")
+        if given["categories"] is not None:
+            check_categories(given["feature_names"], given["categories"])
+        if given["scores"] is not None:
+            maps = {"query_map": None, "document_map": None}
+            RankingModel.from_state({**given["scores"], **maps}, "scores")
+        kind = MAPS[given.pop("maps")]
+        of_rows = kind is LearnedMetric
+        expect(of_rows or threshold is None, "threshold", threshold, "none: it is no distance")
+        documents = given["document_components"]
+        expect(
+            documents is None or not of_rows, "document_components", documents, "none of a metric"
+        )
+        metric = kind(**given).as_kind(cls)
+        if threshold is not None:
+            metric.set_threshold(threshold)
+            metric.threshold_promise_ = None if promise is None else _promise(promise)
+        expect(
+            threshold is not None or promise is None, "threshold_promise", promise, "a threshold"
+        )
+        return metric
 
     def __sklearn_clone__(self):
         return self
@@ -319,3 +428,17 @@ categories, notes, scores, document_components
         "transform and search the existing index of the documents (export.to_llama_index writes it "
         "as an adapter)."
     )
+
+
+MAPS: dict[str, type[LearnedMap]] = {"rows": LearnedMetric, "queries": LearnedAdapter}
+
+
+def _float64(array):
+    return None if array is None else np.ascontiguousarray(array, np.float64)
+
+
+def _promise(values):
+    try:
+        return ThresholdPromise(**values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FieldError("threshold_promise", values, f"one that can be true: {error}") from error

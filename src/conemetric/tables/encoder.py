@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from numbers import Integral, Real
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..core.extras import require
 from ..core.fields import Each, Field, Named, Nested, Number, Plain, Text, Texts, check, expect
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.weights import check_weights
@@ -184,6 +187,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """What one pass over a table, or over a part of its rows, finds; `fit_summary` learns from
         the sum over all parts.
         """
+        if hasattr(X, "to_delayed"):
+            return self._summarize_parts(X, sample_weight)
         X, names = _validated(self, X)
         kinds = self._given_kinds(names)
         as_words = [kinds.get(name) in WORD_KINDS for name in names.all]
@@ -193,6 +198,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if len(used) < len(weights):
             columns, weights = [each.at(used) for each in columns], weights[used]
         return TableSummary(tuple(summarize(each, weights) for each in columns), names.given)
+
+    def _summarize_parts(self, X, sample_weight):
+        """The sum over the partitions of a Dask collection, computed at once."""
+        if sample_weight is not None:
+            raise ValueError("sample_weight cannot be given with a Dask collection.")
+        dask = require("dask", "cluster")
+        parts = np.ravel((X.rechunk({1: -1}) if hasattr(X, "rechunk") else X).to_delayed())
+        found = dask.compute(*(dask.delayed(_summary)(self, part) for part in parts))
+        return reduce(add, [summary for summary in found if summary is not None])
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_summary(self, summary: TableSummary) -> Self:
@@ -261,6 +275,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         array or sparse array (n, n_features)
         """
         check_is_fitted(self)
+        if hasattr(X, "to_delayed"):
+            return self._transform_parts(X)
         X, positions = self._found(X)
         wanted = zip(positions, self.columns_, strict=True)
         columns = table_columns(X, [(at, kind.name, kind.words) for at, kind in wanted])
@@ -280,6 +296,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 stop += 1
             start = stop
         return out
+
+    def _transform_parts(self, X):
+        """The features of a Dask collection, not yet computed."""
+        meta, k = np.empty((0, self._n_features_out)), self._n_features_out
+        encoder = TableEncoder.from_state(self.state()).set_params(sparse_output=False)
+        if not hasattr(X, "rechunk"):
+            return X.map_partitions(encoder.transform, meta=meta)
+        X = X.rechunk({1: -1})
+        return X.map_blocks(encoder.transform, chunks=(X.chunks[0], (k,)), meta=meta)
 
     def _missing(self, kind, column):
         p = kind.missing_share
@@ -306,17 +331,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if given is None or not hasattr(self, "feature_names_in_"):
             X = _validated(self, X, reset=False)[0]
             return X, [self._names.index(name) for name in wanted]
-        frame = frame_of(X)
-        found = Counter(given)
-        missing = [name for name in wanted if name not in found]
+        missing = [name for name in wanted if name not in given]
         if missing:
             shown = ", ".join(map(repr, missing[:MOST_NAMED]))
             more = ", ..." if len(missing) > MOST_NAMED else ""
             raise ValueError(f"X has no column {shown}{more}, which fit had.")
-        repeated = [name for name in wanted if found[name] > 1]
-        if repeated:
-            raise ValueError(f"X has more than one column {repeated[0]!r}; keep one of them.")
-        if frame is None or not len(frame):
+        _refuse_repeated(given, wanted)
+        if not len(X):
             raise ValueError("X has 0 sample(s); give at least one row.")
         return X, [given.index(name) for name in wanted]
 
@@ -423,6 +444,8 @@ class _Names:
 
 def _validated(encoder, X, reset=True):
     """X as a frame, or a valid array, and the names of its columns."""
+    given = None if issparse(X) else column_names(X)
+    _refuse_repeated(given or (), given or ())
     frame = None if issparse(X) else frame_of(X)
     if frame is None:
         X = validate_data(
@@ -431,13 +454,22 @@ def _validated(encoder, X, reset=True):
         return X, _Names([f"x{i}" for i in range(X.shape[1])], given=False)
     if not len(frame):
         raise ValueError("X has 0 sample(s); give at least one row.")
-    given = column_names(X)
-    names = given or [f"x{i}" for i in range(frame.shape[1])]
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise ValueError(f"X has more than one column {repeated[0]!r}; rename or drop one.")
     validate_data(encoder, X, reset=reset, skip_check_array=True)
+    names = given or [f"x{i}" for i in range(frame.shape[1])]
     return X, _Names(names, given=given is not None)
+
+
+def _refuse_repeated(given, wanted):
+    """Refuse a table with more than one column of a name that is wanted."""
+    found = Counter(given)
+    for name in wanted:
+        if found[name] > 1:
+            raise ValueError(f"X has more than one column {name!r}; rename or drop one.")
+
+
+def _summary(encoder, part):
+    """The summary of a partition; None of one without rows."""
+    return encoder.summarize(part) if len(part) else None
 
 
 def _gap_message(name):

@@ -197,7 +197,7 @@ def query_rows(found: "Adaptation") -> list[dict[str, Any]]:
 
 def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) -> None:
     """Print the measures before and after, what was learned and how to use it."""
-    from ..report.retrieval import SCORES_HEADINGS, headline, scores_table
+    from ..report.adaptation import SCORES_HEADINGS, headline, scores_table
     from ..studies.adapting import MAIN, MEASURES
 
     certificate = found.estimator.certificate_
