@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from . import certificates, changes, files, hostile, kills
+from . import certificates, changes, files, hostile, kills, unfoldings
 
 PARTS = {
     "certificates": certificates,
@@ -20,6 +20,7 @@ PARTS = {
     "hostile": hostile,
     "files": files,
     "kills": kills,
+    "unfoldings": unfoldings,
 }
 STATUSES = ("passed", "failed", "oracle failed", "oracle inaccurate")
 CHUNK = 20  # trials that a process is given at a time
