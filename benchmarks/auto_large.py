@@ -23,7 +23,7 @@ from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import AutoMetric, BoostMetric, FrobMetric, RelativeComparisons
-from conemetric.core.compiled import stopwatch
+from conemetric.core.clock import stopwatch
 from conemetric.evaluation.knn import evenly_by_class, knn_predict
 from conemetric.evaluation.statistics import mcnemar
 

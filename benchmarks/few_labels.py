@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 from conemetric import AutoMetric, MetricClassifier
-from conemetric.core.compiled import stopwatch
+from conemetric.core.clock import stopwatch
 from conemetric.evaluation.knn import evenly_by_class, knn_error
 
 EMBEDDINGS = ("debian_minilm384", "intent_banking77_minilm384")

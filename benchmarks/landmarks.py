@@ -11,7 +11,7 @@ from papers.datasets import load
 from sklearn.datasets import make_classification
 
 from conemetric import MetricClassifier
-from conemetric.core.compiled import stopwatch
+from conemetric.core.clock import stopwatch
 
 
 def timed(X, y, train, test, **parameters):

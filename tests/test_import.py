@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import conemetric
-from conemetric.core.compiled import n_threads
+from conemetric.core.threads import n_threads
 
 SOURCE = Path(conemetric.__file__).parent
 FIT = """

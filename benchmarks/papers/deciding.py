@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.preprocessing import StandardScaler
 
-from conemetric.core.compiled import stopwatch
+from conemetric.core.clock import stopwatch
 from conemetric.decisions.base import MOST_EXACT
 
 from .datasets import load

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sklearn.model_selection import StratifiedKFold
 
 from conemetric.constraints.in_memory import triplets_from_neighbours
-from conemetric.core.compiled import stopwatch
+from conemetric.core.clock import stopwatch
 from conemetric.estimators.frobmetric import mean_impostor_distance
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import neighbours_by_label
@@ -118,7 +118,7 @@ class ScaleFreeC:
         self.kappas = kappas
 
     def __call__(self, X, y):
-        targets, impostors, _ = neighbours_by_label(X, y, 1, 3)
+        targets, impostors = neighbours_by_label(X, y, 1, 3)
         operator = from_triplets(X, triplets_from_neighbours(targets, impostors))
         mean_square = mean_impostor_distance(operator)
         return [{"C": float(kappa / mean_square**2)} for kappa in self.kappas]

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from conemetric.core.arrays import to_numpy
-from conemetric.core.compiled import stopwatch
+from conemetric.core.clock import stopwatch
 from conemetric.core.progress import all_or_nothing
 from conemetric.evaluation.knn import evenly_by_class, knn_error
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from campaign import certificates, changes, files, hostile, kills, unfoldings
+from campaign import certificates, changes, files, hostile, kills, precision, unfoldings
 from conemetric import MaximumVarianceUnfolding
 from conemetric.solvers.base import Certificate, Status
 
@@ -25,6 +25,11 @@ def numbers(count):
 @pytest.mark.parametrize("number", numbers(3 * len(certificates.CASES)))
 def test_certificates(number):
     assert certificates.attempt(number).faults == ()
+
+
+@pytest.mark.parametrize("number", numbers(3 * len(precision.NAMES)))
+def test_precision(number):
+    assert precision.attempt(number).faults == ()
 
 
 @pytest.mark.parametrize("number", numbers(2 * len(changes.FAMILIES)))

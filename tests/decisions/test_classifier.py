@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from conemetric import AutoMetric, FrobMetric, MetricClassifier
 from conemetric.core.arrays import to_numpy
 from conemetric.decisions.held_out import NeighborVote
-from conemetric.decisions.kernels import mean_square
+from conemetric.solvers.kernel_ridge import mean_square
 
 RULES = ("neighbors", "kernel")
 LDA = LinearDiscriminantAnalysis()

@@ -6,9 +6,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 
 from conemetric.decisions.held_out import HeldOut, NeighborVote, search_kernels, search_votes
-from conemetric.decisions.kernels import KERNELS, KernelSetting
 from conemetric.estimators.folds import CrossFitted, Fold
 from conemetric.neighbours import row_keys
+from conemetric.solvers.kernel_ridge import KERNELS, KernelSetting
 
 N, D = 40, 4
 

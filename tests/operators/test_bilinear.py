@@ -7,7 +7,7 @@ import pytest
 from instances import JUDGED_KINDS, judged_instance
 from numpy.testing import assert_allclose, assert_array_equal
 
-from conemetric.core import compiled
+from conemetric.core import threads
 from conemetric.core.arrays import to_numpy
 from conemetric.operators.difference import from_comparisons
 
@@ -77,9 +77,9 @@ def test_blocks_and_threads_give_the_same_bits(asarray, monkeypatch):
         return to_numpy(operator.forward(W)), to_numpy(operator.adjoint(u))
 
     expected = both()
-    monkeypatch.setattr(compiled, "SMALL", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     if pytest.importorskip("torch"):
-        monkeypatch.setattr("conemetric.operators.torch.BLOCK", 100)
+        monkeypatch.setattr("conemetric.core.slices.HELD", 100)
     for first, second in zip(expected, both(), strict=True):
         assert_array_equal(first, second)

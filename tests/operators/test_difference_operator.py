@@ -10,7 +10,7 @@ from instances import KINDS, random_triplets, triplet_instance, triplet_matrices
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from conemetric.core import compiled
+from conemetric.core import threads
 from conemetric.core.arrays import to_numpy
 from conemetric.operators import MatrixOperator, from_pairs, from_triplets
 from conemetric.operators import numpy as numpy_operator
@@ -158,10 +158,10 @@ def test_threads_give_the_same_bits(monkeypatch):
     rng = np.random.default_rng(0)
     X, T = rng.normal(size=(400, 33)), random_triplets(rng, 400, 2000)
     operator, L, u = from_triplets(X, T), rng.normal(size=(33, 20)), rng.normal(size=2000)
-    monkeypatch.setattr(compiled, "SMALL", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     results = []
-    for threads in ("1", "3"):
-        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    for count in ("1", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", count)
         results.append((operator.forward_factor(L), operator.pair_adjoint(operator.distribute(u))))
     assert np.array_equal(results[0][0], results[1][0])
     assert np.array_equal(results[0][1], results[1][1])

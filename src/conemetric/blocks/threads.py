@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.compiled import alone, n_threads, one_blas_thread
+from ..core.blas import one_blas_thread
+from ..core.threads import n_threads, single_threaded
 from ..operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
 from .program import Engine, Program
@@ -93,9 +94,10 @@ class Threads(Engine):
     def _for_all(self, function, n_blocks):
         """What ``function`` returns for each block, in their order."""
         blocks, waiting = iter(range(n_blocks)), []
+        on_one_core = single_threaded()(function)
 
         def begin(count):
-            jobs = [self._pool.submit(alone, function, block) for block in islice(blocks, count)]
+            jobs = [self._pool.submit(on_one_core, block) for block in islice(blocks, count)]
             waiting.extend(jobs)
 
         with one_blas_thread():

@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from .arrays import float64, identity, is_torch, like, namespace, to_numpy
-from .compiled import half_the_cores
+from .blas import half_the_cores
 
 __all__ = ["SpectralMap", "cholesky_solver", "factor", "psd_split"]
 

@@ -31,15 +31,18 @@ def collected_warnings() -> Iterator[list[Warning]]:
         _collected.reset(token)
 
 
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the caller outside this library and scikit-learn's wrapper of ``fit``."""
+def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the caller outside this library and scikit-learn's wrapper of ``fit``;
+    ``category`` is that of a string.
+    """
+    warning = message if isinstance(message, Warning) else category(message)
     collected = _collected.get()
     if collected is not None:
-        collected.append(category(message))
+        collected.append(warning)
         return
     inside = (str(Path(__file__).parents[1]), str(Path(sklearn.__file__).parent))
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and frame.f_code.co_filename.startswith(inside):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(warning, stacklevel=level)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from ..core.advice import AdviceError
 from ..core.arrays import (
     float64,
     identity,
@@ -22,7 +23,7 @@ from ..core.arrays import (
     take,
     to_numpy,
 )
-from ..core.compiled import half_the_cores, one_blas_thread
+from ..core.blas import half_the_cores, one_blas_thread
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.weights import check_weights
@@ -31,6 +32,16 @@ from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import dense, validate_points
 from ..evaluation.thresholds import check_share
 from ..neighbours import nearest
+from ..solvers.kernel_ridge import (
+    CITY_BLOCK,
+    EUCLIDEAN,
+    KernelSetting,
+    KernelSum,
+    fit_exactly,
+    fit_landmarks,
+    mean_differences,
+    ridge_solve,
+)
 from .held_out import (
     MOST_ROWS,
     HeldOut,
@@ -40,16 +51,6 @@ from .held_out import (
     mapped,
     search_kernels,
     search_votes,
-)
-from .kernels import (
-    CITY_BLOCK,
-    EUCLIDEAN,
-    KernelSetting,
-    KernelSum,
-    fit_exactly,
-    fit_landmarks,
-    mean_differences,
-    ridge_solve,
 )
 
 __all__ = ["Explanation", "MetricDecision"]
@@ -348,9 +349,11 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         check_share(alpha, "alpha")
         n = len(self._held_out)
         if alpha * (n + 1) < 1:
-            raise ValueError(
-                f"alpha={alpha} needs {int(np.ceil(1 / alpha)) - 1} held-out rows, and there are "
-                f"{n}; raise alpha or give more rows."
+            raise AdviceError(
+                f"needs {int(np.ceil(1 / alpha)) - 1} held-out rows, and there are {n}",
+                {"alpha": "raise alpha", "": "learn from more rows"},
+                "alpha",
+                alpha,
             )
         return n
 

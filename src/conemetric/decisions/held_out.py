@@ -20,7 +20,7 @@ import numpy as np
 from ..core.arrays import like, namespace, take, to_numpy
 from ..estimators.folds import CrossFitted
 from ..neighbours import nearest
-from .kernels import CITY_BLOCK, EUCLIDEAN, KERNELS, KernelSetting, ridge_solve
+from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN, KERNELS, KernelSetting, ridge_solve
 
 __all__ = ["HeldOut", "NeighborVote", "Rule", "Trial", "mapped", "search_kernels", "search_votes"]
 
@@ -108,7 +108,7 @@ class MappedFold:
         """What the kernel is a function of, relative to its mean: among the training rows, and
         from held-out to training rows.
         """
-        distances, mean, _ = KERNELS[kernel]
+        distances, mean, *_ = KERNELS[kernel]
         if distances not in self._relative:
             Z, scale = self._Z, mean(self._Z)
             self._relative[distances] = tuple(

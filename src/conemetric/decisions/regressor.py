@@ -13,8 +13,8 @@ from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours import canonical_order, row_keys
+from ..solvers.kernel_ridge import KERNELS
 from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
-from .kernels import KERNELS
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 

@@ -36,7 +36,8 @@ from sklearn.utils import check_random_state
 from ..constraints.labels import check_labels
 from ..core import spectral
 from ..core.arrays import is_torch, like, transposed
-from ..core.compiled import few_blas_threads, stopwatch
+from ..core.blas import few_blas_threads
+from ..core.clock import stopwatch
 from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..solvers.base import Certificate

@@ -13,7 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..core import spectral
 from ..core.arrays import to_numpy
-from ..core.compiled import stopwatch
+from ..core.clock import stopwatch
 from ..core.notebooks import html_table
 from ..core.progress import all_or_nothing
 from ..core.warn import collected_warnings

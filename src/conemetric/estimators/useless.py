@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.advice import Advice
 from ..core.arrays import like, take, to_numpy
 from ..core.warn import warn_user
 
@@ -15,7 +16,7 @@ SAME_PLACE = 1e-9  # distance of mapped rows, relative to the extent of all of t
 FEW_PLACES = 0.1  # relative to the number of places in X
 
 
-class UselessMetricWarning(UserWarning):
+class UselessMetricWarning(Advice, UserWarning):
     """The optimum was found but is useless as a metric: it maps all points, or nearly
     all, to the same place.
     """
@@ -38,10 +39,11 @@ def warn_if_useless(points: Any, L: Any, name: str, remedy: str) -> None:
         else f"tells {n_after} places apart where {n_before} rows of X differ"
     )
     warn_user(
-        f"The metric that {name} learned {fault}, so nearest neighbours are arbitrary. It is "
-        "optimal, but the classes overlap too much for the program to separate them; try "
-        f"{remedy}, or keep the Euclidean distance.",
-        UselessMetricWarning,
+        UselessMetricWarning(
+            f"The metric that {name} learned {fault}, so nearest neighbours are arbitrary. It is "
+            "optimal, but the classes overlap too much for the program to separate them",
+            {"method": f"try {remedy}", "": "keep the Euclidean distance"},
+        )
     )
 
 

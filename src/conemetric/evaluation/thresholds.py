@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
+from ..core.advice import AdviceError
 from .verification import check_scored_pairs
 
 __all__ = [
@@ -105,7 +106,7 @@ def most_errors(n: int, alpha: float, confidence: float = 0.95) -> int:
 def check_share(value: float, name: str) -> None:
     """Refuse a parameter that is not a number between 0 and 1."""
     if not isinstance(value, Real) or not SMALLEST_SHARE <= value < 1:
-        raise ValueError(f"{name}={value!r} must be a number between 0 and 1.")
+        raise AdviceError("must be a number between 0 and 1.", None, name, value)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """Neighbours found by the user: with a vector database, UMAP, a graph of scikit-learn."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..core.arrays import like, namespace, to_numpy
+from ..core.warn import warn_user
 from .search import MOST_IMPOSTORS, Neighbours, enough_impostors
 from .ties import row_keys
 
@@ -34,7 +34,7 @@ def precomputed_neighbours(
         missing = "target" if (targets < 0).all() else "impostor"
         raise ValueError(f"neighbors gives no point a {missing}; give more neighbours.")
     xp = namespace(X)
-    return Neighbours(like(targets, X, xp.int64), like(impostors, X, xp.int64), None)
+    return Neighbours(like(targets, X, xp.int64), like(impostors, X, xp.int64))
 
 
 def _from_arrays(neighbors, y):
@@ -99,10 +99,9 @@ def _from_graph(graph, keys, y, n_targets, n_impostors):
         impostors = impostors[:, : enough_impostors(target_distances, distances)]
     short = float(((targets[:, -1] < 0) | (impostors[:, -1] < 0))[y >= 0].mean())
     if short > MANY:
-        warnings.warn(
+        warn_user(
             f"{short:.0%} of the points have fewer than {n_targets} neighbours of their label or "
             f"{impostors.shape[1]} of another in the graph; build it with more neighbours.",
-            stacklevel=2,
         )
     return targets, impostors
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from ..core.compiled import threaded
+from ..core.threads import threaded
 from .base import Operator
 from .numpy import pair_inner_products
 

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.compiled import half_the_cores, jit, threaded
+from ..core.blas import half_the_cores
+from ..core.compiled import jit
 from ..core.spectral import by_scipy
+from ..core.threads import threaded
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 

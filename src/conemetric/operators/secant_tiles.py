@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import arange, is_torch, like, namespace, on_device
-from ..core.compiled import jit, threaded
+from ..core.compiled import jit
+from ..core.threads import threaded
 
 __all__ = ["Tiles", "worst_secants"]
 

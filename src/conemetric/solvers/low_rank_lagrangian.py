@@ -9,13 +9,10 @@
 The inner problem is minimised by L-BFGS with an exact line search: along a line, A is quadratic and
 the whole a (piecewise) quartic. Gradients are smoothed by what the problem knows of the curvature
 (on the host a sparse factorisation of the constraints' at Y, computed again as Y moves: 1,044
-iterations instead of 4,438 on 400 points of a Swiss roll). Its stationary points are those of the convex program unless K(u) - Y Y' / sigma
-has a positive eigenvalue, K(u) the matrix of the dual; an eigenvector of it is then a direction of
-descent and is appended to Y, and columns that vanish are dropped. So the rank adapts, and an
-iteration costs as much as the edges times the rank, with one partial decomposition per outer step.
-On 200 points of a Swiss roll (sigma = 1e5) 10 decompositions and 1,758 such iterations (4,341
-without smoothing) end with constraints missed by 3e-4; quasi-Newton ascent on the dual, which a
-large sigma makes ill-conditioned, still misses them by 2e-3 after 309 decompositions.
+iterations instead of 4,438 on 400 points of a Swiss roll). Its stationary points are those of the
+convex program unless K(u) - Y Y' / sigma has a positive eigenvalue, K(u) the matrix of the dual; an
+eigenvector of it is then a direction of descent and is appended to Y, and columns that vanish are
+dropped. So the rank adapts, with one partial decomposition per outer step.
 
 `solvers.factored_descent` does the same for losses.
 

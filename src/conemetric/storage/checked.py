@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,73 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
+from ..core.fields import FieldError
+from ..core.slices import slices
 from .atomic import atomic_path
+from .states import join_state, split_state
 
-__all__ = ["MetricFileError", "kind_of", "read_checked", "write_checked"]
+__all__ = [
+    "MetricFileError",
+    "fields_of_file",
+    "kind_of",
+    "read_checked",
+    "read_state",
+    "write_checked",
+    "write_state",
+]
 
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
-BLOCK = 1 << 20  # numbers read at a time for the checksum
+READ = 1 << 20  # numbers read at a time for the checksum
 LARGEST = 1e150  # its square is still finite
 FLOATS = ("F32", "F64")
+STATE_KEYS = {"format", "kind", "state"}
+NUMBERS = (*FLOATS, "I64", "U64", "I32", "U8", "BOOL")  # types of the arrays of a state
 
 
 class MetricFileError(ValueError):
     """The file is not a metric or a decision that this version can load."""
+
+
+def write_state(
+    path: str | os.PathLike[str], kind: str, version: int, state: dict[str, Any]
+) -> None:
+    """Write the state of an object, atomically, as a file of this kind and format."""
+    values, arrays = split_state(state)
+    header = {"format": version, "kind": kind, "state": values}
+    write_checked(path, header, arrays, lambda *_: None)
+
+
+def read_state(
+    path: str | os.PathLike[str],
+    kind: str,
+    newest: int,
+    upgrade: Callable[[dict[str, Any], dict[str, np.ndarray]], dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """The state in a file of this kind, to be checked by the object that it is the state of;
+    ``upgrade(header, arrays)`` gives that of a file of an older format, which has no "state".
+    """
+
+    def check(header, shapes, path):
+        fits = check_version(header, newest, path)
+        fits(upgrade or set(header) == STATE_KEYS, f"the keys are {sorted(header)[:20]}")
+
+    header, arrays = read_checked(path, kind, check, {}, NUMBERS)
+    with fields_of_file(path):
+        if upgrade is not None and set(header) != STATE_KEYS:
+            return upgrade(header, arrays)
+        return join_state(header["state"], arrays)
+
+
+@contextmanager
+def fields_of_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn the refusal of a stored field into a `MetricFileError` that names the file."""
+    try:
+        yield
+    except FieldError as error:
+        raise MetricFileError(f"'{path}' cannot be used: {error}.") from error
+    except RecursionError as error:
+        raise MetricFileError(f"'{path}' cannot be used: its header is nested too deep.") from error
 
 
 def write_checked(
@@ -56,16 +110,18 @@ def read_checked(
     kind: str,
     check: Callable[[Any, dict[str, Any], Any], None],
     dtypes: Mapping[str, tuple[str, ...]],
+    other_dtypes: tuple[str, ...] = FLOATS,
 ) -> tuple[Any, dict[str, Any]]:
-    """Header and arrays of a file of this kind. ``check(header, shapes, path)`` and ``dtypes``,
-    by default floats, refuse those that do not fit before any array is read.
+    """Header and arrays of a file of this kind. ``check(header, shapes, path)``, ``dtypes`` and
+    ``other_dtypes``, for arrays not named there, refuse those that do not fit before any array is
+    read.
     """
     with _opened(path, kind) as (file, text, header):
         require(_kind(header) == kind, path, f"holds a {_kind(header)!s:.20}, not a {kind}")
         found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         check(header, {name: tuple(array.get_shape()) for name, array in found.items()}, path)
         for name, array in found.items():
-            dtype, allowed = array.get_dtype(), dtypes.get(name, FLOATS)
+            dtype, allowed = array.get_dtype(), dtypes.get(name, other_dtypes)
             fault = f"holds {name} of type {dtype}, not {' or '.join(allowed)}"
             require(dtype in allowed, path, fault)
         require(
@@ -113,10 +169,8 @@ def digest(header: str, arrays: dict[str, Any]) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         shape = array.shape if isinstance(array, np.ndarray) else array.get_shape()
-        step = max(1, BLOCK // max(1, math.prod(shape[1:])))
-        for start in range(0, shape[0], step):
-            rows = np.ascontiguousarray(array[start : min(start + step, shape[0])])
-            sha256.update(rows.data)
+        for rows in slices(shape[0], math.prod(shape[1:]), READ):
+            sha256.update(np.ascontiguousarray(array[rows]).data)
     return sha256.hexdigest()
 
 
@@ -134,6 +188,20 @@ def check_header(
     None in an older one.
     """
 
+    fits = check_version(header, newest, path)
+    header.update((key, None) for key, since in added.items() if header["format"] < since)
+    fits(set(header) == keys, f"the keys are {sorted(map(str, header))[:20]}")
+    for name in ("parameters", "notes"):
+        fits(isinstance(header[name], dict), f"{name} is not an object")
+    fits(isinstance(header["certificate"], dict | None), "certificate is not an object")
+    return fits
+
+
+def check_version(header: Any, newest: int, path: Any) -> Callable[[object, str], None]:
+    """Refuse a header of no format or of one newer than this; the function that refuses it for
+    another fault unless a condition holds.
+    """
+
     def fits(condition, fault):
         require(condition, path, f"has a header that does not fit: {fault}")
 
@@ -144,11 +212,6 @@ def check_header(
         version <= newest,
         f"format {version} is newer than the {newest} this version reads; upgrade conemetric",
     )
-    header.update((key, None) for key, since in added.items() if version < since)
-    fits(set(header) == keys, f"the keys are {sorted(map(str, header))[:20]}")
-    for name in ("parameters", "notes"):
-        fits(isinstance(header[name], dict), f"{name} is not an object")
-    fits(isinstance(header["certificate"], dict | None), "certificate is not an object")
     return fits
 
 

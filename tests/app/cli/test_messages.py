@@ -19,8 +19,9 @@ from conemetric import (
     load_metric,
     save_metric,
 )
+from conemetric.app.advice import in_options
 from conemetric.app.cli import app
-from conemetric.app.cli.wording import in_options, plural
+from conemetric.app.cli.wording import plural
 from conemetric.ranking.judgements import check_relevance
 
 X, y = load_wine(return_X_y=True)
@@ -161,20 +162,20 @@ def test_equal_judgements_are_not_warned_about(recwarn):
 def test_no_command_advises_a_parameter(run):
     with pytest.raises(ValueError, match="give C as a number") as few:
         RelevanceMetric().fit(np.eye(3), documents=np.eye(3), relevance=[[0, 0], [1, 1]])
-    assert "C as a number" not in in_options(str(few.value))
+    assert "C as a number" not in in_options(few.value)
     with pytest.raises(ValueError, match="give C as a number") as torn:
         FrobMetric().fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
-    assert "C as a number" not in in_options(str(torn.value))
+    assert "C as a number" not in in_options(torn.value)
     line, alternating = np.arange(40.0)[:, None] * [[1.0, 0.5]], np.arange(40) % 2
     with pytest.warns(UselessMetricWarning, match="n_impostors") as useless:
         FrobMetric().fit(line, alternating)
-    (advice,) = (in_options(str(each.message)) for each in useless)
+    (advice,) = (in_options(each.message) for each in useless)
     assert advice.endswith("try another --method, or keep the Euclidean distance.")
     decision = MetricClassifier(metric=None).fit(line, alternating)
     for alpha in (0, 0.001):
         with pytest.raises(ValueError, match="alpha") as wrong:
             decision.predict_set(line, alpha)
-        advice = in_options(str(wrong.value))
+        advice = in_options(wrong.value)
         assert advice.startswith(f"--alpha {alpha} ") and not re.search(r"(?<!-)\balpha", advice)
 
 

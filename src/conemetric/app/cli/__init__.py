@@ -5,9 +5,9 @@ import warnings
 
 from rich.markup import escape
 
+from ..advice import in_options
 from .app import app
 from .invocation import state
-from .wording import in_options
 
 __all__ = ["app", "main"]
 
@@ -18,7 +18,7 @@ EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError)
 def _remark(message, *_):
     """Print a warning as one line on stderr."""
     state.messages.print(
-        f"[yellow]warning[/] {escape(in_options(' '.join(str(message).split())))}",
+        f"[yellow]warning[/] {escape(' '.join(in_options(message).split()))}",
         highlight=False,
         soft_wrap=True,
     )
@@ -44,7 +44,7 @@ def main(args: list[str] | None = None) -> None:
         if state.debug:
             raise
         expected = _is_expected(error)
-        text = in_options(" ".join(str(error).split())) or type(error).__name__
+        text = " ".join(in_options(error).split()) or type(error).__name__
         if not expected:
             text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"
         state.messages.print(f"[bold red]error[/] {escape(text)}", highlight=False, soft_wrap=True)

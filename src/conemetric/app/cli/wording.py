@@ -1,7 +1,6 @@
 """Wording of answers: counts, names, tables for the screen, and the results of a fit."""
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -100,26 +99,6 @@ def fit_facts(study: "Study") -> dict[str, Any]:
 def promise_values(promise: "ThresholdPromise") -> dict[str, Any]:
     """The promise of a threshold, for JSON and for the screen."""
     return {**asdict(promise), "bound": promise.bound}
-
-
-# remedies of the library, which names parameters, as options of the commands
-REMEDIES = (
-    (r"to go on, .*\.$", "to go on, raise --tol."),
-    (r",? or give C as a number", ""),  # no command has an option for it
-    (r"^alpha=(\S+) (needs .* held-out rows|must be)", r"--alpha \1 \2"),
-    (r"raise alpha or give more rows", "raise --alpha or learn from more rows"),
-    (
-        r" try [^.]*?, or keep the Euclidean distance",
-        " try another --method, or keep the Euclidean distance",
-    ),
-)
-
-
-def in_options(message: str) -> str:
-    """A warning or error of an estimator, its remedy expressed in options of the command."""
-    for remedy, option in REMEDIES:
-        message = re.sub(remedy, option, message)
-    return message
 
 
 def in_words(certificate: "Certificate") -> str:

@@ -3,7 +3,6 @@ measure what it gained on queries it has not seen, and what every score adds.
 """
 
 import time
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from ...ranking.fusion import RANK, Fusion
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
+from ..advice import in_options
 from .options import AdaptOptions
 
 DEPTH = 100  # of the rankings: the deepest of the measures
@@ -36,6 +36,7 @@ MAPS = ("queries", "both")
 RRF = "reciprocal rank fusion"
 EMBEDDED = "embedding before"  # its ranking as a column: no column may be called "embedding"
 SHOWN_FIRST = 10  # documents that a user looks at
+SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,12 @@ class Adaptation:
         return self.estimator.setting_ == self.estimator.candidates_[0].setting
 
     @property
+    def helps(self) -> bool:
+        """Whether the map ranks held-out queries better, beyond chance."""
+        change = self.difference(MAIN)
+        return not self.unchanged and change.p_value <= SIGNIFICANT and change.difference > 0
+
+    @property
     def uses_scores(self) -> bool:
         """Whether a column of scores has a weight."""
         return any(score.weight for score in self.contributions if score.name != EMBEDDING)
@@ -130,7 +137,7 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
         with collected_warnings() as collected:
             fitted[name] = _estimator(name, options).fit(*_part(collection, train))
         seconds[name] = time.perf_counter() - began
-        notes += [f"Map of {name}: {warning}" for warning in collected]
+        notes += [f"Map of {name}: {in_options(warning)}" for warning in collected]
     gains = {
         name: max(candidate.sure_gain for candidate in estimator.candidates_)
         for name, estimator in fitted.items()
@@ -176,6 +183,7 @@ def _estimator(name, options):
     shared = {
         "n_components": options.n_components,
         "tol": options.tol,
+        "normalization": options.normalization,
         "random_state": options.seed,
     }
     if name == "queries":
@@ -233,8 +241,7 @@ def _contributions(estimator, queries, documents, scores, judged):
     """What every score with a weight adds: the ranking with it against that without it."""
 
     def hits(weights):
-        changed = copy(estimator)
-        changed.score_weights_ = weights
+        changed = replace(estimator.model_, weights=weights)
         ranking = changed.rank(queries, documents, scores, SHOWN_FIRST)[0]
         return measures.hit_rate(ranking, judged, SHOWN_FIRST) > 0
 

@@ -1,31 +1,98 @@
-"""What ``conemetric adapt`` writes and prints."""
+"""``conemetric adapt``: from judged queries to a better ranking, with the embedding frozen."""
 
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
 from rich.markup import escape
 
-from ...export import to_hybrid_query
-from ...export.base import write_json
-from ...ranking.columns import EMBEDDING
-from ...storage import LearnedMetric, save_metric
-from ..report.retrieval import SCORES_HEADINGS, headline, scores_table
-from ..studies.adapting import MAIN, MEASURES, Adaptation
-from ..studies.learning import SIGNIFICANT
-from .adapting import DOCUMENT_MAP, FILES, WEIGHTS
-from .invocation import state
+from ...core.progress import emit
+from .files import check_file, output_folder, write_csv
+from .invocation import progress_bar, state
+from .options import Adapting, Command, Overwrite, Sources, folder_for
 from .wording import grid, in_words, plural, written
 
+if TYPE_CHECKING:
+    from ..studies.adapting import Adaptation
 
-def save(found: Adaptation, out: Path) -> dict[str, str]:
+FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
+DOCUMENT_MAP = "documents.safetensors"
+WEIGHTS = "fusion.json"
+COLLECTION = (
+    "Folder in BEIR's layout, or npz file with queries, documents and relevance; scikit-learn's "
+    "reference pages when left out."
+)
+EMBEDDING = "embedding"  # its column, as `ranking.columns` calls it
+MAPPED = {"queries": "queries only, the index stays", "both": "queries and documents"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapt(Command, Adapting, Sources):
+    """Options of `adapt`."""
+
+    data: Annotated[str | None, typer.Argument(metavar="[COLLECTION]", help=COLLECTION)] = None
+    out: Annotated[Path | None, folder_for("adapter.safetensors, report.html and table.csv")] = None
+    overwrite: Overwrite = False
+
+
+def adapt(given: Adapt) -> None:
+    """Adapt a frozen embedding to judged queries, judge it on held-out queries, and
+    write the map, a report and a table.
+
+    [dim]conemetric adapt --lexical
+    conemetric adapt --queries q.parquet --documents d.parquet --relevance qrels.tsv
+    conemetric adapt beir/scifact --encode all-MiniLM-L6-v2 --lexical
+    conemetric adapt beir/scifact --scores bm25.trec --scores colbert.trec
+    conemetric adapt collection.npz --map queries[/]
+    """
+    data = given.data
+    for place in (data, given.queries, given.documents, given.relevance, *(given.scores or ())):
+        if place is not None and not Path(place).is_dir():
+            check_file(place)
+    out = output_folder(given.out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS], given.overwrite)
+
+    from ..report import write_retrieval_report
+    from ..studies.adapting import adapt as run_adaptation
+    from .collections import read_collection
+    from .scores import read_scores
+
+    with progress_bar():
+        emit("stage", stage="reading")
+        collection, notes = read_collection(data, given)
+        scores, more = read_scores(collection, given)
+        found = run_adaptation(replace(collection, scores=scores), given)
+        found.notes[:0] = notes + more
+        emit("stage", stage="writing the report")
+        files = save(found, out)
+        name, code = _name(data, given.relevance), snippet(found, files, out)
+        write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
+        write_csv(out / FILES["table"], query_rows(found))
+    _answer(found, name, files, out)
+
+
+def _name(data, relevance):
+    """What to call the collection: its file or folder, or the folder of its files."""
+    if data is not None:
+        return Path(data).resolve().stem
+    return "reference pages" if relevance is None else Path(relevance).resolve().parent.name
+
+
+def save(found: "Adaptation", out: Path) -> dict[str, str]:
     """Write the map, or both maps where queries and documents have one each."""
+    import numpy as np
+
+    from ...export import to_hybrid_query
+    from ...export.base import write_json
+    from ...storage import LearnedAdapter, save_metric
+
     notes = {"maps": found.chosen, "similarity": found.options.similarity}
     save_metric(out / FILES["adapter"], found.estimator, notes=notes)
     files = dict(FILES)
     components = getattr(found.estimator, "document_components_", None)
     if components is not None:
-        side = LearnedMetric(
+        side = LearnedAdapter(
             components,
             np.zeros(len(components)),
             method="QueryAdapter",
@@ -39,27 +106,36 @@ def save(found: Adaptation, out: Path) -> dict[str, str]:
     return files
 
 
-def snippet(found: Adaptation, files: dict[str, str]) -> str:
+def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
     """Code that uses what was written."""
-    lines = ["from conemetric import load_metric", ""]
+    places = {kind: json.dumps(str(out / file)) for kind, file in files.items()}
+    lines = [
+        "from conemetric import load_metric",
+        "",
+        f"adapter = load_metric({places['adapter']})",
+    ]
+    scores = ""
     if found.chosen == "both":
         lines += [
-            f'metric = load_metric("{files["adapter"]}")  # of vectors of norm one',
-            "index = metric.transform(document_vectors)",
-            "found = metric.transform(query_vectors)  # compare by Euclidean distance",
+            "index = adapter.transform(document_vectors)  # of vectors of norm one",
+            "found = adapter.transform(query_vectors)  # compare by Euclidean distance",
         ]
     else:
-        lines.append(f'adapter = load_metric("{files["adapter"]}")')
+        where = "the index as it is"
         if "documents" in files:
-            lines.append(f'index = load_metric("{files["documents"]}").transform(document_vectors)')
-        where = "the shorter index" if "documents" in files else "the index as it is"
+            lines.append(f"index = load_metric({places['documents']}).transform(document_vectors)")
+            where = "the shorter index"
         lines.append(f"found = adapter.transform(query_vectors)  # then search {where}")
     if "weights" in files:
-        lines.append(f"# then add the other scores, by {files['weights']}: {formula(found)}")
+        used = [score.name for score in found.contributions if score.weight]
+        columns = (f'"{name}": {name}_scores' for name in used if name != EMBEDDING)
+        scores = f", {{{', '.join(columns)}}}"
+        lines.append(f"# with the other scores, sparse (n_queries, n_documents): {formula(found)}")
+    lines.append(f"first, values = adapter.rank(query_vectors, document_vectors{scores}, k=10)")
     return "\n".join(lines)
 
 
-def formula(found: Adaptation) -> str:
+def formula(found: "Adaptation") -> str:
     """The learned sum of scores."""
     scaled = found.estimator.normalization_
     terms = [
@@ -70,8 +146,10 @@ def formula(found: Adaptation) -> str:
     return " + ".join(terms)
 
 
-def query_rows(found: Adaptation) -> list[dict[str, Any]]:
+def query_rows(found: "Adaptation") -> list[dict[str, Any]]:
     """Every measure of every held-out query, before and after."""
+    from ..studies.adapting import MEASURES
+
     names = found.collection.query_names
     rows: list[dict[str, Any]] = []
     for i, query in enumerate(found.held_out.tolist()):
@@ -82,11 +160,11 @@ def query_rows(found: Adaptation) -> list[dict[str, Any]]:
     return rows
 
 
-MAPPED = {"queries": "queries only, the index stays", "both": "queries and documents"}
-
-
-def answer(found: Adaptation, name: str, files: dict[str, str], out: Path) -> None:
+def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) -> None:
     """Print the measures before and after, what was learned and how to use it."""
+    from ..report.adaptation import SCORES_HEADINGS, headline, scores_table
+    from ..studies.adapting import MAIN, MEASURES
+
     certificate = found.estimator.certificate_
     changes = {measure: found.difference(measure) for measure in MEASURES}
     values = {
@@ -124,13 +202,15 @@ def answer(found: Adaptation, name: str, files: dict[str, str], out: Path) -> No
             written(out, ", ".join(files.values())),
             f"[bold]{escape(headline(found))}[/]",
             *_why_unsure(changes[MAIN]),
-            escape(snippet(found, files)),
+            *([escape(snippet(found, files, out))] if found.helps else []),
         ],
     )
 
 
 def _table(found, name, changes):
     """The measures before and after, for the screen."""
+    from ..studies.adapting import MAIN
+
     queries = plural(len(found.held_out), "query")
     return grid(
         f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}",
@@ -160,6 +240,8 @@ def _contribution(found, score):
 
 def _why_unsure(change):
     """How large a difference would have to be, if this one may be chance."""
+    from ..studies.adapting import SIGNIFICANT
+
     if change.p_value <= SIGNIFICANT:
         return []
     return [

@@ -11,7 +11,8 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import FrobMetric, watching
-from conemetric.app.studies import Options, learning, methods, run_study
+from conemetric.app.studies import Options, methods, run_study
+from conemetric.app.studies import study as studying
 from conemetric.app.studies.judging import Judgement
 from conemetric.app.studies.methods import KNOWN, find
 from conemetric.app.studies.supervision import (
@@ -25,7 +26,6 @@ from conemetric.app.studies.task import data_id
 from conemetric.estimators import automatic
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.statistics import corrected_t_test
-from conemetric.neighbours import cells as approximate
 
 X, y = load_iris(return_X_y=True)
 
@@ -129,7 +129,7 @@ def test_progress_names_the_candidate():
 
 def test_compilation_is_shown_as_what_it_is(monkeypatch):
     spent = iter([10.0, 40.0])
-    monkeypatch.setattr(learning, "seconds_compiling", lambda: next(spent))
+    monkeypatch.setattr(studying, "seconds_compiling", lambda: next(spent))
 
     def compile_and_fit(task, estimator):
         with event.trigger_event("numba:compile"):
@@ -193,14 +193,9 @@ def test_a_blend_learns_from_fewer_rows_than_a_single_method():
     assert frob > auto > 100_000
 
 
-def test_what_an_approximate_search_found_is_said(monkeypatch):
-    monkeypatch.setattr(approximate, "SAMPLE", 30)
-    monkeypatch.setattr(approximate.Cells, "enough", lambda *args: [2, 2])
-    study = run_study(
-        Labelled(X, y), Options(method="frob", parameters={"neighbors": "approximate"})
-    )
-    share = f"{study.estimator.neighbor_recall_:.1%}"
-    assert any(note.startswith(f"Neighbours found approximately: {share}") for note in study.notes)
+def test_a_search_among_a_sample_is_said():
+    study = run_study(Labelled(X, y), Options(method="frob", parameters={"n_references": 60}))
+    assert "Neighbours searched among 60 training rows." in study.notes
 
 
 @pytest.mark.parametrize("kind", ["labels", "triplets"])
@@ -303,7 +298,7 @@ def test_methods_know_what_they_learn_from():
     with pytest.raises(ValueError, match="'x' is not known"):
         find("x", "labels")
     for method in KNOWN:
-        assert method.make(verbose=2, nonsense=1).get_params()["verbose"] == 2
+        assert method.make(random_state=2, nonsense=1).get_params()["random_state"] == 2
 
 
 def test_the_command_and_the_library_judge_by_one_rule():

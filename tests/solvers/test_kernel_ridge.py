@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
 
 from conemetric.core.arrays import to_numpy
-from conemetric.decisions.kernels import (
+from conemetric.solvers.kernel_ridge import (
     JITTER,
     KERNELS,
     KernelSetting,
@@ -158,11 +158,11 @@ def test_many_rows_with_few_distinct_landmarks(kernel, decimals, seed):
 
 @every_kernel
 def test_a_perturbed_solution_is_not_called_optimal(kernel, monkeypatch, seed):
-    from conemetric.decisions import kernels
+    from conemetric.solvers import kernel_ridge
 
     Z, Y, weights = rows("random", np.random.default_rng(seed))
-    solve = kernels.ridge_solve
-    monkeypatch.setattr(kernels, "ridge_solve", lambda *system: 1.01 * solve(*system))
+    solve = kernel_ridge.ridge_solve
+    monkeypatch.setattr(kernel_ridge, "ridge_solve", lambda *system: 1.01 * solve(*system))
     setting = KernelSetting(kernel, 0.5, 0.1)
     for fit, landmarks, jitter in ((fit_exactly, (), 0.0), (fit_landmarks, (Z[:9],), JITTER)):
         model, certificate = fit(setting, Z, Y, weights, *landmarks)

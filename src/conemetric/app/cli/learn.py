@@ -1,0 +1,294 @@
+"""``conemetric learn``: one command from a file to a metric, a report and a table."""
+
+import statistics
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from ...core.progress import emit
+from .files import output_folder, write_csv
+from .invocation import progress_bar, state
+from .options import (
+    Command,
+    Judging,
+    Overwrite,
+    Supervised,
+    check_reading,
+    folder_for,
+    is_pattern,
+    option,
+)
+from .wording import (
+    fit_facts,
+    grid,
+    in_words,
+    plural,
+    row,
+    use_in_python,
+    written,
+)
+
+FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
+PREDICTIONS = "predictions.csv"  # of held-out rows with labels
+DECISION = "decision.safetensors"
+COLUMNS = {"euclidean": "before"}  # headings of predictions and splits
+METHOD = (
+    "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
+    "dml-eig, for triplets frob."
+)
+NO_DECISION = (
+    "Learn the metric only: no classifier or regressor, no forest and boosting to compare it with."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learn(Command, Supervised, Judging):
+    """Options of `learn`."""
+
+    method: Annotated[str | None, option("NAME", METHOD)] = None
+    time_budget: Annotated[
+        float | None,
+        option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1),
+    ] = Judging.time_budget
+    repeats: Annotated[
+        int, option("N", "Judge on this many random splits; one fit for each.", min=1)
+    ] = 1
+    workers: Annotated[
+        int | None,
+        option(
+            "N", "Compute on a local cluster of this many processes, partition by partition.", min=1
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        option(
+            "ADDRESS", "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        folder_for(
+            "metric.safetensors, decision.safetensors, report.html, table.csv and predictions.csv"
+        ),
+    ] = None
+    overwrite: Overwrite = False
+    image: Annotated[str | None, option("HxW", "Rows are grey images of this size; show them.")] = (
+        None
+    )
+    no_decision: Annotated[bool, option("", NO_DECISION, "--no-decision")] = False
+
+
+def learn(given: Learn) -> None:
+    """Learn a metric, compare it with the Euclidean distance on held-out rows, and
+    write metric, report and table.
+
+    From labels it also learns a classifier, or a regressor, for `conemetric predict`.
+
+    [dim]conemetric learn                                  the bundled vehicle silhouettes
+    conemetric learn --repeats 5                      judged on five splits
+    conemetric learn cars.csv --label brand
+    conemetric learn houses.csv --label price --target continuous
+    conemetric learn vectors.npy --labels classes.npy --pca 100
+    conemetric learn people.parquet --id person --pairs pairs.csv
+    conemetric learn 'part-*.parquet' --label y --workers 4[/]
+    """
+    data, shape = given.data, _image_shape(given.image, given.data)
+    many = is_pattern(data) or given.workers is not None or given.scheduler is not None
+    if many and given.repeats > 1:
+        raise ValueError("--repeats goes with one file, read into memory; leave it out.")
+    if many and given.method is None:
+        given = replace(given, method="frob")
+    if not many:
+        check_reading(data, given)
+    out = output_folder(given.out, [*FILES.values(), PREDICTIONS, DECISION], given.overwrite)
+
+    from ..report import write_report
+    from ..studies import run_study
+    from .loading import load_task
+
+    with ExitStack() as opened:
+        if many:
+            from .partitions import computing, load_partitions
+
+            opened.enter_context(computing(given.workers, given.scheduler))
+        opened.enter_context(progress_bar())
+        emit("stage", stage="reading")
+        load = load_partitions if many else load_task
+        table, task, name = load(data, given)
+        study = run_study(
+            task,
+            given,
+            feature_names=table.names,
+            categories=table.categories,
+            on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
+            decide=not (given.no_decision or many),
+            refit=not many,
+        )
+        study.notes.extend(table.notes)
+        files = _write(study, table, out)
+        emit("stage", stage="writing the report")
+        page = {"name": name, "image_shape": shape, "ids": table.ids}
+        write_report(out / FILES["report"], study, **page)
+    _answer(study, name, out, files)
+
+
+def _write(study, table, out):
+    """Write decision, table and predictions; return the names of all files by kind."""
+    from ...storage import save_decision
+
+    files = dict(FILES)
+    if study.decided is not None:
+        files["decision"] = DECISION
+        save_decision(out / DECISION, study.decided.final, notes=_reading(study, table))
+    write_csv(out / FILES["table"], _rows(study))
+    if study.task.kind in ("labels", "quantity"):
+        files["predictions"] = PREDICTIONS
+        write_csv(out / PREDICTIONS, _predictions(study, table.ids))
+    return files
+
+
+def _rows(study):
+    """Every way to predict, as rows of the table."""
+    decided, lines = study.decided, []
+    seconds = decided.seconds if decided else {}
+    for name, judgement in study.judged[0].items():
+        line = row(name, judgement)
+        if name == study.options.method:
+            line |= fit_facts(study)
+        elif name in seconds:
+            line["seconds"] = round(seconds[name], 3)
+        errors = [split[name].rate for split in study.judged if name in split]
+        if len(errors) == len(study.judged) > 1:
+            line |= {"mean": statistics.mean(errors), "std": statistics.stdev(errors)}
+        lines.append(line)
+    return lines
+
+
+def _reading(study, table):
+    """How `conemetric predict` reads new rows, and what it calls the training rows."""
+    fill, ids, rows = study.metric.fill, table.ids, study.decided.final_rows
+    named = ids is not None or len(rows) < study.task.n_rows
+    return {
+        "feature_names": study.metric.feature_names,
+        "categories": study.metric.categories,
+        "fill": None if fill is None else fill.tolist(),
+        "row_names": {
+            str(i): str(row if ids is None else ids[row]) for i, row in enumerate(rows.tolist())
+        }
+        if named
+        else None,
+    }
+
+
+def _predictions(study, ids):
+    """The held-out rows of the first split: true label, and what each row of the table predicts."""
+    rows = study.task.original(study.task.test)
+    predicted = {
+        COLUMNS.get(name, name): judged.detail["predicted"].tolist()
+        for name, judged in study.judged[0].items()
+    }
+    # under the same heading whatever the method
+    predicted = {
+        "after" if name == study.options.method else name: values
+        for name, values in predicted.items()
+    }
+    true = study.task.y[study.task.test].tolist()
+    return [
+        {
+            "row": row if ids is None else ids[row],
+            "true": true[i],
+            **{name: values[i] for name, values in predicted.items()},
+        }
+        for i, row in enumerate(rows.tolist())
+    ]
+
+
+def _keep(metric, interrupted, path):
+    """Save the metric first of all; after Ctrl-C, stop there."""
+    from ...storage import save_metric
+
+    save_metric(path, metric)
+    if interrupted:
+        best = (
+            "blend of what was learned"
+            if metric.certificate is None
+            else f"best certified metric ({in_words(metric.certificate)})"
+        )
+        state.say(f"[yellow]interrupted[/] the {best} is in '{escape(str(path))}'.")
+        raise typer.Exit(130)
+
+
+def _image_shape(image, data):
+    if image is None:
+        return (8, 8) if data == "digits" else None
+    try:
+        height, width = (int(part) for part in image.lower().split("x"))
+        return height, width
+    except ValueError:
+        raise ValueError(
+            f"--image '{image}' is not a size; give height and width in pixels, as 28x28."
+        ) from None
+
+
+def _answer(study, name, out, files):
+    from ..report.metric import table_headings, table_rows
+    from ..studies.study import COMPILING
+
+    before, after, *others = _rows(study)
+    decided = study.decided
+    values = {
+        "data": name,
+        "rows": study.task.n_rows,
+        "features": study.metric.n_features_in_,
+        "verdict": study.verdict,
+        "recommended": study.recommended,
+        "alarm": study.alarm,
+        "before": before,
+        "after": after,
+        "decision": others[0] if others else None,
+        "compared": others[1:],
+        "p_value": study.p_value,
+        "splits": [
+            {COLUMNS.get(name, name): judged.rate for name, judged in split.items()}
+            | {"after": split[study.options.method].rate}
+            for split in study.judged
+        ],
+        "evidence": None if study.evidence is None else vars(study.evidence),
+        "seconds": study.seconds,
+        "files": {kind: str(out / file) for kind, file in files.items()},
+    }
+    shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
+    rows, features = plural(study.task.n_rows, "row"), study.metric.n_features_in_
+    title = f"{name}: {rows}, {plural(features, 'feature')}"
+    shown.append(grid(title, table_headings(study), table_rows(study)))
+    if study.before.figures:
+        figures = (f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}" for line in (before, after))
+        shown.append("{} before, {} after".format(*figures))
+    if study.metric.certificate is not None:
+        shown.append(f"certificate: {in_words(study.metric.certificate)}")
+    if decided is not None:
+        shown.append(f"decision: {escape(str(decided.final.chosen_))}")
+    if COMPILING in study.seconds:
+        shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
+    last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict)}[/]"]
+    state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, out)])
+
+
+def _next_steps(study, out):
+    """What to do now, by the verdict."""
+    lines = []
+    surer = [] if len(study.judged) > 1 else ["--repeats 5 for more splits"]
+    if study.outcome == "better":
+        lines = [
+            f"Next, in Python{f' ({surer[0]})' if surer else ''}:",
+            *use_in_python(out / FILES["metric"]),
+        ]
+    if study.decided is not None and study.recommended == study.decided.name:
+        predict = f"conemetric predict NEW.csv --decision {out / DECISION}"
+        lines.append(escape(f"To predict for new rows: {predict}"))
+    ways = [*surer, "more rows", "`conemetric compare` for other methods"]
+    return lines or [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]

@@ -1,0 +1,425 @@
+"""Learn one metric on one data set and measure what it gained on rows it has not seen."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ...core.clock import seconds_compiling, stopwatch
+from ...core.progress import all_or_nothing, emit, labelled
+from ...core.warn import collected_warnings
+from ...estimators.scales import ScaleWarning
+from ...estimators.useless import UselessMetricWarning
+from ...evaluation.statistics import corrected_t_test
+from ...solvers.base import Status
+from ...storage import LearnedMetric
+from ..advice import in_options
+from .judging import Judgement
+from .methods import find, methods_for
+from .options import Options
+from .task import Task, data_id
+
+if TYPE_CHECKING:
+    from .deciding import Decided
+
+EUCLIDEAN = "euclidean"
+SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
+COMPILING = "compiling, once"
+SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
+WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
+
+
+@dataclass(frozen=True)
+class Study:
+    """What was learned, from what, and how well it does.
+
+    Attributes
+    ----------
+    options : Options
+        With the ``method`` that was used.
+    estimator : fitted estimator
+    prepare : Pipeline
+        Scaler and PCA, fitted on training rows.
+    metric : LearnedMetric
+        Preprocessing and learned map in one, as judged.
+    task : supervision.Task
+        Data and held-out part of the first split.
+    judged : list of dict
+        By split: judgements of the Euclidean distance on prepared rows ("euclidean"), of the
+        learned one (by its method), and of a decision and what it is compared with.
+    seconds : dict
+        Time of each stage.
+    notes : list of str
+        Choices made on the way, in words.
+    alarm : str
+        Why the metric is useless; empty if it is not.
+    decided : deciding.Decided or None
+        The decision of the first split.
+    refitted : LearnedMetric or None
+        The metric learned again from all items, once it was judged.
+    """
+
+    options: Options
+    estimator: Any
+    prepare: Any
+    metric: LearnedMetric
+    task: Any
+    judged: list[dict[str, Judgement]]
+    seconds: dict[str, float]
+    notes: list[str]
+    alarm: str = ""
+    decided: "Decided | None" = None
+    refitted: LearnedMetric | None = None
+
+    @property
+    def before(self) -> Judgement:
+        """The Euclidean distance on the first split."""
+        return self.judged[0][EUCLIDEAN]
+
+    @property
+    def after(self) -> Judgement:
+        """The learned distance on the first split."""
+        return self.judged[0][str(self.options.method)]
+
+    @property
+    def rates(self) -> np.ndarray:
+        """Errors before and after, a row for each split."""
+        return np.column_stack([self.errors(EUCLIDEAN), self.errors(str(self.options.method))])
+
+    def errors(self, name: str) -> np.ndarray:
+        """Errors of a row of the table, by split."""
+        return np.array([split[name].rate for split in self.judged])
+
+    def p_of(self, one: str, other: str) -> float:
+        """p of the difference between two rows of the table: by a paired test of the held-out
+        items, or, of several splits, of their errors.
+        """
+        if len(self.judged) > 1:
+            return corrected_t_test(self.errors(one), self.errors(other), self.options.test_size)
+        return self.judged[0][one].p_value(self.judged[0][other])
+
+    @cached_property
+    def p_value(self) -> float:
+        """Of the difference between the Euclidean and the learned distance."""
+        return self.p_of(EUCLIDEAN, str(self.options.method))
+
+    @property
+    def outcome(self) -> str:
+        """ "better" or "worse" than the Euclidean distance on the held-out items, or "" if the
+        difference may well be chance.
+        """
+        if self.alarm or self.p_value > SIGNIFICANT:
+            return ""
+        before, after = self.rates.mean(axis=0)
+        return "better" if after < before else "worse"
+
+    @property
+    def rivals(self) -> list[str]:
+        """What the decision is compared with, as far as it could be judged on every split."""
+        if self.decided is None:
+            return []
+        others = list(self.judged[0])[3:]
+        return [name for name in others if all(name in split for split in self.judged)]
+
+    @cached_property
+    def recommended(self) -> str:
+        """The row of the table to use: the decision unless one of its rivals is better than it,
+        or it is no better than neighbours; else the learned distance if it is better than the
+        Euclidean one. Tests are paired; those against several rivals count each of them.
+        """
+        plain = str(self.options.method) if self.outcome == "better" else EUCLIDEAN
+        if self.decided is None:
+            return plain
+        ours = self.decided.name
+        better = self._better(self.rivals, ours)
+        if better:
+            return better
+        return ours if self._better([ours], plain) else (self._better(self.rivals, plain) or plain)
+
+    def _better(self, names, than):
+        """The best of these rows if it is better than another by more than chance; else empty."""
+        best = min(names, key=lambda name: self.errors(name).mean(), default="")
+        if not best or self.errors(best).mean() >= self.errors(than).mean():
+            return ""
+        return best if self.p_of(than, best) * len(names) <= SIGNIFICANT else ""
+
+    @property
+    def verdict(self) -> str:
+        """What to use, by the whole table, in a sentence or two."""
+        distance = self._verdict_on_the_distance()
+        if self.decided is None:
+            return distance
+        ours, best = self.decided.name, self.recommended
+        if best == ours:
+            compared = "".join(
+                f", {name} {self._figure(name)} (p = {self.p_of(name, ours):.2g})"
+                for name in self.rivals
+            )
+            return f"To predict, use {ours}: {self.task.measure} {self._figure(ours)}{compared}. {distance}"
+        if best in self.rivals:
+            p = self.p_of(best, ours)
+            return (
+                f"To predict, {best} is better here: {self.task.measure} "
+                f"{self._figure(best)} against {self._figure(ours)} by {ours}, p = {p:.2g}. {distance}"
+            )
+        p = self.p_of(best, ours)
+        return (
+            f"To predict, {ours} shows no measurable gain over the nearest neighbours "
+            f"({self._figure(ours)} against {self._figure(best)}, p = {p:.2g}). {distance}"
+        )
+
+    def _verdict_on_the_distance(self):
+        before, after = (self._figure(name) for name in (EUCLIDEAN, str(self.options.method)))
+        where = f"on {self.after.n:,} held-out {self.task.items}"
+        if len(self.judged) > 1:
+            where = f"(mean and standard deviation of {len(self.judged)} random splits)"
+        figures = f"{self.task.measure} {after} against {before} {where}, p = {self.p_value:.2g}"
+        if self.outcome == "better":
+            what = "Use it" if self.decided is None else "Use the learned distance"
+            return f"{what}: {figures}."
+        finding = "Worse than" if self.outcome == "worse" else "No measurable gain over"
+        what = finding if self.decided is None else f"The distance: {finding.lower()}"
+        return f"{what} Euclidean ({figures}): keep the Euclidean distance."
+
+    def _figure(self, name):
+        errors = self.errors(name)
+        spread = f" ± {errors.std(ddof=1):.2%}" if len(errors) > 1 else ""
+        return f"{errors.mean():.2%}{spread}"
+
+    @property
+    def evidence(self) -> Any:
+        """What the method found on held-out training rows (`AutoMetric`); else None."""
+        return getattr(self.estimator, "evidence_", None)
+
+
+DEFAULT_OPTIONS = Options()
+
+
+def run_study(
+    task: Task,
+    options: Options = DEFAULT_OPTIONS,
+    *,
+    on_metric: Callable[[LearnedMetric, bool], None] | None = None,
+    feature_names: Sequence[str] | None = None,
+    categories: dict[str, list[str]] | None = None,
+    decide: bool = False,
+    refit: bool = False,
+) -> Study:
+    """Split, scale, reduce, learn and judge, and judge again on as many other splits as
+    ``options.repeats`` wants; `conemetric.watching` shows the progress.
+
+    Parameters
+    ----------
+    task : supervision.Task
+        Rows with labels, pairs or triplets.
+    options : Options
+    on_metric : callable, default=None
+        ``on_metric(metric, interrupted)``: called as soon as the `LearnedMetric` exists, before
+        it is judged; ``interrupted`` says whether Ctrl-C ended its fit.
+    feature_names : sequence of str, default=None
+    categories : dict, default=None
+        Text columns behind features named ``column=value``, for the metric file.
+    decide : bool, default=False
+        Whether a classifier or regressor, and what it is compared with, is learned too.
+    refit : bool, default=False
+        Whether metric and decision are learned again from all rows (pairs, triplets), once they
+        are judged.
+
+    Returns
+    -------
+    Study
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric.app.studies import Options, run_study
+    >>> from conemetric.app.studies.supervision import Labelled
+    >>> X, y = load_iris(return_X_y=True)
+    >>> study = run_study(Labelled(X, y), Options(method="frob"))
+    >>> study.after.rate <= 0.1, study.metric.method
+    (True, 'FrobMetric')
+    """
+    named = {"feature_names": feature_names, "categories": categories}
+    study = _study(task, options, on_metric, named, decide)
+    for seed in range(options.seed + 1, options.seed + options.repeats):
+        with (
+            all_or_nothing(),
+            labelled(method=f"split {len(study.judged) + 1} of {options.repeats}"),
+        ):
+            again = _study(task, replace(options, seed=seed), decide=decide)
+        study.judged.extend(again.judged)
+    if options.repeats > 1:
+        rates = ", ".join(f"{before:.1%} to {after:.1%}" for before, after in study.rates)
+        study.notes.append(f"Before and after on each split: {rates}.")
+    return _refitted(task, study, on_metric, named) if refit else study
+
+
+def _study(task, options, on_metric=None, named=None, decide=False):
+    """The study of one split."""
+    seconds: dict[str, float] = {}
+    compiled_before = seconds_compiling()
+    method = find(options.method or methods_for(task.kind)[0].name, task.kind)
+    options = replace(options, method=method.name)
+    notes: list[str] = []
+    identity = data_id(task)
+    task = task.split(options, np.random.default_rng(options.seed))
+    notes += task.notes
+    with _stage("scaling", seconds):
+        prepare = make_pipeline(*_preprocessing(task, options, notes)).fit(task.training_rows())
+        task = task.prepared(prepare)
+    with _stage("learning", seconds):
+        estimator, alarm = _fit(method, task, options, notes)
+    metric = _folded(prepare, estimator, task, options, identity, named)
+    if on_metric is not None:
+        on_metric(metric, _interrupted(estimator))
+    with _stage("judging", seconds):
+        judged = {
+            EUCLIDEAN: task.judge(None, options),
+            method.name: task.judge(estimator, options),
+        }
+    study = Study(options, estimator, prepare, metric, task, [judged], seconds, notes, alarm)
+    if decide:
+        from .deciding import decide as decided
+
+        study = replace(study, decided=decided(study))
+        judged |= study.decided.judgements if study.decided else {}
+    compiling = seconds_compiling() - compiled_before
+    if compiling > WORTH_SAYING:
+        seconds[COMPILING] = compiling
+    return study
+
+
+def _refitted(task, study, on_metric, named):
+    """The study with metric and decision learned again from all items."""
+    from .deciding import refitted
+
+    options = study.options
+    notes: list[str] = []
+    with labelled(method="all rows"), _stage("learning from all rows", study.seconds):
+        whole = task.whole(options, np.random.default_rng(options.seed))
+        steps = [clone(step) for _, step in study.prepare.steps]
+        prepare = make_pipeline(*steps).fit(whole.training_rows())
+        whole = whole.prepared(prepare)
+        method = find(str(options.method), task.kind)
+        estimator, _ = _fit(method, whole, options, notes)
+        metric = _folded(prepare, estimator, whole, options, data_id(task), named)
+        decided = study.decided and refitted(study, whole)
+    if on_metric is not None:
+        on_metric(metric, _interrupted(estimator))
+    n = len(whole.train) if task.kind in ("pairs", "triplets") else len(whole.learn)
+    saved = "metric and decision" if decided else "metric"
+    study.notes.append(f"Saved: {saved} learned again from {n:,} {task.items}, after judging.")
+    return replace(study, refitted=metric, decided=decided)
+
+
+def _folded(prepare, estimator, task, options, identity, named):
+    """Preprocessing and learned map in one."""
+    return LearnedMetric.from_estimator(
+        make_pipeline(*(step for _, step in prepare.steps), estimator),
+        **(named or {}),
+        notes={
+            "data_id": identity,
+            "rows": task.n_rows,
+            "learned_from": task.kind,
+            "seed": options.seed,
+            "n_neighbors": options.n_neighbors,
+            **task.fingerprint(),
+        },
+    )
+
+
+def _preprocessing(task, options, notes):
+    """The unfitted steps: fill, scale, reduce."""
+    _check_preprocessing(task, options)
+    first = []
+    if options.impute is not None:
+        first = [SimpleImputer(strategy=options.impute, keep_empty_features=True)]
+        n = int(np.isnan(task.X).sum())
+        notes.append(
+            f"Filled {n:,} missing value{'s' * (n != 1)} with the {options.impute} of "
+            f"{'its' if n == 1 else 'their'} column in the training rows."
+        )
+    standard = options.scale == "standard"
+    if options.scale == "auto":
+        kept, scaled = (
+            task.quick_error([*first, *steps], options, SMALL) for steps in ([], [StandardScaler()])
+        )
+        standard = scaled < kept
+        notes.append(
+            f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean "
+            f"{task.measure} on training rows: as they are {kept:.1%}, standardised {scaled:.1%}."
+        )
+    steps = [*first, *([StandardScaler()] if standard else [])]
+    if options.n_pca is not None:
+        steps.append(PCA(options.n_pca, random_state=options.seed))
+    return steps or ["passthrough"]
+
+
+def _check_preprocessing(task, options):
+    if options.scale not in ("auto", "standard", "none"):
+        raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
+    if options.impute not in (None, "mean", "median"):
+        raise ValueError(f"impute='{options.impute}' is not known; use mean or median.")
+    if options.n_pca is None:
+        return
+    rows, columns = task.training_rows().shape
+    if not 1 <= options.n_pca <= min(rows, columns):
+        raise ValueError(
+            f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training "
+            f"rows of {columns} columns."
+        )
+
+
+def _fit(method, task, options, notes):
+    """The fitted estimator, and why its metric is useless, if it is."""
+    given = {name: getattr(options, name) for name in ("n_neighbors", "time_budget", "tol")}
+    estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
+    with collected_warnings() as collected:
+        task.fit(estimator)
+    alarm = ""
+    for warning in collected:
+        if isinstance(warning, UselessMetricWarning):
+            alarm = in_options(warning)
+        elif not isinstance(warning, ScaleWarning):  # options.scale has decided
+            notes.append(in_options(warning))
+    searched = getattr(estimator, "n_references_", None)
+    if searched is not None:
+        notes.append(f"Neighbours searched among {searched:,} training rows.")
+    if hasattr(estimator, "evidence_"):
+        notes.extend(_evidence_in_words(estimator))
+    return estimator, alarm
+
+
+def _evidence_in_words(estimator):
+    """How a blend did on its training rows."""
+    yield f"Cross-validated on {estimator.evidence_.n_rows:,} training rows: {estimator.evidence_}."
+    parts = sorted(estimator.weights_.items(), key=lambda part: -part[1])
+    yield f"Blend: {', '.join(f'{name} {weight:.0%}' for name, weight in parts)}."
+    for name, reason in estimator.shortened_.items():
+        yield f"Candidate {name} learned from {reason}."
+    for name, reason in estimator.left_out_.items():
+        yield f"Candidate {name} is left out: {reason}."
+
+
+def _interrupted(estimator):
+    certificate = getattr(estimator, "certificate_", None)
+    if certificate is None:
+        return getattr(estimator, "interrupted_", False)
+    return certificate.status is Status.INTERRUPTED
+
+
+@contextmanager
+def _stage(name: str, seconds: dict[str, float]) -> Iterator[None]:
+    """Announce a stage, and time it."""
+    emit("stage", stage=name)
+    began = stopwatch()
+    yield
+    seconds[name] = stopwatch() - began

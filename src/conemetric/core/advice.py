@@ -1,0 +1,57 @@
+"""Errors and warnings that hold their remedies as data, so that an interface without the parameters
+they name can offer its own options instead.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["Advice", "AdviceError"]
+
+
+class Advice(Exception):
+    """Base of an error or warning: what is wrong, and what to do about it.
+
+    Attributes
+    ----------
+    fault : str
+        Without ``argument``, if there is one.
+    remedies : dict
+        Remedies by the parameter that they change; "" stands for the data.
+    argument, value : str, object
+        The parameter at fault, if it is one, and its value.
+    """
+
+    def __init__(
+        self,
+        fault: str,
+        remedies: Mapping[str, str] | None = None,
+        argument: str = "",
+        value: Any = None,
+    ) -> None:
+        super().__init__(fault, remedies, argument, value)
+        self.fault, self.remedies = fault, dict(remedies or {})
+        self.argument, self.value = argument, value
+
+    def __str__(self) -> str:
+        subject = f"{self.argument}={self.value!r} " if self.argument else ""
+        return _sentence(f"{subject}{self.fault}", list(self.remedies.values()))
+
+    def in_options(self, remedies: Mapping[str, str], option: str) -> str:
+        """The message of an interface that offers these ``remedies`` by parameter, and calls the
+        parameter at fault ``option``.
+        """
+        subject = f"{option} {self.value} " if self.argument else ""
+        own = [
+            remedies.get(parameter, words)
+            for parameter, words in self.remedies.items()
+            if parameter in remedies or not parameter
+        ]
+        return _sentence(f"{subject}{self.fault}", own)
+
+
+class AdviceError(Advice, ValueError):
+    """A value that cannot be used, with remedies."""
+
+
+def _sentence(fault, remedies):
+    return f"{fault}; {', or '.join(remedies)}." if remedies else fault
