@@ -65,6 +65,7 @@ class AdaptOptions:
     map: str = "auto"
     similarity: str = "cosine"  # or "inner"
     n_components: int | None = None
+    target: str | None = None  # search engine that will rank, which maps queries only
     normalization: str = "auto"  # of other scores: "raw", "range" or "spread"
     test_size: float = 0.3  # share of the judged queries, unless the collection names them
     tol: float = 1e-3
