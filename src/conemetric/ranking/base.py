@@ -159,6 +159,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             return choice.given(self.C)
         setting = choice.settle()
         self.candidates_ = choice.candidates
+        self.chosen_ = next(c for c in choice.candidates if c.setting == setting)
         if setting == self.candidates_[0].setting:
             most = max(self.candidates_, key=lambda candidate: candidate.gain)
             warn_user(

@@ -1,8 +1,8 @@
 """Settings of a fit, their nDCG@10 on held-out queries, and the weights of a mix.
 
-One rule chooses: the largest *sure* gain, the lower end of the one-sided interval of CONFIDENCE of
-the mean gain, query by query (Student). So whatever is chosen gains more than its error, and what
-gains nothing surely is left as it is.
+One rule chooses: of the candidates whose gain is *sure*, above 0 in a one-sided t test of
+CONFIDENCE over the queries, the one with the largest gain less its standard error; the simplest
+where none is. Gains are paired, query by query.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ DEPTH = 10  # of the nDCG that chooses and scores
 MIX_GRID = tuple(2.0 ** np.arange(-4, 4))
 FINER = (2**-0.5, 2**0.5)  # of the best on that grid
 SWEEPS = 2  # over the columns, where there are several
-CONFIDENCE = 0.9  # of a sure gain
+CONFIDENCE = 0.95  # of a sure gain
 
 
 @dataclass(frozen=True)
@@ -77,22 +77,23 @@ class Candidate:
 
     @property
     def sure_gain(self) -> float:
-        """Lower end of the interval of the gain (`CONFIDENCE`): 0 for the unchanged embedding."""
-        return self.gain - self.standard_error * sure_errors(len(self.values))
+        """The gain less one standard error: 0 for the unchanged embedding."""
+        return self.gain - self.standard_error
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the gain is sure (`CONFIDENCE`)."""
+        errors = float(student.ppf(CONFIDENCE, max(len(self.values) - 1, 1)))
+        return self.gain > errors * self.standard_error
 
     def beats(self, other: "Candidate") -> bool:
         """Whether it is surely better than another candidate on the same held-out queries."""
-        return Candidate.from_values(self.setting, self.values, other.values).sure_gain > 0
+        return Candidate.from_values(self.setting, self.values, other.values).is_sure
 
 
 def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
-    """The one with the largest sure gain; the first of equal ones."""
+    """The one with the largest gain less its standard error; the first of equal ones."""
     return max(candidates, key=lambda candidate: candidate.sure_gain)
-
-
-def sure_errors(n: int) -> float:
-    """Standard errors of a mean of n that make it sure."""
-    return float(student.ppf(CONFIDENCE, max(n - 1, 1)))
 
 
 def crossed_mix(

@@ -2,8 +2,9 @@
 
 Candidates, simplest first: the embedding as it is; every column of scores alone; the plain
 mix of both, whose weights are tuned; the map alone; and the joint program, which starts at
-the mix. The largest sure gain wins (`ranking.candidates`), and the simplest of equal ones; so the
-embedding stays as it is unless something gains more than its error.
+the mix. Of those with a sure gain (`ranking.candidates`) the one with the most after its standard
+error wins, and the simplest of equal ones; so the embedding stays as it is unless something surely
+gains.
 
 Weights of a mix are judged on queries that did not tune them, and a map on queries it has not
 seen; where queries are few, the best map and the best joint program are judged on several splits,
@@ -45,7 +46,7 @@ FLAT = 0.2  # standard errors of a gain by which another C has to be better
 N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
 # splits of the last candidates: as many as hold out this many queries in all, and at most
-REPEATED_QUERIES, MOST_SPLITS = 200, 4
+REPEATED_QUERIES, MOST_SPLITS = 200, 3
 # queries that bound the time: standard errors of a gain are below two points
 MOST_HELD_OUT, MOST_TRAINING = 500, 1000
 # relative gap of the fits that only serve the choice: at C, where less is to be gained for
@@ -115,8 +116,8 @@ class Choice:
                 joint = replace(best, normalization=start.normalization, weights=start.weights)
                 last.append(self._reweighted(self._climb(joint).setting))
             self._judge_again(last)
-        compared = [c for c in self.candidates if not c.setting.C or c.setting in last]
-        return best_candidate(compared).setting
+        unchanged, *others = (c for c in self.candidates if not c.setting.C or c.setting in last)
+        return best_candidate([unchanged, *(c for c in others if c.is_sure)]).setting
 
     def given(self, C: float) -> Setting:
         """The setting of a given C, which starts at the best mix where there are columns."""
@@ -200,7 +201,8 @@ class Choice:
     def _judge_again(self, settings):
         """Replace the values of these candidates by their means over several splits."""
         n = len(self.data.queries)
-        for split in range(1, min(MOST_SPLITS, -(-REPEATED_QUERIES // n))):
+        n_splits = min(MOST_SPLITS, -(-REPEATED_QUERIES // n)) if len(self.held_out) == n else 1
+        for split in range(1, n_splits):
             again = Choice(self.model, self.data, self.seed + split, **self.options)
             again._try_unchanged()
             for setting in settings:

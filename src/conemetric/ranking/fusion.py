@@ -63,9 +63,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     """Weights of several columns of scores, chosen by nDCG@10 of judged queries.
 
     Each column alone is a candidate, and so is a sum for every normalisation, its weights
-    tuned one after the other and judged on queries that did not tune them; the largest sure gain
-    over the best single column wins (`conemetric.ranking.candidates`), and a single column wins
-    ties.
+    tuned one after the other and judged on queries that did not tune them; the best of those with
+    a sure gain over the best single column wins (`conemetric.ranking.candidates`), else that column.
 
     Parameters
     ----------
@@ -122,7 +121,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
         )
         for (how, w), each in zip(tried, values, strict=True)
     ]
-    setting = best_candidate(candidates).setting
+    single, mixes = candidates[: len(alone)], candidates[len(alone) :]
+    setting = best_candidate([*single, *(mix for mix in mixes if mix.is_sure)]).setting
     weights = dict(zip(columns.names, setting.weights, strict=True))
     how = RANK if normalization == RANK else setting.normalization or NORMALIZATIONS[0]
     return Fusion(weights, how, candidates)
