@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.sklearn_private import StrOptions
 from .base import RANKING_PARAMETERS, RankingEstimator
+from .engines import ENGINES
 from .forms import BilinearForm
 
 __all__ = ["QueryAdapter"]
@@ -43,6 +44,12 @@ class QueryAdapter(RankingEstimator):
     normalization : {"auto", "raw", "range", "spread"}, default="auto"
         How columns of scores are scaled (`conemetric.ranking.columns`): the one that the search
         system uses (`conemetric.export.to_hybrid_query`), or the best on held-out queries.
+    target : str, default=None
+        The search engine that will rank (`conemetric.ranking.engines.ENGINES`): "pgvector",
+        "duckdb", "sqlite", "qdrant", "milvus", "lancedb", "llama-index", "elasticsearch" or
+        "opensearch". Columns are then scaled, cut and added up as it can, so that the query that
+        `conemetric.export.to_hybrid_query` writes ranks as `rank` does. Give ``scores`` that the
+        engine itself lists. None: nothing is exported, or to an engine that suits.
     n_components : int, default=None
         Shorten the embedding: map queries and documents to this many directions, those
         along which the documents have the largest second moment. None maps queries only.
@@ -108,6 +115,7 @@ class QueryAdapter(RankingEstimator):
     _parameter_constraints = {
         **RANKING_PARAMETERS,
         "similarity": [StrOptions({"cosine", "inner"})],
+        "target": [StrOptions(set(ENGINES)), None],
     }
 
     def __init__(
@@ -118,6 +126,7 @@ class QueryAdapter(RankingEstimator):
         n_hard: int = 10,
         n_random: int = 10,
         normalization: Literal["auto", "raw", "range", "spread"] = "auto",
+        target: str | None = None,
         n_components: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -129,6 +138,7 @@ class QueryAdapter(RankingEstimator):
         self.n_hard = n_hard
         self.n_random = n_random
         self.normalization = normalization
+        self.target = target
         self.n_components = n_components
         self.tol = tol
         self.max_iter = max_iter

@@ -25,6 +25,7 @@ from .candidates import DEPTH, Candidate, Setting
 from .choice import Choice
 from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores, picked
 from .comparisons import Remembered, TrainingData
+from .engines import check_target
 from .forms import ScoreForm
 from .judgements import check_relevance
 from .measures import ndcg
@@ -50,6 +51,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
     """
 
     model_: RankingModel
+    target: str | None = None  # a search engine, where the estimator has such a parameter
 
     @property
     @abstractmethod
@@ -201,7 +203,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             point = model.joint_point(comparisons, short, weights)
             primal = program.certify(point, result.dual_point).primal
             result = replace(result, certificate=result.certificate.truncated(primal, self.tol))
-        self._store(data, setting, map_, weights)
+        counted = model.weights_beside(data.columns, comparisons, setting, weights)
+        self._store(data, setting, map_, counted)
         if comparisons.columns is not None:
             start = np.array(setting.weights) * comparisons.unit / setting.margin
             pull = comparisons.columns.T @ float64(to_numpy(result.dual_point)) / comparisons.scale
@@ -218,7 +221,9 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         weights = np.asarray(weights) if len(weights) else np.zeros(len(names))
         weights = {EMBEDDING: setting.embedding} | dict(zip(names, weights.tolist(), strict=True))
         maps = self._form.sides(data, map_, self.n_components)
-        self.model_ = RankingModel(*maps, self._form.similarity, weights, setting.normalization)
+        listed = (data.columns.target, data.columns.window or None) if data.columns else ()
+        how = self._form.similarity, weights, setting.normalization, *listed
+        self.model_ = RankingModel(*maps, *how)
         self._store_maps(*maps)
         self.score_weights_, self.normalization_ = weights, setting.normalization
         self.score_multipliers_ = dict.fromkeys(names, 0.0)
@@ -273,9 +278,12 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         judgements = check_relevance(relevance, len(queries), len(documents))
         answered = np.flatnonzero(judgements.n_relevant > 0)
         columns = None
+        if self.target is not None:
+            check_target(self.target, self.normalization, self._form.similarity, scores)
         if scores is not None:
             nearest = self._nearest(queries, documents)
             columns = check_scores(scores, len(queries), len(documents), nearest).select(answered)
+            columns = columns.listed_by(self.target, None if reset else self.model_.window)
             columns.tried(self.normalization)
         judged = judgements.select(answered), columns
         return TrainingData(queries[answered], documents, *judged, self._form.prepared)

@@ -264,6 +264,7 @@ class Choice:
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
         rows, documents = slice(counts[fold], counts[fold + 1]), self.data.documents
         found = self._search([like(factor, documents) for factor in factors], rows)
+        weights = self.model.weights_beside(self.columns, comparisons, setting, weights)
         return found, weights, iterate.dual_point / program.unit
 
     def _approached(self, program, start, C):
@@ -294,8 +295,10 @@ class Choice:
         listed = self.columns and self.columns.listed[rows]
         queries, documents = self.data.rows
         options = {"listed": listed, "ties": self.data.ties}
-        queries = queries[self.held_out[rows]]
-        return self.model.form.search(factors, queries, documents, DEPTH, **options)
+        queries, depth = queries[self.held_out[rows]], DEPTH
+        if self.columns:
+            depth = self.columns.depth(DEPTH)
+        return self.model.form.search(factors, queries, documents, depth, **options)
 
     def _pool(self, found):
         """What was found on all folds, as one."""
