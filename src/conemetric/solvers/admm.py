@@ -21,6 +21,11 @@ are nearly dual feasible: A*(y + beta z) <= I + beta (L_new - L_old). Every `REN
 product with A* and the largest eigenvalue of the result make them feasible, for a new bound on the
 optimum; the steps between keep the last bound.
 
+A step maps (L, y) to the next, with A(L) and Z linear in them; near the optimum plain steps gain
+two per cent each. So Anderson's combination of the last `MEMORY` steps, the one whose changes
+cancel best, replaces the last (Walker & Ni 2011, "Anderson acceleration for fixed-point iterations").
+It starts again when beta changes, or when a step is longer than the last by more than `GROWTH`.
+
 Stops when the gap between Tr P and that bound, and the violation of P, are within tol. The paper's
 own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``residual``.
 """
@@ -28,6 +33,7 @@ own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``resid
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from scipy.linalg import cho_factor, cho_solve
@@ -45,6 +51,13 @@ DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gr
 CG_TOL, CG_STEPS = 0.1, 100  # 1e-3 took twice the time on all of MNIST at delta = 0.1
 ETA = 1.618  # length of the multiplier step, the paper's
 RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
+# of Anderson's acceleration: steps remembered, growth of a step that ends it, and ridge relative to
+# the trace; the first 500 digits of MNIST at 10 x 10 pixels and delta = 0.1 took 344 plain steps,
+# 238 with 4 remembered and 210 with 8
+MEMORY, GROWTH, RIDGE = 8, 1.5, 1e-8
+# secants per square root of a step: after so many steps by conjugate gradients a factorisation pays
+# on an H200 (38,000 secants: 550 ms and 7 a step, against 14 a step)
+PATIENCE = 4300
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class ADMM(Solver):
             factor, y = start
             L = factor @ factor.T
         Z, AL = A.adjoint(y), A.forward(L)
-        solve = self._least_squares(A)
+        solve, acceleration = self._least_squares(A), _Anderson()
         for iteration in itertools.count(1):
             part = spectral.shrink(L + Z / beta, 1 / beta)
             factor = part.factor
@@ -83,6 +96,7 @@ class ADMM(Solver):
             q = xp.clip(AL - (rho / beta) * y, problem.lower, problem.upper)
             z, rest = solve(q - AP)
             step = A.adjoint(z)
+            before = L, AL, y, Z
             moved = P + step - L
             L, AL = P + step, q - rho * z - rest
             norms = [xp.linalg.norm(array) for array in (moved, Z, step, P, L, q - AL, q, AL)]
@@ -94,7 +108,8 @@ class ADMM(Solver):
             e1, e2 = 2 * norms[0] / (norms[1] + norms[2]), 2 * norms[3] / (norms[4] + norms[5])
             extra = {"rank": part.rank, "residual": max(e1, e2), "beta": beta}
             yield Iterate(primal, dual, factor, dual_point, violation, extra)
-            y, Z = y + ETA * beta * z, Z + ETA * beta * step
+            after = L, AL, y + ETA * beta * z, Z + ETA * beta * step
+            L, AL, y, Z = acceleration(before, after, beta, moved)
             due = iteration % BALANCE_EVERY == 0 and iteration <= BALANCE_UNTIL
             if due and moved * size > 0:
                 factor = (e1 * size / (beta * moved)) ** 0.5
@@ -109,10 +124,55 @@ class ADMM(Solver):
                 (r - A.symmetric_forward(solve(A.symmetric_adjoint(r)))) / self.rho,
                 0.0,
             )
-        if A.n_constraints <= limit:
-            solve = _factorised(A.gram(), self.rho)
-            return lambda r: (solve(r), 0.0)
-        return lambda r: _conjugate_gradients(A, self.rho, r)
+        if A.n_constraints > limit:
+            return lambda r: _conjugate_gradients(A, self.rho, r)
+        n_first = (A.n_constraints / PATIENCE) ** 2 if on_device(A.V) else 0
+        return _Patient(A, self.rho, int(n_first))
+
+
+class _Patient:
+    """The same map: by conjugate gradients for the first steps, then by a factorisation."""
+
+    def __init__(self, A, rho, n_first):
+        self.A, self.rho, self.left = A, rho, n_first
+
+    def __call__(self, r):
+        self.left -= 1
+        if self.left >= 0:
+            return _conjugate_gradients(self.A, self.rho, r)
+        return self.solve(r), 0.0
+
+    @cached_property
+    def solve(self):
+        return _factorised(self.A.gram(), self.rho)
+
+
+class _Anderson:
+    """See the module docstring; the change of a step is measured in L and y / beta."""
+
+    def __init__(self):
+        self.steps, self.beta, self.last = [], 0.0, 0.0
+
+    def __call__(self, before, after, beta, moved):
+        """The state to go on from, after a step that changed L by ``moved``."""
+        if beta != self.beta or moved > GROWTH * self.last:
+            self.steps = []
+        self.beta, self.last, xp = beta, moved, namespace(after[0])
+        change = [new - old for new, old in zip(after, before, strict=True)]
+        measured = xp.concat([change[0].reshape(-1), change[2] / beta])
+        self.steps = [*self.steps[-MEMORY:], (measured, after)]
+        if len(self.steps) < 3:
+            return after
+        changes = xp.stack([step for step, _ in self.steps])
+        differences = changes[1:] - changes[:-1]
+        M = differences @ differences.T
+        M = M + RIDGE * M.diagonal().sum() * identity(len(M), M)
+        share = xp.linalg.solve(M, differences @ measured)
+        states = [state for _, state in self.steps]
+        for k in range(len(share)):
+            newer, older = states[k + 1], states[k]
+            after = [x - share[k] * (a - b) for x, a, b in zip(after, newer, older, strict=True)]
+        return after
 
 
 def _factorised(G, rho):
@@ -121,8 +181,9 @@ def _factorised(G, rho):
     G[diagonal, diagonal] += rho
     if is_torch(G):
         xp = namespace(G)
-        triangle = xp.linalg.cholesky(G)
-        return lambda r: xp.cholesky_solve(r[:, None], triangle)[:, 0]
+        lower = xp.linalg.cholesky(G)
+        solve = xp.linalg.solve_triangular  # twice, in 0.6 of the time of `cholesky_solve`
+        return lambda r: solve(lower.T, solve(lower, r[:, None], upper=False), upper=True)[:, 0]
     factor = cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
     return lambda r: cho_solve(factor, r, check_finite=False)
 
