@@ -47,7 +47,7 @@ def run_dlib(X, y, C, folder):
         ],
         check=True,
     )
-    targets, impostors, _ = neighbours_by_label(X, y, 3, 3)
+    targets, impostors = neighbours_by_label(X, y, 3, 3)
     rows = np.hstack([np.arange(len(X))[:, None], targets, impostors]).astype(np.int64)
     with open(Path(folder) / "input", "wb") as file:
         np.array([*X.shape, len(rows), 3], dtype=np.int64).tofile(file)

@@ -103,7 +103,7 @@ def parts(n, D, where):
     state = device.DeviceSearch(search_query(X, y))
     times = {}
     times["preparing"], (left, right) = timed(where, state._factors)
-    rows = slice(0, min(n, max(1, device.BLOCK // len(right))))
+    rows = slice(0, min(n, max(1, device.DISTANCES // len(right))))
     tile = device._product(left[rows], right)
     count = 10 + device.SPARE
     lists = torch.full((n, count), -1, device=where), torch.full((n,), np.inf, device=where)

@@ -1,17 +1,18 @@
-"""The neighbour search on the host beside FAISS: exact, approximate, whole fits, growth.
+"""The neighbour search on the host beside FAISS: all rows, a sample, whole fits, growth.
 
     python benchmarks/neighbours.py mnist            searches and fits of 50,000 digits
+    python benchmarks/neighbours.py sample           among samples of 180,000 shifted digits
     python benchmarks/neighbours.py surface          searches of 100,000 x 128, 100 classes
     python benchmarks/neighbours.py million          1,000,000 x 128, labels to metric
-    python benchmarks/neighbours.py growth --results growth.json --methods approximate exact
+    python benchmarks/neighbours.py growth --results growth.json --methods sample all
     python benchmarks/neighbours.py plot --results a.json b.json --figure neighbours.png
 
 `mnist` takes 50,000 digits by PCA to 164 dimensions (float32) and finds 3 targets and 10
 impostors of each. FAISS flat finds as many neighbours of any label. FAISS answers the
 question itself in two ways: a graph (HNSW) of each class for the targets, and one of all
 points for the impostors, over-fetched, rows that fell short fetched again, eight times as
-many, and at last exactly; or inverted lists (IVF) that pass over the own label. Seconds
-are of one run, and so is the 3-NN test error after either search of ours.
+many, and at last exactly; or inverted lists (IVF) that pass over the own label. The search among
+a sample takes 20,000 rows. Seconds are of one run, and so is the 3-NN test error after either.
 
 `surface`, `million` and `growth` take Gaussian classes near a surface of 16 dimensions. Pin all of
 them to the cores that they are to use (``taskset -c 0,1 python ...``): threads are as
@@ -22,7 +23,7 @@ import argparse
 import json
 import resource
 import time
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +32,15 @@ from papers import datasets
 from conemetric import FrobMetric
 from conemetric.core.threads import n_threads
 from conemetric.evaluation.knn import knn_error
-from conemetric.neighbours import LabelledRows, SearchQuery, exact, neighbours_by_label
-from conemetric.neighbours import cells as approximate
+from conemetric.neighbours import (
+    LabelledRows,
+    SearchQuery,
+    exact,
+    neighbours_by_label,
+    sample_rows,
+)
 
+SAMPLE = 20_000  # rows of the sample to search among
 FETCHED = 64, 512  # neighbours of any label that the graph is asked for, in turn
 
 
@@ -144,7 +151,6 @@ def searches(X, y):
     faiss.omp_set_num_threads(n_threads())
     small = search_query(X[:3000], y[:3000])
     exact.search(small)  # compile the kernels
-    approximate.search(small, np.random.RandomState(0))
     few = len(y) <= 200_000
     sample = np.random.default_rng(1).permutation(len(y))[:5000]
     true = exact.search(search_query(X, y, sample))
@@ -164,11 +170,6 @@ def searches(X, y):
         wall, busy, found = timed(exact.search, search_query(X, y))
         lists = found.same.numbers, found.other.numbers
         show("exact", wall, busy, lists, f", {found.n_again} lists again")
-    for seed in range(2 if few else 1):
-        random_state = np.random.RandomState(seed)
-        wall, busy, (found, recall) = timed(approximate.search, search_query(X, y), random_state)
-        lists = found.same.numbers, found.other.numbers
-        show("approximate", wall, busy, lists, f", by its own sample {recall:.4f}")
     wall, busy, (*found, n_left) = timed(by_graphs, X, y)
     show("FAISS HNSW", wall, busy, found, f", {n_left} rows searched exactly")
     for n_probes in (24, 48, 96) if few else ():
@@ -194,16 +195,43 @@ def mnist(n):
     searches(X, y)
     FrobMetric().fit(X[:2000], y[:2000])  # compile the kernels
     errors = {}
-    for method in ("exact", "approximate"):
-        wall, busy, metric = timed(FrobMetric(neighbors=method, random_state=0).fit, X, y)
-        errors[method] = 100 * knn_error(metric, X, y, X_test, y_test)
+    for count in (None, SAMPLE):
+        wall, busy, metric = timed(FrobMetric(n_references=count, random_state=0).fit, X, y)
+        errors[count] = 100 * knn_error(metric, X, y, X_test, y_test)
         print(
-            f"FrobMetric(neighbors={method!r}): {wall:.2f} s ({busy:.2f}), of which solving "
+            f"FrobMetric(n_references={count}): {wall:.2f} s ({busy:.2f}), of which solving "
             f"{metric.history_['seconds'][-1]:.2f} s, {len(metric.triplets_)} triplets, gap "
-            f"{metric.certificate_.relative_gap:.1e}, 3-NN test error {errors[method]:.2f} %",
+            f"{metric.certificate_.relative_gap:.1e}, 3-NN test error {errors[count]:.2f} %",
             flush=True,
         )
-    print(f"difference in error {errors['approximate'] - errors['exact']:+.2f} points")
+    print(f"difference in error {errors[SAMPLE] - errors[None]:+.2f} points")
+
+
+def shifted_digits(n):
+    """Training digits and their shifts by a pixel or two, and the test digits, in 64 features."""
+    from sklearn.decomposition import PCA
+
+    data = datasets.load("mnist")
+    X, y = (data.X / 255.0).astype(np.float32), data.y.astype(np.int64)
+    images, shifts = X[:60_000].reshape(-1, 28, 28), product((0, 1, -1, 2, -2), repeat=2)
+    moved = [np.roll(images, by, (1, 2)) for by in islice(shifts, -(-n // 60_000))]
+    pca = PCA(64, random_state=0, svd_solver="covariance_eigh").fit(X[:60_000])
+    train = [pca.transform(part.reshape(len(part), -1)).astype(np.float32) for part in moved]
+    labels = np.tile(y[:60_000], len(moved))[:n]
+    return np.concatenate(train)[:n], labels, pca.transform(X[60_000:]), y[60_000:]
+
+
+def sample(n):
+    X, y, X_test, y_test = shifted_digits(n)
+    for count in (5000, 20_000, 50_000):
+        FrobMetric(n_references=500, tol=0.1).fit(X[:3000], y[:3000])  # compile the kernels
+        references = sample_rows(y, count, 3, 0)
+        wall, busy, found = timed(neighbours_by_label, X, y, 3, 3, references)
+        metric = FrobMetric().fit(X, y, neighbors=found)
+        error = 100 * knn_error(metric, X, y, X_test, y_test)
+        print(
+            f"among {count}: {wall:.1f} s ({busy:.1f}), 3-NN test error {error:.2f} %", flush=True
+        )
 
 
 def surface(n, D, n_classes=100, seed=0):
@@ -225,13 +253,13 @@ def peak():
 
 def million(n, D):
     X, y = surface(n, D)
-    FrobMetric(neighbors="approximate", tol=0.1).fit(X[:3000], y[:3000])
+    FrobMetric(n_references=1000, tol=0.1).fit(X[:3000], y[:3000])
     print(f"{n} x {D} float32, {n_threads()} threads, {peak():.1f} GiB with the points", flush=True)
-    wall, busy, metric = timed(FrobMetric(neighbors="approximate", random_state=0).fit, X, y)
+    wall, busy, metric = timed(FrobMetric(random_state=0).fit, X, y)
     print(
         f"labels to metric: {wall:.0f} s ({busy:.0f}), of which solving "
-        f"{metric.history_['seconds'][-1]:.0f} s in {metric.n_iter_} iterations; recall "
-        f"{metric.neighbor_recall_:.4f}, {len(metric.triplets_)} triplets, gap "
+        f"{metric.history_['seconds'][-1]:.0f} s in {metric.n_iter_} iterations; "
+        f"{metric.n_references_} references, {len(metric.triplets_)} triplets, gap "
         f"{metric.certificate_.relative_gap:.1e}, {peak():.1f} GiB at most",
         flush=True,
     )
@@ -240,19 +268,23 @@ def million(n, D):
 # ---- growth
 
 
+def search_by(method, X, y):
+    references = sample_rows(y, SAMPLE, 3, 0) if method == "sample" and len(y) > SAMPLE else None
+    return neighbours_by_label(X, y, 3, 10, references)
+
+
 def growth(sizes, D, methods, results):
     print(f"growth, D = {D}, {n_threads()} threads", flush=True)
     curves: dict[str, list] = {method: [] for method in methods}
     small = surface(3000, D)
-    for method in methods:
-        neighbours_by_label(*small, 3, 10, method, 0)
+    neighbours_by_label(*small, 3, 10)
     for n in sizes:
         X, y = surface(n, D)
         for method, points in curves.items():
-            wall, busy, found = timed(neighbours_by_label, X, y, 3, 10, method, 0)
+            wall, busy, found = timed(search_by, method, X, y)
             points.append((n, wall, busy))
             print(
-                f"{method:12s} n = {n:8d} {wall:8.2f} s ({busy:.2f}), recall {found.recall:.4f}",
+                f"{method:12s} n = {n:8d} {wall:8.2f} s ({busy:.2f}), {len(found.targets)} rows",
                 flush=True,
             )
             if results:
@@ -290,18 +322,20 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["mnist", "surface", "million", "growth", "plot"])
+    parser.add_argument("what", choices=["mnist", "sample", "surface", "million", "growth", "plot"])
     parser.add_argument("--points", type=int)
     parser.add_argument("--dimensions", type=int, default=128)
     parser.add_argument(
         "--sizes", type=int, nargs="*", default=[10_000, 30_000, 100_000, 300_000, 1_000_000]
     )
-    parser.add_argument("--methods", nargs="*", default=["exact", "approximate"])
+    parser.add_argument("--methods", nargs="*", default=["all", "sample"])
     parser.add_argument("--results", nargs="*", default=[])
     parser.add_argument("--figure", default="neighbours.png")
     options = parser.parse_args()
     if options.what == "mnist":
         mnist(options.points or 50_000)
+    elif options.what == "sample":
+        sample(options.points or 180_000)
     elif options.what == "surface":
         X, y = surface(options.points or 100_000, options.dimensions)
         print(f"surface, {len(X)} x {X.shape[1]} float32, {n_threads()} threads", flush=True)

@@ -58,7 +58,7 @@ def part(queries, documents, relevance, kept):
 def judge(estimator, queries, documents, relevance):
     """nDCG@10 of every query with a relevant document."""
     mapped = estimator.transform_queries(queries), estimator.transform_documents(documents)
-    values = ndcg(rank(*mapped, 10, estimator._similarity), relevance)
+    values = ndcg(rank(*mapped, 10, estimator.model_.similarity), relevance)
     return values[~np.isnan(values)]
 
 

@@ -144,7 +144,7 @@ def learn(method, data, device, seed):
         for name in ("components_", "document_components_"):
             if getattr(fitted, name, None) is not None:
                 setattr(fitted, name, getattr(fitted, name).cpu().numpy())
-    return fitted.transform_queries, fitted.transform_documents, fitted._similarity, fitted.C_
+    return fitted.transform_queries, fitted.transform_documents, fitted.model_.similarity, fitted.C_
 
 
 def measure(name, method, count, repeat, device):

@@ -22,6 +22,7 @@ from conemetric import (
     DMLEig,
     FrobMetric,
     FrobMetricCV,
+    GradientMetric,
     LMNNEig,
     MaximumVarianceUnfolding,
     MaxMarginMatrixFactorization,
@@ -159,6 +160,10 @@ def renamed(X, y, rng, size):
 
 def with_a_constant(X, y, rng, size):
     return np.insert(X, rng.integers(X.shape[1] + 1), size, axis=1), y
+
+
+def in_units(X, y, rng, size):
+    return size * X, y
 
 
 @dataclass(frozen=True)
@@ -316,6 +321,33 @@ def automatic(change, size, seed):
     one, other = (pdist(model.transform(A)) for model, A in ((before, X), (after, Z)))
     if abs(one - other).max() > 2e-2 * one.max():
         yield f"distances differ by {abs(one - other).max() / one.max():.2g}"
+
+
+GRADIENTS = {
+    "laplacian": GradientMetric(),
+    "gaussian, diagonal": GradientMetric("gaussian", diagonal=True),
+    "city block": GradientMetric("city block"),
+}
+GRADIENT_CHANGES = tuple(
+    (name, change, size)
+    for name in GRADIENTS
+    for change, how in {**CHANGES, "units": Change(in_units, UNITS)}.items()
+    if change != "rotation" or name == "laplacian"  # weights of columns do not turn
+    for size in how.sizes
+)
+
+
+def gradients(name, change, size, seed):
+    """The distances of a `GradientMetric`, relative to their mean."""
+    X, y = labelled(seed)
+    make = in_units if change == "units" else CHANGES[change].make
+    Z, z = make(X, y, np.random.default_rng([seed, 1]), size)
+    before, after = (quietly(clone(GRADIENTS[name]).fit, *data) for data in ((X, y), (Z, z)))
+    if change == "order of rows":
+        Z = X
+    one, other = (pdist(model.transform(A)) for model, A in ((before, X), (after, Z)))
+    if abs(one / one.mean() - other / other.mean()).max() > 1e-4:
+        yield f"distances differ by {abs(one / one.mean() - other / other.mean()).max():.2g}"
 
 
 # ---- judged queries, ratings, matrices

@@ -2,14 +2,12 @@
 
 import os
 import stat
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from conemetric.neighbours import neighbours_by_label
-from conemetric.neighbours.cells import _means
 from conemetric.storage import atomic_path
 
 THREADS = 8
@@ -64,21 +62,12 @@ def test_flags_of_pytorch_are_as_before_after_searches_in_threads(allowed):
             setattr(matmul, flag, value)
 
 
-@pytest.mark.parametrize("n_distinct", [2, 50])
-def test_filters_of_warnings_are_as_before_after_searches_in_threads(n_distinct):
-    points = np.random.default_rng(0).normal(size=(n_distinct, 3)).repeat(100 // n_distinct, 0)
-    before = list(warnings.filters)
-    in_threads(lambda number: _means(points, 10, np.random.RandomState(number)), 40)
-    assert warnings.filters == before
-
-
-@pytest.mark.parametrize("search", ["exact", "approximate"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_searches_in_threads_give_the_answers_of_one_alone(search, dtype):
+def test_searches_in_threads_give_the_answers_of_one_alone(dtype):
     def answer(seed):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(300, 4)).astype(dtype), rng.integers(0, 3, 300)
-        return neighbours_by_label(X, y, 3, 3, search, random_state=0)
+        return neighbours_by_label(X, y, 3, 3)
 
     for seed, found in enumerate(in_threads(answer, 8)):
         for one, other in zip(found[:2], answer(seed)[:2], strict=True):

@@ -118,7 +118,7 @@ class ScaleFreeC:
         self.kappas = kappas
 
     def __call__(self, X, y):
-        targets, impostors, _ = neighbours_by_label(X, y, 1, 3)
+        targets, impostors = neighbours_by_label(X, y, 1, 3)
         operator = from_triplets(X, triplets_from_neighbours(targets, impostors))
         mean_square = mean_impostor_distance(operator)
         return [{"C": float(kappa / mean_square**2)} for kappa in self.kappas]

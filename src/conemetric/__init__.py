@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .estimators.frobmetric import FrobMetric as FrobMetric
     from .estimators.frobmetric_cv import FrobMetricCV as FrobMetricCV
     from .estimators.frobmetric_cv import frobmetric_path as frobmetric_path
+    from .estimators.gradient_metric import GradientMetric as GradientMetric
     from .estimators.lmnn_eig import LMNNEig as LMNNEig
     from .estimators.matrix_factorization import (
         MaxMarginMatrixFactorization as MaxMarginMatrixFactorization,
@@ -38,12 +39,14 @@ if TYPE_CHECKING:
     from .ranking.metric import RelevanceMetric as RelevanceMetric
     from .solvers.base import Certificate as Certificate
     from .solvers.base import Status as Status
+    from .storage import LearnedAdapter as LearnedAdapter
     from .storage import LearnedMetric as LearnedMetric
     from .storage import blend as blend
     from .storage import load_decision as load_decision
     from .storage import load_metric as load_metric
     from .storage import save_decision as save_decision
     from .storage import save_metric as save_metric
+    from .tables import TableEncoder as TableEncoder
 
 _HOME = {  # of each public name, the module that defines it
     "AutoMetric": "estimators.automatic",
@@ -53,7 +56,9 @@ _HOME = {  # of each public name, the module that defines it
     "FrobMetric": "estimators.frobmetric",
     "FrobMetricCV": "estimators.frobmetric_cv",
     "FrobeniusSDPResult": "estimators.semidefinite",
+    "GradientMetric": "estimators.gradient_metric",
     "LMNNEig": "estimators.lmnn_eig",
+    "LearnedAdapter": "storage",
     "LearnedMetric": "storage",
     "MaxMarginMatrixFactorization": "estimators.matrix_factorization",
     "MaximumVarianceUnfolding": "estimators.maximum_variance_unfolding",
@@ -65,6 +70,7 @@ _HOME = {  # of each public name, the module that defines it
     "RelevanceMetric": "ranking.metric",
     "ScaleWarning": "estimators.scales",
     "Status": "solvers.base",
+    "TableEncoder": "tables",
     "UselessMetricWarning": "estimators.useless",
     "blend": "storage",
     "calibrate_cutoff": "ranking.cutoff",

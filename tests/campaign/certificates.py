@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import oracles
 from instances import comparison_rows
-from recomputed import margins, recomputed_objective
+from recomputed import exact, margins, recomputed_objective
 
 from conemetric import (
     BoostMetric,
@@ -28,6 +28,7 @@ from conemetric import (
     solve_frobenius_sdp,
 )
 from conemetric.ranking.base import Setting
+from conemetric.ranking.program import RankingProgram
 from conemetric.solvers.base import Certificate
 
 from .outcome import Outcome, timed
@@ -104,6 +105,10 @@ class Fit:
 
 
 # ---- estimators of labels: what is drawn, and its optimum
+
+
+def as_it_is(X):
+    return X
 
 
 def around(rng, size, decades=1.5):
@@ -229,19 +234,20 @@ def of_labels(make, optimum, without=()):
     the kinds ``without``.
     """
 
-    def draw(rng):
+    def draw(rng, changed=as_it_is):
         X, y, kind = labelled(rng)
         while kind in without:
             X, y, kind = labelled(rng)
-        estimator = make(rng, X)
+        estimator, X = make(rng, X), changed(X)
 
         def fit():
             fitted = estimator.fit(X, y)
             value = recomputed_objective(fitted, X)
-            unit = mean_square(X) if estimator.get_params().get("loss") == "hinge" else 0.0
+            unit = mean_square(exact(X)) if estimator.get_params().get("loss") == "hinge" else 0.0
             unit = len(fitted.triplets_) if isinstance(fitted, LMNNEig) else unit
             unit = getattr(fitted, "C_", unit)
-            return Fit(fitted.certificate_, fitted.tol, value, lambda: optimum(fitted, X), unit)
+            rows = exact(X)
+            return Fit(fitted.certificate_, fitted.tol, value, lambda: optimum(fitted, rows), unit)
 
         return f"{estimator!r} to {kind} data, {X.shape[0]} x {X.shape[1]}", fit
 
@@ -251,22 +257,23 @@ def of_labels(make, optimum, without=()):
 # ---- the others
 
 
-def near_a_prior(rng):
+def near_a_prior(rng, changed=as_it_is):
     X, y, kind = labelled(rng)
     D = X.shape[1]
     root = rng.normal(size=(D, int(rng.integers(1, D + 1))))
     M0 = around(rng, 1 / mean_square(X), 1.0) * root @ root.T / D
     metric = FrobMetric(around(rng, 10 / mean_square(X) ** 2), prior=M0, **few(rng))
+    X = changed(X)
 
     def fit():
         metric.fit(X, y)
         hinge = np.maximum(0, 1 - margins(metric, X)).mean()
-        distance = ((metric.get_mahalanobis_matrix() - M0) ** 2).sum()
+        distance = ((exact(metric.components_).T @ exact(metric.components_) - M0) ** 2).sum()
         return Fit(
             metric.certificate_,
             metric.tol,
             0.5 * distance + metric.C * hinge,
-            lambda: oracles.frobenius_optimum(X, metric.triplets_, metric.C, prior=M0),
+            lambda: oracles.frobenius_optimum(exact(X), metric.triplets_, metric.C, prior=M0),
             metric.C + 0.5 * (M0**2).sum(),
         )
 
@@ -315,23 +322,21 @@ def semidefinite(rng):
     return f"solve_frobenius_sdp, {m} constraints on {D} x {D}", fit
 
 
-def judged(kind):
-    def draw(rng):
+def judged(kind, **options):
+    def draw(rng, changed=as_it_is):
         n_queries, n_documents, D = (int(n) for n in rng.integers((3, 6, 2), (9, 20, 6)))
         documents = rng.normal(size=(n_documents, D)) * 10.0 ** rng.uniform(-1, 1)
         first = rng.integers(n_documents, size=n_queries)
         queries = documents[first] * rng.uniform(0.2, 2, size=(n_queries, 1))
         queries = queries + rng.uniform(0, 1) * documents[rng.integers(n_documents, size=n_queries)]
+        queries, documents = np.split(changed(np.vstack([queries, documents])), [n_queries])
         data = queries, documents, np.column_stack([np.arange(n_queries), first])
-        estimator = kind(around(rng, 1.0, 1.0), n_hard=2, n_random=2, random_state=0)
+        estimator = kind(around(rng, 1.0, 1.0), n_hard=2, n_random=2, random_state=0, **options)
 
         def fit():
             estimator.fit(*data)
             checked, compared, setting = compared_by(estimator, data)
-            operator = estimator._operator_of(estimator._mapped(checked, compared))
-            program = estimator._program(operator, compared, setting)
-            point = estimator._point(compared.inverse, stored_map(estimator))
-            value = program.certify(point, estimator.multipliers_).primal
+            value = judged_objective(estimator, checked, compared, setting)
             return Fit(
                 estimator.certificate_,
                 estimator.tol,
@@ -348,17 +353,40 @@ def compared_by(estimator, data):
     """What the estimator's fit compared, as it sees it."""
     checked = estimator._validate(*data, reset=True)
     seed = np.random.RandomState(estimator.random_state).randint(2**31 - 1)
-    setting = Setting(estimator.C, estimator._margins[0], estimator.n_hard, estimator.n_random)
-    return checked, estimator._comparisons(checked, setting, seed), setting
+    margin = estimator._form.margins[0]
+    setting = Setting(estimator.C, margin, estimator.n_hard, estimator.n_random)
+    return checked, RankingProgram(estimator._form).comparisons(checked, setting, seed), setting
 
 
-def stored_map(estimator):
-    return estimator.components_.T
+def compared_rows(estimator, checked):
+    """Queries and documents in float64, of unit length for the cosine, about the documents'
+    mean as far as scores do not depend on it.
+    """
+    Q, X = (exact(rows) for rows in (checked.queries, checked.documents))
+    if isinstance(estimator, RelevanceMetric):
+        return Q - X.mean(0), X - X.mean(0)
+    if estimator.similarity == "cosine":
+        Q, X = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (Q, X))
+    return Q, X - X.mean(0)
+
+
+def judged_objective(estimator, checked, compared, setting):
+    """The objective of the map as it is stored."""
+    Q, X = compared_rows(estimator, checked)
+    (q, b, w), A = compared.triplets.T, exact(estimator.components_)
+    if isinstance(estimator, RelevanceMetric):
+        rho = (((Q[q] - X[w]) @ A.T) ** 2).sum(1) - (((Q[q] - X[b]) @ A.T) ** 2).sum(1)
+        M = A.T @ A
+    else:
+        rho, M = ((Q[q] @ A.T) * (X[b] - X[w])).sum(1), A.T
+    change = compared.inverse @ M @ compared.inverse - compared.prior / setting.margin
+    c = estimator.C * X.shape[1] / setting.margin * compared.weights / compared.weights.sum()
+    return 0.5 * (change**2).sum() + c @ np.maximum(0, 1 - rho)
 
 
 def judged_optimum(estimator, checked, compared, setting):
     D, T = checked.queries.shape[1], compared.T
-    mapped = checked.queries @ T, checked.documents @ T
+    mapped = [rows @ T for rows in compared_rows(estimator, checked)]
     C, prior = estimator.C * D / setting.margin, compared.prior / setting.margin
     if isinstance(estimator, QueryAdapter):
         return oracles.bilinear_optimum(
@@ -387,6 +415,7 @@ CASES = {
     "solve_frobenius_sdp": semidefinite,
     "RelevanceMetric": judged(RelevanceMetric),
     "QueryAdapter": judged(QueryAdapter),
+    "QueryAdapter, inner": judged(QueryAdapter, similarity="inner"),
 }
 
 
@@ -394,6 +423,11 @@ def attempt(number):
     """Fit number ``number``; the cases take turns."""
     names = tuple(CASES)
     what, fit = CASES[names[number % len(names)]](np.random.default_rng(number))
+    return judge(number, what, fit)
+
+
+def judge(number, what, fit, disagreements=None):
+    """The outcome of a fit held against the optimum by ``disagreements``."""
     what = " ".join(what.split())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -419,11 +453,11 @@ def attempt(number):
         if found.value < optimum - slack * abs(optimum):
             oracle = "oracle inaccurate"
         optimum = found.value
-    faults = tuple(disagreements(found, optimum, slack))
+    faults = tuple((disagreements or all_disagreements)(found, optimum, slack))
     return Outcome(number, what, ended, seconds, against, faults, oracle)
 
 
-def disagreements(found, optimum, slack):
+def all_disagreements(found, optimum, slack):
     """What a certificate says that the optimum, or what is stored, does not bear out."""
     proof = found.certificate
     size = max(abs(optimum), abs(found.value), NOTHING / SLACK * found.unit)

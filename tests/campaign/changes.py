@@ -29,6 +29,11 @@ def automatic(rng):
     return partial(metamorphic.automatic, kind, drawn(rng, SIZES.get(kind, (0, 0))))
 
 
+def gradients(rng):
+    changes = metamorphic.GRADIENT_CHANGES
+    return partial(metamorphic.gradients, *changes[rng.integers(len(changes))])
+
+
 def units(rng):
     return partial(
         metamorphic.rescaled, str(rng.choice([*metamorphic.LABELLED])), drawn(rng, (-6, 6))
@@ -74,6 +79,7 @@ FAMILIES = (
     ties,
     blocks,
     automatic,
+    gradients,
     judged,
     rated,
     semidefinite,

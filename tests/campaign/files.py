@@ -73,7 +73,8 @@ def forged(rng):
         arrays[name] = spoiled(rng, arrays[name])
         text, what = json.dumps(header), f"{name} is {arrays[name].dtype} {arrays[name].shape}"
     else:
-        place = header["certificate"] if rng.random() < 0.5 else header
+        state = header["state"]
+        place = (state["certificate"], state, state, header)[rng.integers(4)]
         key = str(rng.choice(sorted(place)))
         value = HOSTILE[rng.integers(len(HOSTILE))]
         place[key] = "@"

@@ -12,10 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from . import certificates, changes, files, hostile, kills
+from . import certificates, changes, files, hostile, kills, precision
 
 PARTS = {
     "certificates": certificates,
+    "precision": precision,
     "changes": changes,
     "hostile": hostile,
     "files": files,
@@ -47,7 +48,7 @@ def report(part, outcomes, seconds):
     )
     for ended, count in Counter(outcome.ended for outcome in outcomes).most_common():
         print(f"  {count:6d}  {ended}")
-    if part == "certificates":
+    if part in ("certificates", "precision"):
         speed(outcomes)
     for outcome in faulty[:40]:
         print(f"  FAULT {outcome.number}: {outcome.what}: {outcome.ended}")

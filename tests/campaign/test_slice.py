@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from campaign import certificates, changes, files, hostile, kills
+from campaign import certificates, changes, files, hostile, kills, precision
 from conemetric.solvers.base import Certificate, Status
 
 LONG = 10  # times as much, among the slow tests
@@ -24,6 +24,11 @@ def numbers(count):
 @pytest.mark.parametrize("number", numbers(3 * len(certificates.CASES)))
 def test_certificates(number):
     assert certificates.attempt(number).faults == ()
+
+
+@pytest.mark.parametrize("number", numbers(3 * len(precision.NAMES)))
+def test_precision(number):
+    assert precision.attempt(number).faults == ()
 
 
 @pytest.mark.parametrize("number", numbers(2 * len(changes.FAMILIES)))

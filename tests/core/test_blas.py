@@ -40,7 +40,7 @@ def test_fits_in_threads_leave_the_threads_of_blas_as_they_were(task):
 
     def work(_):
         if task == "search":
-            return neighbours_by_label(X, np.arange(len(X)) % 2, 1, 1, "exact")
+            return neighbours_by_label(X, np.arange(len(X)) % 2, 1, 1)
         space = BlockSpace(Threads(workers=2))
         return space.sum(np.sum, space.source([delayed(X)] * 9))
 

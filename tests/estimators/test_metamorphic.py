@@ -6,6 +6,7 @@ import pytest
 from metamorphic import (
     AUTOMATIC,
     BLOCKS,
+    GRADIENT_CHANGES,
     JUDGED,
     JUDGED_CHANGES,
     LABELLED,
@@ -19,6 +20,7 @@ from metamorphic import (
     automatic,
     beside_a_copy,
     changed,
+    gradients,
     in_blocks,
     judged,
     rated,
@@ -59,6 +61,11 @@ def test_more_blocks_than_constraints(name, n_triplets, seed):
 @pytest.mark.parametrize(("change", "size"), AUTOMATIC)
 def test_automatic(change, size, seed):
     assert tuple(automatic(change, size, seed)) == ()
+
+
+@pytest.mark.parametrize(("name", "change", "size"), GRADIENT_CHANGES)
+def test_gradients(name, change, size, seed):
+    assert tuple(gradients(name, change, size, seed)) == ()
 
 
 @pytest.mark.parametrize("change", JUDGED_CHANGES)

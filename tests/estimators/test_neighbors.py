@@ -7,8 +7,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, RelativeComparisons
 from conemetric.core.arrays import to_numpy
-from conemetric.neighbours import cells as approximate
-from conemetric.neighbours import neighbours_by_label
+from conemetric.neighbours import neighbours_by_label, sampling
 
 ESTIMATORS = [
     FrobMetric(tol=1e-2),
@@ -35,17 +34,16 @@ def test_given_neighbours_are_those_of_a_search(estimator, data, asarray):
     X, y = data
     estimator.set_params(n_impostors=3)
     searched = estimator.fit(asarray(X), y).components_
-    assert estimator.neighbor_recall_ == 1.0
+    assert estimator.n_references_ is None
     found = neighbours_by_label(X, y, 3, 3)
     for neighbors in (found[:2], kneighbors_graph(X, 119, mode="distance")):
         estimator.fit(asarray(X), y, neighbors=neighbors)
         assert_array_equal(to_numpy(estimator.components_), to_numpy(searched))
-        assert estimator.neighbor_recall_ is None
 
 
 def test_given_neighbours_are_used(estimator, data):
     X, y = data
-    targets, impostors, _ = neighbours_by_label(X, y, 1, 1)
+    targets, impostors = neighbours_by_label(X, y, 1, 1)
     impostors[60:] = -1
     estimator.fit(X, y, neighbors=(targets, impostors))
     if isinstance(estimator, DMLEig):
@@ -67,16 +65,18 @@ def test_neighbours_go_with_labels_alone(estimator, data):
             estimator.fit(X, **wrong, neighbors=found)
 
 
-def test_approximate_neighbours_tell_their_recall(estimator, data, monkeypatch):
+def test_many_rows_are_searched_among_a_sample(estimator, data, monkeypatch):
     X, y = data
-    monkeypatch.setattr(approximate, "SAMPLE", 40)
-    monkeypatch.setattr(approximate.Cells, "enough", lambda *args: [2, 2])
-    estimator.set_params(neighbors="approximate", random_state=3)
+    monkeypatch.setattr(sampling, "MAX_WORK_IN_MEMORY", 100.0**2 * X.shape[1])
+    monkeypatch.setattr(sampling, "N_REFERENCES", 40)
+    estimator.set_params(random_state=3)
     first = to_numpy(estimator.fit(X, y).components_)
-    assert 0.3 < estimator.neighbor_recall_ < 1
+    assert estimator.n_references_ == 40
+    given = estimator.pairs_ if isinstance(estimator, DMLEig) else estimator.triplets_
+    assert len(np.unique(to_numpy(given)[:, 1:])) <= 41  # rounding may add one of a class
     assert_array_equal(to_numpy(estimator.fit(X, y).components_), first)
-    estimator.set_params(neighbors="auto")
-    assert estimator.fit(X, y).neighbor_recall_ == 1.0
+    monkeypatch.setattr(sampling, "MAX_WORK_IN_MEMORY", 120.0**2 * X.shape[1])
+    assert estimator.fit(X, y).n_references_ is None
 
 
 def test_new_passes_cannot_go_on_with_given_neighbours(data):
@@ -98,12 +98,12 @@ def test_cross_validation_searches_as_told(data, monkeypatch):
     asked = []
 
     def search(*args):
-        asked.append(args[4])
-        return neighbours_by_label(*args[:4])
+        asked.append(len(args[4]))
+        return neighbours_by_label(*args)
 
     monkeypatch.setattr("conemetric.estimators.supervised.neighbours_by_label", search)
-    FrobMetricCV(Cs=2, cv=2, tol=1e-2, neighbors="approximate").fit(X, y)
-    assert asked == ["approximate"] * 3
+    FrobMetricCV(Cs=2, cv=2, tol=1e-2, n_references=30).fit(X, y)
+    assert len(asked) == 3 and set(asked) <= {29, 30, 31}  # classes round
 
 
 def test_neighbours_pass_through_a_search_of_parameters(data):

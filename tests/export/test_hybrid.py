@@ -1,15 +1,17 @@
 """The exported weights give our ranking when the documented formula of a system is computed."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from conemetric import LearnedMetric, QueryAdapter, RelevanceMetric
+from conemetric import QueryAdapter, RelevanceMetric
 from conemetric.export import to_hybrid_query
 from conemetric.export.hybrid import SYSTEMS
 from conemetric.ranking.fusion import Fusion, fuse
+from conemetric.storage import LearnedMap
 
 N, M, D = 24, 60, 5
 
@@ -104,7 +106,8 @@ def test_an_adapter_and_a_column_rank_as_the_formula_says(data, system, how, sim
     scores = {"bm25": columns["bm25"]}
     adapter = QueryAdapter(1.0, similarity=similarity, random_state=0)
     adapter.fit(queries, documents, relevance, scores=scores)
-    adapter.normalization_, adapter.score_weights_ = how, {"embedding": 1.0, "bm25": 0.2}
+    weights = {"embedding": 1.0, "bm25": 0.2}
+    adapter.model_ = replace(adapter.model_, normalization=how, weights=weights)
     query = to_hybrid_query(adapter, system, window=M)
     if system == "elasticsearch":
         embedding, column = query["retriever"]["linear"]["retrievers"]
@@ -131,7 +134,8 @@ def test_the_statement_of_pgvector_ranks_as_we_do(data, how, kind):
     else:
         fit = QueryAdapter(1.0, random_state=0) if kind == "cosine" else RelevanceMetric(1.0)
         learned = fit.fit(queries, documents, relevance, scores=scores)
-        learned.normalization_, learned.score_weights_ = how, {"embedding": 1.0, "bm25": 0.3}
+        weights = {"embedding": 1.0, "bm25": 0.3}
+        learned.model_ = replace(learned.model_, normalization=how, weights=weights)
         found, ours = learned.rank(queries, documents, scores, 10)
         unit = queries / np.linalg.norm(queries, axis=1, keepdims=True)
         vectors = learned.transform_queries(unit if kind == "cosine" else queries)
@@ -239,7 +243,7 @@ def test_an_estimator_learns_in_the_scale_of_the_system(data, kind, system, scal
     estimator.fit(queries, documents, relevance, columns)
     assert estimator.normalization_ == scales[0]
     query = to_hybrid_query(estimator, system)
-    assert to_hybrid_query(LearnedMetric.from_estimator(estimator), system) == query
+    assert to_hybrid_query(LearnedMap.from_estimator(estimator), system) == query
 
 
 def test_json_is_its_own_input(data):

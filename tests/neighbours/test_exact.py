@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
+from conemetric.core import slices
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
 from conemetric.neighbours import LabelledRows, SearchQuery, exact, merge, sparse
-from conemetric.neighbours import cpu as host
 
 from . import oracle
 
@@ -21,9 +21,9 @@ def among_few(query, monkeypatch):
 
 
 def on_host(query, monkeypatch):
-    monkeypatch.setattr(exact, "FEW", 0)
+    monkeypatch.setattr(exact, "MAX_WORK_IN_NUMPY", 0)
     monkeypatch.setattr(exact, "TILE", 32)  # several tiles
-    monkeypatch.setattr(host, "BLOCK", 2000)
+    monkeypatch.setattr(slices, "HELD", 2000)
     return exact.search(query)
 
 
@@ -32,7 +32,7 @@ def on_device(query, monkeypatch):
     torch = pytest.importorskip("torch")
     from conemetric.neighbours import gpu as device
 
-    monkeypatch.setattr(device, "BLOCK", 2000)
+    monkeypatch.setattr(device, "DISTANCES", 2000)
     monkeypatch.setattr(device, "GATHERED", 2000)
     monkeypatch.setattr(device, "CHUNK", 4)
     monkeypatch.setattr(device, "SPARE", 3)
@@ -44,7 +44,7 @@ def on_device(query, monkeypatch):
 
 
 def among_sparse(query, monkeypatch):
-    monkeypatch.setattr(sparse, "BLOCK", 2000)
+    monkeypatch.setattr(slices, "HELD", 2000)
     monkeypatch.setattr(sparse, "SPARE", 2)
     rows = [LabelledRows(SparseRows(csr_array(X)), y) for X, y in query[:2]]
     if query.references is query.queries:

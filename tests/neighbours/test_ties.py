@@ -18,7 +18,6 @@ from conemetric.neighbours import (
     neighbours_by_label,
     precomputed_neighbours,
     row_keys,
-    search,
 )
 from conemetric.neighbours.ties import numbers_on_demand, tie_numbers
 from conemetric.ranking import top_k
@@ -91,18 +90,6 @@ def test_targets_and_impostors(kind, order, seed, dtype, library):
     same_rows(X, found.targets, again.targets, rows)
     same_rows(X, found.impostors, again.impostors, rows)
     assert_array_equal(to_numpy(found.impostors), neighbours_by_label(X, y, 3, 4).impostors)
-
-
-@each_kind
-@each_order
-def test_approximate_search(kind, order, monkeypatch):
-    monkeypatch.setattr(search.cells, "SAMPLE", 20)
-    X, y = points(kind, 0, n=1500)
-    rows = permutation(order, y, 0)
-    found = neighbours_by_label(X, y, 3, 4, "approximate", 0)
-    again = neighbours_by_label(X[rows], y[rows], 3, 4, "approximate", 0)
-    same_rows(X, found.targets, again.targets, rows)
-    same_rows(X, found.impostors, again.impostors, rows)
 
 
 @each_kind

@@ -6,9 +6,9 @@ from instances import random_triplets
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from conemetric.core import slices
 from conemetric.core.sparse_rows import SparseRows
 from conemetric.operators import from_pairs, from_triplets
-from conemetric.operators import sparse as module
 from conemetric.operators.span import in_span
 
 
@@ -32,7 +32,7 @@ def instance(request, dtype):
 
 @pytest.mark.parametrize("mapped", [False, True])
 def test_forward_and_adjoint_match_the_dense_operator(instance, mapped, dtype, eps, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 50)  # one column of a factor at a time
+    monkeypatch.setattr(slices, "HELD", 50)  # one column of a factor at a time
     X, T, rng = instance
     points, dense = SparseRows(sparse.csr_array(X)), X
     if mapped:

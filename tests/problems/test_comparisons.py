@@ -38,7 +38,7 @@ def test_rows_agree_with_their_definition(kind, basis, seed):
 def test_streamed_blocks_are_the_stored_rows(basis, monkeypatch):
     X, T, A, C = comparison_instance("random", basis)
     stored = make(X, T, A, C)
-    monkeypatch.setattr(relative_comparisons, "BLOCK", 7 * A.shape[1])
+    monkeypatch.setattr(relative_comparisons, "ENTRIES", 7 * A.shape[1])
     streamed = make(X, T, A, C, memory=0)
     assert len(streamed.slices) > 1
     for rows in streamed.slices:

@@ -13,6 +13,8 @@ from conemetric.core.arrays import float64, to_numpy
 from conemetric.ranking import choice
 from conemetric.ranking.candidates import Setting
 from conemetric.ranking.choice import Choice
+from conemetric.ranking.forms import BilinearForm
+from conemetric.ranking.program import RankingProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 BOTH = pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
@@ -29,20 +31,21 @@ def made(kind, columns, seed, asarray=np.asarray, dtype=np.float64, **options):
     estimator = kind(n_hard=3, n_random=4, random_state=0, **options)
     data = estimator._validate(asarray(Q), asarray(X), relevance, scores, reset=True)
     weights = {"normalization": "raw", "weights": (0.1, 0.0)} if columns else {}
-    return Choice(estimator, data, seed), Setting(0.5, 0.1, 3, 4, **weights)
+    options = {"n_hard": 3, "n_random": 4, "normalization": "auto", "tol": estimator.tol}
+    chosen = Choice(RankingProgram(estimator._form), data, seed, **options)
+    return chosen, Setting(0.5, 0.1, 3, 4, **weights)
 
 
 @pytest.mark.parametrize("columns", [False, True])
 def test_the_span_of_the_queries_holds_the_optimum(columns, seed, asarray, dtype):
     chosen, setting = made(QueryAdapter, columns, seed, asarray, dtype)
-    estimator, data = chosen.estimator, chosen.data
+    model, data = chosen.model, chosen.data
     comparisons = chosen.comparisons(setting)
-    mapped = estimator._mapped(data, comparisons)
-    spanned, basis = estimator._spanned(mapped)
+    mapped = model.mapped(data, comparisons).like(data)
+    spanned, basis = model.form.spanned(mapped)
     assert tuple(basis.shape) == (D, 16)
     programs = [
-        estimator._program(estimator._operator_of(part), part.comparisons, setting)
-        for part in (mapped, spanned)
+        model.program(model.operator(part), part.comparisons, setting) for part in (mapped, spanned)
     ]
     solver = DualQuasiNewton(tol=1e-5 if dtype == np.float32 else 1e-9)
     whole, small = (solver.solve(program) for program in programs)
@@ -70,7 +73,7 @@ def test_held_out_queries_are_ranked_alike_with_and_without_the_span(columns, se
     for spanned in (True, False):
         chosen, setting = made(QueryAdapter, columns, seed, tol=1e-9)
         if not spanned:
-            monkeypatch.setattr(QueryAdapter, "_spanned", lambda self, mapped: (mapped, None))
+            monkeypatch.setattr(BilinearForm, "spanned", lambda self, mapped: (mapped, None))
         chosen._try_unchanged()
         found.append((chosen._solved(setting), chosen._pools[setting]))
     assert_allclose(found[0][0].values, found[1][0].values)

@@ -14,12 +14,23 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from conemetric import FrobMetric, QueryAdapter, RelevanceMetric, blend, load_metric, save_metric
+from conemetric import (
+    FrobMetric,
+    LearnedAdapter,
+    QueryAdapter,
+    RelevanceMetric,
+    blend,
+    load_metric,
+    save_metric,
+)
 from conemetric.core.arrays import to_numpy
 from conemetric.export import to_sql
 from conemetric.ranking import base, choice
 from conemetric.ranking.base import Setting
 from conemetric.ranking.measures import ndcg, rank
+from conemetric.ranking.model import RankingModel
+from conemetric.ranking.program import RankingProgram
+from conemetric.storage import LearnedMap
 
 BOTH = pytest.mark.parametrize("kind", [RelevanceMetric, QueryAdapter])
 
@@ -28,8 +39,15 @@ def comparisons_of(estimator, data):
     """What the estimator's fit compared, as it sees it."""
     checked = estimator._validate(*data, reset=True)
     seed = np.random.RandomState(estimator.random_state).randint(2**31 - 1)
-    setting = Setting(estimator.C, estimator._margins[0], estimator.n_hard, estimator.n_random)
-    return checked, estimator._comparisons(checked, setting, seed), setting
+    margin = estimator._form.margins[0]
+    setting = Setting(estimator.C, margin, estimator.n_hard, estimator.n_random)
+    return checked, RankingProgram(estimator._form).comparisons(checked, setting, seed), setting
+
+
+def program_of(estimator, checked, comparisons, setting):
+    model = RankingProgram(estimator._form)
+    operator = model.operator(model.mapped(checked, comparisons))
+    return model.program(operator, comparisons, setting)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -38,7 +56,7 @@ def test_metric_reaches_the_optimum_of_its_program(seed, C):
     data = collection(seed, n_queries=6, n_documents=15, D=3)
     metric = RelevanceMetric(C, n_hard=2, n_random=2, tol=1e-6, random_state=0).fit(*data)
     checked, comparisons, setting = comparisons_of(metric, data)
-    points = np.vstack([checked.queries, checked.documents]) @ comparisons.T
+    points = np.vstack(checked.rows) @ comparisons.T
     triplets = comparisons.triplets + np.array([0, 6, 6])
     optimum = frobenius_optimum(
         points,
@@ -52,9 +70,7 @@ def test_metric_reaches_the_optimum_of_its_program(seed, C):
     assert metric.certificate_.dual <= optimum * (1 + 1e-7)
     # and the metric stored is that optimum
     point = comparisons.inverse @ metric.components_.T
-    program = metric._program(
-        metric._operator_of(metric._mapped(checked, comparisons)), comparisons, setting
-    )
+    program = program_of(metric, checked, comparisons, setting)
     assert program.certify(point, metric.multipliers_).primal == pytest.approx(optimum, rel=2e-6)
 
 
@@ -64,7 +80,7 @@ def test_adapter_reaches_the_optimum_of_its_program(seed, C):
     data = collection(seed, n_queries=6, n_documents=15, D=3)
     adapter = QueryAdapter(C, n_hard=2, n_random=2, tol=1e-6, random_state=0).fit(*data)
     checked, comparisons, setting = comparisons_of(adapter, data)
-    mapped = checked.queries @ comparisons.T, checked.documents @ comparisons.T
+    mapped = [X @ comparisons.T for X in checked.rows]
     optimum = bilinear_optimum(
         *mapped,
         comparisons.triplets,
@@ -75,9 +91,7 @@ def test_adapter_reaches_the_optimum_of_its_program(seed, C):
     assert adapter.objective_ == pytest.approx(optimum, rel=2e-6)
     assert adapter.certificate_.dual <= optimum * (1 + 1e-7)
     W = comparisons.inverse @ adapter.components_.T @ comparisons.inverse
-    program = adapter._program(
-        adapter._operator_of(adapter._mapped(checked, comparisons)), comparisons, setting
-    )
+    program = program_of(adapter, checked, comparisons, setting)
     assert program.certify(W, adapter.multipliers_).primal == pytest.approx(optimum, rel=2e-6)
 
 
@@ -139,7 +153,7 @@ def test_path_begins_at_the_embedding(kind):
     Q, D, relevance = collection()
     fitted = kind(1e-7, random_state=0).fit(Q, D, relevance)
     mapped = fitted.transform_queries(Q), fitted.transform_documents(D)
-    assert_array_equal(rank(*mapped, 20, fitted._similarity), rank(Q, D, 20))
+    assert_array_equal(rank(*mapped, 20, fitted.model_.similarity), rank(Q, D, 20))
     M = fitted.components_.T @ fitted.components_
     assert_allclose(M, np.eye(6) * M[0, 0], atol=1e-4 * M[0, 0])
 
@@ -172,7 +186,7 @@ def test_auto_says_when_nothing_helps(kind):
     assert fitted.certificate_.relative_gap == 0
     assert fitted.n_iter_ == 0
     mapped = fitted.transform_queries(Q), fitted.transform_documents(D)
-    assert_array_equal(rank(*mapped, 20, fitted._similarity), rank(Q, D, 20))
+    assert_array_equal(rank(*mapped, 20, fitted.model_.similarity), rank(Q, D, 20))
 
 
 @BOTH
@@ -309,18 +323,59 @@ def test_adapter_is_kept_in_a_file_and_is_no_distance(tmp_path):
     save_metric(tmp_path / "adapter.safetensors", adapter)
     loaded = load_metric(tmp_path / "adapter.safetensors")
     assert_allclose(loaded.transform(Q), adapter.transform_queries(Q), atol=1e-12)
-    assert loaded.certificate == adapter.certificate_ and loaded.maps_queries_only
+    assert loaded.certificate == adapter.certificate_ and type(loaded) is LearnedAdapter
     # a file names the class but no module, so that it survives a move of the class
     assert type(adapter).__module__.encode() not in (tmp_path / "adapter.safetensors").read_bytes()
     for use in (
         lambda: to_sql(loaded, "duckdb"),
         lambda: blend([loaded, loaded]),
-        lambda: FrobMetric(prior=loaded).fit(D, np.arange(120) % 3),
-        loaded.get_mahalanobis_matrix,
-        lambda: loaded.pair_distance(np.stack([Q, Q], axis=1)),
     ):
         with pytest.raises(TypeError, match="not a distance"):
             use()
+    assert not hasattr(loaded, "get_mahalanobis_matrix") and not hasattr(loaded, "pair_distance")
+    with pytest.raises(ValueError, match="prior"):
+        FrobMetric(prior=loaded).fit(D, np.arange(120) % 3)
+
+
+def test_a_short_adapter_in_a_file_maps_documents_too(tmp_path):
+    Q, D, relevance = collection()
+    adapter = QueryAdapter(1.0, n_components=2, random_state=0).fit(Q, D, relevance)
+    save_metric(tmp_path / "adapter.safetensors", adapter)
+    loaded = load_metric(tmp_path / "adapter.safetensors")
+    for ours, theirs in zip(loaded.rank(Q, D), adapter.rank(Q, D), strict=True):
+        assert_allclose(ours, theirs, atol=1e-12)
+
+
+@BOTH
+def test_the_state_of_a_model_restores_it(kind):
+    Q, D, relevance = collection()
+    model = kind(1.0, n_components=4, random_state=0).fit(Q, D, relevance).model_
+    again = RankingModel.from_state(model.state())
+    assert_array_equal(again.rank(Q, D)[1], model.rank(Q, D)[1])
+    for wrong, message in (
+        ({"similarity": "hamming"}, "similarity is 'hamming'"),
+        ({"weights": {"words": 1.0}}, r"weights is .*expected one of embedding"),
+        ({"weights": {"embedding": -1.0}}, "weights.embedding is -1.0"),
+        ({"weights": {"embedding": 1.0, "words": 1.0}}, "normalization is None"),
+        ({"normalization": "middle"}, "normalization is 'middle'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            RankingModel.from_state(model.state() | wrong)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "inner"])
+def test_ties_depend_neither_on_the_order_of_documents_nor_on_the_file(similarity, seed):
+    """Multiples of a document tie under the cosine, copies of one are one."""
+    rng = np.random.default_rng(seed)
+    Q, D, relevance = collection(seed, n_queries=12, n_documents=30)
+    factors = np.exp2(rng.integers(-3, 4, 30)) if similarity == "cosine" else np.ones(30)
+    D = np.concatenate([D, D[::-1] * factors[:, None], D * 8])
+    adapter = QueryAdapter(1.0, similarity=similarity, random_state=0).fit(Q, D, relevance)
+    found = D[adapter.rank(Q, D, k=12)[0]]
+    order = rng.permutation(len(D))
+    assert_array_equal(D[order][adapter.rank(Q, D[order], k=12)[0]], found)
+    loaded = LearnedMap.from_estimator(adapter)
+    assert_array_equal(D[loaded.rank(Q, D, k=12)[0]], found)
 
 
 @BOTH

@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import binom
 
-from conemetric import calibrate_cutoff, fuse
+from conemetric import QueryAdapter, calibrate_cutoff, fuse
 from conemetric.ranking.columns import check_scores
+from conemetric.ranking.fusion import reciprocal_ranks
 from conemetric.ranking.measures import ndcg
 
 
@@ -143,3 +144,31 @@ def test_rankings_that_are_too_short_are_refused():
     ranking = np.tile(np.arange(5), (40, 1))
     with pytest.raises(ValueError, match="40 of 40 queries are missed at the deepest cut-off, 5"):
         calibrate_cutoff(ranking, np.column_stack([np.arange(40), [9] * 40]))
+
+
+@pytest.mark.parametrize("kind", ["csr", "coo"])
+def test_repeated_entries_have_one_rank(kind):
+    """Their sum is the score, as everywhere else."""
+    data, rows, columns = [1.0, 1.0, 1.5, 5.0], [0, 0, 0, 1], [2, 2, 0, 1]
+    made = sparse.coo_array((data, (rows, columns)), (2, 4))
+    if kind == "csr":
+        made = sparse.csr_array((data, [2, 2, 0, 1], [0, 3, 4]), (2, 4))
+    assert_allclose(reciprocal_ranks(made).toarray(), [[1 / 62, 0, 1 / 61, 0], [0, 1 / 61, 0, 0]])
+    assert made.nnz == 4  # what was given stays
+
+
+@pytest.mark.parametrize("unit", [2.0**-660, 2.0**660])
+@pytest.mark.parametrize("normalization", ["raw", "range", "spread"])
+def test_units_of_scores_change_no_ranking(unit, normalization):
+    given, relevance = columns(0, (2.0, 1.0), shift=40.0)
+    rng = np.random.default_rng(0)
+    Q, X = rng.normal(size=(60, 5)), rng.normal(size=(80, 5))
+    adapter = QueryAdapter(1.0, normalization=normalization, random_state=0)
+    fusions, adapted = [], []
+    for scores in (given, {name: unit * column for name, column in given.items()}):
+        with np.errstate(all="raise", under="ignore"):
+            fusion = fuse(scores, relevance, normalization=normalization)
+            fusions.append(fusion.rank(scores)[0])
+            adapted.append(adapter.fit(Q, X, relevance, scores).rank(Q, X, scores)[0])
+    assert_array_equal(*fusions)
+    assert_array_equal(*adapted)

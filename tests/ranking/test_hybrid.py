@@ -16,8 +16,8 @@ from scipy import sparse
 from conemetric import QueryAdapter, RelevanceMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
 from conemetric.operators.columns import joined
-from conemetric.ranking.choice import Choice
 from conemetric.ranking.measures import ndcg, rank
+from conemetric.ranking.program import RankingProgram
 
 BOTH = pytest.mark.parametrize("kind", [RelevanceMetric, QueryAdapter])
 
@@ -86,9 +86,10 @@ def test_joint_fit_reaches_the_optimum(kind, C, seed):
     fitted.fit(*data, scores={"words": column})
     checked = fitted._validate(*data, {"words": column}, reset=True)
     draw = np.random.RandomState(0).randint(2**31 - 1)
-    made = Choice(fitted, checked, draw).comparisons(fitted.setting_)
+    model = RankingProgram(fitted._form)
+    made = model.comparisons(checked, fitted.setting_, draw)
     margin, (q, b, w) = fitted.setting_.margin, made.triplets.T
-    Q, X = checked.queries @ made.T, checked.documents @ made.T
+    Q, X = (rows @ made.T for rows in checked.rows)
     if kind is QueryAdapter:
         rows = np.einsum("ri,rj->rij", Q[q], X[b] - X[w])
         M = cp.Variable((3, 3))
@@ -109,10 +110,8 @@ def test_joint_fit_reaches_the_optimum(kind, C, seed):
     assert fitted.certificate_.dual <= optimum * (1 + 1e-6)
     # and what is stored is that optimum
     weights = np.array([fitted.score_weights_["words"]])
-    point = fitted._joint_point(made, fitted.components_.T, weights)
-    program = fitted._program(
-        fitted._operator_of(fitted._mapped(checked, made)), made, fitted.setting_
-    )
+    point = model.joint_point(made, fitted.components_.T, weights)
+    program = model.program(model.operator(model.mapped(checked, made)), made, fitted.setting_)
     assert program.certify(point, fitted.multipliers_).primal == pytest.approx(optimum, rel=2e-5)
     assert_allclose(weights * made.scale, v.value, atol=1e-2 * (1 + abs(v.value).max()))
 

@@ -9,13 +9,13 @@ from scipy import sparse
 
 from conemetric import (
     FrobMetric,
-    LearnedMetric,
     QueryAdapter,
     RelevanceMetric,
     calibrate_cutoff,
     fuse,
 )
 from conemetric.ranking import measures
+from conemetric.storage import LearnedMap
 
 KINDS = pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
 Q, X, RELEVANCE = collection()
@@ -33,7 +33,7 @@ def rankers():
     ]
     for estimator in estimators:
         estimator.normalization_, estimator.score_weights_["words"] = "raw", 0.5
-    estimators += [LearnedMetric.from_estimator(estimator) for estimator in estimators]
+    estimators += [LearnedMap.from_estimator(estimator) for estimator in estimators]
     functions = [lambda s, k=5, e=e: e.rank(Q, X, s, k) for e in estimators]
     fusion = fuse({"words": COLUMN}, RELEVANCE)
     return {
@@ -237,7 +237,7 @@ def test_normalisations_of_a_fusion(normalization):
 
 
 def test_only_learned_rankings_rank():
-    metric = LearnedMetric.from_estimator(FrobMetric().fit(X, np.arange(120) % 3))
+    metric = LearnedMap.from_estimator(FrobMetric().fit(X, np.arange(120) % 3))
     assert metric.score_weights_ == {} and metric.normalization_ is None
     with pytest.raises(TypeError, match="FrobMetric was not learned from judged queries"):
         metric.rank(Q, X)

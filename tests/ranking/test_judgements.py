@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+from conemetric.core import slices
 from conemetric.core.arrays import to_numpy
-from conemetric.ranking import top_k as ranking_module
 from conemetric.ranking.judgements import check_relevance, graded_triplets, random_negatives
 from conemetric.ranking.top_k import search
 
@@ -87,7 +87,7 @@ def test_hard_negatives_are_the_nearest_unjudged(asarray, dtype, monkeypatch):
     distances[judgements.query, judgements.document] = np.inf
     excluded = judgements.start, judgements.document
     for block in (1, 70, 1 << 20):
-        monkeypatch.setattr(ranking_module, "BLOCK", block)
+        monkeypatch.setattr(slices, "HELD", block)
         found = to_numpy(search(asarray(Q), asarray(D), 5, excluded=excluded).documents)
         assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :5])
 

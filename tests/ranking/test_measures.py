@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics import average_precision_score, ndcg_score
 
+from conemetric.core import slices
 from conemetric.evaluation.statistics import paired_difference
 from conemetric.ranking import measures as measures
-from conemetric.ranking import top_k as ranking_module
 from conemetric.ranking.judgements import check_relevance
 
 
@@ -108,7 +108,7 @@ def test_ranks_as_a_full_sort_does_in_any_number_of_blocks(similarity, asarray, 
     }[similarity]
     expected = np.argsort(-scores, axis=1, kind="stable")
     for block in (1, 100, 1 << 20):
-        monkeypatch.setattr(ranking_module, "BLOCK", block)
+        monkeypatch.setattr(slices, "HELD", block)
         for k in (1, 6, 99):
             found = measures.rank(asarray(Q), asarray(D), k, similarity)
             assert_array_equal(found, expected[:, :k])

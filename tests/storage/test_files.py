@@ -27,6 +27,7 @@ from conemetric import (
     FrobMetric,
     LearnedMetric,
     RelativeComparisons,
+    TableEncoder,
     blend,
     load_metric,
     save_metric,
@@ -35,7 +36,7 @@ from conemetric.core.arrays import to_numpy
 from conemetric.solvers.base import Certificate, Status
 from conemetric.storage import MetricFileError, atomic_path
 from conemetric.storage.checked import digest
-from conemetric.storage.values import json_value
+from conemetric.storage.states import same_state, split_state
 
 X, y = load_iris(return_X_y=True)
 NAMES = ["sepal length", "sepal width", "Blütenlänge", "petal width"]
@@ -137,6 +138,10 @@ def test_words_of_a_frame_become_features(tmp_path, library):
 
 
 def put(**values):
+    return lambda header: {**header, "state": {**header["state"], **values}}
+
+
+def put_in_header(**values):
     return lambda header: {**header, **values}
 
 
@@ -144,16 +149,26 @@ LATER_KEYS = {
     1: ("categories", "threshold", "threshold_promise", "scores"),
     2: ("threshold", "threshold_promise", "scores"),
     3: ("scores",),
+    4: (),
 }
+
+
+def as_written_by(version):
+    """A header as a file of an older format holds it."""
+
+    def older(header):
+        state = header["state"]
+        arrays = "components", "offset", "fill", "document_components", "encoder", "maps"
+        left_out = (*LATER_KEYS[version], *arrays)
+        kept = {name: value for name, value in state.items() if name not in left_out}
+        return {**kept, "format": version, "shape": [3, 4]}
+
+    return older
 
 
 @pytest.mark.parametrize("version", LATER_KEYS)
 def test_a_file_of_an_older_format_is_read(file, fitted, version):
-    def older(header):
-        kept = {name: value for name, value in header.items() if name not in LATER_KEYS[version]}
-        return {**kept, "format": version}
-
-    forged(file, older)
+    forged(file, as_written_by(version))
     metric = load_metric(file)
     np.testing.assert_allclose(metric.transform(X), fitted.transform(X), atol=1e-10)
     assert not hasattr(metric, "threshold_") and metric.threshold_promise_ is None
@@ -198,29 +213,28 @@ def promised(file):
 
 def promise(**values):
     """A header that makes another promise."""
-    return lambda header: {
-        **header,
-        "threshold_promise": {**header["threshold_promise"], **values},
-    }
+    return lambda header: put(threshold_promise={**header["state"]["threshold_promise"], **values})(
+        header
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put(threshold="wide"), "threshold is not a number"),
-        (put(threshold=None), "not an object beside a threshold"),
-        (put(threshold_promise=[1]), "not an object"),
+        (put(threshold="wide"), "threshold is 'wide'; expected a number"),
+        (put(threshold=None), "threshold_promise is .*expected a threshold"),
+        (put(threshold_promise=[1]), "threshold_promise is"),
         (promise(alpha=1e-4), "needs at least 29,956 dissimilar pairs"),
         (promise(alpha=1e-300), "alpha=1e-300"),
         (promise(alpha="0.1"), "alpha='0.1'"),
         (promise(confidence=1), "confidence=1"),
         (promise(errors=200), "errors=200"),
         (promise(errors=-1), "errors=-1"),
-        (promise(n=10**400), "cannot be true"),
+        (promise(n=10**400), "threshold_promise is .* can be true"),
         (promise(n=299.5), "must be integers"),
         (promise(strategy="always"), "strategy='always'"),
-        (promise(strategy=[]), "cannot be true"),
-        (promise(more=1), "cannot be true"),
+        (promise(strategy=[]), "threshold_promise is .* can be true"),
+        (promise(more=1), "threshold_promise is .* can be true"),
     ],
 )
 def test_a_promise_that_cannot_be_true_is_refused(promised, change, message):
@@ -393,11 +407,12 @@ def certify(**values):
     """A header whose certificate is another one, its gaps as they follow unless given."""
 
     def change(header):
-        certificate = {**header["certificate"], **values}
-        bounds = (float(certificate[name]) for name in ("primal", "dual", "violation"))
+        certificate = {**header["state"]["certificate"], **values}
+        bounds = (certificate[name] for name in ("primal", "dual", "violation"))
         follows = Certificate.from_bounds(bounds, Status.CONVERGED)
-        gaps = {name: json_value(getattr(follows, name)) for name in ("gap", "relative_gap")}
-        return {**header, "certificate": {**certificate, **gaps, **values}}
+        gaps = {name: getattr(follows, name) for name in ("gap", "relative_gap")}
+        certificate = {**certificate, **gaps, **values}
+        return put(certificate=split_state(certificate)[0])(header)
 
     return change
 
@@ -405,38 +420,42 @@ def certify(**values):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put(format=5), "format 5 is newer"),
-        (put(scores=[]), "scores are"),
-        (put(scores={"weights": {"embedding": 1.0}}), "scores are"),
-        (put(scores=ranking_sum(weights={"a": 1.0})), "scores are"),
-        (put(scores=ranking_sum(weights={"embedding": -1.0})), "scores are"),
-        (put(scores=ranking_sum(weights={"embedding": "1"})), "scores are"),
-        (put(scores=ranking_sum(normalization="middle")), "scores are"),
-        (put(scores=ranking_sum(normalization=None)), "scores are"),
-        (put(scores=ranking_sum(similarity="hamming")), "scores are"),
-        (put(categories={"a": [1]}), "categories are not lists"),
-        (put(categories={"a": ["red"]}, feature_names=None), "categories are not lists"),
-        (put(categories=[]), "categories are not lists"),
-        (put(categories={"a": ["red"]}), "categories differ"),
-        (put(format="1"), "no format number"),
-        (put(extra=1), "the keys are"),
-        (put(shape=[3, 10**9]), "the arrays are"),
-        (put(shape=[-1, 4]), "shape is"),
-        (put(feature_names=["a"]), "1 feature names for 4 features"),
-        (put(feature_names=[1, 2, 3, 4]), "not strings"),
-        (put(preprocessing="x"), "not a list of strings"),
-        (put(method=""), "not a name"),
-        (put(parameters=[]), "parameters is not an object"),
-        (put(certificate={"primal": 1.0}), "certificate that cannot be read"),
-        (put(certificate=3), "certificate is not an object"),
-        (certify(dual=1e9), "objective .* is below the bound"),
-        (certify(gap=0.0), "cannot be true"),
-        (certify(relative_gap=1e-9), "the relative gap is"),
-        (certify(primal="nan", gap="nan", relative_gap="nan"), "cannot be true"),
-        (certify(violation=-1.0), "cannot be true"),
-        (certify(violation="nan"), "cannot be true"),
-        (certify(status="proven"), "certificate that cannot be read"),
-        (put(certificate={"primal": 10**400}), "certificate that cannot be read"),
+        (put_in_header(format=6), "format 6 is newer"),
+        (put_in_header(format="1"), "no format number"),
+        (put_in_header(extra=1), "the header is .* expected the keys"),
+        (put_in_header(state=[]), "components is an array"),
+        (put(scores=[]), "scores is"),
+        (put(scores={"weights": {"embedding": 1.0}}), "scores.normalization is 'missing'"),
+        (put(scores=ranking_sum(weights={"a": 1.0})), "scores.weights is"),
+        (put(scores=ranking_sum(weights={"embedding": -1.0})), "scores.weights.embedding is -1"),
+        (put(scores=ranking_sum(weights={"embedding": "1"})), "scores.weights.embedding is '1'"),
+        (put(scores=ranking_sum(normalization="middle")), "scores.normalization is 'middle'"),
+        (put(scores=ranking_sum(normalization=None)), "scores.normalization is None"),
+        (put(scores=ranking_sum(similarity="hamming")), "scores.similarity is 'hamming'"),
+        (put(categories={"a": [1]}), "categories.a is"),
+        (put(categories={"a": ["red"]}, feature_names=None), "categories is"),
+        (put(categories=[]), "categories is"),
+        (put(categories={"a": ["red"]}), "categories is"),
+        (put(extra=1), "extra is 1; expected no such field"),
+        (put(encoder=3), "encoder is 3"),
+        (put(maps="documents"), "maps is 'documents'"),
+        (put(maps=["rows"]), "maps is"),
+        (put(maps="queries", threshold=1.0), "threshold is 1.0"),
+        (put(feature_names=["a"]), "feature_names is"),
+        (put(feature_names=[1, 2, 3, 4]), "feature_names is"),
+        (put(preprocessing="x"), "preprocessing is 'x'"),
+        (put(method=7), "method is 7"),
+        (put(parameters=[]), "parameters is"),
+        (put(certificate={"primal": 1.0}), "certificate.dual is 'missing'"),
+        (put(certificate=3), "certificate is 3"),
+        (certify(dual=1e9), "certificate.relative_gap is"),
+        (certify(gap=0.0), "certificate.gap is"),
+        (certify(relative_gap=1e-9), "certificate.relative_gap is"),
+        (certify(primal=np.nan, gap=np.nan, relative_gap=np.nan), "certificate.gap is"),
+        (certify(violation=-1.0), "certificate.violation is"),
+        (certify(violation=np.nan), "certificate.violation is"),
+        (certify(status="proven"), "certificate.status is"),
+        (put(certificate={"primal": 10**400}), "certificate"),
         (lambda header: "[" * 100_000, "not JSON"),
         (lambda header: '{"format": ' + "1" * 5000 + "}", "not JSON"),
         (lambda header: '{"format": NaN}', "not JSON"),
@@ -450,7 +469,7 @@ def test_a_hostile_header_is_refused(file, change, message):
 
 
 @pytest.mark.parametrize(
-    "values", [{"dual": "-inf"}, {"violation": 0.5, "dual": 1e9}, {"primal": 0.0, "dual": 0.0}]
+    "values", [{"dual": -np.inf}, {"violation": 0.5, "dual": 1e9}, {"primal": 0.0, "dual": 0.0}]
 )
 def test_certificates_that_can_be_true_are_read(file, values):
     forged(file, certify(**values))
@@ -484,11 +503,11 @@ def spoil(name, value):
     [
         (spoil("components", lambda a: np.where(a == a[0, 0], np.nan, a)), "NaN or infinity"),
         (spoil("components", lambda a: a * 1e300), "larger than distances can be"),
-        (spoil("components", lambda a: a.astype(np.float32)), "type F32, not F64"),
-        (spoil("components", lambda a: a[:2]), "the arrays are"),
-        (spoil("offset", lambda a: a[:, None]), "the arrays are"),
-        (lambda arrays: arrays.pop("offset"), "the arrays are"),
-        (lambda arrays: arrays.update(more=np.zeros(2)), "the arrays are"),
+        (spoil("components", lambda a: a.astype(np.int64)), "components.dtype is"),
+        (spoil("components", lambda a: a[:2]), "offset.shape is"),
+        (spoil("offset", lambda a: a[:, None]), "offset.shape is"),
+        (lambda arrays: arrays.pop("offset"), "offset is"),
+        (lambda arrays: arrays.update(more=np.zeros(2)), "more is an array"),
     ],
 )
 def test_hostile_arrays_are_refused(file, change, message):
@@ -507,7 +526,7 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_a_metric_that_is_not_finite_is_not_saved(tmp_path):
-    with pytest.raises(MetricFileError, match="NaN"):
+    with pytest.raises(MetricFileError, match="an entry of components is nan"):
         save_metric(tmp_path / "bad", LearnedMetric(np.full((1, 2), np.nan), np.zeros(1)))
     assert list(tmp_path.iterdir()) == []
 
@@ -545,10 +564,9 @@ def test_tensors_and_frames_come_out_as_asked(fitted):
         np.testing.assert_allclose(mapped.numpy(), expected, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("notes", [{"a": object()}, {"a": np.nan}])
-def test_notes_that_are_not_json_are_refused(fitted, tmp_path, notes):
-    with pytest.raises((TypeError, ValueError), match="notes of JSON values"):
-        save_metric(tmp_path / "metric.safetensors", fitted, notes=notes)
+def test_notes_that_are_not_json_are_refused(fitted, tmp_path):
+    with pytest.raises(ValueError, match=r"notes is .* expected a dict of plain values"):
+        save_metric(tmp_path / "metric.safetensors", fitted, notes={"a": object()})
     assert not list(tmp_path.iterdir())
 
 
@@ -565,3 +583,125 @@ def test_a_loaded_metric_is_folded_with_its_offset(file, steps, dtype):
 def test_an_unfitted_pipeline_is_not_saved(tmp_path):
     with pytest.raises(NotFittedError):
         save_metric(tmp_path / "none.safetensors", make_pipeline(StandardScaler(), FrobMetric()))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("steps", [(), (StandardScaler(), PCA(4))])
+@pytest.mark.parametrize("sparse_output", [False, True])
+def test_a_table_encoder_is_folded_in(tmp_path, library, steps, sparse_output):
+    frames = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    table = {
+        "width": [None if rng.random() < 0.2 else x for x in X[:, 0].tolist()],
+        "colour": [
+            None if rng.random() < 0.1 else c for c in rng.choice(["red", "blue", "x"], 150)
+        ],
+        "id": np.arange(150).tolist(),
+        "length": X[:, 2].tolist(),
+        "day": [f"2024-01-{d:02d}" for d in rng.integers(1, 29, 150)],
+    }
+    encoder = TableEncoder(sparse_output=sparse_output and not steps)
+    pipeline = make_pipeline(encoder, *steps, FrobMetric()).fit(frames.DataFrame(table), y)
+    path = tmp_path / "metric.safetensors"
+    save_metric(path, pipeline)
+    metric = load_metric(path)
+    assert metric.columns == ["width", "colour", "length", "day"]
+    assert metric.feature_names[:2] == ["width", "width=(missing)"]
+    new = {**table, "colour": ["green", *table["colour"][1:]], "other": table["id"]}
+    new = frames.DataFrame(dict(reversed(new.items())))
+    expected = pipeline.transform(new)
+    np.testing.assert_allclose(metric.transform(new), expected, atol=1e-10)
+    features = pipeline[0].transform(new)
+    features = features.toarray() if sparse_output and not steps else features
+    np.testing.assert_allclose(metric.of_features().transform(features), expected, atol=1e-10)
+    assert same_state(metric.state(), LearnedMetric.from_estimator(pipeline).state())
+    both = blend([metric, metric])
+    ratio = both.transform(new).var(0).sum() / expected.var(0).sum()
+    assert np.allclose(both.transform(new).var(0).sum(), ratio * expected.var(0).sum())
+    with pytest.raises(ValueError, match="X has no column 'length', which fit had"):
+        metric.transform(frames.DataFrame({k: v for k, v in table.items() if k != "length"}))
+    with pytest.raises(ValueError, match="'width' holds 'wide', which is not a number"):
+        metric.transform(frames.DataFrame({**table, "width": ["wide"] * 150}))
+    other = make_pipeline(TableEncoder(), FrobMetric()).fit(frames.DataFrame(table)[:100], y[:100])
+    with pytest.raises(ValueError, match="words or missing values differently"):
+        blend([metric, other])
+
+
+def crafted(state, rng):
+    """A state with one field, at any depth, replaced by something else."""
+    keys = list(state) if isinstance(state, dict) else list(range(len(state)))
+    key = keys[rng.integers(len(keys))]
+    value = state[key]
+    copy = dict(state) if isinstance(state, dict) else list(state)
+    if isinstance(value, (dict, list)) and value and "$tensor" not in value and rng.random() < 0.8:
+        copy[key], name = crafted(value, rng)
+        return copy, f"{key}.{name}"
+    others = [
+        None,
+        -3,
+        0,
+        1e200,
+        "a",
+        "<U100000000",
+        True,
+        [],
+        {},
+        [[["x"]]],
+        {"$float": "nan"},
+        7.5,
+    ]
+    copy[key] = others[rng.integers(len(others))]
+    return copy, str(key)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_crafted_file_is_refused_by_name_or_used(tmp_path, crafted_metric, seed):
+    """Every declared field replaced, with a valid checksum."""
+    reference, table = crafted_metric
+    header, arrays = split_state(reference.state())
+    rng = np.random.default_rng(seed)
+    if seed % 3:
+        header, name = crafted(header, rng)
+    else:
+        name = list(arrays)[rng.integers(len(arrays))]
+        array = arrays[name].copy()
+        kind = seed // 3 % 5
+        if kind < 3 and array.size:
+            array.flat[rng.integers(array.size)] = [np.nan, 1e300, -1.0][kind]
+        arrays[name] = array[:-1] if kind == 3 else array.astype(np.int64) if kind == 4 else array
+    text = json.dumps({"format": 5, "kind": "metric", "state": header})
+    path = tmp_path / "crafted.safetensors"
+    path.write_bytes(save(arrays, {"conemetric": text, "sha256": digest(text, arrays)}))
+    tracemalloc.start()
+    try:
+        metric = load_metric(path)
+        mapped = metric.transform(table)
+        assert np.isfinite(mapped).all() and mapped.shape == (len(table), len(metric.components))
+        assert metric.columns and repr(metric)
+        if metric.certificate is not None:
+            assert metric.certificate.dual <= metric.certificate.primal * (1 + 1e-6)
+    except MetricFileError as error:
+        names = [*filter(lambda part: not part.isdigit(), name.split(".")), ".shape"]
+        assert any(part in str(error) for part in names)
+    except ValueError as error:  # a column that the crafted encoder wants
+        assert "column" in str(error)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+
+
+@pytest.fixture(scope="module")
+def crafted_metric():
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame(
+        {
+            "width": np.where(rng.random(150) < 0.2, np.nan, X[:, 0]),
+            "colour": rng.choice(["red", "blue", "green"], 150),
+            "size": pandas.Categorical(rng.choice(["s", "l"], 150), ["s", "l"], ordered=True),
+            "flag": rng.random(150) < 0.4,
+            "day": [f"2024-01-{d:02d}" for d in rng.integers(1, 29, 150)],
+            "name": [f"name {i}" for i in range(150)],
+        }
+    )
+    metric = make_pipeline(TableEncoder(), FrobMetric()).fit(table, y)
+    metric = LearnedMetric.from_estimator(metric, notes={"rows": 150})
+    return metric.set_threshold(1.5), table

@@ -59,7 +59,7 @@ def from_labels(
     extent = extents[:, 0].min(0), extents[:, 1].max(0)
     numbering = {"first": first, "n_rows": rows.n_rows, "extent": extent}
     counts = {"n_targets": n_targets, "n_impostors": most, "numbering": numbering}
-    n_sampled = sample_size(n_references, rows.n_rows, partitioned=True)
+    n_sampled = sample_size(n_references, rows.n_rows)
     sample = None
     if n_sampled is None:
         nearest = space.across(_nearest_across, partitions, partitions, **counts)

@@ -155,5 +155,5 @@ def refuse_continuous(values: np.ndarray, counts: np.ndarray, target: str, name:
         raise ValueError(
             f"{name} learns between classes, and y is a quantity, with {len(values)} values in "
             f"{counts.sum()} rows; give target='classes' if each value is a class, or learn from "
-            "it in memory by FrobMetric, BoostMetric, LMNNEig or RelativeComparisons."
+            "it in memory by FrobMetric, BoostMetric, GradientMetric or RelativeComparisons."
         )

@@ -237,14 +237,16 @@ class Array(Field):
     def check(self, name: str, value: Any, sizes: Sizes) -> None:
         if value.dtype.kind == "b" or not value.size:
             return
-        expect(np.isfinite(value).all(), name, "not finite", self.expected())
-        least, most = value.min(), value.max()
+        finite = np.isfinite(value)
+        if not finite.all():
+            raise FieldError(f"an entry of {name}", value[~finite][0].item(), self.expected())
+        least, most = value.min().item(), value.max().item()
         above = self.low < least if self.strict else self.low <= least
-        expect(above, f"the least entry of {name}", least.item(), self.expected())
-        expect(most <= self.high, f"the largest entry of {name}", most.item(), self.expected())
+        expect(above, f"the least entry of {name}", least, self.expected())
+        expect(most <= self.high, f"the largest entry of {name}", most, self.expected())
         if self.below is not None:
             limit = f"less than {self.below} = {sizes[self.below]}"
-            expect(most < sizes[self.below], f"the largest entry of {name}", most.item(), limit)
+            expect(most < sizes[self.below], f"the largest entry of {name}", most, limit)
         if self.increasing:
             rises = bool((value[1:] > value[:-1]).all())
             expect(rises, name, "not increasing", self.expected())

@@ -6,11 +6,10 @@ import numpy as np
 from scipy import sparse
 
 from .compiled import jit
+from .slices import slices
 from .threads import threaded
 
-__all__ = ["BLOCK", "SparseRows"]
-
-BLOCK = 1 << 24  # numbers of a dense product held at a time (128 MB in float64)
+__all__ = ["SparseRows"]
 
 
 class SparseRows:
@@ -97,9 +96,8 @@ class SparseRows:
         """Inner products of the rows, (n, n), in float64."""
         X = self.matrix.astype(np.float64, copy=False)
         gram = np.empty((len(self), len(self)))
-        step = max(1, BLOCK // len(self))
-        for start in range(0, len(self), step):
-            gram[start : start + step] = (X[start : start + step] @ X.T).toarray()
+        for rows in slices(len(self), len(self)):
+            gram[rows] = (X[rows] @ X.T).toarray()
         return gram
 
     def squared_distances(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:

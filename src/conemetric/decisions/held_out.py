@@ -108,7 +108,7 @@ class MappedFold:
         """What the kernel is a function of, relative to its mean: among the training rows, and
         from held-out to training rows.
         """
-        distances, mean, _ = KERNELS[kernel]
+        distances, mean, *_ = KERNELS[kernel]
         if distances not in self._relative:
             Z, scale = self._Z, mean(self._Z)
             self._relative[distances] = tuple(

@@ -81,7 +81,7 @@ class BoostMetric(TripletMetric):
     n_impostors : int or "auto", default=3
         From labels: nearest points of the same class, and of others, that each point forms
         triplets with.
-    neighbors, n_references, class_weight, n_components, preprocessor
+    n_references, class_weight, n_components, preprocessor
         As in `FrobMetric`.
     tol : float, default=1e-3
         Certified relative gap, and relative excess of lambda_max(A*(u)) over v, at which to
@@ -92,7 +92,7 @@ class BoostMetric(TripletMetric):
     validation_fraction : float, default=0.1
         Share of the points held out for early stopping.
     random_state : int, RandomState or None, default=None
-        For held-out points, references and approximate search; the rest is deterministic.
+        For held-out points and references; the rest is deterministic.
     verbose : int, default=0
         As in `FrobMetric`.
 
@@ -113,7 +113,7 @@ class BoostMetric(TripletMetric):
         Number of passes made.
     triplets_ : integer array (m, 3)
         Triplets of the last pass.
-    neighbor_recall_ : float or None
+    n_references_ : int or None
         Of the last search, as in `FrobMetric`.
 
     References
@@ -161,7 +161,6 @@ class BoostMetric(TripletMetric):
         max_iter: int = 500,
         n_targets: int = 3,
         n_impostors: int | str = 3,
-        neighbors: str = "auto",
         n_references: int | str | None = "auto",
         class_weight: dict | str | None = None,
         n_components: int | None = None,
@@ -179,7 +178,6 @@ class BoostMetric(TripletMetric):
         self.max_iter = max_iter
         self.n_targets = n_targets
         self.n_impostors = n_impostors
-        self.neighbors = neighbors
         self.n_references = n_references
         self.class_weight = class_weight
         self.n_components = n_components

@@ -54,7 +54,7 @@ class DMLEig(EigenvalueMetric):
         with, and of others for dissimilar pairs. With many features and few rows the optimum
         rests on a few pairs and overfits; more impostors help (280 faces in 64 dimensions: a
         3-NN error of 7.1 and 3.1 % with 3 and 30).
-    neighbors, n_references, n_components, preprocessor, tol, max_iter, random_state, verbose
+    n_references, n_components, preprocessor, tol, max_iter, random_state, verbose
         As in `FrobMetric`.
     class_weight : "balanced", dict or None, default=None
         From labels: factors of the weights of the classes, which `fit` explains.
@@ -74,7 +74,7 @@ class DMLEig(EigenvalueMetric):
     multipliers_ : array (m,)
         Dual solution, one multiplier per dissimilar pair, up to scale.
     pairs_, similar_ : integer array (m, 2), boolean array (m,)
-    neighbor_recall_ : float or None
+    n_references_ : int or None
         As in `FrobMetric`.
     similar_scatter_ : array (n_features, n_features) or None
         X_S with its ridge; None if X has more features than rows.
@@ -108,7 +108,6 @@ class DMLEig(EigenvalueMetric):
         ridge: float = 1e-8,
         n_targets: int = 3,
         n_impostors: int | str = 3,
-        neighbors: str = "auto",
         n_references: int | str | None = "auto",
         class_weight: dict | str | None = None,
         n_components: int | None = None,
@@ -121,7 +120,6 @@ class DMLEig(EigenvalueMetric):
         self.ridge = ridge
         self.n_targets = n_targets
         self.n_impostors = n_impostors
-        self.neighbors = neighbors
         self.n_references = n_references
         self.class_weight = class_weight
         self.n_components = n_components

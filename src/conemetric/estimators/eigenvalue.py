@@ -2,6 +2,7 @@
 
 from numbers import Real
 
+from ..constraints.block_rows import is_dask
 from ..core.sklearn_private import Interval
 from ..core.warn import warn_user
 from ..solvers.proximal_point import ProximalPoint
@@ -26,8 +27,8 @@ class EigenvalueMetric(SupervisedMetric):
 
     def _from_labels(self, X, y, neighbors, *args, **options):
         found = super()._from_labels(X, y, neighbors, *args, **options)
-        from_classes = neighbors is not None or self.neighbor_recall_ is not None
-        if from_classes:  # no setting was found that does no harm where classes overlap
+        # no setting was found that does no harm where classes overlap
+        if neighbors is not None or found.labels is not None or is_dask(X):
             warn_user(
                 f"{type(self).__name__} is meant for given {self._meant_for}; from labels it is "
                 "often worse than the Euclidean distance where classes overlap. Prefer AutoMetric "

@@ -50,12 +50,10 @@ class FrobMetric(TripletMetric):
     n_impostors : int or "auto", default="auto"
         From labels: nearest points of other classes. "auto" takes 3, or up to 10 where
         classes overlap; the guide has the rule.
-    neighbors : {"auto", "exact", "approximate"}, default="auto"
-        Search for them. "auto" is exact while n^2 n_features is at most 2e12 (half a minute
-        on two cores) and on a GPU; ``neighbor_recall_`` is the share found.
     n_references : int, "auto" or None, default="auto"
-        Search among a random sample of this many rows, stratified by class; None for all
-        rows. "auto" takes all, or 20,000 of a dask collection of more than 200,000.
+        Search for neighbours among a random sample of this many rows, stratified by class;
+        None for all rows. "auto" takes all while n^2 n_features is at most 2e12 (half a minute
+        on two cores) and on a GPU, and of a dask collection up to 200,000; else 20,000.
     class_weight : "balanced", dict or None, default=None
         From labels: factors of the weights of the classes. "balanced" gives every class the
         same total weight.
@@ -70,7 +68,7 @@ class FrobMetric(TripletMetric):
     warm_start : bool, default=False
         Start from the multipliers of the previous fit, where triplets are the same.
     random_state : int, RandomState or None, default=None
-        For references and approximate search; the rest is deterministic.
+        For references; the rest is deterministic.
     verbose : int, default=0
         Print progress: every 10th iteration for 1, every iteration for 10.
 
@@ -87,9 +85,8 @@ class FrobMetric(TripletMetric):
     multipliers_ : array (m,)
         Dual solution, one multiplier per triplet (with the hinge between 0 and C/m).
     triplets_ : integer array (m, 3)
-    neighbor_recall_ : float or None
-        Share of the true neighbours that the search found, estimated on a sample if
-        approximate; None without a search.
+    n_references_ : int or None
+        Size of the random sample among which neighbours were searched; None if it was all rows.
 
     References
     ----------
@@ -134,7 +131,6 @@ class FrobMetric(TripletMetric):
         loss: str = "hinge",
         n_targets: int = 3,
         n_impostors: int | str = "auto",
-        neighbors: str = "auto",
         n_references: int | str | None = "auto",
         class_weight: dict | str | None = None,
         n_components: int | None = None,
@@ -150,7 +146,6 @@ class FrobMetric(TripletMetric):
         self.loss = loss
         self.n_targets = n_targets
         self.n_impostors = n_impostors
-        self.neighbors = neighbors
         self.n_references = n_references
         self.class_weight = class_weight
         self.n_components = n_components

@@ -36,7 +36,7 @@ class FrobMetricCV(FrobMetric):
     cv : int or cross-validation splitter, default=5
     n_neighbors : int, default=3
         k of the k-NN classifier that scores a metric.
-    prior, loss, n_targets, n_impostors, neighbors, n_references, class_weight, n_components, \
+    prior, loss, n_targets, n_impostors, n_references, class_weight, n_components, \
 preprocessor, tol, max_iter, random_state, verbose
         As in `FrobMetric`.
 
@@ -83,7 +83,6 @@ preprocessor, tol, max_iter, random_state, verbose
         loss: str = "hinge",
         n_targets: int = 3,
         n_impostors: int | str = "auto",
-        neighbors: str = "auto",
         n_references: int | str | None = "auto",
         class_weight: dict | str | None = None,
         n_components: int | None = None,
@@ -100,7 +99,6 @@ preprocessor, tol, max_iter, random_state, verbose
         self.loss = loss
         self.n_targets = n_targets
         self.n_impostors = n_impostors
-        self.neighbors = neighbors
         self.n_references = n_references
         self.class_weight = class_weight
         self.n_components = n_components

@@ -43,13 +43,13 @@ class LMNNEig(EigenvalueMetric, TripletMetric):
     n_impostors : int or "auto", default=3
         From labels: nearest points of the same class, and of others, that each point forms
         triplets with.
-    neighbors, n_references, class_weight, n_components, preprocessor, tol, max_iter, \
+    n_references, class_weight, n_components, preprocessor, tol, max_iter, \
 random_state, verbose
         As in `FrobMetric`.
 
     Attributes
     ----------
-    components_, certificate_, objective_, n_iter_, history_, triplets_, neighbor_recall_
+    components_, certificate_, objective_, n_iter_, history_, triplets_, n_references_
         As in `FrobMetric`.
     multipliers_ : array (m,)
         Dual solution, one multiplier per triplet, up to scale.
@@ -84,7 +84,6 @@ random_state, verbose
         ridge: float = 1e-8,
         n_targets: int = 3,
         n_impostors: int | str = 3,
-        neighbors: str = "auto",
         n_references: int | str | None = "auto",
         class_weight: dict | str | None = None,
         n_components: int | None = None,
@@ -98,7 +97,6 @@ random_state, verbose
         self.ridge = ridge
         self.n_targets = n_targets
         self.n_impostors = n_impostors
-        self.neighbors = neighbors
         self.n_references = n_references
         self.class_weight = class_weight
         self.n_components = n_components

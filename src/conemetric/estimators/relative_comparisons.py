@@ -56,13 +56,14 @@ class RelativeComparisons(SupervisedMetric):
     n_impostors : int or "auto", default=3
         From labels: nearest points of the same class, and of others, that each point forms
         triplets with.
-    neighbors, class_weight, n_components, preprocessor, tol, verbose
+    class_weight, n_components, preprocessor, tol, verbose
         As in `FrobMetric`.
     max_iter : int, default=1000
         Most iterations: a coordinate sweep, or as many Newton steps as read about a million
         entries of z.
     random_state : int, RandomState or None, default=None
-        For the order of the coordinate sweeps and approximate search.
+        For the order of the coordinate sweeps, and the sample of rows among which neighbours are
+        searched where n^2 n_features exceeds 2e12.
 
     Attributes
     ----------
@@ -75,7 +76,7 @@ class RelativeComparisons(SupervisedMetric):
         The matrix A; None for the identity and for a kernel.
     kernel_points_ : array or None
         With a kernel: the training points with positive weight.
-    certificate_, objective_, n_iter_, C_, triplets_, neighbor_recall_
+    certificate_, objective_, n_iter_, C_, triplets_, n_references_
         As in `FrobMetric`.
     history_ : dict of arrays
         Values per iteration (``steps``: Newton steps so far).
@@ -127,7 +128,6 @@ class RelativeComparisons(SupervisedMetric):
         basis: Any = None,
         n_targets: int = 3,
         n_impostors: int | str = 3,
-        neighbors: str = "auto",
         class_weight: dict | str | None = None,
         n_components: int | None = None,
         preprocessor: Any = None,
@@ -140,7 +140,6 @@ class RelativeComparisons(SupervisedMetric):
         self.basis = basis
         self.n_targets = n_targets
         self.n_impostors = n_impostors
-        self.neighbors = neighbors
         self.class_weight = class_weight
         self.n_components = n_components
         self.preprocessor = preprocessor

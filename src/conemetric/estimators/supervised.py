@@ -21,7 +21,13 @@ from ..core.arrays import like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
-from ..neighbours import neighbours_by_label, precomputed_neighbours, sample_rows, sample_size
+from ..neighbours import (
+    max_rows_searched,
+    neighbours_by_label,
+    precomputed_neighbours,
+    sample_rows,
+    sample_size,
+)
 from .base import MahalanobisMetric
 from .scales import warn_if_unscaled
 from .tuples import NAMES, look_up, n_in_tuple, unfold
@@ -33,7 +39,6 @@ TRIPLET_PARAMETERS = {
     "preprocessor": ["array-like", callable, None],
     "n_targets": [Interval(Integral, 1, None, closed="left")],
     "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-    "neighbors": [StrOptions({"auto", "exact", "approximate"})],
     "class_weight": [StrOptions({"balanced"}), dict, None],
 }
 REFERENCE_PARAMETERS = {
@@ -67,7 +72,7 @@ class SupervisedMetric(MahalanobisMetric):
     _dask_needs: dict[str, tuple] = {}  # parameters, and their values that blocks support
     _instead_of_labels = ", or constraints by keyword (triplets)"
     _learns_from_quantities = True
-    n_references: int | str | None = None
+    n_references: int | str | None = "auto"
 
     def _validate_triplets(
         self, X, y, triplets, neighbors=None, sample_weight=None, target="auto", checkpoint=None
@@ -118,7 +123,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _check_kind(self, X, widths, neighbors, checkpoint):
         """Whether X holds tuples of points; refuse what does not go with its kind."""
-        self.neighbor_recall_ = None
+        self.n_references_ = None
         if not is_dask(X):
             if checkpoint is not None:
                 raise ValueError(
@@ -239,7 +244,7 @@ class SupervisedMetric(MahalanobisMetric):
         name = f"{type(self).__name__} from dask collections"
         assert rows.classes is not None and rows.class_counts is not None
         refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
-        self.neighbor_recall_ = 1.0  # among all rows, or among the references
+        self.n_references_ = sample_size(self.n_references, rows.n_rows)
         counts = self.n_targets, self.n_impostors, self.n_references
         return from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
 
@@ -282,17 +287,13 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _neighbours(self, X, y, given=None):
         """Targets and impostors of every point, given by the user or found by a search."""
-        if given is None:
-            count = sample_size(self.n_references, len(y), partitioned=False)
-            references = None  # all rows
-            if count is not None:
-                references = sample_rows(y, count, self.n_targets, self.random_state)
-            wanted = self.n_targets, self.n_impostors, self.neighbors, self.random_state
-            found = neighbours_by_label(X, y, *wanted, references)
-        else:
-            found = precomputed_neighbours(given, X, y, self.n_targets, self.n_impostors)
-        self.neighbor_recall_ = found.recall
-        return found.targets, found.impostors
+        if given is not None:
+            return precomputed_neighbours(given, X, y, self.n_targets, self.n_impostors)
+        references = None  # all rows
+        self.n_references_ = sample_size(self.n_references, len(y), max_rows_searched(X))
+        if self.n_references_ is not None:
+            references = sample_rows(y, self.n_references_, self.n_targets, self.random_state)
+        return neighbours_by_label(X, y, self.n_targets, self.n_impostors, references)
 
     # ---- attributes
 

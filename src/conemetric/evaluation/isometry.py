@@ -13,12 +13,12 @@ from sklearn.utils import check_array
 
 from ..constraints.in_memory import check_pairs
 from ..core.arrays import is_torch, like, to_numpy
+from ..core.slices import slices
 from ..operators.secants import AllSecants, ListedSecants
 
 __all__ = ["IsometryConstant", "distortions", "isometry_constant"]
 
 SMALL_DELTA = 1e-9  # with bounds this tight a scan returns the extreme secants of every row
-BLOCK = 1 << 24  # coordinates of secants held at a time: 128 MiB in float64
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,9 @@ def distortions(
         n_pairs if pairs is None else len(pairs), np.random.default_rng(random_state)
     )
     L = like(embedding.components_, secants.X, secants.xp.float64).T
-    block = max(1, BLOCK // secants.n_features)
     parts = [
-        secants.operator(keys[start : start + block], secants.xp.float64).forward_factor(L)
-        for start in range(0, len(keys), block)
+        secants.operator(keys[part], secants.xp.float64).forward_factor(L)
+        for part in slices(len(keys), secants.n_features)
     ]
     return np.concatenate([to_numpy(part) for part in parts])
 

@@ -24,11 +24,10 @@ import numpy as np
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from ..core.slices import slices
 from ..neighbours import row_keys
 
 __all__ = ["NeighbourhoodQuality", "neighbourhood_quality"]
-
-BLOCK = 1 << 22  # distances held at a time: 32 MiB
 
 
 @dataclass(frozen=True)
@@ -89,10 +88,9 @@ def neighbourhood_quality(X: Any, embedding: Any) -> NeighbourhoodQuality:
     order = np.argsort(row_keys(X) + row_keys(Y), kind="stable")
     X, Y, n = X[order], Y[order], len(X)
     kept, farther, nearer = (np.zeros(n, dtype=np.int64) for _ in range(3))
-    step = max(1, BLOCK // n)
     rank = np.arange(1, n)
-    for start in range(0, n, step):
-        rows = np.arange(start, min(start + step, n))
+    for part in slices(n, 4 * n):  # four arrays of distances or ranks
+        rows = np.arange(n)[part]
         order = _neighbours(Y, rows)
         in_data = np.empty((len(rows), n), dtype=np.int64)
         np.put_along_axis(in_data, _neighbours(X, rows), np.broadcast_to(rank, order.shape), axis=1)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..core.extras import require
+from ..storage import LearnedMetric
 from .base import complete_rows_map
 
 __all__ = ["to_faiss"]
@@ -42,7 +43,7 @@ def to_faiss(metric: Any, index: Any = None) -> Any:
     True
     """
     faiss = require("faiss", "ann")
-    metric = complete_rows_map(metric, "FAISS").distance_or_refuse()
+    metric = complete_rows_map(metric, "FAISS", LearnedMetric)
     rank, n_features = metric.components.shape
     if index is not None and index.d != rank:
         raise ValueError(

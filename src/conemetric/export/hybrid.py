@@ -8,7 +8,7 @@ from ..ranking.base import RankingEstimator
 from ..ranking.columns import EMBEDDING, NORMALIZATIONS
 from ..ranking.fusion import RANK, RANK_SHIFT, Fusion
 from ..ranking.top_k import check_depth
-from ..storage import LearnedMetric
+from ..storage import LearnedMap
 
 __all__ = ["SYSTEMS", "to_hybrid_query"]
 
@@ -29,8 +29,8 @@ class ScoreSum:
     @classmethod
     def of(cls, fusion: Any) -> Self:
         """From a `Fusion`, a fitted estimator or its file, or the dict that "json" returns."""
-        if isinstance(fusion, (RankingEstimator, LearnedMetric)):
-            fusion = LearnedMetric.from_estimator(fusion).scores
+        if isinstance(fusion, (RankingEstimator, LearnedMap)):
+            fusion = LearnedMap.from_estimator(fusion).scores
         elif isinstance(fusion, Fusion):
             fusion = {"weights": fusion.weights, "normalization": fusion.normalization}
         if not isinstance(fusion, Mapping) or not {"weights", "normalization"} <= set(fusion):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..core.extras import require
-from ..storage import atomic_path
+from ..storage import LearnedAdapter, atomic_path
 from .base import complete_rows_map, write_json
 
 __all__ = ["to_llama_index"]
@@ -39,7 +39,8 @@ def to_llama_index(metric: Any, folder: str | Path, *, inner_product: bool = Fal
     """
     torch = require("torch", "torch")
     metric = complete_rows_map(metric, "LlamaIndex")
-    if not (inner_product or metric.maps_queries_only):
+    adapter = isinstance(metric, LearnedAdapter)
+    if not (inner_product or adapter):
         raise ValueError(
             "LlamaIndex adapts only the query, which cannot give a learned distance; use "
             "inner_product=True for the learned inner product q'Md, or to_sentence_transformers, "
@@ -47,7 +48,7 @@ def to_llama_index(metric: Any, folder: str | Path, *, inner_product: bool = Fal
         )
     A = metric.components
     weights = {"linear.weight": A.T @ A, "linear.bias": A.T @ metric.offset}
-    if metric.maps_queries_only:
+    if adapter:
         if len(A) < A.shape[1]:
             raise ValueError(
                 f"The adapter maps {A.shape[1]} features to {len(A)}, but LlamaIndex does not map "

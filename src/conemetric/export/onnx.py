@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.extras import require
 from ..estimators.base import MahalanobisMetric
-from ..storage import LearnedMetric, atomic_path, certificate_values
+from ..storage import LearnedMap, atomic_path, certificate_values
 
 __all__ = ["register_onnx_converters", "to_onnx"]
 
@@ -47,7 +47,7 @@ def to_onnx(metric: Any, path: str | Path) -> None:
     onnx = require("onnx", "export")
     from onnx import TensorProto, helper, numpy_helper
 
-    metric = LearnedMetric.from_estimator(metric)
+    metric = LearnedMap.from_estimator(metric)
     rank, n_features = metric.components.shape
     arrays, nodes = _map(metric)
     graph = helper.make_graph(
@@ -131,7 +131,7 @@ def _convert(scope, operator, container):
     from skl2onnx.common.data_types import DoubleTensorType
     from skl2onnx.proto import onnx_proto
 
-    arrays, nodes = _map(LearnedMetric.from_estimator(operator.raw_operator))
+    arrays, nodes = _map(LearnedMap.from_estimator(operator.raw_operator))
     double = isinstance(operator.inputs[0].type, DoubleTensorType)
     tensor = onnx_proto.TensorProto
     names = {"X": operator.inputs[0].full_name, "embedding": operator.outputs[0].full_name}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from ..storage import certificate_values
+from ..storage import LearnedMetric, certificate_values
 from .base import complete_rows_map, write_json
 
 __all__ = ["to_sentence_transformers"]
@@ -34,7 +34,7 @@ def to_sentence_transformers(metric: Any, folder: str | Path) -> None:
     certificate in ``conemetric.json`` beside it. Needs neither PyTorch nor
     sentence-transformers.
     """
-    metric = complete_rows_map(metric, "sentence-transformers").distance_or_refuse()
+    metric = complete_rows_map(metric, "sentence-transformers", LearnedMetric)
     folder = Path(folder)
     modules = _modules(folder)
     rank, n_features = metric.components.shape

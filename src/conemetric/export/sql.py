@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..storage import LearnedMetric
 from .base import complete_rows_map
 
 __all__ = ["to_sql"]
@@ -67,7 +68,7 @@ def to_sql(metric: Any, dialect: str, *, name: str = "learned_map") -> str:
         raise ValueError(f"dialect={dialect!r} is not known; use 'pgvector' or 'duckdb'.")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
         raise ValueError(f"name={name!r} is not a plain SQL name; use letters, digits and _.")
-    metric = complete_rows_map(metric, "SQL").distance_or_refuse()
+    metric = complete_rows_map(metric, "SQL", LearnedMetric)
     rank, n_features = metric.components.shape
     if dialect == "pgvector":
         template, product = _POSTGRES, "inner_product(v, '[{row}]'::vector)"

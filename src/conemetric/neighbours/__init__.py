@@ -1,13 +1,13 @@
 """Nearest neighbours, of the same label and of others.
 
-`query` defines a search. It runs exactly on the host (`exact`), on a device (`gpu`) and among
-sparse points (`sparse`), or approximately on the host (`cells`); `precomputed` checks a user's.
+`query` defines a search. It runs on the host (`exact`), on a device (`gpu`) and among sparse points
+(`sparse`), among all rows or a sample (`sampling`); `precomputed` checks a user's neighbours.
 """
 
 from .merge import merge
 from .precomputed import precomputed_neighbours
 from .query import LabelledRows, SearchQuery
-from .sampling import sample_classes, sample_rows, sample_size
+from .sampling import max_rows_searched, sample_classes, sample_rows, sample_size
 from .search import (
     MOST_IMPOSTORS,
     enough_of,
@@ -27,6 +27,7 @@ __all__ = [
     "enough_of",
     "exact_search",
     "labelled_keys",
+    "max_rows_searched",
     "merge",
     "nearer_impostors",
     "nearest",

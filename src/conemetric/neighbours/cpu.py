@@ -1,21 +1,20 @@
 """Search on the host: tiles of squared distances, by matrix products in float32, are scanned for
-candidates, then ranked by exact distances in float64. `exact` visits all tiles, `cells` some.
+candidates, then ranked by exact distances in float64.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from ..core.slices import slices
 from ..core.threads import threaded
 from . import kernels
 from .query import Found, Nearest, SearchQuery
 from .rounding import product_gamma, tie_rule
 
-__all__ = ["Frame", "HostSearch", "parts"]
+__all__ = ["Frame", "HostSearch"]
 
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
-BLOCK = 1 << 24  # numbers held at a time besides the lists of candidates
 
 
 class Frame(NamedTuple):
@@ -32,7 +31,7 @@ class Frame(NamedTuple):
     def centred(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """These rows of X relative to the centre, in the unit, in float32."""
         Z = np.empty((len(rows), X.shape[1]), np.float32)
-        for part in parts(len(rows), X.shape[1]):
+        for part in slices(len(rows), X.shape[1]):
             Z[part] = (X[rows[part]] - self.centre) / self.unit
         return Z
 
@@ -71,15 +70,15 @@ class HostSearch:
 
     # ---- from candidates to neighbours
 
-    def rank(self, all_offered: bool) -> Nearest:
+    def rank(self) -> Nearest:
         """Rank candidates by exact distances, and search again for queries that may miss
-        neighbours: through rounding if all references were offered, else for lack of candidates.
+        neighbours through rounding.
         """
-        same, again_same = self._rank(True, all_offered)
-        other, again_other = self._rank(False, all_offered)
+        same, again_same = self._rank(True)
+        other, again_other = self._rank(False)
         return Nearest(same, other, again_same + again_other)
 
-    def _rank(self, same, all_offered):
+    def _rank(self, same):
         lists = self.lists[0 if same else 1]
         n, width = lists[0].shape
         found = np.full((n, max(0, width - SPARE)), -1)
@@ -94,11 +93,11 @@ class HostSearch:
             args = data, self._rounding(), found, distances, bound
             threaded(kernels.rank_candidates, n, width * X.size, lists, *args)
             unsure = (lists[-1] < np.inf) & ~(bound < lists[-1])
-            again = np.flatnonzero(unsure if all_offered else self._short(found, same))
+            again = np.flatnonzero(unsure)
             if len(again):
                 numbers[~known] = self.query.numbers_of(self.reference_order[~known])
             labels = self.labels, self.reference_labels, same
-            for part in parts(len(again), len(self.Z_reference)):
+            for part in slices(len(again), len(self.Z_reference)):
                 rows = again[part]
                 tile = self.squares[rows, None] + self.reference_squares
                 tile -= 2 * (self.Z[rows] @ self.Z_reference.T)
@@ -108,30 +107,17 @@ class HostSearch:
         answer.numbers[self.order], answer.distances[self.order] = found, distances * self.unit
         return answer, len(again)
 
-    def _short(self, found, same):
-        """Queries with fewer neighbours than wanted although there are more."""
-        counts = np.bincount(self.reference_labels, minlength=self.labels.max() + 1)
-        n_same = counts[self.labels]
-        there = n_same - (self.own >= 0) if same else len(self.reference_labels) - n_same
-        return (found >= 0).sum(1) < np.minimum(there, found.shape[1])
-
     def _rounding(self):
         """Bounds on the error of tiles, and which distances are ties: see `rounding`."""
         X, R = self.query.queries.X, self.query.references.X
         lengths = np.empty(len(X))
-        for part in parts(len(X), X.shape[1]):
+        for part in slices(len(X), X.shape[1]):
             scaled = X[self.order[part]] / self.unit
             lengths[part] = np.sqrt(np.einsum("ij,ij->i", scaled, scaled, dtype=np.float64))
         gamma = product_gamma(X.shape[1], float(np.finfo(np.float32).eps))
         eps = max(float(np.finfo(part.dtype).eps) for part in (X, R))
         per_length, slope = tie_rule(X.shape[1], eps)
         return 2 * np.sqrt(self.squares.astype(np.float64)), gamma, per_length * lengths, slope
-
-
-def parts(n: int, width: int) -> Iterator[slice]:
-    """Ranges of n rows of ``width`` numbers, `BLOCK` numbers at a time."""
-    step = max(1, BLOCK // max(1, width))
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def _power_of_two(X):

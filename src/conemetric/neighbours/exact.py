@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 
 from ..core.blas import one_blas_thread
 from ..core.progress import emit
+from ..core.slices import slices
 from ..core.threads import threaded
 from . import kernels
 from .cpu import SPARE, Frame, HostSearch
@@ -20,7 +21,7 @@ __all__ = ["search", "tournament"]
 TILE = 1024  # rows and columns of a tile
 # operations up to which NumPy takes milliseconds; selecting from distances costs as much as
 # computing them with this many features
-FEW, SELECTION = 1 << 24, 16
+MAX_WORK_IN_NUMPY, SELECTION = 1 << 24, 16
 
 
 def search(query: SearchQuery) -> Nearest:
@@ -30,34 +31,31 @@ def search(query: SearchQuery) -> Nearest:
     on all cores at once, no two with a query in common. Memory: a tile per core, one copy of the
     points in float32, and the lists of candidates.
     """
-    queries, references, alone = query.queries, query.references, query.among_themselves
+    queries, references, mutual = query.queries, query.references, query.among_themselves
     n, n_references = len(queries.y), len(references.y)
-    if n * n_references * (queries.X.shape[1] + SELECTION) <= FEW:
-        return _search_few(query)
+    if n * n_references * (queries.X.shape[1] + SELECTION) <= MAX_WORK_IN_NUMPY:
+        return _search_in_numpy(query)
     order = np.argsort(queries.y, kind="stable")
-    state = HostSearch(query, order, order if alone else np.argsort(references.y, kind="stable"))
-    blocks = [(start, min(start + TILE, n)) for start in range(0, n, TILE)]
+    state = HostSearch(query, order, order if mutual else np.argsort(references.y, kind="stable"))
+    blocks = [(part.start, part.stop) for part in slices(n, held=TILE)]
     against_all = [(block, (0, n_references)) for block in blocks]
-    rounds = list(tournament(blocks)) if alone else [against_all]
-    # all in one cell without visitors: the points of a row are offered to all columns
-    visits = np.zeros(n, np.int64), np.zeros((1, -(-n // 8)), np.uint8)
+    rounds = list(tournament(blocks)) if mutual else [against_all]
     with one_blas_thread() if len(blocks) > 1 else nullcontext():
         for played, pairs in enumerate(rounds, 1):
-            args = pairs, alone, state.arrays, visits
-            threaded(_meet, len(pairs), n * references.X.size, *args)
+            threaded(_meet, len(pairs), n * references.X.size, pairs, mutual, state.arrays)
             emit("search", done=played / len(rounds))
-    return state.rank(all_offered=True)
+    return state.rank()
 
 
-def _meet(start, stop, pairs, alone, arrays, visits):
-    """Offer the references of each block to its partner's queries; with ``alone`` also the reverse."""
+def _meet(start, stop, pairs, mutual, arrays):
+    """Offer the references of each block to its partner's queries; with ``mutual`` also the reverse."""
     for one, other in pairs[start:stop]:
-        both = int(alone and one != other)
-        kernels.offer(np.arange(*one), *other, TILE, both, arrays, visits)
+        both = int(mutual and one != other)
+        kernels.offer(np.arange(*one), *other, TILE, both, arrays)
 
 
-def _search_few(query):
-    """Search with all distances in memory, by NumPy and SciPy alone: compiling kernels would take
+def _search_in_numpy(query):
+    """Search with all distances in memory, by NumPy and SciPy only: compiling kernels would take
     seconds.
     """
     (X, y), (R, y_reference) = query[:2]
@@ -70,7 +68,7 @@ def _search_few(query):
     numbers = query.numbers_of(np.arange(len(R)))
     differs = y[:, None] != y_reference
     same, other = (
-        _rank_few(np.where(left_out, np.inf, distances), numbers, count, *ties)
+        _rank_in_numpy(np.where(left_out, np.inf, distances), numbers, count, *ties)
         for left_out, count in ((differs, query.n_same), (~differs, query.n_other))
     )
     emit("search", done=1.0)
@@ -78,7 +76,7 @@ def _search_few(query):
     return Nearest(same, other, 0)
 
 
-def _rank_few(distances, numbers, count, tie, slope):
+def _rank_in_numpy(distances, numbers, count, tie, slope):
     """The ``count`` nearest of each row, sought among a few candidates or, where ties leave doubt,
     among all.
     """

@@ -9,13 +9,14 @@ import numpy as np
 import torch
 
 from ..core.progress import emit
+from ..core.slices import slices
 from .query import Found, LabelledRows, Nearest, SearchQuery
 from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 
 __all__ = ["DeviceSearch", "search"]
 
 SPARE = 22  # extra candidates: half precision confuses near ones
-BLOCK = 1 << 29  # distances held at a time
+DISTANCES = 1 << 29  # held at a time
 GATHERED = 1 << 26  # coordinates held at a time to measure distances
 ROWS_AGAIN = 1024  # queries searched again at a time
 CHUNK = 64  # columns represented by their least entry in a first selection
@@ -26,7 +27,7 @@ def search(query: SearchQuery) -> Nearest:
     """Search exactly, on the device of the points.
 
     Rows are sorted by label: labels are compared only in the range of columns that has the labels
-    of a block of queries. Memory: `BLOCK` distances, two copies of the points in half precision,
+    of a block of queries. Memory: `DISTANCES`, two copies of the points in half precision,
     and the lists of candidates.
     """
     state = DeviceSearch(query)
@@ -83,9 +84,7 @@ class DeviceSearch:
             )
             for count in self.counts
         ]
-        step = max(1, BLOCK // len(right))
-        for start in range(0, len(left), step):
-            rows = slice(start, min(start + step, len(left)))
+        for rows in slices(len(left), len(right), DISTANCES):
             tile = _product(left[rows], right)
             mine = (self.own[rows] >= 0).nonzero()[:, 0]
             tile[mine, self.own[rows][mine]] = torch.inf
@@ -213,7 +212,7 @@ class DeviceSearch:
         Z = self._centred(self.X[self.order[rows]].double())
         found, n_found = [], 0
         for columns in torch.arange(len(self.R), device=self.device).split(
-            max(1, BLOCK // 8 // len(rows))
+            max(1, DISTANCES // 8 // len(rows))
         ):
             Z_reference = self._centred(self.R[self.reference_order[columns]].double())
             tile = (Z * Z).sum(1)[:, None] + (Z_reference * Z_reference).sum(1)

@@ -6,59 +6,25 @@ the columns of one tile. Lists of candidates are three arrays: squared distances
 ascending, infinite while empty; the references ``index`` (n, c); and ``limit`` (n,), a contiguous
 copy of the last column of ``near``. ``search`` = (queries, references, own, same, other): points,
 points, the reference that is the query itself, and two lists for each query, of references with its
-label and of others. ``visits`` = (cell, mask): the cell of each point, and for each cell a bit for
-every query that visits it, packed as by `numpy.packbits`.
+label and of others.
 """
 
 import numpy as np
 
 from ..core.compiled import jit, jit_inner, jit_inner_sums
 
-__all__ = ["choose_cells", "offer", "rank_candidates", "rank_within_bound", "visit_cells"]
+__all__ = ["offer", "rank_candidates", "rank_within_bound"]
 
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 
 
 @jit
-def visit_cells(start, stop, calls, begin, size, search, visits):
-    """For each of calls[start:stop], (first query, last, first cell, last, both): offer these
-    queries the references in the cells they visit, and with ``both`` the visitors to the
-    references. Cell k holds references begin[k]:begin[k + 1].
-    """
-    visitors = np.empty(size + 8, np.int64)
-    for t in range(start, stop):
-        for c in range(calls.shape[1]):
-            call = calls[t, c]
-            for k in range(call[2], call[3]):
-                bits, count = visits[1][k], 0
-                for byte in range(call[0] >> 3, (call[1] + 7) >> 3):
-                    if bits[byte]:
-                        count = _append_set(bits, byte, call[0], call[1], visitors, count)
-                    if count >= size or (count > 0 and byte == (call[1] - 1) >> 3):
-                        rows, count = visitors[:count], 0
-                        first, last = begin[k], begin[k + 1]
-                        offer(rows, first, last, size, call[4], search, visits)
-
-
-@jit_inner
-def _append_set(bits, byte, first, last, numbers, count):
-    """Append the numbers of first:last whose bit is set in this byte; return the new count."""
-    for i in range(max(first, 8 * byte), min(last, 8 * byte + 8)):
-        if bits[byte] & (128 >> (i & 7)):
-            numbers[count] = i
-            count += 1
-    return count
-
-
-@jit
-def offer(rows, first, last, size, both, search, visits):
+def offer(rows, first, last, size, both, search):
     """Offer references first:last to queries ``rows``, in tiles of ``size``. With ``both``, among
-    points themselves, also offer the queries to the references, except those that visit the query's
-    cell.
+    points themselves, also offer the queries to the references.
     """
     (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = search[:2]
     own, same, other = search[2:]
-    cell, mask = visits
     left = np.empty((len(rows), Z.shape[1]), Z.dtype)
     for r in range(len(rows)):
         for c in range(Z.shape[1]):
@@ -76,10 +42,9 @@ def offer(rows, first, last, size, both, search, visits):
             _scan_row(row, a, b, squares[i], begin, tile_squares, own[i], i, same)
             _scan_row(row, b, width, squares[i], begin, tile_squares, own[i], i, other)
             if both:
-                seen = mask[cell[i]]
-                _scan_across(row, zero, a, begin, i, seen, other)
-                _scan_across(row, a, b, begin, i, seen, same)
-                _scan_across(row, b, width, begin, i, seen, other)
+                _scan_across(row, zero, a, begin, i, other)
+                _scan_across(row, a, b, begin, i, same)
+                _scan_across(row, b, width, begin, i, other)
 
 
 @jit_inner
@@ -122,8 +87,8 @@ def _scan_row(row, begin, end, square, first, squares, own, i, lists):
 
 
 @jit_inner
-def _scan_across(row, begin, end, first, i, seen, lists):
-    """Offer point i to those of the columns begin:end that have not seen it."""
+def _scan_across(row, begin, end, first, i, lists):
+    """Offer point i to the columns begin:end."""
     near, index, limit = lists
     for start in range(begin, end, STRIDE):
         part, bounds, hits = row[start : min(start + STRIDE, end)], limit[first + start :], 0
@@ -132,24 +97,9 @@ def _scan_across(row, begin, end, first, i, seen, lists):
         if hits:
             for c in range(len(part)):
                 j = first + start + c
-                if part[c] < bounds[c] and not seen[j >> 3] & (128 >> (j & 7)):
+                if part[c] < bounds[c]:
                     _insert(part[c], i, near[j], index[j])
                     bounds[c] = near[j, -1]
-
-
-@jit
-def choose_cells(distances, first, count, mask):
-    """Set the bits of the ``count`` nearest cells (rows of ``mask``) of queries ``first`` on."""
-    near, index = np.empty(count, np.float32), np.empty(count, np.int64)
-    for r in range(distances.shape[0]):
-        near[:] = np.inf
-        for k in range(distances.shape[1]):
-            if distances[r, k] < near[-1]:
-                _insert(distances[r, k], k, near, index)
-        i = first + r
-        for slot in range(count):
-            if near[slot] < np.inf:
-                mask[index[slot], i >> 3] |= 128 >> (i & 7)
 
 
 @jit_inner

@@ -34,7 +34,7 @@ def precomputed_neighbours(
         missing = "target" if (targets < 0).all() else "impostor"
         raise ValueError(f"neighbors gives no point a {missing}; give more neighbours.")
     xp = namespace(X)
-    return Neighbours(like(targets, X, xp.int64), like(impostors, X, xp.int64), None)
+    return Neighbours(like(targets, X, xp.int64), like(impostors, X, xp.int64))
 
 
 def _from_arrays(neighbors, y):

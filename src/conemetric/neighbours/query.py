@@ -52,8 +52,7 @@ class Found(NamedTuple):
 class Nearest(NamedTuple):
     """The references found of a query's label and of others.
 
-    ``n_again`` counts lists searched a second time because rounding (or, in an approximate search,
-    too small a part of the references) left them in doubt.
+    ``n_again`` counts lists searched a second time because rounding left them in doubt.
     """
 
     same: Found

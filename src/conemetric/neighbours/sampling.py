@@ -5,26 +5,42 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["sample_classes", "sample_rows", "sample_size"]
+from ..core.arrays import on_device
+from ..core.sparse_rows import SparseRows
 
-ALL_UP_TO = 200_000  # rows of a Dask collection up to which all are searched
-N_REFERENCES = 20_000  # rows of the sample of a larger collection
+__all__ = ["max_rows_searched", "sample_classes", "sample_rows", "sample_size"]
+
+MAX_ROWS_IN_BLOCKS = 200_000  # of a Dask collection, up to which all are searched
+MAX_WORK_IN_MEMORY = 2e12  # n^2 D up to which all rows are searched: half a minute on two cores
+N_REFERENCES = 20_000  # rows of the sample beyond
 
 
-def sample_size(n_references: int | str | None, n_rows: int, partitioned: bool) -> int | None:
-    """How many rows to search among, None for all. "auto" takes all rows in memory and of a Dask
-    collection of up to `ALL_UP_TO` rows, else `N_REFERENCES`.
+def sample_size(
+    n_references: int | str | None, n_rows: int, most: float = MAX_ROWS_IN_BLOCKS
+) -> int | None:
+    """How many rows to search among, None for all. "auto" takes all of up to ``most`` rows, else
+    `N_REFERENCES`.
     """
     if n_references == "auto":
-        return N_REFERENCES if partitioned and n_rows > ALL_UP_TO else None
+        n_references = N_REFERENCES if n_rows > most else None
     return None if n_references is None or int(n_references) >= n_rows else int(n_references)
+
+
+def max_rows_searched(X: Any) -> float:
+    """Rows in memory of the width and kind of X up to which all are searched: on a device and among
+    sparse rows any number.
+    """
+    if isinstance(X, SparseRows) or on_device(X):
+        return np.inf
+    return (MAX_WORK_IN_MEMORY / X.shape[1]) ** 0.5
 
 
 def sample_classes(
     class_sizes: Any, n_references: int, n_targets: int, random_state: Any
 ) -> list[np.ndarray]:
     """Sample every class in proportion, but at least the rows that its points need for their
-    targets: ascending numbers among the rows of each class, independent of partitions.
+    targets: ascending numbers among the rows of each class, independent of partitions. A
+    ``random_state`` of None is a fixed seed, so that two fits agree.
 
     Examples
     --------
@@ -32,7 +48,7 @@ def sample_classes(
     >>> [len(chosen) for chosen in sample_classes([1000, 100, 2], 110, 3, random_state=0)]
     [100, 10, 2]
     """
-    rng = check_random_state(random_state)
+    rng = check_random_state(0 if random_state is None else random_state)
     class_sizes = np.asarray(class_sizes)
     share = np.round(n_references * class_sizes / class_sizes.sum()).astype(np.int64)
     wanted = np.minimum(np.maximum(share, n_targets + 1), class_sizes)

@@ -1,16 +1,16 @@
-"""Search for neighbours, exactly or approximately, wherever the points are."""
+"""Search for neighbours, wherever the points are."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
 from ..core.arrays import is_torch, like, namespace, on_device, to_numpy
 from ..core.sparse_rows import SparseRows
-from . import cells, exact, sparse
+from . import exact, sparse
 from .query import Found, LabelledRows, Nearest, SearchQuery
-from .ties import labelled_keys, numbers_on_demand, row_keys, rows_of, tie_numbers
+from .ties import numbers_on_demand, row_keys, rows_of, tie_numbers
 
 __all__ = [
     "Neighbours",
@@ -24,21 +24,16 @@ __all__ = [
 
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
 ENOUGH_FOR = 2 / 3  # share of points that "auto" gives all impostors nearer than a target
-EXACT_WORK = 2e12  # n^2 D up to which "auto" searches exactly: half a minute on two cores
 NEARER = 1 - 1e-6  # share of another distance below which rounding cannot have put one
 
 
 class Neighbours(NamedTuple):
     """Nearest points of the same label (``targets``) and of others (``impostors``), row numbers (n,
     k) in the library of X, nearest first; -1 if there are too few.
-
-    ``recall`` is the share of the true neighbours that was found: 1.0 for an exact search, measured
-    on a random sample for an approximate one, None if unknown.
     """
 
     targets: Any
     impostors: Any
-    recall: float | None = 1.0
 
 
 def neighbours_by_label(
@@ -46,8 +41,6 @@ def neighbours_by_label(
     y: Any,
     n_targets: int,
     n_impostors: int | str,
-    method: str = "exact",
-    random_state: Any = None,
     references: np.ndarray | None = None,
 ) -> Neighbours:
     """Nearest points of the same and of other labels for every row of X, an array, tensor or
@@ -56,11 +49,8 @@ def neighbours_by_label(
     Labels y are encoded by `constraints.check_labels`: -1 means none, and such a row has no
     neighbours and is nobody's neighbour. ``n_impostors="auto"`` finds as many as two points in
     three have nearer than their farthest target, but at least 3 and at most 10: if classes overlap
-    that much, three impostors are a small and noisy part of those to push away. ``method`` is
-    "exact", "approximate" or "auto" (exact while n^2 D is at most `EXACT_WORK`); on a device and
-    among sparse points every search is exact. ``random_state`` draws the sample and the cells of an
-    approximate search; None is a fixed seed. ``references`` are labelled rows to search among,
-    exactly; default: all.
+    that much, three impostors are a small and noisy part of those to push away. ``references`` are
+    labelled rows to search among; default: all.
     """
     most = MOST_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
     if min(n_targets, most) < 1:
@@ -71,7 +61,7 @@ def neighbours_by_label(
     if len(labelled) < len(y):
         if references is not None:
             references = np.searchsorted(labelled, references)
-        return _among(labelled, X, y, n_targets, n_impostors, method, random_state, references)
+        return _among(labelled, X, y, n_targets, n_impostors, references)
     points, n = LabelledRows(X, to_numpy(y)), len(y)
     searched, rows = points, np.arange(n)
     own = rows
@@ -80,17 +70,11 @@ def neighbours_by_label(
         own[rows] = np.arange(len(rows))
         searched = LabelledRows(X[like(rows, X, namespace(X).int64)], points.y[rows])
     numbers = tie_numbers(row_keys(searched.X), rows, n)
-    query, recall = SearchQuery(points, searched, n_targets, most, own, numbers), 1.0
-    if references is None and method != "exact" and _worth_approximating(X, method):
-        random_state = check_random_state(0 if random_state is None else random_state)
-        found, recall = _approximately(_on_host(query), random_state)
-        found = _in_library_of(X, found)
-    else:
-        found = exact_search(query)
+    found = exact_search(SearchQuery(points, searched, n_targets, most, own, numbers))
     if n_impostors == "auto":
         most = enough_impostors(*(to_numpy(part.distances) for part in found[:2]))
     targets, impostors = found.same.numbers, found.other.numbers[:, :most]
-    return Neighbours(rows_of(targets, n), rows_of(impostors, n), recall)
+    return Neighbours(rows_of(targets, n), rows_of(impostors, n))
 
 
 def _among(rows, X, y, *options):
@@ -103,24 +87,7 @@ def _among(rows, X, y, *options):
         out[at] = xp.where(near >= 0, at[near], -1)
         return out
 
-    return Neighbours(spread(found.targets), spread(found.impostors), found.recall)
-
-
-def _approximately(query, random_state):
-    """Search among the points in the order of their keys: that of rows must have no effect."""
-    order = np.argsort(labelled_keys(*query.queries), kind="stable")
-    points = LabelledRows(*(part[order] for part in query.queries))
-    ordered = query._replace(queries=points, references=points, numbers=None)
-    found, recall = cells.search(ordered, random_state)
-    place, numbers = np.argsort(order), np.append(query.numbers[order], -1)
-    same, other = (Found(numbers[part.numbers[place]], part.distances[place]) for part in found[:2])
-    return Nearest(same, other, found.n_again), recall
-
-
-def _worth_approximating(X, method):
-    if isinstance(X, SparseRows) or on_device(X):
-        return False
-    return method == "approximate" or X.shape[0] ** 2 * X.shape[1] > EXACT_WORK
+    return Neighbours(spread(found.targets), spread(found.impostors))
 
 
 def enough_impostors(target_distances: np.ndarray, impostor_distances: np.ndarray) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.arrays import float64
+from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from .merge import rank_rows
 from .query import Found, Nearest, SearchQuery
@@ -14,17 +15,16 @@ from .rounding import DOUBLE_EPS, product_gamma, tie_rule
 __all__ = ["SparseSearch", "search"]
 
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
-BLOCK = 1 << 24  # distances held at a time
 
 
 def search(query: SearchQuery) -> Nearest:
-    """Search exactly. Memory: `BLOCK` distances, and one copy of the points."""
+    """Search exactly. Memory: the distances of one of `slices`, and one copy of the points."""
     state = SparseSearch(query)
     n, counts = len(query.queries.y), (query.n_same, query.n_other)
     found = [Found(np.full((n, count), -1), np.full((n, count), np.inf)) for count in counts]
-    n_again, step = 0, max(1, BLOCK // len(query.references.y))
-    for start in range(0, n, step):
-        rows = np.arange(start, min(start + step, n))
+    n_again = 0
+    for part in slices(n, len(query.references.y)):
+        rows = np.arange(n)[part]
         tile = state.tile(rows)
         same = query.queries.y[rows, None] == query.references.y
         for hidden, (numbers, distances), count in zip((~same, same), found, counts, strict=True):

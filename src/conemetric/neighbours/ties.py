@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from ..core.arrays import as_array, like, namespace, to_numpy
+from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 
 __all__ = [
@@ -34,7 +35,7 @@ CELLS = {"float32": 11, "float64": 20}  # binary digits of the grid: rounding ra
 HASHES = 3  # sums that distinguish rows
 SHIFT = 0.1, 0.9  # range of the random shift of the grid: whole numbers lie inside its cells
 SMALLEST = 1e-280  # extent below which a column counts as constant
-BLOCK = 1 << 16  # numbers held at a time: they stay in the cache
+CACHED = 1 << 16  # numbers held at a time, so that they stay in the cache
 CANONICAL_DIGITS = 8  # of relative squared distances: coarse enough that rounding orders no rows
 
 
@@ -59,12 +60,12 @@ def row_keys(X: Any, extent: tuple[np.ndarray, np.ndarray] | None = None) -> np.
     else:
         xp, parts = namespace(X), (least, scale, shift, factors)
         least, scale, shift, factors = (like(part, X, xp.float64) for part in parts)
-        step, sums = max(1, BLOCK // D), np.empty((n, HASHES))
-        for start in range(0, n, step):
-            cells = X[start : start + step] - least
+        sums = np.empty((n, HASHES))
+        for rows in slices(n, D, CACHED):
+            cells = X[rows] - least
             cells *= scale
             cells += shift
-            sums[start : start + step] = to_numpy(xp.floor(cells, out=cells) @ factors)
+            sums[rows] = to_numpy(xp.floor(cells, out=cells) @ factors)
     keys = np.zeros(n, np.uint64)
     for column in sums.T.astype(np.int64).view(np.uint64):
         keys = _mixed(keys + column)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from ..core.arrays import arange, is_torch, like, namespace, zeros
+from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from ..core.spectral import SpectralMap
 from ..core.vectors import ARRAYS, Total, VectorSpace
@@ -170,9 +171,7 @@ class DifferenceOperator(Operator):
         if isinstance(self.X, SparseRows):
             return self.adjoint(u)
         w, total = self.distribute(u), zeros((self.n_features, self.n_features), self.X)
-        step = max(1, DIFFERENCES // self.n_features)
-        for start in range(0, self.n_pairs, step):
-            some = slice(start, start + step)
+        for some in slices(self.n_pairs, self.n_features, DIFFERENCES):
             d = self.X[self.a[some]] - self.X[self.b[some]]
             total += (d * w[some, None]).T @ d
         return total

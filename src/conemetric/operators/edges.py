@@ -16,14 +16,13 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from ..core.arrays import identity, like, namespace, zeros
+from ..core.slices import slices
 from ..core.spectral import SpectralMap
 from ..core.threads import threaded
 from .base import Operator, rank_one_newton_matrix
 from .numpy import pair_squared_distances
 
 __all__ = ["EdgeOperator", "ReducedEdges"]
-
-BLOCK = 1 << 24  # scalars gathered at a time on a device
 
 
 class DistanceOperator(Operator):
@@ -94,11 +93,8 @@ class EdgeOperator(DistanceOperator):
             L, q = np.ascontiguousarray(L), np.empty(self.n_constraints, L.dtype)
             threaded(pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q)
             return q
-        step = max(1, BLOCK // max(1, L.shape[1]))
-        if self.n_constraints <= step:
-            return (L[self._a] - L[self._b]).square().sum(1)
-        blocks = zip(self._a.split(step), self._b.split(step), strict=True)
-        return self.xp.cat([(L[a] - L[b]).square().sum(1) for a, b in blocks])
+        parts = slices(max(1, self.n_constraints), L.shape[1])
+        return self.xp.cat([(L[self._a[p]] - L[self._b[p]]).square().sum(1) for p in parts])
 
     def adjoint(self, u: Any) -> Any:
         S = zeros((self.n_points, self.n_points), u)

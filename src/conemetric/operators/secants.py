@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import arange, float64, like, namespace, to_index, zeros
+from ..core.slices import slices
 from .base import Operator
 from .secant_tiles import Tiles
 
@@ -29,7 +30,6 @@ __all__ = ["DUPLICATE", "AllSecants", "ListedSecants", "Secants", "Sweep"]
 # where half of the digits of float64 are left in a difference
 DUPLICATE = 1e-10
 NOISY = 1e-5  # the same for scans in float32, some hundred times their rounding
-LISTED_BLOCK = 1 << 24  # scalars gathered at a time (128 MB in float64)
 
 
 class SecantOperator(Operator):
@@ -66,8 +66,7 @@ class SecantOperator(Operator):
     def symmetric_gram(self) -> Any:
         """A* A on symmetric matrices as vectors, summed over blocks of secants."""
         rows, columns, weight = self._triangle
-        block = max(1, LISTED_BLOCK // self.n_symmetric)
-        parts = (self.V[start : start + block] for start in range(0, self.n_constraints, block))
+        parts = (self.V[part] for part in slices(self.n_constraints, self.n_symmetric))
         features = (V[:, rows] * V[:, columns] * weight for V in parts)
         return sum(F.T @ F for F in features)
 
@@ -272,8 +271,7 @@ class ListedSecants(Secants):
         return None if self.similar is None else self.similar[keys]
 
     def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
-        block, keys = max(1, LISTED_BLOCK // self.n_features), arange(self.n_pairs, self.X)
-        parts = (keys[start : start + block] for start in range(0, self.n_pairs, block))
-        excess = self.xp.concat([self.excess(part, L, delta) for part in parts])
+        keys, parts = arange(self.n_pairs, self.X), slices(self.n_pairs, self.n_features)
+        excess = self.xp.concat([self.excess(keys[part], L, delta) for part in parts])
         keep = to_index(excess > 0)
         return self._scan_result(keys[keep], excess[keep], self.n_near_duplicates)

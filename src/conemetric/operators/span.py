@@ -24,6 +24,7 @@ import numpy as np
 import scipy.linalg
 
 from ..core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
+from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from ..core.spectral import definite_part
 
@@ -34,7 +35,6 @@ __all__ = ["Coordinates", "Diagonal", "Matrix", "centred_in_span", "in_span", "l
 WORTHWHILE = 0.9
 # eigenvalues of a Gram matrix above this share of the largest are certainly not rounding
 SURELY_POSITIVE = 1e-10
-BLOCK = 1 << 22  # entries of X converted to float64 at a time
 
 
 @dataclass(frozen=True)
@@ -283,10 +283,10 @@ def _has_rank(X, most):
 def _least_rank(X):
     """A lower bound on the rank of the centred rows: directions below 1e-8 are not seen."""
     xp = namespace(X)
-    mean, step = _mean(X), max(1, BLOCK // X.shape[1])
+    mean = _mean(X)
     gram = zeros((X.shape[1], X.shape[1]), mean)
-    for start in range(0, len(X), step):
-        rows = X[start : start + step] - mean
+    for part in slices(*X.shape):
+        rows = X[part] - mean
         gram += rows.T @ rows
     varying = to_index(xp.diagonal(gram) > 0)
     gram = gram[varying][:, varying]

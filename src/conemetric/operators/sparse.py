@@ -11,7 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from ..core.compiled import jit
-from ..core.sparse_rows import BLOCK, SparseRows
+from ..core.slices import slices
+from ..core.sparse_rows import SparseRows
 from ..core.threads import threaded
 from .numpy import NumpyOperator, degrees
 
@@ -31,9 +32,8 @@ class SparseOperator(NumpyOperator):
 
     def pair_forward_factor(self, L: Any) -> Any:
         q = np.zeros(self.n_pairs, self.dtype)
-        step = max(1, BLOCK // self.n_points)
-        for start in range(0, L.shape[1], step):
-            q += self._pair_squared_distances(self.X @ L[:, start : start + step])
+        for columns in slices(L.shape[1], self.n_points):
+            q += self._pair_squared_distances(self.X @ L[:, columns])
         return q
 
     @cached_property

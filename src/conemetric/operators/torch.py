@@ -5,12 +5,11 @@ from typing import Any
 import torch
 from torch.nn.functional import embedding_bag
 
+from ..core.slices import slices
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
 __all__ = ["TorchBilinear", "TorchOperator"]
-
-BLOCK = 1 << 24  # scalars gathered at a time (64 MB in float32)
 
 
 class TorchOperator(DifferenceOperator):
@@ -85,9 +84,7 @@ class TorchBilinear(BilinearOperator):
 
 def _in_blocks(function, width, a, b):
     """``function`` of the pairs (a, b) in blocks, so that no (pairs x features) array exists."""
-    block = max(1, BLOCK // max(1, width))
-    parts = (slice(start, start + block) for start in range(0, len(a), block))
-    return [function(a[part], b[part]) for part in parts]
+    return [function(a[part], b[part]) for part in slices(len(a), width)]
 
 
 def _weighted_rows(w, X, b, first):

@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 
 from ..core.compiled import jit, jit_sums
+from ..core.slices import slices
 from ..core.threads import threaded
 from .base import Bounds, Problem
 
 __all__ = ["ComparisonProgram", "MeasuredComparisonProgram"]
 
-BLOCK = 1 << 21  # entries of Z processed at a time
+ENTRIES = 1 << 21  # of Z processed at a time
 
 
 class ComparisonProgram(Problem):
@@ -51,11 +52,10 @@ class ComparisonProgram(Problem):
         # a zero on the diagonal is a zero column of A: its weight has no effect, and stays zero
         there = self.diagonal > 0
         self.inverse_diagonal = np.divide(1.0, self.diagonal, out=np.zeros(p), where=there)
-        step = min(m, max(1, BLOCK // p))
-        self.slices = [slice(start, min(start + step, m)) for start in range(0, m, step)]
+        self.slices = slices(m, p, ENTRIES)
         stored = m * p * self.diagonal.itemsize <= memory
         self._Z = np.empty((m, p)) if stored else None
-        self._buffer = np.empty((0 if stored else step, p))
+        self._buffer = np.empty((0 if stored else self.slices[0].stop, p))
         if stored:
             self._fill(slice(0, m), self._Z)
 

@@ -130,7 +130,7 @@ class FrobeniusProgram(SpectralProgram):
 
     @property
     def single(self) -> Self:
-        """The same program in single precision."""
+        """The same program in single precision; what is certified stays this one."""
         xp = self.operator.xp
         program = copy(self)
         program.operator = self.operator.astype(xp.float32)
@@ -138,7 +138,7 @@ class FrobeniusProgram(SpectralProgram):
             value = getattr(self, name)
             if value is not None and not is_scalar(value):
                 setattr(program, name, like(value, self.operator.reference, xp.float32))
-        program.offset = program.prior
+        program.offset, program.exact = program.prior, self.exact
         program.rounding = EIGH_ERROR * self.operator.n_features * program.operator.eps
         return program
 

@@ -1,22 +1,13 @@
 """QueryAdapter: a linear map of the queries, learned from relevance judgements."""
 
-from dataclasses import replace
-from functools import reduce
-from operator import matmul
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..core import spectral
-from ..core.arrays import float64, like, namespace
 from ..core.sklearn_private import StrOptions
-from ..operators.columns import joined, parted
-from ..operators.difference import from_comparisons
-from ..problems.bilinear import BilinearProgram
-from ..problems.mixed import MixedProgram
-from .base import RANKING_PARAMETERS, RankingEstimator, check_rows
-from .top_k import search, unit_rows
+from .base import RANKING_PARAMETERS, RankingEstimator
+from .forms import BilinearForm
 
 __all__ = ["QueryAdapter"]
 
@@ -69,6 +60,8 @@ class QueryAdapter(RankingEstimator):
     document_components_ : array (n_components, n_features) or None
         ``transform_documents(D) = D @ document_components_.T``; None if documents stay
         unchanged.
+    model_ : RankingModel
+        Maps and weights together: what `rank` uses, without the training data.
     setting_ : Setting
         C, margin and negatives used; C = 0 if the embedding is unchanged.
     C_ : float
@@ -116,9 +109,6 @@ class QueryAdapter(RankingEstimator):
         **RANKING_PARAMETERS,
         "similarity": [StrOptions({"cosine", "inner"})],
     }
-    _program_type = BilinearProgram
-    _joint_type = MixedProgram
-    _margins = (0.1, 0.03)
 
     def __init__(
         self,
@@ -146,8 +136,11 @@ class QueryAdapter(RankingEstimator):
         self.verbose = verbose
 
     @property
-    def _similarity(self) -> str:
-        return self.similarity
+    def _form(self) -> BilinearForm:
+        return BilinearForm(self.similarity)
+
+    def _store_maps(self, queries, documents):
+        self.components_, self.document_components_ = queries, documents
 
     def transform_queries(self, Q: Any) -> Any:
         """Map queries to the space of the documents.
@@ -160,7 +153,8 @@ class QueryAdapter(RankingEstimator):
         -------
         array (n, n_features) or (n, n_components)
         """
-        return self._transform(Q, "Q", "components_")
+        check_is_fitted(self)
+        return self.model_.transform_queries(Q)
 
     def transform_documents(self, D: Any) -> Any:
         """Map documents to the ``n_components`` directions, or leave them unchanged.
@@ -173,76 +167,8 @@ class QueryAdapter(RankingEstimator):
         -------
         array (n, n_features) or (n, n_components)
         """
-        return self._transform(D, "D", "document_components_")
-
-    def _transform(self, X, name, attribute):
         check_is_fitted(self)
-        X = check_rows(X, name)
-        self._check_width(X, name)
-        components = getattr(self, attribute)
-        return X if components is None else X @ like(components, X).T
+        return self.model_.transform_documents(D)
 
     def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
-    def _check_points(self, queries, documents, reset=False):
-        points = super()._check_points(queries, documents, reset)
-        if self.similarity == "inner":
-            return points
-        # the length of a query does not affect its ranking; unit length weighs all the same
-        return tuple(map(unit_rows, points))
-
-    def _initial_map(self, data):
-        return like(np.eye(self.n_features_in_), data.documents)
-
-    def _search(self, factors, queries, documents, k, **options):
-        return search(reduce(matmul, factors, queries), documents, k, "inner", **options)
-
-    def _comparison_size(self, queries, better, worse):
-        squares = (queries**2).sum(1) * ((better - worse) ** 2).sum(1)
-        return float(squares.mean()) ** 0.5
-
-    def _operator(self, queries, documents, triplets):
-        return from_comparisons(queries, documents, triplets)
-
-    def _matrix(self, map_):
-        return map_
-
-    def _factors(self, T, point):
-        return T, point, T
-
-    def _map(self, data, T, point):
-        return T @ point @ T
-
-    def _point(self, inverse, map_):
-        return inverse @ map_ @ inverse
-
-    def _parted(self, point, n_columns):
-        return parted(point, n_columns)
-
-    def _joined(self, point, v):
-        return joined(point, v)
-
-    def _spanned(self, mapped):
-        """W differs from W0 only in the span of the queries: q = B z, and B'W is learned."""
-        if len(mapped.queries) > self.n_features_in_ // 2:  # a larger span saves too little
-            return mapped, None
-        basis, triangle = namespace(mapped.queries).linalg.qr(mapped.queries.T)
-        prior = float64(basis).T @ mapped.comparisons.prior
-        comparisons = replace(mapped.comparisons, prior=prior)
-        return replace(mapped, queries=triangle.T, comparisons=comparisons), basis
-
-    def _truncate(self, data, map_):
-        V = self._directions(data, map_)
-        return map_ @ V @ V.T
-
-    def _store_map(self, data, map_):
-        self.components_, self.document_components_ = map_.T, None
-        if self.n_components is not None:
-            V = self._directions(data, map_)
-            self.components_, self.document_components_ = V.T @ map_.T, V.T
-
-    def _directions(self, data, like_):
-        """``n_components`` orthonormal columns: the documents' leading second moments."""
-        _, axes = spectral.eigh(data.second_moment)
-        return like(spectral.with_fixed_signs(axes[:, : self.n_components]), like_)
+        return hasattr(self, "model_")

@@ -2,7 +2,7 @@
 setting, a certified solve learns the map and the weights, and `rank` uses them.
 """
 
-from abc import ABCMeta
+from abc import ABCMeta, abstractmethod
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -10,26 +10,26 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from ..core.arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.arrays import float64, like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
 from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator
-from ..estimators.validation import check_size, check_tensor, refuse_dask
+from ..estimators.validation import check_size, refuse_dask
 from ..evaluation.thresholds import check_share
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH, Candidate, Setting
 from .choice import Choice
-from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores
+from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores, picked
 from .comparisons import Remembered, TrainingData
+from .forms import ScoreForm
 from .judgements import check_relevance
 from .measures import ndcg
+from .model import RankingModel, check_rows
 from .program import RankingProgram
-from .sums import picked, rank_by_sum, weighted_columns
-from .top_k import check_depth, tie_ranks
 
 __all__ = ["Candidate", "RankingEstimator", "Setting"]
 
@@ -40,10 +40,25 @@ RANKING_PARAMETERS = {
     "normalization": [StrOptions({AUTO, *NORMALIZATIONS})],
     **SOLVER_PARAMETERS,
 }
+CHOICE_PARAMETERS = ("normalization", "n_hard", "n_random", "tol")
 
 
-class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
-    """Base of the estimators that learn from relevance judgements."""
+class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
+    """Base of the estimators that learn from relevance judgements.
+
+    What is learned is a `RankingModel`, by the `RankingProgram` of a `ScoreForm`.
+    """
+
+    model_: RankingModel
+
+    @property
+    @abstractmethod
+    def _form(self) -> ScoreForm:
+        """How a map scores documents."""
+
+    @abstractmethod
+    def _store_maps(self, queries: Any, documents: Any) -> None:
+        """Set the fitted attributes of the maps."""
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> Self:
@@ -72,7 +87,8 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
         refuse_dask(self, documents, "documents")
         data = self._validate(queries, documents, relevance, scores, reset=True)
         self._column_names = data.columns.names if data.columns else ()
-        choice = Choice(self, data, self._draw())
+        options = {name: getattr(self, name) for name in CHOICE_PARAMETERS}
+        choice = Choice(RankingProgram(self._form), data, self._draw(), **options)
         setting = self._chosen(choice)
         later = choice.later(setting)
         comparisons = choice.comparisons(later)
@@ -82,8 +98,7 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
             return self
         multipliers = np.zeros(len(comparisons.triplets))
         self._remembered, self._later = Remembered.of(data, comparisons, multipliers), later
-        self._store_map(data, self._truncate(data, self._initial_map(data)))
-        self._store_weights(setting, setting.weights)
+        self._store(data, setting, self._form.initial_map(data.documents), setting.weights)
         proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
         return self._store_result(SolveResult(None, None, proof, 0, {}))
 
@@ -126,7 +141,8 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
         data = self._validate(queries, documents, relevance, scores)
         if data.columns:
             data.columns.tried(self._later.normalization)  # refuses columns that it does not suit
-        made = self._comparisons(data, self._later, self._draw(), self._remembered.comparisons)
+        known, program = self._remembered.comparisons, RankingProgram(self._form)
+        made = program.comparisons(data, self._later, self._draw(), known)
         later = Remembered.of(data, made, np.zeros(len(made.triplets)))
         remembered = self._remembered.faded(1 - forget).joined(later)
         return self._solve(data, remembered, self._later)
@@ -163,45 +179,49 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
         """Fit what is remembered, and certify the map and the weights as they are stored;
         ``data`` are the documents as they are now.
         """
-        comparisons = remembered.comparisons
+        comparisons, model = remembered.comparisons, RankingProgram(self._form)
 
         def keep(point):
-            map_, weights = self._solution(comparisons, float64(point), partial(self._map, data))
+            map_of = partial(self._form.map, data)
+            map_, weights = model.solution(comparisons, float64(point), map_of)
             map_ = like(map_, data.documents)
-            return (map_, weights), self._joint_point(comparisons, map_, weights)
+            return (map_, weights), model.joint_point(comparisons, map_, weights)
 
-        operator = self._operator_of(self._mapped(remembered, comparisons))
-        program = self._program(operator, comparisons, setting)
+        operator = model.operator(model.mapped(remembered, comparisons))
+        program = model.program(operator, comparisons, setting)
+        if data.documents.dtype != operator.dtype:  # certified as it is, in float64
+            program = program.single
         start = remembered.multipliers
-        start = None if start is None else operator.constraint_vector(start) * program.unit
+        start = None if start is None else program.operator.constraint_vector(start) * program.unit
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
         result = self._run(solver, program, keep=keep, start=start)
         map_, weights = result.kept
         if self.n_components is not None:
-            map_ = self._truncate(data, map_)
-            point = self._joint_point(comparisons, map_, weights)
+            short = self._form.truncated(data, map_, self.n_components)
+            point = model.joint_point(comparisons, short, weights)
             primal = program.certify(point, result.dual_point).primal
             result = replace(result, certificate=result.certificate.truncated(primal, self.tol))
-        self._store_map(data, map_)
-        self._store_weights(setting, weights, comparisons, result.dual_point)
+        self._store(data, setting, map_, weights)
+        if comparisons.columns is not None:
+            start = np.array(setting.weights) * comparisons.unit / setting.margin
+            pull = comparisons.columns.T @ float64(to_numpy(result.dual_point)) / comparisons.scale
+            pushed = np.maximum(-(start + pull), 0.0) * comparisons.scale * comparisons.scale
+            self.score_multipliers_ |= dict(zip(self._column_names, pushed.tolist(), strict=True))
         multipliers = to_numpy(result.dual_point / program.unit)
         self._remembered, self._later = replace(remembered, multipliers=multipliers), setting
         self.comparisons_, self.multipliers_ = comparisons.triplets, result.dual_point
         return self._store_result(result)
 
-    def _store_weights(self, setting, weights, comparisons=None, u=None):
-        """The setting, ``score_weights_``, and the multipliers of their being at least 0."""
-        self.setting_, self.C_ = setting, setting.C
-        self.normalization_, names = setting.normalization, self._column_names
+    def _store(self, data, setting, map_, weights):
+        """The model, the setting, and multipliers of 0 of the weights being at least 0."""
+        self.setting_, self.C_, names = setting, setting.C, self._column_names
         weights = np.asarray(weights) if len(weights) else np.zeros(len(names))
-        own = {EMBEDDING: setting.embedding}
-        self.score_weights_ = own | dict(zip(names, weights.tolist(), strict=True))
+        weights = {EMBEDDING: setting.embedding} | dict(zip(names, weights.tolist(), strict=True))
+        maps = self._form.sides(data, map_, self.n_components)
+        self.model_ = RankingModel(*maps, self._form.similarity, weights, setting.normalization)
+        self._store_maps(*maps)
+        self.score_weights_, self.normalization_ = weights, setting.normalization
         self.score_multipliers_ = dict.fromkeys(names, 0.0)
-        if comparisons is not None and comparisons.columns is not None:
-            start = np.array(setting.weights) * comparisons.unit / setting.margin
-            pull = comparisons.columns.T @ float64(to_numpy(u)) / comparisons.scale
-            pushed = np.maximum(-(start + pull), 0.0) * comparisons.scale**2
-            self.score_multipliers_ = dict(zip(names, pushed.tolist(), strict=True))
 
     def rank(
         self, queries: Any, documents: Any, scores: Any = None, k: int = 10
@@ -224,21 +244,16 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
             Best first; -1 and minus infinity where a query has fewer.
         """
         check_is_fitted(self)
-        check_depth(k)
         queries, documents = self._check_points(queries, documents)
-        shape, nearest = (len(queries), len(documents)), self._nearest(queries, documents)
-        sum_ = self.score_weights_, self.normalization_
-        columns = weighted_columns(scores, *sum_, shape, nearest)
-        mapped = self.transform_queries(queries), self.transform_documents(documents)
-        ties = tie_ranks(documents)
-        return rank_by_sum(*mapped, self._similarity, columns, *sum_, k, ties)
+        return self.model_.rank(queries, documents, scores, k, self._nearest(queries, documents))
 
     def _nearest(self, queries, documents):
         """The function of k that finds the documents for which callables are called."""
 
         def nearest(k):
-            map_ = self._initial_map(TrainingData(queries, documents, None))
-            return to_numpy(self._search((map_,), queries, documents, k).documents)
+            form = self._form
+            rows = form.prepared(queries), form.prepared(documents)
+            return to_numpy(form.search((form.initial_map(documents),), *rows, k).documents)
 
         return nearest
 
@@ -262,7 +277,8 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
             nearest = self._nearest(queries, documents)
             columns = check_scores(scores, len(queries), len(documents), nearest).select(answered)
             columns.tried(self.normalization)
-        return TrainingData(queries[answered], documents, judgements.select(answered), columns)
+        judged = judgements.select(answered), columns
+        return TrainingData(queries[answered], documents, *judged, self._form.prepared)
 
     def _check_points(self, queries, documents, reset=False):
         """Queries and documents in one library and precision."""
@@ -277,23 +293,11 @@ class RankingEstimator(RankingProgram, CertifiedEstimator, metaclass=ABCMeta):
             for name, X in {"queries": queries, "documents": documents}.items():
                 check_size(float(abs(X).max()), X.dtype, name)
             self.n_features_in_ = queries.shape[1]
-        else:
-            self._check_width(queries, "queries")
+        elif queries.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"queries has {queries.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
         self._check_n_components()
         dtype = xp.result_type(queries, documents)
         return like(queries, queries, dtype), like(documents, documents, dtype)
-
-    def _check_width(self, X, name):
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"{name} has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-
-
-def check_rows(X: Any, name: str) -> Any:
-    """Validate rows of floats: a tensor or a NumPy array."""
-    refuse_masked(X, name)
-    if is_torch(X):
-        return check_tensor(X, 1)
-    return check_array(X, dtype=[np.float64, np.float32], input_name=name)

@@ -32,9 +32,10 @@ from ..solvers.base import relative_gap
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
 from .columns import Pool
-from .comparisons import Remembered, query_weights
+from .comparisons import Remembered, TrainingData, query_weights
 from .judgements import Judgements
 from .measures import ndcg
+from .program import RankingProgram
 
 __all__ = ["FIRST_C", "Choice"]
 
@@ -53,14 +54,27 @@ MOST_COMPARISONS = 200  # of a query in such a fit, drawn from all
 
 
 class Choice:
-    """The candidates of an estimator on held-out queries; see the module docstring."""
+    """The candidates on held-out queries; see the module docstring. ``normalization``, ``n_hard``
+    and ``n_random`` are those of the estimator, and no solve is closer than ``tol``.
+    """
 
-    def __init__(self, estimator: Any, data: Any, seed: int):
-        self.estimator, self.data, self.seed = estimator, data, seed
+    def __init__(
+        self,
+        model: RankingProgram,
+        data: TrainingData,
+        seed: int,
+        *,
+        normalization: str,
+        n_hard: int,
+        n_random: int,
+        tol: float,
+    ):
+        self.model, self.data, self.seed, self.tol = model, data, seed, tol
+        self.normalization, self.n_hard, self.n_random = normalization, n_hard, n_random
         n = len(data.queries)
         self.folds: list[tuple[np.ndarray, np.ndarray]] = []
         self.held_out = np.arange(n)[:MOST_HELD_OUT]
-        self.plain = Setting(0.0, estimator._margins[0], 0, 0)  # the embedding as it is
+        self.plain = Setting(0.0, model.form.margins[0], 0, 0)  # the embedding as it is
         if n >= FEWEST_QUERIES:
             used = min(max(round(MOST_HELD_OUT / (n / N_FOLDS)), 2), N_FOLDS)
             split = KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.arange(n))
@@ -70,7 +84,7 @@ class Choice:
                 self.folds.append((np.isin(np.arange(n), train), test[: MOST_HELD_OUT // used]))
             self.held_out = np.concatenate([test for _, test in self.folds])
         self.judgements: Judgements = data.judgements.select(self.held_out)
-        self.columns = data.columns and data.columns.select(self.held_out)
+        self.columns: Any = data.columns and data.columns.select(self.held_out)
         self.candidates: list[Candidate] = []
         self._compared: dict[Setting, Any] = {}
         self._in_folds: dict[Setting, list] = {}
@@ -112,20 +126,19 @@ class Choice:
         if not setting.embedding:
             mixes = [c for c in self.candidates[1:] if c.setting.embedding and not c.setting.C]
             setting = best_candidate(mixes).setting
-        estimator = self.estimator
-        return replace(setting, C=FIRST_C, n_hard=estimator.n_hard, n_random=estimator.n_random)
+        return replace(setting, C=FIRST_C, n_hard=self.n_hard, n_random=self.n_random)
 
     # ---- without a solve
 
     def _try_unchanged(self):
-        found = self._search((self.estimator._initial_map(self.data),), slice(None))
+        found = self._search((self.model.form.initial_map(self.data.documents),), slice(None))
         self._unchanged = self._pool(found)
         self._add(self.plain, self._ndcg(self._unchanged, self.plain, None))
 
     def _try_columns(self):
         """Every column alone, and a tuned mix for each normalisation; the best mix."""
         c = len(self.columns.names)
-        kinds = self.columns.tried(self.estimator.normalization)
+        kinds = self.columns.tried(self.normalization)
         for column in np.eye(c):
             alone_ = replace(
                 self.plain, normalization=kinds[0], weights=tuple(column), embedding=0.0
@@ -166,7 +179,7 @@ class Choice:
     def _variants(self, best):
         """Other margins and kinds of negatives, at the best C."""
         tried, setting = [best], best.setting
-        for margin in self.estimator._margins[1:]:
+        for margin in self.model.form.margins[1:]:
             tried.append(self._solved(replace(setting, margin=margin)))
         # near documents may be relevant but unjudged: then random negatives alone do better
         if setting.n_hard and setting.n_random:
@@ -177,7 +190,7 @@ class Choice:
     def comparisons(self, setting: Setting) -> Any:
         """All comparisons of a setting."""
         if setting.kind not in self._compared:
-            made = self.estimator._comparisons(self.data, setting, self.seed)
+            made = self.model.comparisons(self.data, setting, self.seed)
             self._compared[setting.kind] = made
         return self._compared[setting.kind]
 
@@ -212,7 +225,7 @@ class Choice:
             made = self.comparisons(setting)
             made = made.take(self._drawn(made))
             made = replace(made, weights=query_weights(made.triplets))
-            mapped = self.estimator._mapped(self.data, made)
+            mapped = self.model.mapped(self.data, made).like(self.data)
             self._in_folds[setting.kind] = self._side_by_side(self._compared_in, made, mapped)
         known = self._multipliers.setdefault(setting.kind, {})
         near = min(known, key=setting.distance, default=None)
@@ -231,24 +244,23 @@ class Choice:
         """
         kept = self.folds[fold][0][comparisons.triplets[:, 0]]
         part = Remembered.of(mapped, mapped.comparisons.take(kept))
-        spanned, basis = self.estimator._spanned(part)
-        return self.estimator._operator_of(spanned), part.comparisons, spanned.comparisons, basis
+        spanned, basis = self.model.form.spanned(part)
+        return self.model.operator(spanned), part.comparisons, spanned.comparisons, basis
 
     def _solved_in(self, fold, setting, compared, multipliers):
         """What the map of a fold finds for its held-out queries, the weights, the multipliers."""
         operator, comparisons, spanned, basis = compared[fold]
-        estimator = self.estimator
 
         def factors_of(T, point):
             if basis is not None:  # the prior is all there is outside the span
                 prior = like(comparisons.prior, point) / setting.margin
                 point = prior + basis @ (point - basis.T @ prior)
-            return estimator._factors(T, point)
+            return self.model.form.factors(T, point)
 
-        program = estimator._program(operator, spanned, setting)
+        program = self.model.program(operator, spanned, setting)
         start = multipliers and multipliers[fold] * program.unit
         iterate = self._approached(program, start, setting.C)
-        factors, weights = estimator._solution(comparisons, iterate.primal_point, factors_of)
+        factors, weights = self.model.solution(comparisons, iterate.primal_point, factors_of)
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
         rows, documents = slice(counts[fold], counts[fold + 1]), self.data.documents
         found = self._search([like(factor, documents) for factor in factors], rows)
@@ -256,7 +268,7 @@ class Choice:
 
     def _approached(self, program, start, C):
         """The first iterate that is close enough to the optimum for a choice."""
-        tol = max(min(CHOICE_TOL * C**0.5, LOOSEST), self.estimator.tol)
+        tol = max(min(CHOICE_TOL * C**0.5, LOOSEST), self.tol)
         steps = DualQuasiNewton().steps(program, start)
         for number, iterate in enumerate(islice(steps, CHOICE_ITER + 1)):
             gap = relative_gap(iterate.primal, iterate.dual)
@@ -280,9 +292,10 @@ class Choice:
 
     def _search(self, factors, rows):
         listed = self.columns and self.columns.listed[rows]
-        queries = self.data.queries[self.held_out[rows]]
+        queries, documents = self.data.rows
         options = {"listed": listed, "ties": self.data.ties}
-        return self.estimator._search(factors, queries, self.data.documents, DEPTH, **options)
+        queries = queries[self.held_out[rows]]
+        return self.model.form.search(factors, queries, documents, DEPTH, **options)
 
     def _pool(self, found):
         """What was found on all folds, as one."""

@@ -13,7 +13,7 @@ ranking. Normalised scores are never negative, so that the best documents of a m
 listed, or among the nearest by the embedding: nothing else has to be ranked.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -25,7 +25,7 @@ from ..core.arrays import to_numpy
 from .judgements import Judgements, ListedDocuments
 from .top_k import Found, best_of
 
-__all__ = ["AUTO", "NORMALIZATIONS", "Columns", "Pool", "check_scores"]
+__all__ = ["AUTO", "NORMALIZATIONS", "Columns", "Pool", "check_scores", "picked"]
 
 NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
 AUTO = "auto"  # the best of them on held-out queries
@@ -72,11 +72,13 @@ class Columns(ListedDocuments):
             np.minimum.at(least, query, score)
             np.maximum.at(largest, query, score)
             score, size = score - least[query], largest - least
-            if how == "spread":
+            score = score / np.where(size > 0, size, 1.0)[query]
+            if how == "spread":  # of scores in [0, 1], whose squares are numbers
                 count = np.maximum(np.bincount(query, minlength=n), 1)
                 mean = np.bincount(query, score, n) / count
                 size = (np.bincount(query, (score - mean[query]) ** 2, n) / count) ** 0.5
-            values[listed, c] = score / np.where(size > 0, size, 1.0)[query]
+                score = score / np.where(size > 0, size, 1.0)[query]
+            values[listed, c] = score
             values[~listed, c] = 0.0
         return values
 
@@ -161,10 +163,13 @@ class Pool:
 
 def _spread(values, listed):
     """Mean over the queries of the standard deviation over a list."""
-    n = np.maximum(listed.sum(1), 1)
-    values = np.where(listed, values, 0.0)
-    variance = (values**2).sum(1) / n - (values.sum(1) / n) ** 2
-    return float(np.sqrt(np.maximum(variance, 0.0)).mean())
+    n = np.maximum(listed.sum(1), 1)[:, None]
+    least = np.where(listed, values, np.inf).min(1, initial=np.inf, keepdims=True)
+    values = np.where(listed, values - np.where(least < np.inf, least, 0.0), 0.0)  # 0 if constant
+    size = values.max(initial=0.0) or 1.0  # squares of what is divided by it are numbers
+    values /= size
+    values = np.where(listed, values - (values / n).sum(1, keepdims=True), 0.0)
+    return float(size * np.sqrt((values**2 / n).sum(1)).mean())
 
 
 def check_scores(
@@ -208,6 +213,28 @@ def check_scores(
             raw[:, c] = _finite(column(query, document), name, len(key))
     start = np.searchsorted(query, np.arange(n_queries + 1))
     return Columns(start, document, n_documents, tuple(scores), raw)
+
+
+def picked(scores: Any, names: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
+    """The columns of these names; an error if one is missing, or another is not ``known``."""
+    scores = {} if scores is None else scores
+    if not isinstance(scores, Mapping):
+        raise TypeError(f"scores is {type(scores).__name__}; give a dict of columns by name.")
+    known = list(known)
+    strange = [name for name in scores if name not in known]
+    if strange:
+        learned = ", ".join(map(repr, known)) or "no columns"
+        raise ValueError(
+            f"scores names {', '.join(map(repr, strange))}, but the weights were learned for "
+            f"{learned}; rename or drop it, or learn again with it."
+        )
+    missing = [name for name in names if name not in scores]
+    if missing:
+        raise ValueError(
+            f"scores lacks {', '.join(map(repr, missing))}, which was given when the weights were "
+            "learned; give it here too."
+        )
+    return {name: scores[name] for name in names}
 
 
 def _checked(column, name, shape):

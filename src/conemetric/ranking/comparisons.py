@@ -1,5 +1,6 @@
 """What is compared: queries, documents and judgements, and the comparisons made of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from ..core import spectral
 from ..core.arrays import arange, float64, like, namespace
 from .columns import Columns
+from .judgements import Judgements
 from .top_k import tie_ranks
 
 __all__ = ["Comparisons", "Remembered", "TrainingData", "query_weights"]
@@ -21,21 +23,29 @@ LEAST_SPREAD = 1e-3  # variances are raised to this fraction of the largest
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Queries with at least one relevant document each, the documents, and the judgements."""
+    """Queries with at least one relevant document each, the documents, as given, and the
+    judgements. ``prepared`` makes rows what is compared (`ScoreForm.prepared`).
+    """
 
     queries: Any
     documents: Any
-    judgements: Any  # Judgements; None where only points matter
-    columns: Columns | None = None
+    judgements: Judgements
+    columns: Columns | None
+    prepared: Callable[[Any], Any]
+
+    @cached_property
+    def rows(self) -> tuple[Any, Any]:
+        """Queries and documents as they are compared."""
+        return self.prepared(self.queries), self.prepared(self.documents)
 
     @cached_property
     def ties(self) -> np.ndarray:
-        """Ranks of documents with equal scores."""
+        """Ranks of documents with equal scores, by the rows as given."""
         return tie_ranks(self.documents)
 
     @property
     def _sample(self) -> Any:
-        return self.documents[:: -(-len(self.documents) // SAMPLED_DOCUMENTS)]
+        return self.rows[1][:: -(-len(self.documents) // SAMPLED_DOCUMENTS)]
 
     @cached_property
     def covariance(self) -> Any:
@@ -81,7 +91,7 @@ class Comparisons:
     prior: Any
     unit: float
     columns: np.ndarray | None = None
-    scale: np.ndarray | None = None
+    scale: Any = None
 
     def take(self, kept: np.ndarray) -> "Comparisons":
         """Some of the comparisons, by a mask."""
@@ -112,6 +122,11 @@ class Remembered:
         documents = data.documents[like(used, arange(1, data.documents))]
         triplets = np.column_stack([query, document.reshape(-1, 2)])
         return cls(queries, documents, replace(comparisons, triplets=triplets), multipliers)
+
+    def like(self, data: Any) -> "Remembered":
+        """The same in the precision of ``data``."""
+        rows = like(self.queries, data.queries), like(self.documents, data.documents)
+        return replace(self, queries=rows[0], documents=rows[1])
 
     def faded(self, factor: float) -> "Remembered":
         """With weights multiplied by ``factor``, without those that hardly weigh any more."""

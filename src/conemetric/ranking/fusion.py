@@ -9,10 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
-from .columns import AUTO, NORMALIZATIONS, Pool, check_scores
+from .columns import AUTO, NORMALIZATIONS, Pool, check_scores, picked
 from .judgements import check_relevance
 from .measures import ndcg
-from .sums import picked
 from .top_k import check_depth
 
 __all__ = ["Fusion", "fuse", "reciprocal_ranks"]
@@ -145,7 +144,8 @@ def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array
     >>> (1 / reciprocal_ranks(csr_array([[0.0, 7.0, 9.0]])).toarray()[0, 1:]).round()
     array([62., 61.])
     """
-    column = sparse.csr_array(column, dtype=np.float64)
+    column = sparse.csr_array(column, dtype=np.float64, copy=True)
+    column.sum_duplicates()
     query = np.repeat(np.arange(column.shape[0]), np.diff(column.indptr))
     order = np.lexsort((column.indices, -column.data, query))
     ranks = np.empty(column.nnz)

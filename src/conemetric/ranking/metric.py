@@ -1,20 +1,13 @@
 """RelevanceMetric: a Mahalanobis metric learned from relevance judgements."""
 
-from functools import reduce
-from operator import matmul
 from typing import Any, Literal
 
 import numpy as np
 
-from ..core import spectral
-from ..core.arrays import namespace, transposed
 from ..estimators.base import MahalanobisMetric
-from ..estimators.prior import PRIOR_PARAMETERS, prior_matrix
-from ..operators import from_triplets
-from ..operators.columns import joined
-from ..problems.frobenius import FrobeniusProgram
+from ..estimators.prior import PRIOR_PARAMETERS
 from .base import RANKING_PARAMETERS, RankingEstimator
-from .top_k import search
+from .forms import DistanceForm
 
 __all__ = ["RelevanceMetric"]
 
@@ -48,7 +41,7 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
     ----------
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``.
-    setting_, C_, score_weights_, score_multipliers_, normalization_, candidates_, \
+    model_, setting_, C_, score_weights_, score_multipliers_, normalization_, candidates_, \
 certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
         As in `QueryAdapter`.
 
@@ -75,9 +68,6 @@ certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
         **RANKING_PARAMETERS,
         "prior": [option for option in PRIOR_PARAMETERS["prior"] if option is not None],
     }
-    _program_type = _joint_type = FrobeniusProgram
-    _margins = (0.1,)
-    _similarity = "euclidean"
 
     def __init__(
         self,
@@ -112,46 +102,10 @@ certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
         """The same as `transform`, under the name `QueryAdapter` uses."""
         return self.transform(D)
 
-    def _initial_map(self, data):
-        M0 = prior_matrix(self.prior, data.documents, self.n_features_in_, 1.0)
-        return M0 if isinstance(self.prior, str) else spectral.factor(M0)
+    @property
+    def _form(self) -> DistanceForm:
+        return DistanceForm(self.prior)
 
-    def _search(self, factors, queries, documents, k, **options):
-        map_ = reduce(matmul, factors)
-        return search(queries @ map_, documents @ map_, k, "euclidean", **options)
-
-    def _comparison_size(self, queries, better, worse):
-        return float(((queries - worse) ** 2).sum(1).mean())
-
-    def _operator(self, queries, documents, triplets):
-        points = namespace(queries).concat([queries, documents])
-        return from_triplets(points, triplets + np.array([0, len(queries), len(queries)]))
-
-    def _matrix(self, map_):
-        return map_ @ map_.T
-
-    def _factors(self, T, point):
-        return T, point
-
-    def _map(self, data, T, point):
-        """Rotated so that documents spread most along the first coordinate."""
-        L = T @ point
-        _, axes = spectral.eigh(L.T @ data.covariance @ L)
-        # a factor of two blocks may have more columns than the first has rows
-        return spectral.with_fixed_signs((L @ axes)[:, : len(L)])
-
-    def _point(self, inverse, map_):
-        return inverse @ map_
-
-    def _parted(self, point, n_columns):
-        return point[:-n_columns], (point[-n_columns:] ** 2).sum(1)
-
-    def _joined(self, point, v):
-        return joined(point, v**0.5)
-
-    def _truncate(self, data, map_):
-        return map_[:, : self.n_components]
-
-    def _store_map(self, data, map_):
+    def _store_maps(self, queries, documents):
         self._forget_threshold()
-        self.components_ = transposed(map_)
+        self.components_ = queries

@@ -8,9 +8,9 @@ prior so that a margin of one is a fixed fraction of that size, which makes C an
 margin free of units.
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..core.arrays import float64, like, to_numpy
 from ..operators.base import Operator
 from ..operators.columns import WithColumns, joined
 from ..problems.frobenius import FrobeniusProgram
+from .candidates import Setting
 from .columns import Pool
 from .comparisons import (
     LEAST_SPREAD,
@@ -27,8 +28,8 @@ from .comparisons import (
     TrainingData,
     query_weights,
 )
+from .forms import ScoreForm
 from .judgements import graded_triplets, random_negatives
-from .top_k import Found
 
 __all__ = ["RankingProgram"]
 
@@ -38,92 +39,25 @@ STIFFNESS = 100.0
 SAMPLED_COMPARISONS = 1 << 8  # bounds the time for the mean size
 
 
-class RankingProgram(ABC):
-    """What the estimators that learn from judgements share below `fit`.
-
-    They learn a *map*, a matrix with D rows. A subclass defines how a map ranks documents,
-    the convex program, and how a map and a solution of the program determine each other.
+@dataclass(frozen=True)
+class RankingProgram:
+    """From judgements to the convex program of a `ScoreForm`, and from its points to maps and
+    weights; see the module docstring.
     """
 
-    n_features_in_: int
-    _program_type: ClassVar[type[FrobeniusProgram]]
-    _joint_type: ClassVar[type[FrobeniusProgram]]  # with columns of scores
-    _margins: ClassVar[tuple[float, ...]]  # tried by C="auto"; the first goes with a fixed C
+    form: ScoreForm
 
-    @property
-    @abstractmethod
-    def _similarity(self) -> str:
-        """Ranks mapped documents."""
-
-    @abstractmethod
-    def transform_queries(self, Q: Any) -> Any:
-        """Map queries."""
-
-    @abstractmethod
-    def transform_documents(self, D: Any) -> Any:
-        """Map documents."""
-
-    @abstractmethod
-    def _initial_map(self, data: TrainingData) -> Any:
-        """The map of the unchanged embedding."""
-
-    @abstractmethod
-    def _search(self, factors, queries, documents, k, **options) -> Found:
-        """The k nearest documents by the map that is the product of ``factors`` (`top_k.search`)."""
-
-    @abstractmethod
-    def _comparison_size(self, queries, better, worse) -> float:
-        """Mean size of the comparisons of these rows, quadratic in their units."""
-
-    @abstractmethod
-    def _operator(self, queries, documents, triplets) -> Operator:
-        """The operator of the triplets."""
-
-    @abstractmethod
-    def _matrix(self, map_) -> Any:
-        """The matrix of the program that corresponds to a map."""
-
-    @abstractmethod
-    def _factors(self, T, point) -> tuple[Any, ...]:
-        """Matrices whose product is a map that ranks as a solution in the coordinates of T does."""
-
-    @abstractmethod
-    def _map(self, data: TrainingData, T, point) -> Any:
-        """The map that is stored of a solution in the coordinates of T."""
-
-    @abstractmethod
-    def _point(self, inverse, map_) -> Any:
-        """The solution that corresponds to a map: inverts `_map`."""
-
-    @abstractmethod
-    def _parted(self, point, n_columns) -> tuple[Any, Any]:
-        """The solution, and the numbers besides, of a program with columns."""
-
-    @abstractmethod
-    def _joined(self, point, v) -> Any:
-        """Inverts `_parted`."""
-
-    def _spanned(self, mapped: Remembered) -> tuple[Remembered, Any]:
-        """The same comparisons in fewer coordinates, and the basis that leads back; None if
-        there are no fewer.
-        """
-        return mapped, None
-
-    @abstractmethod
-    def _truncate(self, data: TrainingData, map_) -> Any:
-        """The map reduced to ``n_components`` directions."""
-
-    @abstractmethod
-    def _store_map(self, data: TrainingData, map_) -> None:
-        """Set the fitted attributes."""
-
-    # ---- from judgements to a program
-
-    def _comparisons(self, data, setting, seed, known=None):
+    def comparisons(
+        self,
+        data: TrainingData,
+        setting: Setting,
+        seed: int,
+        known: Comparisons | None = None,
+    ) -> Comparisons:
         """Comparisons with hard and random negatives, in the coordinates of those ``known``;
         an error if there are none.
         """
-        judgements, initial = data.judgements, self._initial_map(data)
+        judgements, initial = data.judgements, self.form.initial_map(data.documents)
         negatives = [random_negatives(judgements, setting.n_random, seed)]
         if setting.n_hard:
             negatives.append(self._hard_negatives(data, setting))
@@ -144,7 +78,7 @@ class RankingProgram(ABC):
         """Comparisons in coordinates without units."""
         T, inverse = data.spread
         size, initial_size = (self._mean_size(data, triplets, map_) for map_ in (T, initial))
-        prior = inverse @ self._matrix(float64(initial)) @ inverse * (size / initial_size)
+        prior = inverse @ self.form.matrix(float64(initial)) @ inverse * (size / initial_size)
         maps = T / size**0.5, inverse * size**0.5
         return Comparisons(triplets, weights, *maps, prior, 1 / initial_size)
 
@@ -157,17 +91,19 @@ class RankingProgram(ABC):
         columns = data.columns.at(values, query, better) - data.columns.at(values, query, worse)
         scale = made.scale
         if scale is None:
-            size = np.sqrt(made.weights @ columns**2 / made.weights.sum())
-            scale = np.where(size > 0, size, 1.0) * (STIFFNESS * self.n_features_in_) ** 0.5
+            most = abs(columns).max(0)  # squares of the rest are numbers
+            most = np.where(most > 0, most, 1.0)
+            size = np.sqrt(made.weights @ (columns / most) ** 2 / made.weights.sum())
+            scale = most * np.where(size > 0, size, 1.0) * (STIFFNESS * len(made.T)) ** 0.5
         return replace(made, columns=columns / scale, scale=scale)
 
     def _hard_negatives(self, data, setting):
         """The best unjudged documents of each query in the ranking that the program starts from."""
-        judgements, columns = data.judgements, data.columns
-        found = self._search(
-            (self._initial_map(data),),
-            data.queries,
-            data.documents,
+        judgements, columns, (queries, documents) = data.judgements, data.columns, data.rows
+        found = self.form.search(
+            (self.form.initial_map(data.documents),),
+            queries,
+            documents,
             setting.n_hard,
             excluded=(judgements.start, judgements.document),
             listed=columns and columns.listed,
@@ -180,7 +116,8 @@ class RankingProgram(ABC):
     def _mean_size(self, data, triplets, map_):
         query, better, worse = triplets[:: -(-len(triplets) // SAMPLED_COMPARISONS)].T
         rows = data.queries[query], data.documents[better], data.documents[worse]
-        size = self._comparison_size(*(X @ like(map_, X) for X in rows))
+        mapped = (self.form.prepared(float64(X)) @ float64(map_) for X in rows)
+        size = self.form.comparison_size(*mapped)
         if not size > 0:
             raise ValueError(
                 "queries coincide with their documents, or the documents with each other, so there "
@@ -188,24 +125,32 @@ class RankingProgram(ABC):
             )
         return size
 
-    def _mapped(self, data, comparisons):
-        """What is compared, mapped by T."""
-        part, T = Remembered.of(data, comparisons), like(comparisons.T, data.documents)
-        return replace(part, queries=part.queries @ T, documents=part.documents @ T)
+    def mapped(self, data: TrainingData | Remembered, comparisons: Comparisons) -> Remembered:
+        """What is compared, about the origin and mapped by T, in float64 whatever the precision
+        of the rows: T mixes their coordinates, which would round differences away.
+        """
+        part, prepared = Remembered.of(data, comparisons), self.form.prepared
+        rows = prepared(float64(part.queries)), prepared(float64(part.documents))
+        queries, documents = self.form.centred(*rows)
+        return replace(part, queries=queries @ comparisons.T, documents=documents @ comparisons.T)
 
-    def _operator_of(self, mapped):
+    def operator(self, mapped: Remembered) -> Operator:
+        """The operator of what is compared, with its columns."""
         comparisons = mapped.comparisons
-        operator = self._operator(mapped.queries, mapped.documents, comparisons.triplets)
+        operator = self.form.operator(mapped.queries, mapped.documents, comparisons.triplets)
         if comparisons.columns is None:
             return operator
         return WithColumns(operator, comparisons.columns)
 
-    def _program(self, operator, comparisons, setting):
-        prior, kind = comparisons.prior / setting.margin, self._program_type
+    def program(
+        self, operator: Operator, comparisons: Comparisons, setting: Setting
+    ) -> FrobeniusProgram:
+        """The convex program of a setting."""
+        prior, kind = comparisons.prior / setting.margin, self.form.program_type
         if comparisons.columns is not None:
             start = np.array(setting.weights) * comparisons.unit / setting.margin
-            prior, kind = joined(prior, start * comparisons.scale), self._joint_type
-        D = self.n_features_in_
+            prior, kind = joined(prior, start * comparisons.scale), self.form.joint_type
+        D = len(comparisons.T)
         program = kind(
             operator, setting.C * D / setting.margin, prior=prior, weights=comparisons.weights
         )
@@ -214,17 +159,19 @@ class RankingProgram(ABC):
         program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * stretch)
         return program
 
-    def _solution(self, comparisons, point, map_of):
+    def solution(
+        self, comparisons: Comparisons, point: Any, map_of: Callable[[Any, Any], Any]
+    ) -> tuple[Any, np.ndarray]:
         """What ``map_of(T, solution)`` makes of a point of the program, and the weights."""
         weights = np.zeros(0)
         if comparisons.columns is not None:
-            point, v = self._parted(point, len(comparisons.scale))
+            point, v = self.form.parted(point, len(comparisons.scale))
             weights = to_numpy(v) / comparisons.scale
         return map_of(like(comparisons.T, point), point), weights
 
-    def _joint_point(self, comparisons, map_, weights):
-        """The point that corresponds to a map and weights: inverts `_solution`."""
-        point = self._point(comparisons.inverse, float64(map_))
+    def joint_point(self, comparisons: Comparisons, map_: Any, weights: np.ndarray) -> Any:
+        """The point that corresponds to a map and weights: inverts `solution`."""
+        point = self.form.point(comparisons.inverse, float64(map_))
         if comparisons.columns is None:
             return point
-        return self._joined(point, like(weights * comparisons.scale, point))
+        return self.form.joined(point, like(weights * comparisons.scale, point))

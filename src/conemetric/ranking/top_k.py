@@ -7,6 +7,7 @@ import numpy as np
 
 from ..core.arrays import arange, is_torch, like, namespace, to_index, to_numpy, zeros
 from ..core.compiled import jit
+from ..core.slices import slices
 from ..core.threads import threaded
 from ..neighbours.ties import row_keys
 
@@ -19,7 +20,6 @@ __all__ = [
     "unit_rows",
 ]
 
-BLOCK = 1 << 25  # scores held at a time: 256 MB in float64
 SIMILARITIES = ("euclidean", "inner", "cosine")
 
 
@@ -54,9 +54,7 @@ def search(
     ties = tie_ranks(documents) if ties is None else ties
     left, right, shift = _as_products(queries, documents, similarity)
     scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
-    step = max(1, BLOCK // max(1, len(right)))
-    for start in range(0, len(left), step):
-        rows = slice(start, min(start + step, len(left)))
+    for rows in slices(len(left), len(right)):
         scores = left[rows] @ right.T
         if listed is not None:
             row, column = np.nonzero(listed[rows] >= 0)

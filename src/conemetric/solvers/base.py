@@ -9,6 +9,8 @@ best dual point, stops when
 in float64, outside the algorithm.
 """
 
+import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.advice import Advice
 from ..core.clock import stopwatch
+from ..core.fields import Number, Text, check, expect
 from ..core.notebooks import html_table
 from ..core.progress import emit, is_all_or_nothing
 from ..core.warn import warn_user
@@ -53,6 +56,13 @@ class Status(StrEnum):
     UNBOUNDED = "unbounded"  # the program is proven to have no minimum
 
 
+ANY_FLOAT = Number(-sys.float_info.max, sys.float_info.max, nan=True)
+CERTIFICATE_FIELDS = {
+    **dict.fromkeys(("primal", "dual", "gap", "relative_gap", "violation"), ANY_FLOAT),
+    "status": Text(tuple(Status)),
+}
+LEAST_GAP = -1e-6  # of a feasible point, relative: rounding
+SAME_GAP = 1e-9  # relative difference of gaps up to rounding
 SHORT_OF_TOL = Status.STALLED, Status.MAX_ITER
 # where more iterations do not help
 REMEDIES = {
@@ -104,6 +114,29 @@ class Certificate:
     def from_bounds(cls, bounds: Bounds, status: Status) -> Self:
         primal, dual, violation = (float(value) for value in bounds)
         return cls(primal, dual, primal - dual, relative_gap(primal, dual), violation, status)
+
+    def state(self) -> dict[str, Any]:
+        """The certificate as a dict of numbers and text."""
+        return {**vars(self), "status": str(self.status)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], within: str = "certificate") -> Self:
+        """The certificate of such a dict; a `FieldError` if no fit can have given it."""
+        check(state, CERTIFICATE_FIELDS, within)
+        bounds = Bounds(state["primal"], state["dual"], state["violation"])
+        certificate = cls.from_bounds(bounds, Status(state["status"]))
+        for name in ("gap", "relative_gap"):
+            value, given = getattr(certificate, name), state[name]
+            same = math.isclose(given, value, rel_tol=SAME_GAP)
+            expect(same, f"{within}.{name}", given, f"{value} by its bounds")
+        expect(bounds.violation >= 0, f"{within}.violation", bounds.violation, "at least 0")
+        expect(
+            bounds.violation != 0 or certificate.relative_gap >= LEAST_GAP,
+            f"{within}.relative_gap",
+            certificate.relative_gap,
+            f"at least {LEAST_GAP} for a feasible point",
+        )
+        return certificate
 
     def _repr_html_(self) -> str:
         figures = {name: f"{value:.6g}" for name, value in vars(self).items() if name != "status"}

@@ -24,7 +24,7 @@ which is strongly convex, so P(b) - P* <= |P'(b)|^2 / (2 ridge). It needs one pa
 in blocks, and memory for m^2 numbers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
 from ..core.arrays import float64, identity, is_torch, like, namespace, zeros
+from ..core.slices import slices
 from ..problems.base import Bounds
 from .base import Certificate, Status
 
@@ -44,9 +45,9 @@ __all__ = [
     "fit_exactly",
     "fit_landmarks",
     "ridge_solve",
+    "solve_exactly",
 ]
 
-BLOCK = 1 << 23  # kernel values held at a time: 64 MB in float64
 JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coincide
 # in units of eps, of a squared distance relative to the sizes of both rows: equal rows reach 9 (1 to
 # 4,096 columns, both precisions). The laplacian kernel would see its square root
@@ -68,6 +69,11 @@ class KernelSetting:
     def values(self, distances: Any) -> Any:
         """Kernel of distances (or their squares) that are relative to their mean."""
         return KERNELS[self.kernel].values(namespace(distances), distances / self.width)
+
+    def slopes(self, distances: Any, values: Any) -> Any:
+        """Derivative of the kernel with respect to these distances; 0 where rows coincide."""
+        slopes = KERNELS[self.kernel].slopes(namespace(distances), distances / self.width, values)
+        return slopes * (distances > 0) / self.width
 
 
 def squared_distances(A: Any, B: Any) -> Any:
@@ -99,21 +105,35 @@ def mean_differences(Z: Any) -> Any:
 
 
 class Kernel(NamedTuple):
-    """What a kernel is a function of, its mean over the rows, and the function."""
+    """What a kernel is a function of, its mean over the rows, the function and its derivative,
+    given its value.
+    """
 
     distances: Callable[[Any, Any], Any]
     mean: Callable[[Any], float]
     values: Callable[[Any, Any], Any]
+    slopes: Callable[[Any, Any, Any], Any]
+
+
+def _negated(xp, t, k):
+    return -k
+
+
+def _laplacian_slopes(xp, t, k):
+    return -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t)))
 
 
 EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
 KERNELS: dict[str, Kernel] = {
-    "gaussian": Kernel(squared_distances, mean_square, lambda xp, t: xp.exp(-t)),
-    "laplacian": Kernel(squared_distances, mean_square, lambda xp, t: xp.exp(-xp.sqrt(t))),
+    "gaussian": Kernel(squared_distances, mean_square, lambda xp, t: xp.exp(-t), _negated),
+    "laplacian": Kernel(
+        squared_distances, mean_square, lambda xp, t: xp.exp(-xp.sqrt(t)), _laplacian_slopes
+    ),
     CITY_BLOCK: Kernel(
         city_block_distances,
         lambda Z: float(mean_differences(Z).sum()) or 1.0,
         lambda xp, t: xp.exp(-t),
+        _negated,
     ),
 }
 
@@ -152,7 +172,10 @@ class KernelSum:
     def __call__(self, Z: Any) -> Any:
         """f at each row of Z."""
         xp = namespace(Z)
-        parts = [self.kernel(Z[rows]) @ self.coefficients for rows in _blocks(Z, self.points)]
+        parts = [
+            self.kernel(Z[rows]) @ self.coefficients
+            for rows in slices(max(1, len(Z)), len(self.points))
+        ]
         return xp.concatenate(parts) + self.offset
 
 
@@ -163,16 +186,22 @@ def fit_exactly(
     Z, kernel = float64(Z), KERNELS[setting.kernel]
     scale, offset = kernel.mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
     K = setting.values(kernel.distances(Z, Z) / scale)
-    ridge, Y = setting.ridge / weights, Y - offset
-    a = ridge_solve(K, ridge, Y)
+    a, certificate = solve_exactly(K, setting.ridge, Y - offset, weights)
+    return KernelSum(setting, Z, scale, a, offset), certificate
+
+
+def solve_exactly(K: Any, ridge: float, Y: Any, weights: Any) -> tuple[Any, Certificate]:
+    """The coefficients for centred targets Y (n, k) and kernel matrix K, and their certificate."""
+    ridges = ridge / weights
+    a = ridge_solve(K, ridges, Y)
     if a is None:  # cannot happen in exact arithmetic: K is positive semidefinite
-        a = namespace(K).linalg.lstsq(K + namespace(K).diag(ridge), Y)[0]
+        a = namespace(K).linalg.lstsq(K + namespace(K).diag(ridges), Y)[0]
     fitted = K @ a
     primal = 0.5 * float((weights[:, None] * (Y - fitted) ** 2).sum())
-    primal += 0.5 * setting.ridge * float((a * fitted).sum())
-    residual = Y - fitted - ridge[:, None] * a
+    primal += 0.5 * ridge * float((a * fitted).sum())
+    residual = Y - fitted - ridges[:, None] * a
     gap = 0.5 * float((weights[:, None] * residual**2).sum())
-    return KernelSum(setting, Z, scale, a, offset), _certificate(primal, gap)
+    return a, _certificate(primal, gap)
 
 
 def fit_landmarks(
@@ -187,7 +216,7 @@ def fit_landmarks(
     m, k = len(K), Y.shape[1]
     gram, moment = zeros((m, m), K), zeros((m, k), K)
     R = namespace(K).linalg.cholesky(K + JITTER * m * identity(m, K)).T
-    for rows in _blocks(Z, landmarks):
+    for rows in slices(len(Z), len(landmarks)):
         # row by row, because R^-1 would magnify the rounding of sums over all rows
         root = weights[rows] ** 0.5
         F = _solve_upper(R, model.kernel(Z[rows]).T * root, transposed=True)
@@ -207,12 +236,6 @@ def _certificate(primal: float, gap: float) -> Certificate:
     solved = gap <= TOL * abs(primal)
     status = Status.CONVERGED if solved or primal == 0 else Status.STALLED
     return Certificate.from_bounds(Bounds(primal, primal - gap, 0.0), status)
-
-
-def _blocks(Z: Any, points: Any) -> Iterator[slice]:
-    step = max(1, BLOCK // max(1, len(points)))
-    for start in range(0, max(1, len(Z)), step):
-        yield slice(start, start + step)
 
 
 def _solve_upper(R, B, transposed=False):

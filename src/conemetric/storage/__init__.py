@@ -5,10 +5,12 @@ from .blending import blend
 from .checked import MetricFileError
 from .decisions import load_decision, save_decision
 from .files import load_metric, save_metric
-from .learned import LearnedMetric
+from .learned import LearnedAdapter, LearnedMap, LearnedMetric
 from .values import certificate_values
 
 __all__ = [
+    "LearnedAdapter",
+    "LearnedMap",
     "LearnedMetric",
     "MetricFileError",
     "atomic_path",

@@ -8,6 +8,7 @@ from sklearn.utils import check_array
 
 from ..core import spectral
 from .learned import LearnedMetric
+from .states import same_state
 
 __all__ = ["blend"]
 
@@ -48,7 +49,7 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     >>> metric.method, metric.n_features_in_
     ('blend of FrobMetric, BoostMetric', 13)
     """
-    learned = [LearnedMetric.from_estimator(metric).distance_or_refuse() for metric in metrics]
+    learned = [LearnedMetric.from_estimator(metric) for metric in metrics]
     if not learned:
         raise ValueError("metrics is empty; give at least one fitted metric.")
     weights = _check_weights(weights, learned)
@@ -88,6 +89,7 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
         feature_names=names,
         fill=learned[0].fill,
         categories=learned[0].categories,
+        encoder=learned[0].encoder,
     )
 
 
@@ -114,11 +116,12 @@ def _common_features(learned):
     if any(
         metric.categories != learned[0].categories
         or not np.array_equal(metric.fill, learned[0].fill)  # None equals None
+        or not same_state(*(each.encoder and each.encoder.state() for each in (metric, learned[0])))
         for metric in learned
     ):
         raise ValueError(
-            "the metrics treat categories or missing values differently; blend metrics with the "
-            "same preprocessing."
+            "the metrics treat words or missing values differently; blend metrics with the same "
+            "preprocessing."
         )
     named = [metric.feature_names for metric in learned if metric.feature_names is not None]
     if any(list(names) != list(named[0]) for names in named):

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
 from ..core.fields import FieldError
+from ..core.slices import slices
 from .atomic import atomic_path
 from .states import join_state, split_state
 
@@ -31,7 +32,7 @@ __all__ = [
 
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
-BLOCK = 1 << 20  # numbers read at a time for the checksum
+READ = 1 << 20  # numbers read at a time for the checksum
 LARGEST = 1e150  # its square is still finite
 FLOATS = ("F32", "F64")
 STATE_KEYS = {"format", "kind", "state"}
@@ -168,10 +169,8 @@ def digest(header: str, arrays: dict[str, Any]) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         shape = array.shape if isinstance(array, np.ndarray) else array.get_shape()
-        step = max(1, BLOCK // max(1, math.prod(shape[1:])))
-        for start in range(0, shape[0], step):
-            rows = np.ascontiguousarray(array[start : min(start + step, shape[0])])
-            sha256.update(rows.data)
+        for rows in slices(shape[0], math.prod(shape[1:]), READ):
+            sha256.update(np.ascontiguousarray(array[rows]).data)
     return sha256.hexdigest()
 
 

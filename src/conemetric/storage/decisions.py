@@ -20,7 +20,7 @@ from ..decisions.held_out import VOTE_WEIGHTS, NeighborVote, Trial
 from ..decisions.regressor import MetricRegressor, RegressionEvidence
 from ..solvers.kernel_ridge import KERNELS, KernelSetting, KernelSum
 from .checked import MetricFileError, are_strings, check_header, read_checked, write_checked
-from .values import certificate_from, certificate_values, json_value
+from .values import certificate_from_values, certificate_values, json_value
 
 __all__ = ["load_decision", "save_decision"]
 
@@ -171,7 +171,7 @@ def _restored(header, arrays, path):
         **{name: float(header["numbers"][name]) for name in NUMBERS[header["estimator"]]},
         "n_features_in_": arrays["X"].shape[1],
         "chosen_": Trial(header["metric"], rule, arrays["scores"], float(header["loss"])),
-        "certificate_": certificate_from(header["certificate"], path),
+        "certificate_": certificate_from_values(header["certificate"]),
         "evidence_": None if evidence is None else EVIDENCE[kind](**evidence),
         "metric_": None,
         "trials_": [],

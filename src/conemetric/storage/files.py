@@ -2,8 +2,8 @@
 never executes anything in it.
 
 The file holds one affine map, x -> components x + offset, with scaler and PCA folded in,
-the values that replace missing ones, and the categories of columns of text: loading it
-needs neither the estimator nor the preprocessing. The header records the method, its
+and the encoding of a table before it: loading it needs neither the estimator nor the
+preprocessing. The header records the method, its
 parameters, the certificate, the feature names, the threshold of pairs with its promise, and
 the weights of the scores that a ranking adds up.
 A checksum over header and arrays turns every flipped bit into an error, and a file appears
@@ -12,38 +12,22 @@ under its name only once complete.
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from ..evaluation.thresholds import ThresholdPromise
-from ..ranking.columns import EMBEDDING, NORMALIZATIONS
-from ..ranking.top_k import SIMILARITIES
-from .checked import (
-    LARGEST,
-    MetricFileError,
-    are_strings,
-    check_header,
-    read_checked,
-    write_checked,
-)
-from .frames import source_columns
-from .learned import LearnedMetric
-from .values import certificate_from, certificate_values, is_number, json_value
+from ..core.fields import expect
+from .checked import MetricFileError, fields_of_file, read_state, write_state
+from .learned import LearnedMap
+from .values import certificate_from_values, number_from_value
 
 __all__ = ["MetricFileError", "load_metric", "save_metric"]
 
-FORMAT = 4
-# keys that older formats do not have, by the format that added them
+FORMAT = 5  # from which on the file holds the state of a `LearnedMap`
+# keys of older formats, and those that they lack, by the format that added them
+KEYS = {"format", "shape", "certificate", "threshold", "threshold_promise", "method", "parameters"}
+KEYS |= {"feature_names", "preprocessing", "categories", "notes", "scores"}
 ADDED = {"categories": 2, "threshold": 3, "threshold_promise": 3, "scores": 4}
-MAX_METHOD = 200  # characters
-ARRAYS = dict.fromkeys(("components", "offset", "fill"), ("F64",))  # and their type in a file
-ATTRIBUTES = (
-    *("method", "parameters", "feature_names", "preprocessing", "categories", "notes"),
-    "scores",
-)
-KEYS = {"format", "shape", "certificate", "threshold", "threshold_promise", *ATTRIBUTES}
 
 
 def save_metric(
@@ -58,7 +42,7 @@ def save_metric(
     Parameters
     ----------
     path : str or path
-    estimator : fitted estimator, Pipeline that ends in one, or LearnedMetric
+    estimator : fitted estimator, Pipeline that ends in one, LearnedMetric or LearnedAdapter
     feature_names : sequence of str, default=None
         Names of the columns; by default those that the estimator knows, if any.
     notes : dict, default=None
@@ -78,28 +62,13 @@ def save_metric(
     ('FrobMetric', 150, 'converged')
     >>> folder.cleanup()
     """
-    metric = LearnedMetric.from_estimator(estimator, feature_names=feature_names, notes=notes)
-    arrays = {
-        name: np.ascontiguousarray(getattr(metric, name), np.float64)
-        for name in ARRAYS
-        if getattr(metric, name) is not None
-    }
-    promise = metric.threshold_promise_
-    header = {
-        "format": FORMAT,
-        "shape": list(metric.components.shape),
-        "certificate": certificate_values(metric.certificate),
-        "threshold": json_value(getattr(metric, "threshold_", None)),
-        "threshold_promise": None if promise is None else asdict(promise),
-        **{name: getattr(metric, name) for name in ATTRIBUTES},
-        "parameters": metric.parameters or {},
-        "preprocessing": list(metric.preprocessing),
-        "notes": metric.notes or {},
-    }
-    write_checked(path, header, arrays, _check)
+    metric = LearnedMap.from_estimator(estimator, feature_names=feature_names, notes=notes)
+    with fields_of_file(path):
+        LearnedMap.from_state(metric.state())  # an error now rather than at loading
+    write_state(path, "metric", FORMAT, metric.state())
 
 
-def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
+def load_metric(path: str | os.PathLike[str]) -> Any:
     """Read a metric written by `save_metric`, after checking the whole file.
 
     Parameters
@@ -108,102 +77,34 @@ def load_metric(path: str | os.PathLike[str]) -> LearnedMetric:
 
     Returns
     -------
-    LearnedMetric
+    LearnedMetric, or LearnedAdapter of a `QueryAdapter`
 
     Raises
     ------
     MetricFileError
         If the file is not a metric file, is damaged, or has a newer format.
     """
-    header, arrays = read_checked(path, "metric", _check, ARRAYS)
-    certificate = certificate_from(header["certificate"], path)
-    metric = LearnedMetric(
-        **arrays, certificate=certificate, **{name: header[name] for name in ATTRIBUTES}
-    )
-    if header["threshold"] is not None:
-        metric.set_threshold(header["threshold"])
-        metric.threshold_promise_ = _promise(header["threshold_promise"], path)
-    return metric
+    state = read_state(path, "metric", FORMAT, _upgraded)
+    with fields_of_file(path):
+        return LearnedMap.from_state(state)
 
 
-# ---- checking
-
-
-def _check(header, shapes, path):
-    """Refuse a header of another format, or one that does not match the arrays."""
-    fits = check_header(header, FORMAT, ADDED, KEYS, path)
-    shape = header["shape"]
-    fits(
-        isinstance(shape, list)
-        and [type(size) for size in shape] == [int, int]
-        and 1 <= shape[0] <= shape[1],
-        f"shape is {str(shape)[:80]}",
-    )
-    expected = {"components": tuple(shape), "offset": (shape[0],)}
-    if "fill" in shapes:
-        expected["fill"] = (shape[1],)
-    fits(shapes == expected, f"the arrays are {str(shapes)[:200]}, shape is {shape}")
-    method, names, categories = header["method"], header["feature_names"], header["categories"]
-    fits(isinstance(method, str) and 0 < len(method) < MAX_METHOD, "method is not a name")
-    fits(are_strings(header["preprocessing"]), "preprocessing is not a list of strings")
-    fits(names is None or are_strings(names), "feature_names are not strings")
-    fits(
-        names is None or len(names) == shape[1],
-        f"{len(names or ())} feature names for {shape[1]} features",
-    )
-    if categories is not None:
-        _check_categories(fits, names, categories)
-    scores = header["scores"]
-    fits(scores is None or _is_sum(scores), f"scores are {str(scores)[:200]}")
-    threshold, promise = header["threshold"], header["threshold_promise"]
-    fits(threshold is None or is_number(threshold), "threshold is not a number")
-    fits(
-        promise is None or (isinstance(promise, dict) and threshold is not None),
-        "threshold_promise is not an object beside a threshold",
-    )
-
-
-def _check_categories(fits, names, categories):
-    fits(
-        names is not None
-        and isinstance(categories, dict)
-        and all(map(are_strings, categories.values())),
-        "categories are not lists of strings of named columns",
-    )
-    columns = source_columns(names, categories)
-    features = []
-    for column in columns:
-        expanded = [f"{column}={category}" for category in categories.get(column, ())]
-        features += expanded if column in categories else [column]
-    fits(
-        set(categories) <= set(columns) and features == names,
-        "categories differ from feature_names",
-    )
-
-
-def _promise(values, path):
-    """The promise of a threshold; an error if it is malformed or no pairs can have given it."""
-    if values is None:
-        return None
-    try:
-        return ThresholdPromise(**values)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise MetricFileError(f"'{path}' has a promise that cannot be true: {error}") from error
-
-
-def _is_sum(scores):
-    """Whether these are weights, a normalisation and a similarity that `rank` can use."""
-    if not isinstance(scores, dict) or set(scores) != {"weights", "normalization", "similarity"}:
-        return False
-    weights, normalization = scores["weights"], scores["normalization"]
-    return (
-        isinstance(weights, dict)
-        and EMBEDDING in weights
-        and all(
-            isinstance(weight, (int, float)) and 0 <= weight <= LARGEST
-            for weight in weights.values()
-        )
-        and normalization in (None, *NORMALIZATIONS)
-        and (normalization is not None or not any(weights[c] for c in weights if c != EMBEDDING))
-        and scores["similarity"] in SIMILARITIES
-    )
+def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The state of a `LearnedMap` from a file of format 1 to 4."""
+    header |= {key: None for key, since in ADDED.items() if header["format"] < since}
+    expect(set(header) == KEYS, "the header", sorted(header)[:20], f"the keys {sorted(KEYS)}")
+    known = {"components", "offset", "fill"}
+    expect(set(arrays) <= known, "the arrays", sorted(arrays), f"some of {sorted(known)}")
+    shape = list(arrays["components"].shape) if "components" in arrays else None
+    expect(header["shape"] == shape, "the shape in the header", header["shape"], f"{shape}")
+    certificate = certificate_from_values(header["certificate"])
+    return {
+        **{key: header[key] for key in KEYS - {"format", "shape"}},
+        **dict.fromkeys(known),
+        **arrays,
+        "encoder": None,
+        "document_components": None,
+        "maps": "queries" if header["method"] == "QueryAdapter" else "rows",
+        "certificate": certificate and certificate.state(),
+        "threshold": number_from_value(header["threshold"]),
+    }

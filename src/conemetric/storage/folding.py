@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.arrays import to_numpy
 from ..estimators.base import MahalanobisMetric
-from ..ranking.adapter import QueryAdapter
-from ..ranking.base import RankingEstimator
+from ..ranking.model import RankingModel
+from ..tables import TableEncoder
 from .values import json_value
 
-__all__ = ["folded"]
+__all__ = ["METRICS", "folded"]
 
 SKLEARN_METRICS = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
+METRICS = (MahalanobisMetric, *SKLEARN_METRICS)  # what defines a distance
 
 
 def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
@@ -29,13 +30,18 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
     named_steps = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
     steps = [step for _, step in named_steps if step not in (None, "passthrough")]
     learned = steps[-1]
-    if not isinstance(learned, (MahalanobisMetric, QueryAdapter, *SKLEARN_METRICS)):
+    model = getattr(learned, "model_", None)  # of a ranking
+    if not isinstance(learned, METRICS) and not isinstance(model, RankingModel):
         raise TypeError(
             f"The last step is {type(learned).__name__}, which is not a metric of conemetric; "
             "give a fitted metric, or a pipeline that ends in one."
         )
     names = getattr(steps[0], "feature_names_in_", None)
     preprocessing = [_describe(step) for step in steps[:-1]]
+    encoder = steps.pop(0) if isinstance(steps[0], TableEncoder) else None
+    if encoder is not None:
+        check_is_fitted(encoder)
+        names = encoder.get_feature_names_out()
     fill = _fill_values(steps.pop(0)) if isinstance(steps[0], SimpleImputer) else None
     components, offset = _affine(steps[0])
     for step in steps[1:]:
@@ -51,7 +57,8 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
         "feature_names": None if names is None else [str(name) for name in names],
         "preprocessing": preprocessing,
         "fill": fill,
-        "scores": _learned_sum(learned, preprocessing),
+        "encoder": encoder,
+        **({} if model is None else _learned_sum(learned, preprocessing)),
     }
 
 
@@ -73,11 +80,11 @@ def _affine(step):
         return (np.array(columns) - offset).T, offset
     if isinstance(step, MahalanobisMetric):
         step.get_mahalanobis_matrix()  # refuses a metric that is not linear in x
-    elif not isinstance(step, QueryAdapter):
+    elif not isinstance(getattr(step, "model_", None), RankingModel):
         raise TypeError(
             f"{type(step).__name__} cannot be folded into a metric file; before a metric use "
-            "StandardScaler or PCA, and SimpleImputer before these, or transform the data first "
-            "and save the metric alone."
+            "StandardScaler or PCA, and TableEncoder or SimpleImputer before these, or transform the "
+            "data first and save the metric alone."
         )
     A = to_numpy(step.components_).astype(np.float64)
     return A, getattr(step, "offset", np.zeros(len(A)))  # a LearnedMetric has one
@@ -104,14 +111,15 @@ def _describe(step):
 
 
 def _learned_sum(learned, preprocessing):
-    """What a ranking adds up; None for other metrics."""
-    if not isinstance(learned, RankingEstimator):
-        return None
-    weights = learned.score_weights_
-    if preprocessing and len(weights) > 1:
+    """What a ranking adds up, and the map of the documents of one that is no metric."""
+    state = learned.model_.state()
+    if preprocessing and len(state["weights"]) > 1:
         raise TypeError(
             "weights of scores cannot be kept behind preprocessing; transform the data first and "
             f"save the {type(learned).__name__} alone."
         )
-    how = learned.normalization_, learned._similarity
-    return {"weights": weights, "normalization": how[0], "similarity": how[1]}
+    maps = state.pop("query_map"), state.pop("document_map")
+    return {
+        "scores": state,
+        "document_components": None if isinstance(learned, METRICS) else maps[1],
+    }

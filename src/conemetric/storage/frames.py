@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.fields import expect
+
 __all__ = ["frame_features", "source_columns"]
 
 MOST_NAMED = 5  # missing columns in a message
@@ -52,3 +54,14 @@ def frame_features(
         else:
             features.append(values)
     return np.column_stack([np.asarray(values, np.float64) for values in features])
+
+
+def check_categories(names: list[str] | None, categories: dict[str, list[str]]) -> None:
+    """Refuse categories that differ from the names of the features."""
+    columns = source_columns(names or (), categories)
+    features = []
+    for column in columns:
+        expanded = [f"{column}={category}" for category in categories.get(column, ())]
+        features += expanded if column in categories else [column]
+    fits = set(categories) <= set(columns) and features == names
+    expect(fits, "categories", categories, "those of feature_names")

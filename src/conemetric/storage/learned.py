@@ -1,29 +1,66 @@
-"""A learned metric as one affine map, preprocessing included."""
+"""What was learned as one affine map, preprocessing included: a metric, or a map of queries."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..core.arrays import as_array, like, namespace
-from ..estimators.base import MahalanobisMetric
-from ..ranking.base import check_rows
-from ..ranking.sums import rank_by_sum, weighted_columns
-from ..ranking.top_k import check_depth, tie_ranks, unit_rows
+from ..core.fields import (
+    Array,
+    Field,
+    FieldError,
+    Named,
+    Nested,
+    Number,
+    Plain,
+    Text,
+    Texts,
+    check,
+    expect,
+)
+from ..estimators.base import CertifiedEstimator, MahalanobisMetric
+from ..estimators.validation import validate_points
+from ..evaluation.thresholds import ThresholdPromise
+from ..ranking.model import FIELDS as FIELDS_OF_RANKING
+from ..ranking.model import RankingModel
 from ..solvers.base import Certificate
-from .folding import folded
-from .frames import frame_features, source_columns
+from ..tables import TableEncoder
+from .folding import METRICS, folded
+from .frames import check_categories, frame_features, source_columns
 
-__all__ = ["LearnedMetric"]
+__all__ = ["LearnedAdapter", "LearnedMap", "LearnedMetric"]
+
+SUM = ("weights", "normalization", "similarity")  # what a ranking adds up
+ARRAYS = ("components", "offset", "fill", "document_components")
+PLAIN_FIELDS = ("method", "categories", "scores")  # kept as they are
+FIELDS = {
+    "components": Array("f", ("rank", "features")),
+    "offset": Array("f", ("rank",)),
+    "method": Text(),
+    "parameters": Plain(dict),
+    "certificate": Plain(dict, optional=True),
+    "feature_names": Texts("features", distinct=False, optional=True),
+    "preprocessing": Texts(distinct=False),
+    "fill": Array("f", ("features",), optional=True),
+    "categories": Named(Texts(), optional=True),
+    "encoder": Field(optional=True),
+    "notes": Plain(dict),
+    "scores": Nested({name: FIELDS_OF_RANKING[name] for name in SUM}, optional=True),
+    "document_components": Array("f", ("rank", "features"), optional=True),
+    "maps": Text(("rows", "queries")),
+    "threshold": Number(nan=True, optional=True),
+    "threshold_promise": Plain(dict, optional=True),
+}
 
 
-class LearnedMetric(MahalanobisMetric):
-    """A learned metric without its estimator: an affine map whose output is compared by
-    Euclidean distance.
+class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
+    """An affine map without the estimator that learned it; see `LearnedMetric`.
 
-    `load_metric` and `LearnedMetric.from_estimator` make one. It is a fitted scikit-learn
-    transformer, to put before a `KNeighborsClassifier` in a pipeline; ``fit`` and
-    `sklearn.base.clone` do not change it.
+    ``LearnedMap.from_estimator`` makes a `LearnedMetric` or a `LearnedAdapter`.
 
     Parameters
     ----------
@@ -44,23 +81,15 @@ class LearnedMetric(MahalanobisMetric):
     categories : dict of str to list of str, default=None
         Columns of text and their categories. Each category is a feature, named
         ``column=category`` in ``feature_names``: 1 where the column has it, else 0.
+    encoder : TableEncoder, default=None
+        Encodes a table before the map; ``feature_names`` are then the names of its features.
     notes : dict, default=None
         Further JSON values to keep.
     scores : dict, default=None
         What `rank` adds up, of a metric learned from judgements: ``weights`` by name,
         ``normalization`` of the columns, and the ``similarity`` that compares mapped points.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from conemetric import FrobMetric, LearnedMetric
-    >>> X, y = load_iris(return_X_y=True)
-    >>> pipeline = make_pipeline(StandardScaler(), FrobMetric()).fit(X, y)
-    >>> metric = LearnedMetric.from_estimator(pipeline)
-    >>> bool(abs(metric.transform(X) - pipeline.transform(X)).max() < 1e-9)
-    True
+    document_components : array (rank, n_features), default=None
+        Map of the documents if it is not that of the queries.
     """
 
     certificate: Any  # a Certificate or None
@@ -78,8 +107,10 @@ class LearnedMetric(MahalanobisMetric):
         preprocessing: Sequence[str] = (),
         fill: np.ndarray | None = None,
         categories: dict[str, list[str]] | None = None,
+        encoder: TableEncoder | None = None,
         notes: dict[str, Any] | None = None,
         scores: dict[str, Any] | None = None,
+        document_components: np.ndarray | None = None,
     ) -> None:
         self.components = self.components_ = components
         self.offset = offset
@@ -90,8 +121,10 @@ class LearnedMetric(MahalanobisMetric):
         self.preprocessing = preprocessing
         self.fill = fill
         self.categories = categories
+        self.encoder = encoder
         self.notes = notes
         self.scores = scores
+        self.document_components = document_components
         self.n_features_in_ = components.shape[1]
 
     @classmethod
@@ -102,7 +135,7 @@ class LearnedMetric(MahalanobisMetric):
         feature_names: Iterable[str] | None = None,
         categories: dict[str, list[str]] | None = None,
         notes: dict[str, Any] | None = None,
-    ) -> "LearnedMetric":
+    ) -> Any:
         """Fold a fitted estimator, or a pipeline of `StandardScaler`, `PCA` and an
         estimator, into one affine map; a `SimpleImputer` may come first.
 
@@ -110,8 +143,8 @@ class LearnedMetric(MahalanobisMetric):
         ----------
         estimator : fitted estimator of this library, or Pipeline that ends in one
             Also scikit-learn's `NeighborhoodComponentsAnalysis` and
-            `LinearDiscriminantAnalysis`, which have no certificate. A `LearnedMetric` is
-            returned as it is, or with the arguments below in place of its own.
+            `LinearDiscriminantAnalysis`, which have no certificate. A `LearnedMetric` or
+            `LearnedAdapter` is returned as it is, or with the arguments below in place of its own.
         feature_names : sequence of str, default=None
             Names of the columns; by default those of the data frame in ``fit``, if any.
         categories : dict of str to list of str, default=None
@@ -120,15 +153,16 @@ class LearnedMetric(MahalanobisMetric):
 
         Returns
         -------
-        LearnedMetric
+        LearnedMetric, or LearnedAdapter of a `QueryAdapter`
         """
         names = None if feature_names is None else [str(name) for name in feature_names]
         given = {"feature_names": names, "categories": categories, "notes": notes}
         given = {key: value for key, value in given.items() if value is not None}
-        if isinstance(estimator, cls):
-            return estimator._with(**given)
+        if isinstance(estimator, LearnedMap):
+            return estimator.as_kind(cls).replaced(**given)
         learned, parameters = folded(estimator)
-        metric = cls(**{**parameters, **given})
+        kind = LearnedMetric if isinstance(learned, METRICS) else LearnedAdapter
+        metric = kind(**{**parameters, **given}).as_kind(cls)
         for name in ("threshold_", "threshold_promise_"):
             if getattr(learned, name, None) is not None:
                 setattr(metric, name, getattr(learned, name))
@@ -140,6 +174,9 @@ class LearnedMetric(MahalanobisMetric):
 
         These are the ``feature_names``, with each column of text listed once.
         """
+        if self.encoder is not None:
+            named = hasattr(self.encoder, "feature_names_in_")
+            return [column.name for column in self.encoder.columns_] if named else None
         if self.feature_names is None:
             return None
         return source_columns(self.feature_names, self.categories)
@@ -148,7 +185,7 @@ class LearnedMetric(MahalanobisMetric):
         if hasattr(X, "columns"):
             columns = self.columns
             X = X.to_numpy() if columns is None else frame_features(X, columns, self.categories)
-        return super()._validate_X(self.fill_missing(X), reset, min_samples)
+        return validate_points(self, self.fill_missing(X), reset=reset, min_samples=min_samples)
 
     def fill_missing(self, X: Any) -> Any:
         """Rows with missing values (NaN) replaced by ``fill``; unchanged if that is None.
@@ -175,18 +212,21 @@ class LearnedMetric(MahalanobisMetric):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Map rows to the space where the learned metric is the Euclidean one.
+        """Map rows.
 
         Parameters
         ----------
         X : array-like (n, n_features), or data frame
             From a data frame the metric takes its ``columns`` by name, if it has names,
-            and ignores all others.
+            and ignores all others. Of a metric with an ``encoder``, rows of the table.
 
         Returns
         -------
         array (n, rank)
         """
+        if self.encoder is not None:
+            X = self.encoder.transform(X)
+            X = X.toarray() if issparse(X) else np.asarray(X)
         X = self._validate_X(X)
         mapped = X @ like(self.components_, X).T
         mapped += like(self.offset, X)
@@ -202,7 +242,6 @@ class LearnedMetric(MahalanobisMetric):
         ----------
         queries : array-like or tensor (n_queries, n_features)
         documents : array-like or tensor (n_documents, n_features)
-            Of a `QueryAdapter` with ``n_components``, as mapped by `transform_documents`.
         scores : dict of str to sparse matrix, default=None
             The columns with a weight, as in ``fit``.
         k : int, default=10
@@ -211,29 +250,23 @@ class LearnedMetric(MahalanobisMetric):
         -------
         documents, scores : arrays (n_queries, min(k, n_documents)) on the host
         """
-        if self.scores is None:
+        if self.model_ is None:
             raise TypeError(
                 f"{self.method} was not learned from judged queries, so there is no sum of scores "
                 "to rank by; rank by the distance of transform(queries) and transform(documents)."
             )
-        check_depth(k)
-        weights, normalization = self.score_weights_, self.normalization_
-        queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
-        namespace(queries, documents)  # refuses mixed libraries
-        shape, similarity = (len(queries), len(documents)), self.scores["similarity"]
-        columns = weighted_columns(scores, weights, normalization, shape)
-        ties = tie_ranks(documents)
-        if similarity == "cosine":
-            queries, documents = unit_rows(queries), unit_rows(documents)
-        queries = self.transform(queries)
-        if not self.maps_queries_only:
-            documents = self.transform(documents)
-        if queries.shape[1] != documents.shape[1]:
-            raise ValueError(
-                f"documents has {documents.shape[1]} features, but mapped queries have "
-                f"{queries.shape[1]}; map the documents as when the adapter was learned."
-            )
-        return rank_by_sum(queries, documents, similarity, columns, weights, normalization, k, ties)
+        return self.model_.rank(queries, documents, scores, k)
+
+    @property
+    def model_(self) -> RankingModel | None:
+        """What `rank` uses; None of a metric that was not learned from judged queries."""
+        if self.scores is None:
+            return None
+        return RankingModel(self.components, self._document_map, **self.scores)
+
+    @property
+    def _document_map(self) -> Any:
+        return self.document_components
 
     @property
     def score_weights_(self) -> dict[str, float]:
@@ -245,32 +278,122 @@ class LearnedMetric(MahalanobisMetric):
         """How columns of scores are scaled."""
         return self.scores["normalization"] if self.scores else None
 
-    @property
-    def maps_queries_only(self) -> bool:
-        """Whether this is the map of a `QueryAdapter`, which defines no distance."""
-        return self.method == "QueryAdapter"
-
-    def distance_or_refuse(self) -> Self:
-        """Return self; an error for a map of queries only, which defines no distance."""
-        if self.maps_queries_only:
-            raise TypeError(
-                "This metric maps queries only and is not a distance: map the queries by transform "
-                "and search the existing index of the documents (export.to_llama_index writes it "
-                "as an adapter)."
-            )
+    def as_kind(self, kind: type) -> Self:
+        """Return self; an error if it is not of this kind."""
+        if not isinstance(self, kind):
+            raise TypeError(self._no_other_kind)
         return self
 
-    def get_mahalanobis_matrix(self) -> Any:
-        self.distance_or_refuse()
-        return super().get_mahalanobis_matrix()
+    def replaced(self, **changed: Any) -> Self:
+        """The same with other parameters."""
+        return type(self)(**{**self.get_params(deep=False), **changed}) if changed else self
 
-    def pair_distance(self, pairs: Any) -> Any:
-        self.distance_or_refuse()
-        return super().pair_distance(pairs)
+    def of_features(self) -> Self:
+        """The map of encoded rows, ``metric.encoder.transform(table)``, without the encoder."""
+        return self.replaced(encoder=None)
 
-    def get_metric(self) -> Any:
-        self.distance_or_refuse()
-        return super().get_metric()
+    def state(self) -> dict[str, Any]:
+        """The metric as a nested dict of JSON values and arrays."""
+        promise = getattr(self, "threshold_promise_", None)
+        threshold = getattr(self, "threshold_", None)
+        return {
+            **{name: getattr(self, name) for name in PLAIN_FIELDS},
+            **{name: _float64(getattr(self, name)) for name in ARRAYS},
+            "maps": next(maps for maps, kind in MAPS.items() if isinstance(self, kind)),
+            "parameters": self.parameters or {},
+            "preprocessing": list(self.preprocessing),
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "notes": self.notes or {},
+            "certificate": self.certificate and self.certificate.state(),
+            "encoder": self.encoder and self.encoder.state(),
+            "threshold": None if threshold is None else float(threshold),
+            "threshold_promise": None if promise is None else asdict(promise),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Any:
+        """The metric of such a state, after checking all of it."""
+        sizes = check(state, FIELDS)
+        rank, n_features = sizes["rank"], sizes["features"]
+        fits = 1 <= rank <= n_features
+        expect(fits, "components.shape", (rank, n_features), "at most as many rows as columns")
+        given = dict(state)
+        threshold, promise = given.pop("threshold"), given.pop("threshold_promise")
+        if given["certificate"] is not None:
+            given["certificate"] = Certificate.from_state(given["certificate"])
+        if given["encoder"] is not None:
+            given["encoder"] = encoder = TableEncoder.from_state(given["encoder"])
+            names = encoder.get_feature_names_out().tolist()
+            fits = names == given["feature_names"]
+            expect(fits, "feature_names", given["feature_names"], "those of the encoder")
+        if given["categories"] is not None:
+            check_categories(given["feature_names"], given["categories"])
+        if given["scores"] is not None:
+            maps = {"query_map": None, "document_map": None}
+            RankingModel.from_state({**given["scores"], **maps}, "scores")
+        kind = MAPS[given.pop("maps")]
+        of_rows = kind is LearnedMetric
+        expect(of_rows or threshold is None, "threshold", threshold, "none: it is no distance")
+        documents = given["document_components"]
+        expect(
+            documents is None or not of_rows, "document_components", documents, "none of a metric"
+        )
+        metric = kind(**given).as_kind(cls)
+        if threshold is not None:
+            metric.set_threshold(threshold)
+            metric.threshold_promise_ = None if promise is None else _promise(promise)
+        expect(
+            threshold is not None or promise is None, "threshold_promise", promise, "a threshold"
+        )
+        return metric
+
+    def __sklearn_clone__(self):
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components)
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def __repr__(self, N_CHAR_MAX=700):
+        rank, n_features = self.components.shape
+        return (
+            f"<{type(self).__name__} of {self.method}: {n_features} features to {rank} dimensions>"
+        )
+
+
+class LearnedMetric(LearnedMap, MahalanobisMetric):
+    """A learned metric without its estimator: an affine map whose output is compared by
+    Euclidean distance.
+
+    `load_metric` and `LearnedMetric.from_estimator` make one. It is a fitted scikit-learn
+    transformer, to put before a `KNeighborsClassifier` in a pipeline; ``fit`` and
+    `sklearn.base.clone` do not change it.
+
+    Parameters
+    ----------
+    components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
+categories, notes, scores, document_components
+        As in `LearnedMap`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from conemetric import FrobMetric, LearnedMetric
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pipeline = make_pipeline(StandardScaler(), FrobMetric()).fit(X, y)
+    >>> metric = LearnedMetric.from_estimator(pipeline)
+    >>> bool(abs(metric.transform(X) - pipeline.transform(X)).max() < 1e-9)
+    True
+    """
+
+    @property
+    def _document_map(self):
+        return self.components
 
     def truncated(self, n_components: int) -> "LearnedMetric":
         """The best approximation of this metric by ``n_components`` directions, without the
@@ -284,17 +407,38 @@ class LearnedMetric(MahalanobisMetric):
         if n_components == len(self.components):
             return self
         kept = {"components": self.components[:n_components], "offset": self.offset[:n_components]}
-        return self._with(**kept, certificate=None)
+        return self.replaced(**kept, certificate=None)
 
-    def _with(self, **changed):
-        return LearnedMetric(**{**self.get_params(deep=False), **changed}) if changed else self
 
-    def __sklearn_clone__(self):
-        return self
+class LearnedAdapter(LearnedMap):
+    """What a `QueryAdapter` learned, without it: a map of the queries, and of the documents if
+    they are shortened. It defines no distance.
 
-    def __sklearn_is_fitted__(self):
-        return True
+    `load_metric` and ``LearnedMap.from_estimator`` make one.
 
-    def __repr__(self, N_CHAR_MAX=700):
-        rank, n_features = self.components.shape
-        return f"<LearnedMetric of {self.method}: {n_features} features to {rank} dimensions>"
+    Parameters
+    ----------
+    components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
+categories, notes, scores, document_components
+        As in `LearnedMap`.
+    """
+
+    _no_other_kind = (
+        "This file or estimator maps queries only and is not a distance: map the queries by "
+        "transform and search the existing index of the documents (export.to_llama_index writes it "
+        "as an adapter)."
+    )
+
+
+MAPS: dict[str, type[LearnedMap]] = {"rows": LearnedMetric, "queries": LearnedAdapter}
+
+
+def _float64(array):
+    return None if array is None else np.ascontiguousarray(array, np.float64)
+
+
+def _promise(values):
+    try:
+        return ThresholdPromise(**values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FieldError("threshold_promise", values, f"one that can be true: {error}") from error

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.fields import expect
 
-__all__ = ["join_state", "split_state"]
+__all__ = ["join_state", "same_state", "split_state"]
 
 TENSOR, FLOAT, ORDER = "$tensor", "$float", "order"  # keys of what stands for a value
 FLOATS = ("inf", "-inf", "nan")
@@ -67,3 +67,11 @@ def join_state(header: Any, arrays: dict[str, np.ndarray]) -> Any:
     for name in left:
         expect(False, name, left[name], "an array that the header refers to")
     return state
+
+
+def same_state(one: Any, other: Any) -> bool:
+    """Whether two states are equal, arrays to the bit."""
+    (header, arrays), (other_header, other_arrays) = split_state(one), split_state(other)
+    return header == other_header and all(
+        np.array_equal(array, other_arrays[name]) for name, array in arrays.items()
+    )

@@ -10,7 +10,7 @@ import pytest
 
 from conemetric import load_metric
 from conemetric.app.cli.collections import read_collection
-from conemetric.app.cli.options import Scores, Sources
+from conemetric.app.cli.options import Sources
 from conemetric.app.cli.scores import read_scores
 from conemetric.ranking.measures import hit_rate, ndcg
 
@@ -56,7 +56,7 @@ def quick_report(request, monkeypatch):
 
 def columns_of(folder):
     collection, _ = read_collection(str(folder), Sources())
-    return collection, read_scores(collection, Scores(lexical=True))[0]["bm25"]
+    return collection, read_scores(collection, Sources(lexical=True))[0]["bm25"]
 
 
 def trec(path, column, tag="x"):

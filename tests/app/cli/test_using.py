@@ -195,8 +195,8 @@ def test_verify_writes_a_promise_into_the_metric(run, csv, pairs, metric, rate, 
     ("options", "message"),
     [
         (("--max-false-alarms", "0.001"), "takes at least 2,995"),
-        (("--max-false-alarms", "1.5"), "--max-false-alarms=1.5 must be"),
-        (("--max-false-alarms", "0.05", "--confidence", "0"), "--confidence=0.0 must be"),
+        (("--max-false-alarms", "1.5"), "--max-false-alarms 1.5 must be"),
+        (("--max-false-alarms", "0.05", "--confidence", "0"), "--confidence 0.0 must be"),
     ],
 )
 def test_verify_refuses_a_promise_it_cannot_keep(run, csv, pairs, metric, options, message):

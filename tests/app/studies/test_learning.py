@@ -25,7 +25,6 @@ from conemetric.app.studies.task import data_id
 from conemetric.estimators import automatic
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.statistics import corrected_t_test
-from conemetric.neighbours import cells as approximate
 
 X, y = load_iris(return_X_y=True)
 
@@ -193,14 +192,9 @@ def test_a_blend_learns_from_fewer_rows_than_a_single_method():
     assert frob > auto > 100_000
 
 
-def test_what_an_approximate_search_found_is_said(monkeypatch):
-    monkeypatch.setattr(approximate, "SAMPLE", 30)
-    monkeypatch.setattr(approximate.Cells, "enough", lambda *args: [2, 2])
-    study = run_study(
-        Labelled(X, y), Options(method="frob", parameters={"neighbors": "approximate"})
-    )
-    share = f"{study.estimator.neighbor_recall_:.1%}"
-    assert any(note.startswith(f"Neighbours found approximately: {share}") for note in study.notes)
+def test_a_search_among_a_sample_is_said():
+    study = run_study(Labelled(X, y), Options(method="frob", parameters={"n_references": 60}))
+    assert "Neighbours searched among 60 training rows." in study.notes
 
 
 @pytest.mark.parametrize("kind", ["labels", "triplets"])

@@ -13,7 +13,7 @@ from .compressing import compress
 from .exporting import export
 from .learning import learn
 from .listing import datasets
-from .options import expanded
+from .options import as_command
 from .predicting import predict
 from .using import embed, inspect, neighbors
 from .verifying import verify
@@ -71,4 +71,4 @@ def _options(
 
 
 for command in COMMANDS:
-    app.command(cls=Command, context_settings=SETTINGS)(expanded(command))
+    app.command(cls=Command, context_settings=SETTINGS)(as_command(command))

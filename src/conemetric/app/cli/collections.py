@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from ...core.extras import require
 from ..datasets import reference_pages
 from ..studies.adapting import Collection
-from .dialects import NUMBER, decoded
+from .dialects import NUMBER, SAMPLE, decoded, separator_of
 from .files import check_file
 from .options import Sources
 from .sides import LINES, TEXTS, Side, checked, first_of, read_lines, read_rows
@@ -248,7 +248,7 @@ def _judgement_lines(path):
     lines = [line for line in decoded(path).splitlines() if line.strip()]
     if not lines:
         return pl.DataFrame()
-    separator = next((mark for mark in ("\t", ";", ",") if mark in lines[0]), None)
+    separator = separator_of("\n".join(lines[:SAMPLE]), default=None)  # None: spaces, as TREC's
     rows = [[field.strip() for field in line.split(separator)] for line in lines]
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):

@@ -1,21 +1,19 @@
 """``conemetric compare``: every method on one data set, on the same rows."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from ...core.progress import all_or_nothing, emit, labelled
-from ..studies import Options
 from ..studies.methods import find, methods_for
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import (
-    JUDGING,
-    MAX_ROWS,
-    TOLERANCE,
-    DataArgument,
+    Command,
+    Judging,
+    MaxRows,
     Overwrite,
-    Reading,
+    Supervised,
     check_reading,
     folder_for,
     option,
@@ -32,25 +30,23 @@ COLUMNS = {
 }
 
 
-def compare(
-    reading: Reading,
-    options: Annotated[Options, JUDGING],
-    data: DataArgument = None,
-    tol: Annotated[float, TOLERANCE] = 1e-3,
-    method: Annotated[
-        list[str] | None,
-        option("NAME", "Only this method; may be repeated."),
-    ] = None,
-    out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None,
-    overwrite: Overwrite = False,
-    max_rows: Annotated[int | None, MAX_ROWS] = 2_000,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Compare(Command, Supervised, Judging):
+    """Options of `compare`."""
+
+    methods: Annotated[
+        list[str] | None, option("NAME", "Only this method; may be repeated.", "--method")
+    ] = None
+    out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None
+    overwrite: Overwrite = False
+    max_rows: MaxRows = 2_000
+
+
+def compare(given: Compare) -> None:
     """Learn with every method that fits the supervision, on the same rows, and set the
     results side by side.
     """
-    parameters = {"tol": tol}
-    options = replace(options, impute=reading.impute, max_rows=max_rows, parameters=parameters)
-    check_reading(data, reading)
+    check_reading(given.data, given)
 
     from ...storage import save_metric
     from ..studies import run_study
@@ -59,15 +55,17 @@ def compare(
     studies = []
     with progress_bar():
         emit("stage", stage="reading")
-        table, task, name = load_task(data, reading)
-        methods = [find(choice, task.kind) for choice in method or ()] or methods_for(task.kind)
+        table, task, name = load_task(given.data, given)
+        methods = [find(choice, task.kind) for choice in given.methods or ()] or methods_for(
+            task.kind
+        )
         files = {chosen.name: f"{chosen.name}.safetensors" for chosen in methods}
-        out = output_folder(out, [TABLE, *files.values()], overwrite)
+        out = output_folder(given.out, [TABLE, *files.values()], given.overwrite)
         for chosen in methods:
             with all_or_nothing(), labelled(method=chosen.name):
                 study = run_study(
                     task,
-                    replace(options, method=chosen.name),
+                    replace(given, method=chosen.name),
                     feature_names=table.names,
                     categories=table.categories,
                 )

@@ -1,5 +1,6 @@
 """``conemetric compress``: the fewest dimensions that keep every distance within 1 +- delta."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +11,15 @@ from ..studies.methods import find
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import (
-    DIALECT,
+    Command,
+    Dialect,
+    DropMissing,
+    IdColumn,
+    Ignore,
+    Keep,
+    Label,
+    Labels,
     Overwrite,
-    Reading,
     Seed,
     check_reading,
     data_argument,
@@ -38,33 +45,42 @@ COLUMNS = {
     "99 % of changes below": "{change_99:.1%}",
     "neighbours kept": "{neighbours_kept:.1%}",
 }
-ROWS = ("label", "labels", "id_column", "ignore", "keep", "drop_missing", *DIALECT)
 
 
-def compress(
-    reading: Annotated[Reading, ROWS],
-    data: Annotated[str | None, data_argument(DEFAULT)] = None,
+@dataclass(frozen=True, kw_only=True)
+class Compress(Command, Dialect):
+    """Options of `compress`."""
+
+    data: Annotated[str | None, data_argument(DEFAULT)] = None
+    label: Label = None
+    labels: Labels = None
+    id_column: IdColumn = None
+    ignore: Ignore = None
+    keep: Keep = None
+    drop_missing: DropMissing = False
     delta: Annotated[
         float,
         option("SHARE", "Squared distances change by at most this share.", min=0.001, max=0.999),
-    ] = 0.2,
+    ] = 0.2
     class_aware: Annotated[
-        bool, typer.Option("--class-aware", help="Keep classes apart and close; needs labels.")
-    ] = False,
-    out: Annotated[Path | None, folder_for(f"{METRIC} and {TABLE}")] = None,
-    overwrite: Overwrite = False,
+        bool, option("", "Keep classes apart and close; needs labels.", "--class-aware")
+    ] = False
+    out: Annotated[Path | None, folder_for(f"{METRIC} and {TABLE}")] = None
+    overwrite: Overwrite = False
     max_rows: Annotated[
-        int,
-        option("N", "Learn from at most this many rows, drawn at random.", min=10),
-    ] = 500,
-    seed: Seed = 0,
-) -> None:
+        int, option("N", "Learn from at most this many rows, drawn at random.", min=10)
+    ] = 500
+    seed: Seed = 0
+
+
+def compress(given: Compress) -> None:
     """Learn the linear map to the fewest dimensions that keeps the distances of all
     pairs of rows (NuMax).
     """
+    delta, class_aware, seed = given.delta, given.class_aware, given.seed
     method = find("numax", "labels" if class_aware else "none")
-    check_reading(data, reading)
-    out = output_folder(out, [METRIC, TABLE], overwrite)
+    check_reading(given.data, given)
+    out = output_folder(given.out, [METRIC, TABLE], given.overwrite)
 
     import numpy as np
 
@@ -74,10 +90,10 @@ def compress(
 
     with progress_bar():
         emit("stage", stage="reading")
-        table, name = load_rows(data or DEFAULT, reading)
+        table, name = load_rows(given.data or DEFAULT, given)
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
-        rows, test = _split(table, max_rows, np.random.default_rng(seed))
+        rows, test = _split(table, given.max_rows, np.random.default_rng(seed))
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
         emit("stage", stage="learning")
         labels = table.labels if class_aware else None

@@ -42,7 +42,7 @@ def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
     read = frame(*source, schema=dict(zip(names, kinds, strict=False)))
     unusual = _in_words(path, dialect, names)
     if unusual:
-        options = [f"--{name}" for name in DIALECT if name in given.offered]
+        options = [f"--{name}" for name in DIALECT if given.offers(name)]
         change = f" ({', '.join(options)} change that)" if options else ""
         notes.append(f"'{path.name}' read with {unusual}{change}.")
     return read

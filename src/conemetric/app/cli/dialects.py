@@ -83,7 +83,7 @@ def sniff(path: Path, given: Reading) -> Dialect:
     dialect = Dialect(encoding=encoding, quotes=quotes, tidy=newlines and encoding in UTF8)
     with dialect.lines(path) as lines:
         text = "".join(itertools.islice(lines, SAMPLE))
-    separator = _named_separator(given.separator) or _separator(text)
+    separator = _named_separator(given.separator) or separator_of(text)
     dialect = replace(dialect, separator=separator)
     sample = [[field.strip() for field in row] for row in _sample(text, dialect) if row]
     header = _has_header(sample) if given.header is None else given.header
@@ -159,8 +159,10 @@ def _sample(text, dialect):
     return list(dialect.reader(io.StringIO(text, newline="")))
 
 
-def _separator(text):
-    """The mark that divides most records into equally many fields, most of them numbers."""
+def separator_of(text: str, default: str | None = ",") -> Any:
+    """The mark that divides most records into equally many fields, most of them numbers; the
+    default if none divides them.
+    """
 
     def score(mark):
         rows = [row for row in _sample(text, Dialect(mark)) if row]
@@ -172,7 +174,7 @@ def _separator(text):
         return numbers, count / len(rows), width
 
     best = max(SEPARATORS, key=score)
-    return best if score(best)[2] else ","
+    return best if score(best)[2] else default
 
 
 def _decimal(cells, separator):

@@ -1,6 +1,7 @@
 """``conemetric export``: a metric in the format of another system."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from rich.markup import escape
 from ...core.extras import require
 from .files import check_file, check_free
 from .invocation import state
-from .options import Overwrite, option
+from .options import Command, Overwrite, option
 from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
@@ -21,15 +22,18 @@ SYSTEMS = (
 )
 
 
-def export(
+@dataclass(frozen=True, kw_only=True)
+class Export(Command):
+    """Options of `export`."""
+
     metric: Annotated[
         Path,
         typer.Argument(metavar="METRIC", help="Metric file, or fusion.json that adapt wrote."),
-    ],
+    ]
     to: Annotated[
         str,
         option("FORMAT", f"One of {', '.join(FORMATS)}; of weights one of {', '.join(SYSTEMS)}."),
-    ],
+    ]
     out: Annotated[
         Path,
         option(
@@ -37,16 +41,16 @@ def export(
             "File to write; for sentence-transformers the folder of a saved model to add to, "
             "for llama-index a new folder.",
         ),
-    ],
-    dialect: Annotated[str, option("NAME", "Of sql: pgvector or duckdb.")] = "pgvector",
+    ]
+    dialect: Annotated[str, option("NAME", "Of sql: pgvector or duckdb.")] = "pgvector"
     inner_product: Annotated[
         bool,
-        typer.Option(
-            "--inner-product", help="For llama-index: the learned inner product, not distance."
-        ),
-    ] = False,
-    overwrite: Overwrite = False,
-) -> None:
+        option("", "For llama-index: the learned inner product, not distance.", "--inner-product"),
+    ] = False
+    overwrite: Overwrite = False
+
+
+def export(given: Export) -> None:
     """Write the learned map in the format of another system, where the learned distance is
     then the Euclidean one.
 
@@ -56,13 +60,14 @@ def export(
     conemetric export metric.safetensors --to sql --dialect duckdb --out metric.sql
     conemetric export fusion.json --to elasticsearch --out query.json[/]
     """
+    metric, to, out = given.metric, given.to, given.out
     weights = metric.suffix == ".json"
     check_file(metric, "" if weights else "metric")
     if not weights and to not in (*FORMATS, *SYSTEMS):
         known = ", ".join(dict.fromkeys((*FORMATS, *SYSTEMS)))
         raise ValueError(f"--to '{to}' is not known; use one of {known}.")
     if weights or to != "sentence-transformers":  # which adds to an existing folder
-        check_free([out], overwrite)
+        check_free([out], given.overwrite)
 
     from ...storage import load_metric
 
@@ -71,7 +76,7 @@ def export(
     learned = load_metric(metric)
     if to not in FORMATS:
         return _export_weights(learned, to, out)
-    _write(learned, to, out, dialect, inner_product)
+    _write(learned, to, out, given.dialect, given.inner_product)
     rank, n_features = learned.components.shape
     words = f"it takes the {n_features} numeric features that text columns became, not the text."
     state.answer(

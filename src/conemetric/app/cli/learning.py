@@ -1,7 +1,7 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,17 +9,13 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
-from ..studies import Options
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import (
-    JUDGING,
-    MAX_ROWS,
-    TOLERANCE,
-    Cluster,
-    DataArgument,
+    Command,
+    Judging,
     Overwrite,
-    Reading,
+    Supervised,
     check_reading,
     folder_for,
     is_pattern,
@@ -40,43 +36,52 @@ FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "tabl
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 DECISION = "decision.safetensors"
 METHOD = (
-    "auto, frob, boost, dml-eig, lmnn-eig, relative or numax; default: auto, for pairs dml-eig, for "
-    "triplets frob."
+    "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
+    "dml-eig, for triplets frob."
 )
 NO_DECISION = (
     "Learn the metric only: no classifier or regressor, no forest and boosting to compare it with."
 )
 
 
-LEARNING = {
-    "method": option("NAME", METHOD),
-    "time_budget": option(
-        "SECONDS", "Time that auto may take to learn, without compiling.", min=0.1
-    ),
-    "repeats": option("N", "Judge on this many random splits; one fit for each.", min=1),
-    **JUDGING,
-    "max_rows": MAX_ROWS,
-}
+@dataclass(frozen=True, kw_only=True)
+class Learn(Command, Supervised, Judging):
+    """Options of `learn`."""
 
-
-def learn(
-    reading: Reading,
-    options: Annotated[Options, LEARNING],
-    cluster: Cluster,
-    data: DataArgument = None,
-    tol: Annotated[float, TOLERANCE] = 1e-3,
+    method: Annotated[str | None, option("NAME", METHOD)] = None
+    time_budget: Annotated[
+        float | None,
+        option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1),
+    ] = Judging.time_budget
+    repeats: Annotated[
+        int, option("N", "Judge on this many random splits; one fit for each.", min=1)
+    ] = 1
+    workers: Annotated[
+        int | None,
+        option(
+            "N", "Compute on a local cluster of this many processes, partition by partition.", min=1
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        option(
+            "ADDRESS", "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
+        ),
+    ] = None
     out: Annotated[
         Path | None,
         folder_for(
             "metric.safetensors, decision.safetensors, report.html, table.csv and predictions.csv"
         ),
-    ] = None,
-    overwrite: Overwrite = False,
-    image: Annotated[
-        str | None, option("HxW", "Rows are grey images of this size; show them.")
-    ] = None,
-    no_decision: Annotated[bool, typer.Option("--no-decision", help=NO_DECISION)] = False,
-) -> None:
+    ] = None
+    overwrite: Overwrite = False
+    image: Annotated[str | None, option("HxW", "Rows are grey images of this size; show them.")] = (
+        None
+    )
+    no_decision: Annotated[bool, option("", NO_DECISION, "--no-decision")] = False
+
+
+def learn(given: Learn) -> None:
     """Learn a metric, compare it with the Euclidean distance on held-out rows, and
     write metric, report and table.
 
@@ -90,15 +95,15 @@ def learn(
     conemetric learn people.parquet --id person --pairs pairs.csv
     conemetric learn 'part-*.parquet' --label y --workers 4[/]
     """
-    shape = _image_shape(image, data)
-    many = is_pattern(data) or cluster != Cluster()
-    if many and options.repeats > 1:
+    data, shape = given.data, _image_shape(given.image, given.data)
+    many = is_pattern(data) or given.workers is not None or given.scheduler is not None
+    if many and given.repeats > 1:
         raise ValueError("--repeats goes with one file, read into memory; leave it out.")
-    method = "frob" if many and options.method is None else options.method
-    options = replace(options, method=method, impute=reading.impute, parameters={"tol": tol})
+    if many and given.method is None:
+        given = replace(given, method="frob")
     if not many:
-        check_reading(data, reading)
-    out = output_folder(out, [*FILES.values(), PREDICTIONS, DECISION], overwrite)
+        check_reading(data, given)
+    out = output_folder(given.out, [*FILES.values(), PREDICTIONS, DECISION], given.overwrite)
 
     from ..report import write_report
     from ..studies import run_study
@@ -109,20 +114,19 @@ def learn(
         if many:
             from .partitions import computing, load_partitions
 
-            opened.enter_context(computing(cluster))
+            opened.enter_context(computing(given.workers, given.scheduler))
         opened.enter_context(progress_bar())
         emit("stage", stage="reading")
-        table, task, name = (
-            load_partitions(data, reading, options) if many else load_task(data, reading)
-        )
+        load = load_partitions if many else load_task
+        table, task, name = load(data, given)
         study = run_study(
             task,
-            options,
+            given,
             feature_names=table.names,
             categories=table.categories,
             on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
         )
-        decided = None if no_decision or many else decide(study)
+        decided = None if given.no_decision or many else decide(study)
         study.notes.extend(table.notes)
         files = _write(study, decided, table, out)
         emit("stage", stage="writing the report")

@@ -2,10 +2,11 @@
 
 from ..datasets import ALIASES, BUNDLED, load_bundled
 from .invocation import state
+from .options import Command
 from .wording import grid
 
 
-def datasets() -> None:
+def datasets(given: Command) -> None:
     """List the data sets that commands know by name."""
     rows = []
     for name, about in BUNDLED.items():

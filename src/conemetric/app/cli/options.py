@@ -1,41 +1,85 @@
-"""The options of the commands, each defined once; those that belong together form an object.
+"""The options of the commands. A command is a function of one object: its options class, whose
+annotated fields are its options and arguments.
 
-A command takes such an object as a parameter: ``reading: Reading``, or, if it offers only some of
-the options, ``reading: Annotated[Reading, ("id_column", "drop_missing")]``; a dictionary instead
-describes the options of fields that have no description: ``Annotated[Options, JUDGING]``.
-`expanded` turns the fields into options of the command.
+    @dataclass(frozen=True, kw_only=True)
+    class Learn(Command, Supervised, Output): ...        # groups of options that commands share
+
+    def learn(given: Learn) -> None: ...
+
+To add an option, add a field ``name: Annotated[type, option("PLACEHOLDER", "Help.")] = default`` to
+the class of the command or of the group, and use ``given.name``. A field without annotation is no
+option: so `Reading` and `studies.Options` hold all that readers and studies ask, with defaults, and
+every command offers the part of it that its class annotates.
 """
 
 import glob
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_origin
 
 import typer
 
 from ..datasets import ALIASES, BUNDLED
+from ..studies.options import AdaptOptions, Options
 from .files import check_file
 from .invocation import state
 
 DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
-DIALECT = ("separator", "decimal", "encoding", "header")
 
 
 def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
-    """An option: placeholder for its value, help text, and names other than its parameter's."""
+    """An option: placeholder for its value, help text, and names other than its field's."""
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
-# of every command
-FLAGS = {"json": "Print the result as JSON.", "debug": "Show the traceback of an error."}
-SEED = typer.Option(metavar="N", min=0, help="Seed of every random choice.")
-Seed = Annotated[int, SEED]
-
 _data = partial(option, rich_help_panel=DATA_PANEL)
 _fit = partial(option, rich_help_panel=FIT_PANEL)
+Text = str | None
+File = Path | None
+
+
+def as_command(function: Callable[[Any], None]) -> Callable[..., None]:
+    """The command as Typer takes it: the options of its class become parameters."""
+    kind = inspect.signature(function).parameters["given"].annotation
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=field.type,
+        )
+        for field in fields(kind)
+        if is_option(field)
+    ]
+    parameters.sort(key=lambda parameter: parameter.name in ("json", "debug"))  # these come last
+
+    @wraps(function)
+    def call(**options):
+        state.json, state.debug = options["json"], options["debug"]
+        return function(kind(**options))
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def is_option(field: Any) -> bool:
+    """Whether a field of an options class is an option."""
+    return get_origin(field.type) is Annotated
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Options of every command."""
+
+    json: Annotated[bool, option("", "Print the result as JSON.", "--json")] = False
+    debug: Annotated[bool, option("", "Show the traceback of an error.", "--debug")] = False
+
+
+# ---- options that several commands have
 
 
 def folder_for(files: str) -> Any:
@@ -56,75 +100,126 @@ def data_argument(default: str) -> Any:
     )
 
 
-DataArgument = Annotated[str | None, data_argument("vehicle")]
-Metric = Annotated[
-    Path,
-    option("FILE", "Metric file written by learn, compare or compress.", "--metric"),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
-TEST_SIZE = _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)
-TOLERANCE = _fit("GAP", "Certified relative gap to stop at.", min=0)
-MAX_ROWS = _fit(
-    "N",
-    "Learn from at most this many rows, drawn class by class; default: all, or as many as can be "
-    "learned from in minutes.",
-    min=10,
-)
-# how to prepare the rows and how to judge the metric: fields of `studies.Options`
-JUDGING = {
-    "scale": _fit("HOW", "Standardise the columns: auto, standard or none."),
-    "n_pca": _fit("N", "Reduce to this many principal components first.", "--pca", min=1),
-    "n_neighbors": _fit("K", "Neighbours that vote when judging.", "-k", "--neighbors", min=1),
-    "test_size": TEST_SIZE,
-    "max_test_rows": _fit("N", "Judge on at most this many held-out rows.", min=10),
-    "seed": SEED,
-}
-Text = str | None
-File = Path | None
 IMPUTE = "Fill missing values with the mean or median of their column in the training rows."
 TRIPLETS = "Learn from triplets: a file of id, id, id; the first is nearer to the second."
 KEEP = "Column to learn from although it looks like row numbers; may be repeated."
 TARGET = "What the labels are: classes, continuous (a quantity: regression), or auto."
 HEADER = "Whether line 1 of a CSV file names the columns (else column_0, ...); default: detected."
+DataArgument = Annotated[Text, data_argument("vehicle")]
+Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
+Metric = Annotated[
+    Path, option("FILE", "Metric file written by learn, compare or compress.", "--metric")
+]
+Overwrite = Annotated[bool, option("", "Replace existing files.", "--overwrite")]
+Seed = Annotated[int, option("N", "Seed of every random choice.", min=0)]
+Label = Annotated[Text, _data("COLUMN", "Column (or npz array) that holds the classes.")]
+Labels = Annotated[File, _data("FILE", "File of one label per row, instead of --label.")]
+IdColumn = Annotated[Text, _data("COLUMN", "Column of unique row names.", "--id")]
+Ignore = Annotated[list[str] | None, _data("COLUMN", "Column to leave out; may be repeated.")]
+Keep = Annotated[list[str] | None, _data("COLUMN", KEEP)]
+DropMissing = Annotated[
+    bool, _data("", "Leave out rows with missing or infinite values.", "--drop-missing")
+]
+Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
+TestSize = Annotated[float, _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)]
+MaxRows = Annotated[
+    int | None,
+    _fit(
+        "N",
+        "Learn from at most this many rows, drawn class by class; default: all, or as many as can "
+        "be learned from in minutes.",
+        min=10,
+    ),
+]
 
-LANGUAGE = (
-    "Of the texts, for --lexical: danish, dutch, english, french, german, italian, norwegian, "
-    "portuguese, russian, spanish, swedish, turkish, none."
-)
+
+# ---- reading
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """How to read the data: which columns are what, and how the file is written."""
 
-    label: Annotated[Text, _data("COLUMN", "Column (or npz array) that holds the classes.")] = None
-    labels: Annotated[File, _data("FILE", "File of one label per row, instead of --label.")] = None
-    target: Annotated[str, _data("WHAT", TARGET)] = "auto"
-    pairs: Annotated[File, _data("FILE", "Learn from pairs: a file of id, id, same.")] = None
-    triplets: Annotated[File, _data("FILE", TRIPLETS)] = None
-    id_column: Annotated[Text, _data("COLUMN", "Column of unique row names.", "--id")] = None
-    ignore: Annotated[
-        list[str] | None, _data("COLUMN", "Column to leave out; may be repeated.")
-    ] = None
-    keep: Annotated[list[str] | None, _data("COLUMN", KEEP)] = None
-    drop_missing: Annotated[
-        bool, _data("", "Leave out rows with missing or infinite values.", "--drop-missing")
-    ] = False
-    impute: Annotated[Text, _data("HOW", IMPUTE)] = None
-    one_hot: Annotated[
-        bool, _data("", "Also learn from text columns: a feature per value.", "--one-hot")
-    ] = False
+    label: Text = None
+    labels: File = None
+    target: str = "auto"
+    pairs: File = None
+    triplets: File = None
+    id_column: Text = None
+    ignore: list[str] | None = None
+    keep: list[str] | None = None
+    drop_missing: bool = False
+    impute: Text = None
+    one_hot: bool = False
+    separator: Text = None
+    decimal: Text = None
+    encoding: Text = None
+    header: bool | None = None
+
+    def offers(self, name: str) -> bool:
+        """Whether this field is an option of the command."""
+        return any(field.name == name and is_option(field) for field in fields(self))
+
+    def remedies(self, joint: str = ", or ", **advice: str) -> str:
+        """Other remedies: the advice whose option this command offers."""
+        return "".join(f"{joint}{text}" for name, text in advice.items() if self.offers(name))
+
+
+DIALECT = ("separator", "decimal", "encoding", "header")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect(Reading):
+    """How a CSV file is written."""
+
     separator: Annotated[Text, _data("MARK", "CSV field separator; default: detected.")] = None
     decimal: Annotated[Text, _data("MARK", "CSV decimal mark, . or ,; default: detected.")] = None
     encoding: Annotated[
         Text, _data("NAME", "CSV encoding, such as latin-1; default: detected.")
     ] = None
     header: Annotated[bool | None, _data("", HEADER, "--header/--no-header")] = None
-    offered: tuple[str, ...] = ()  # fields that are options of this command
 
-    def remedies(self, joint: str = ", or ", **advice: str) -> str:
-        """Other remedies: the advice whose option this command offers."""
-        return "".join(f"{joint}{text}" for name, text in advice.items() if name in self.offered)
+
+@dataclass(frozen=True, kw_only=True)
+class Supervised(Dialect):
+    """Data with labels, pairs or triplets."""
+
+    data: DataArgument = None
+    label: Label = None
+    labels: Labels = None
+    target: Annotated[str, _data("WHAT", TARGET)] = "auto"
+    pairs: Annotated[File, _data("FILE", "Learn from pairs: a file of id, id, same.")] = None
+    triplets: Annotated[File, _data("FILE", TRIPLETS)] = None
+    id_column: IdColumn = None
+    ignore: Ignore = None
+    keep: Keep = None
+    drop_missing: DropMissing = False
+    impute: Annotated[Text, _data("HOW", IMPUTE)] = None
+    one_hot: Annotated[
+        bool, _data("", "Also learn from text columns: a feature per value.", "--one-hot")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging(Options):
+    """How to prepare the rows and how to judge the metric."""
+
+    scale: Annotated[str, _fit("HOW", "Standardise the columns: auto, standard or none.")] = (
+        Options.scale
+    )
+    n_pca: Annotated[
+        int | None, _fit("N", "Reduce to this many principal components first.", "--pca", min=1)
+    ] = None
+    n_neighbors: Annotated[
+        int, _fit("K", "Neighbours that vote when judging.", "-k", "--neighbors", min=1)
+    ] = Options.n_neighbors
+    test_size: TestSize = Options.test_size
+    max_test_rows: Annotated[
+        int, _fit("N", "Judge on at most this many held-out rows.", min=10)
+    ] = Options.max_test_rows
+    max_rows: MaxRows = None
+    tol: Tolerance = Options.tol
+    seed: Seed = 0
 
 
 def is_pattern(data: str | None) -> bool:
@@ -154,9 +249,17 @@ def check_reading(data: str | None, reading: Reading) -> None:
             check_file(path)
 
 
-@dataclass(frozen=True)
+# ---- judged collections
+
+LANGUAGE = (
+    "Of the texts, for --lexical: danish, dutch, english, french, german, italian, norwegian, "
+    "portuguese, russian, spanish, swedish, turkish, none."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Where queries, documents and judgements are."""
+    """Where queries, documents and judgements are, and which other scores to learn with."""
 
     queries: Annotated[
         File, _data("FILE", "Query vectors: Parquet, CSV, npy, npz or JSON lines.")
@@ -169,14 +272,8 @@ class Sources:
     encode: Annotated[
         Text, _data("MODEL", "Encode texts with this sentence-transformers model.")
     ] = None
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Which other scores to learn with."""
-
     lexical: Annotated[
-        bool, typer.Option("--lexical", help="Add BM25 of the texts and learn its weight.")
+        bool, option("", "Add BM25 of the texts and learn its weight.", "--lexical")
     ] = False
     language: Annotated[str, option("NAME", LANGUAGE)] = "english"
     scores: Annotated[
@@ -185,68 +282,25 @@ class Scores:
     ] = None
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """Where to compute."""
+@dataclass(frozen=True, kw_only=True)
+class Adapting(AdaptOptions):
+    """How to adapt and how to judge."""
 
-    workers: Annotated[
-        int | None,
+    map: Annotated[
+        str,
         option(
-            "N", "Compute on a local cluster of this many processes, partition by partition.", min=1
+            "WHAT", "queries: the documents' index stays; both; or auto, the more reliable gain."
         ),
+    ] = AdaptOptions.map
+    similarity: Annotated[str, option("KIND", "How the index compares: cosine or inner.")] = (
+        AdaptOptions.similarity
+    )
+    n_components: Annotated[
+        int | None, option("N", "Make the embedding this short as well.", "--components", min=1)
     ] = None
-    scheduler: Annotated[
-        str | None,
-        option(
-            "ADDRESS", "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
-        ),
-    ] = None
-
-
-def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as Typer takes it: the fields of its options objects become parameters, and
-    --json and --debug come last.
-    """
-    parameters, objects = {}, {}
-    hints = get_type_hints(command, include_extras=True)
-    for name, parameter in inspect.signature(command).parameters.items():
-        kind, only = _options_object(hints[name])
-        if kind is None:
-            parameters[name] = parameter.replace(annotation=hints[name])
-            continue
-        types = get_type_hints(kind, include_extras=True)
-        defaults = {field.name: field.default for field in fields(kind)}
-        offered = [field for field in only or types if field != "offered"]
-        objects[name] = kind, offered
-        for field in offered:
-            hint = Annotated[types[field], only[field]] if isinstance(only, dict) else types[field]
-            parameters[field] = parameter.replace(
-                name=field, default=defaults[field], annotation=hint
-            )
-    for name, text in FLAGS.items():
-        hint = Annotated[bool, typer.Option(f"--{name}", help=text)]
-        parameters[name] = inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint
-        )
-    keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters.values()]
-
-    @wraps(command)
-    def call(json, debug, **given):
-        state.json, state.debug = json, debug
-        for name, (kind, offered) in objects.items():
-            own = {field: given.pop(field) for field in offered}
-            more = {"offered": tuple(offered)} if kind is Reading else {}
-            given[name] = kind(**own, **more)
-        return command(**given)
-
-    call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-    call.__annotations__ = {p.name: p.annotation for p in keyword}
-    return call
-
-
-def _options_object(hint):
-    """The class of an options object and the fields it is narrowed to; None for an option."""
-    only = None
-    if get_origin(hint) is Annotated:
-        hint, only = get_args(hint)[:2]
-    return (hint, only) if is_dataclass(hint) else (None, None)
+    normalization: Annotated[
+        str, option("HOW", "Of other scores: raw, range or spread; auto tries all.")
+    ] = AdaptOptions.normalization
+    test_size: TestSize = AdaptOptions.test_size
+    tol: Tolerance = AdaptOptions.tol
+    seed: Seed = 0

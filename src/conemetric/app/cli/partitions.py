@@ -5,20 +5,23 @@ import itertools
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from ...core.extras import require
-from ..studies import Options
 from ..studies.partitioned import Partitioned
 from .columns import check_columns, choose_columns, class_labels, column_matrix
 from .invocation import state
-from .options import Cluster, Reading
+from .options import Reading
 from .wording import plural
+
+if TYPE_CHECKING:
+    from .learning import Learn
 
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
@@ -36,13 +39,11 @@ class Partitions:
     ids = categories = None
 
 
-def load_partitions(
-    pattern: str | None, reading: Reading, options: Options
-) -> tuple[Partitions, Partitioned, str]:
+def load_partitions(pattern: str | None, given: "Learn") -> tuple[Partitions, Partitioned, str]:
     """The partitions, the task they make, and a name for it."""
-    _refuse_with_many_files(reading, options)
-    found = find_partitions(pattern, reading)
-    return found, Partitioned.of(found.read, found.sizes, options, reading.target), str(pattern)
+    _refuse_with_many_files(given)
+    found = find_partitions(pattern, given)
+    return found, Partitioned.of(found.read, found.sizes, given, given.target), str(pattern)
 
 
 def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
@@ -60,12 +61,8 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     schema = pl.scan_parquet(paths[0]).collect_schema()
     check_columns(paths[0], schema, reading)
     notes: list[str] = []
-    offered = tuple(name for name in reading.offered if name != "one_hot")
     first, columns, _ = choose_columns(
-        paths[0],
-        pl.scan_parquet(paths[0]).head(FIRST_ROWS),
-        replace(reading, offered=offered),
-        notes,
+        paths[0], pl.scan_parquet(paths[0]).head(FIRST_ROWS), reading, notes
     )
     X, names = column_matrix(first, columns, paths[0])
     most = max(1, PARTITION_BYTES // (X.shape[1] * X.dtype.itemsize))
@@ -118,14 +115,16 @@ def read_partition(
     return X.astype(dtype, copy=False), class_labels(frame[label])
 
 
-def _refuse_with_many_files(reading, options):
+ONE_FILE = (
+    *("max_rows", "labels", "target", "pairs", "triplets", "id_column", "drop_missing", "impute"),
+    *("one_hot", "separator", "decimal", "encoding", "header"),
+)
+
+
+def _refuse_with_many_files(given):
     """Refuse the first option that does not go with many files."""
-    given = {name: getattr(reading, name) for name in reading.offered}
-    for name in ("label", "ignore", "keep"):
-        given.pop(name, None)
-    given = {"max_rows": options.max_rows, **given}
-    for name, value in given.items():
-        if value not in (None, False, getattr(Reading, name, None)):
+    for name in ONE_FILE:
+        if getattr(given, name) != getattr(type(given), name):
             option = {"id_column": "id"}.get(name, name).replace("_", "-")
             raise ValueError(
                 f"--{option} does not go with many files; leave it out, or give one file without "
@@ -134,11 +133,10 @@ def _refuse_with_many_files(reading, options):
 
 
 @contextmanager
-def computing(cluster: Cluster) -> Iterator[None]:
+def computing(workers: int | None, scheduler: str | None) -> Iterator[None]:
     """Compute on worker processes of this machine, on the cluster of a scheduler, or, with
     neither, in this process: a few partitions at a time, out of core if memory is short.
     """
-    workers, scheduler = cluster.workers, cluster.scheduler
     if workers is not None and scheduler is not None:
         raise ValueError("got --workers and --scheduler; give one of them.")
     if workers is None and scheduler is None:
@@ -148,11 +146,11 @@ def computing(cluster: Cluster) -> Iterator[None]:
     with ExitStack() as opened:
         if workers is not None:
             with _ignoring_ctrl_c():
-                scheduler = distributed.LocalCluster(
+                local = distributed.LocalCluster(
                     n_workers=workers, threads_per_worker=1, dashboard_address=":0"
                 )
-            opened.enter_context(scheduler)
-        client = opened.enter_context(distributed.Client(scheduler))
+            opened.enter_context(local)
+        client = opened.enter_context(distributed.Client(scheduler or local))
         count = len(client.scheduler_info(n_workers=-1)["workers"])
         state.say(f"computing on {plural(count, 'worker')}; dashboard: {client.dashboard_link}")
         yield

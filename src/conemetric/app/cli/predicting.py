@@ -1,6 +1,7 @@
 """``conemetric predict``: classes or numbers of new rows, by a decision that ``learn`` saved."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,8 +10,8 @@ from rich.markup import escape
 from ...core.progress import emit
 from .files import check_file, check_free, write_csv
 from .invocation import progress_bar, state
-from .options import DIALECT, Overwrite, Reading, option
-from .using import SHOWN, Rows
+from .options import Command, Dialect, DropMissing, IdColumn, Overwrite, Rows, option
+from .using import SHOWN
 from .wording import grid, plural
 
 if TYPE_CHECKING:
@@ -23,21 +24,27 @@ NO_PROMISE = (
 BLOCK = 1 << 23  # numbers held at a time to explain predictions: 64 MB in float64
 
 
-def predict(
-    reading: Annotated[Reading, ("id_column", "drop_missing", *DIALECT)],
-    data: Rows,
-    decision: Annotated[Path, option("FILE", "Decision file written by learn.", "--decision")],
+@dataclass(frozen=True, kw_only=True)
+class Predict(Command, Dialect):
+    """Options of `predict`."""
+
+    data: Rows
+    decision: Annotated[Path, option("FILE", "Decision file written by learn.", "--decision")]
+    id_column: IdColumn = None
+    drop_missing: DropMissing = False
     alpha: Annotated[
         float, option("SHARE", "Share of sets or intervals that may miss the true one.")
-    ] = 0.1,
+    ] = 0.1
     explained: Annotated[
         int, option("N", "Training rows listed that decided a row.", "--rows", min=1)
-    ] = 3,
+    ] = 3
     out: Annotated[
         Path | None, option("FILE", "CSV file to write; default: print the first rows.")
-    ] = None,
-    overwrite: Overwrite = False,
-) -> None:
+    ] = None
+    overwrite: Overwrite = False
+
+
+def predict(given: Predict) -> None:
     """Predict class or number of new rows, with a set or interval that holds the true one
     and the training rows that decided.
 
@@ -46,20 +53,21 @@ def predict(
 
     [dim]conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
     """
-    check_file(decision, "decision")
-    check_file(data)
-    check_free([out] if out is not None else [], overwrite)
+    alpha, out = given.alpha, given.out
+    check_file(given.decision, "decision")
+    check_file(given.data)
+    check_free([out] if out is not None else [], given.overwrite)
 
     import numpy as np
 
     from ...storage import load_decision
     from .tables import read_table
 
-    estimator = load_decision(decision)
+    estimator = load_decision(given.decision)
     if _promises(estimator):
         estimator._n_held_out(alpha)  # an error before any row is read
     columns = _columns(estimator)
-    table = read_table(data, reading, columns)
+    table = read_table(given.data, given, columns)
     X = table.X if columns.fill is None else np.where(np.isnan(table.X), columns.fill, table.X)
     with progress_bar():
         emit("stage", stage="predicting")
@@ -67,7 +75,7 @@ def predict(
             {"row": name, **values}
             for name, values in zip(
                 table.row_names.tolist(),
-                predicted_rows(estimator, X, alpha, explained),
+                predicted_rows(estimator, X, alpha, given.explained),
                 strict=True,
             )
         ]

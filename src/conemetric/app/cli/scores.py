@@ -10,14 +10,14 @@ from ...ranking.lexical import bm25
 from ..studies.adapting import Collection
 from .dialects import decoded
 from .files import check_file
-from .options import Scores
+from .options import Sources
 from .wording import plural
 
 BM25 = "bm25"
 RUN_FIELDS = 6  # query, Q0, document, rank, score, tag
 
 
-def read_scores(collection: Collection, chosen: Scores) -> tuple[dict[str, Any] | None, list[str]]:
+def read_scores(collection: Collection, chosen: Sources) -> tuple[dict[str, Any] | None, list[str]]:
     """The columns by name, None without any, and notes about them."""
     columns: dict[str, Any] = {}
     notes: list[str] = []

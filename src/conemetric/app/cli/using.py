@@ -1,6 +1,6 @@
 """Commands that use a learned metric: ``embed``, ``neighbors``, ``inspect``."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,84 +10,93 @@ from rich.markup import escape
 from ...core.progress import emit
 from .files import check_file, check_free
 from .invocation import progress_bar, state
-from .options import DIALECT, Metric, Overwrite, Reading, option
+from .options import Command, Dialect, DropMissing, IdColumn, Metric, Overwrite, Rows, option
 from .wording import grid, plural, promise_values
-
-Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
-
 
 SHOWN, SHOWN_NEIGHBOURS = 20, 5  # rows, and neighbours of each, that fit on a screen
 NO_CERTIFICATE = "none: a blend, or a truncated metric, is not the optimum of a program"
 
 
-def embed(
-    reading: Annotated[Reading, ("drop_missing", *DIALECT)],
-    data: Rows,
-    metric: Metric,
-    out: Annotated[Path, option("FILE", "File to write: CSV, Parquet or npy.")],
-    dimensions: Annotated[
-        int | None, option("N", "Keep only the leading directions.", min=1)
-    ] = None,
-    overwrite: Overwrite = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Embed(Command, Dialect):
+    """Options of `embed`."""
+
+    data: Rows
+    metric: Metric
+    out: Annotated[Path, option("FILE", "File to write: CSV, Parquet or npy.")]
+    dimensions: Annotated[int | None, option("N", "Keep only the leading directions.", min=1)] = (
+        None
+    )
+    drop_missing: DropMissing = False
+    overwrite: Overwrite = False
+
+
+def embed(given: Embed) -> None:
     """Map rows to the space where the learned metric is the Euclidean one, batch by batch.
 
     Columns of a CSV or Parquet file that are not features (ids, labels) are carried
     over. Missing values and text columns are treated as when the metric was learned.
     """
-    check_file(metric, "metric")
-    check_file(data)
-    check_free([out], overwrite)
+    check_file(given.metric, "metric")
+    check_file(given.data)
+    check_free([given.out], given.overwrite)
 
     from ...storage import load_metric
     from .batches import EmbeddedBatches, write_batches
 
-    learned = load_metric(metric)
-    learned = learned if dimensions is None else learned.truncated(dimensions)
+    learned = load_metric(given.metric)
+    learned = learned if given.dimensions is None else learned.truncated(given.dimensions)
     rank = len(learned.components)
-    batches = EmbeddedBatches(data, learned, reading)
+    batches = EmbeddedBatches(given.data, learned, given)
     with progress_bar():
-        n = write_batches(out, iter(batches), rank)
+        n = write_batches(given.out, iter(batches), rank)
     if batches.n_dropped:
         batches.notes.append(f"Dropped: {plural(batches.n_dropped, 'row')} with missing values.")
     state.answer(
-        {"rows": n, "dropped": batches.n_dropped, "dimensions": rank, "out": str(out)},
-        f"{plural(n, 'row')} in {plural(rank, 'dimension')} written to {escape(str(out))}",
+        {"rows": n, "dropped": batches.n_dropped, "dimensions": rank, "out": str(given.out)},
+        f"{plural(n, 'row')} in {plural(rank, 'dimension')} written to {escape(str(given.out))}",
         notes=batches.notes,
     )
 
 
-def neighbors(
-    reading: Annotated[Reading, ("id_column", "drop_missing", *DIALECT)],
-    data: Rows,
-    metric: Metric,
+@dataclass(frozen=True, kw_only=True)
+class Neighbors(Command, Dialect):
+    """Options of `neighbors`."""
+
+    data: Rows
+    metric: Metric
+    id_column: IdColumn = None
+    drop_missing: DropMissing = False
     against: Annotated[
         Path | None,
         option("FILE", "Rows to search; default: DATA itself, each row without itself."),
-    ] = None,
-    k: Annotated[int, option("K", "Neighbours per row.", "-k", min=1)] = 5,
+    ] = None
+    k: Annotated[int, option("K", "Neighbours per row.", "-k", min=1)] = 5
     out: Annotated[
         Path | None,
         option("FILE", "CSV file to write; default: print the first rows."),
-    ] = None,
-    overwrite: Overwrite = False,
-) -> None:
+    ] = None
+    overwrite: Overwrite = False
+
+
+def neighbors(given: Neighbors) -> None:
     """Find the nearest neighbours of every row by the learned distance."""
-    check_file(metric, "metric")
+    data, against, k, out = given.data, given.against, given.k, given.out
+    check_file(given.metric, "metric")
     for path in (data, against or data):
         check_file(path)
-    check_free([out] if out is not None else [], overwrite)
+    check_free([out] if out is not None else [], given.overwrite)
 
     import numpy as np
     import polars as pl
 
     from ...neighbours import nearest
-    from ...storage import atomic_path, load_metric
+    from ...storage import LearnedMetric, atomic_path, load_metric
     from .tables import read_table
 
-    learned = load_metric(metric).distance_or_refuse()
-    queries = read_table(data, reading, learned)
-    searched = queries if against is None else read_table(against, reading, learned)
+    learned = LearnedMetric.from_estimator(load_metric(given.metric))
+    queries = read_table(data, given, learned)
+    searched = queries if against is None else read_table(against, given, learned)
     findable = len(searched.X) - (against is None)
     if k > findable:
         raise ValueError(f"-k {k} is more than the {plural(findable, 'row')} there are to find.")
@@ -139,10 +148,16 @@ def _show_neighbours(frame, k, notes):
     )
 
 
-def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Metric or decision file.")],
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Inspect(Command):
+    """Options of `inspect`."""
+
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Metric or decision file.")]
+
+
+def inspect(given: Inspect) -> None:
     """Show what is in a metric or decision file, after all checks of loading."""
+    file = given.file
     check_file(file, "metric or decision")
 
     from ...storage import load_decision, load_metric
@@ -164,7 +179,7 @@ def _inside_metric(learned):
     from ...storage import certificate_values
     from ...storage.values import json_value
 
-    promise = learned.threshold_promise_
+    promise = getattr(learned, "threshold_promise_", None)
     values = {
         "method": learned.method,
         "features": learned.n_features_in_,

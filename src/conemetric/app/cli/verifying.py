@@ -1,6 +1,7 @@
 """``conemetric verify``: decide whether two rows are the same, by a threshold of their distance."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from rich.markup import escape
 
 from .files import check_file, output_folder, write_csv
 from .invocation import state
-from .options import DIALECT, Metric, Overwrite, Reading, Seed, option
+from .options import Command, Dialect, IdColumn, Metric, Overwrite, Seed, option
 from .wording import filled_grid, plural, promise_values
 
 COLUMNS = {
@@ -26,50 +27,57 @@ PROMISE = (
 )
 
 
-def verify(
-    reading: Annotated[Reading, ("id_column", *DIALECT)],
-    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="File of id, id, same (1 or 0).")],
+@dataclass(frozen=True, kw_only=True)
+class Verify(Command, Dialect):
+    """Options of `verify`."""
+
+    file: Annotated[Path, typer.Argument(metavar="PAIRS", help="File of id, id, same (1 or 0).")]
     data: Annotated[
         Path, option("FILE", "Rows that the pairs name: CSV, Parquet, npy or npz file.")
-    ],
-    metric: Metric,
+    ]
+    metric: Metric
+    id_column: IdColumn = None
     folds: Annotated[
         int, option("N", "Folds; each is judged by the threshold of the others.", min=2)
-    ] = 10,
-    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.svg.")] = None,
-    overwrite: Overwrite = False,
-    seed: Seed = 0,
-    max_false_alarms: Annotated[float | None, option("RATE", PROMISE)] = None,
-    confidence: Annotated[
-        float, option("SHARE", "Probability with which that promise holds.")
-    ] = 0.95,
-) -> None:
+    ] = 10
+    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.svg.")] = None
+    overwrite: Overwrite = False
+    seed: Seed = 0
+    max_false_alarms: Annotated[float | None, option("RATE", PROMISE)] = None
+    confidence: Annotated[float, option("SHARE", "Probability with which that promise holds.")] = (
+        0.95
+    )
+
+
+def verify(given: Verify) -> None:
     """Are these two the same? Threshold, accuracy and ROC of the learned distance on
     pairs, beside the Euclidean one.
 
     If the metric fills missing values, the Euclidean distance is that of the filled rows.
     [dim]conemetric verify pairs.csv --data rows.csv --metric m.safetensors --max-false-alarms 0.01[/]
     """
-    check_file(metric, "metric")
-    for path in (pairs, data):
+    pairs, folds, out = given.file, given.folds, given.out
+    max_false_alarms, confidence = given.max_false_alarms, given.confidence
+    check_file(given.metric, "metric")
+    for path in (pairs, given.data):
         check_file(path)
     if out is not None:
-        output_folder(out, ["roc.csv", "roc.svg"], overwrite)
+        output_folder(out, ["roc.csv", "roc.svg"], given.overwrite)
 
     import numpy as np
 
     from ...evaluation.verification import cross_validate, distance_score
-    from ...storage import load_metric, save_metric
+    from ...storage import LearnedMetric, load_metric, save_metric
     from .pairs import read_pairs
     from .tables import read_table
 
-    learned = load_metric(metric).distance_or_refuse()
-    table, indices, same = read_pairs(pairs, read_table(data, reading, learned))
+    learned = LearnedMetric.from_estimator(load_metric(given.metric))
+    table, indices, same = read_pairs(pairs, read_table(given.data, given, learned))
     _check_pairs(pairs, same, folds)
     if max_false_alarms is not None:
         _check_promise(pairs, same, max_false_alarms, confidence)
     X = learned.fill_missing(table.X)
-    fold = np.random.default_rng(seed).permutation(len(same)) % folds
+    fold = np.random.default_rng(given.seed).permutation(len(same)) % folds
     maps = {"euclidean": None, "learned": learned}
     scores = {name: distance_score(mapped, X, indices) for name, mapped in maps.items()}
     found = {
@@ -79,11 +87,11 @@ def verify(
     promised = None
     if max_false_alarms is not None:
         promised = _promise(learned, -scores["learned"], same, max_false_alarms, confidence)
-        save_metric(metric, learned)
+        save_metric(given.metric, learned)
     if out is not None:
         _write_roc(out, found)
     results = {name: _verified(scores[name], same, found[name]) for name in scores}
-    _answer(results, table, indices, same, folds, promised, metric)
+    _answer(results, table, indices, same, folds, promised, given.metric)
 
 
 def _answer(results, table, indices, same, folds, promised, metric):

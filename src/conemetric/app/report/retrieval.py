@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..studies.adapting import MAIN, MEASURES, RRF, Adaptation, Contribution
-from ..studies.learning import SIGNIFICANT
+from ..studies.adapting import MAIN, MEASURES, RRF, SIGNIFICANT, Adaptation, Contribution
 from . import content, figures
 from .metric import proof_facts
 from .rendering import Card, write_page
@@ -80,7 +79,7 @@ def headline(found: Adaptation) -> str:
         f"mean {MAIN} {found.mean(MAIN):.1f} against {found.mean(MAIN, 'before'):.1f} on "
         f"{change.n:,} held-out queries, p = {change.p_value:.2g}"
     )
-    if change.p_value <= SIGNIFICANT and change.difference > 0:
+    if found.helps:
         return f"Use it: {scores}."
     finding = "Worse than" if change.p_value <= SIGNIFICANT else "No measurable gain over"
     return f"{finding} the original embedding ({scores}): keep the embedding."

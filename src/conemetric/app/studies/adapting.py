@@ -3,7 +3,6 @@ measure what it gained on queries it has not seen, and what every score adds.
 """
 
 import time
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +36,7 @@ MAPS = ("queries", "both")
 RRF = "reciprocal rank fusion"
 EMBEDDED = "embedding before"  # its ranking as a column: no column may be called "embedding"
 SHOWN_FIRST = 10  # documents that a user looks at
+SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,12 @@ class Adaptation:
     def unchanged(self) -> bool:
         """Whether nothing was better than the embedding as it is."""
         return self.estimator.setting_ == self.estimator.candidates_[0].setting
+
+    @property
+    def helps(self) -> bool:
+        """Whether the map ranks held-out queries better, beyond chance."""
+        change = self.difference(MAIN)
+        return not self.unchanged and change.p_value <= SIGNIFICANT and change.difference > 0
 
     @property
     def uses_scores(self) -> bool:
@@ -177,6 +183,7 @@ def _estimator(name, options):
     shared = {
         "n_components": options.n_components,
         "tol": options.tol,
+        "normalization": options.normalization,
         "random_state": options.seed,
     }
     if name == "queries":
@@ -234,8 +241,7 @@ def _contributions(estimator, queries, documents, scores, judged):
     """What every score with a weight adds: the ranking with it against that without it."""
 
     def hits(weights):
-        changed = copy(estimator)
-        changed.score_weights_ = weights
+        changed = replace(estimator.model_, weights=weights)
         ranking = changed.rank(queries, documents, scores, SHOWN_FIRST)[0]
         return measures.hit_rate(ranking, judged, SHOWN_FIRST) > 0
 

@@ -251,12 +251,8 @@ def _check_preprocessing(task, options):
 
 def _fit(method, task, options, notes):
     """The fitted estimator, and why its metric is useless, if it is."""
-    estimator = method.make(
-        random_state=options.seed,
-        n_neighbors=options.n_neighbors,
-        time_budget=options.time_budget,
-        **options.parameters,
-    )
+    given = {name: getattr(options, name) for name in ("n_neighbors", "time_budget", "tol")}
+    estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
     with collected_warnings() as collected:
         task.fit(estimator)
     alarm = ""
@@ -265,9 +261,9 @@ def _fit(method, task, options, notes):
             alarm = in_options(warning)
         elif not isinstance(warning, ScaleWarning):  # options.scale has decided
             notes.append(in_options(warning))
-    recall = getattr(estimator, "neighbor_recall_", None)
-    if recall is not None and recall < 1:
-        notes.append(f"Neighbours found approximately: {recall:.1%} of those in a random sample.")
+    searched = getattr(estimator, "n_references_", None)
+    if searched is not None:
+        notes.append(f"Neighbours searched among {searched:,} training rows.")
     if hasattr(estimator, "evidence_"):
         notes.extend(_evidence_in_words(estimator))
     return estimator, alarm

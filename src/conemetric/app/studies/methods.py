@@ -43,6 +43,7 @@ KNOWN = (
     Method("dml-eig", "DMLEig", ("labels", "pairs"), passes=1000),
     Method("lmnn-eig", "LMNNEig", TRIPLETS, passes=1000),
     Method("relative", "RelativeComparisons", TRIPLETS, passes=200),
+    Method("gradient", "GradientMetric", ("labels", "quantity"), passes=200),
     Method("numax", "NuMax", ("none", "labels", "pairs"), visits_pairs=True),
 )
 

@@ -37,6 +37,8 @@ class Options:
         Of the first split; the others count on from it.
     time_budget : float or None
         Seconds that "auto" may take to learn; None: no limit.
+    tol : float
+        Certified relative gap to stop at.
     """
 
     method: str | None = None
@@ -51,6 +53,7 @@ class Options:
     repeats: int = 1
     seed: int = 0
     time_budget: float | None = 20.0
+    tol: float = 1e-3
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class AdaptOptions:
     map: str = "auto"
     similarity: str = "cosine"  # or "inner"
     n_components: int | None = None
+    normalization: str = "auto"  # of other scores: "raw", "range" or "spread"
     test_size: float = 0.3  # share of the judged queries, unless the collection names them
     tol: float = 1e-3
     seed: int = 0

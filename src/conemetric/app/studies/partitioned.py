@@ -65,7 +65,7 @@ class Partitioned(Labelled):
             f"Judged on {len(test):,} held-out rows; {len(train):,} training rows, drawn at random, "
             "vote, and decide how columns are scaled.",
         ]
-        n_references = sample_size("auto", n_learned, partitioned=True)
+        n_references = sample_size("auto", n_learned)
         if n_references is not None:
             notes.append(f"Neighbours searched among {n_references:,} training rows.")
         return replace(self, train=train, learn=train, test=test, notes=tuple(notes))

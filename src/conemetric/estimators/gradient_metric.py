@@ -1,0 +1,322 @@
+"""GradientMetric: the mean outer product of the gradients of a kernel ridge fit, iterated.
+
+    f = the kernel ridge fit of the targets in the metric M        (`solvers.kernel_ridge`)
+    M <- mean over rows, sum over targets, of grad f(x_i) grad f(x_i)',    scaled to trace one
+
+from the Euclidean distance on. With t the squared distance in M relative to its mean s,
+
+    grad f(x_i) = M sum_j W_ij (x_i - x_j),    W_ij = 2 / s a_j k'(t_ij)
+
+two matrix products per target, and one Cholesky decomposition per round. A diagonal metric has a
+weight per column, or per block of columns, and only its squares change: they are the mean squares
+of df/dx_j. The city block has such weights w_j of |x_j - z_j|, the roots of these mean squares.
+
+Each round solves a convex program and has its certificate. The iteration over M minimises nothing,
+so nothing is proven about it; held-out rows must judge it.
+
+Radhakrishnan, Beaglehole, Pandit & Belkin, "Mechanism for feature learning in neural networks and
+backpropagation-free machine learning models", Science 383, 2024.
+"""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..constraints.labels import check_labels, is_continuous
+from ..core import spectral
+from ..core.arrays import float64, identity, like, namespace, on_device, take, transposed, zeros
+from ..core.blas import few_blas_threads
+from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.weights import check_range, check_weights
+from ..evaluation.knn import evenly_by_class
+from ..neighbours import canonical_order
+from ..solvers.base import Certificate
+from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, solve_exactly
+from .base import MahalanobisMetric, Seed
+from .scales import warn_if_unscaled
+from .validation import rows_coincide
+
+__all__ = ["GradientMetric", "GradientRound", "gradient_rounds"]
+
+# rows that the metric is learned from: four matrices of this order, 0.5 GB on the host
+MAX_ROWS, MAX_ROWS_ON_GPU = 4000, 20_000
+BLOCK = 1 << 22  # kernel values multiplied by the signs of a column at a time
+
+
+class GradientRound(NamedTuple):
+    """A metric after one round, and the certificate of the kernel ridge fit that gave it."""
+
+    L: Any  # (D, r); or the weights of the columns (D,)
+    certificate: Certificate
+
+    def transform(self, Z: Any) -> Any:
+        """The rows mapped to where the distance is the Euclidean (or city block) one."""
+        L = like(self.L, Z)
+        return Z @ L if L.ndim == 2 else Z * L
+
+
+def gradient_rounds(
+    Z: Any,
+    Y: Any,
+    weights: Any,
+    kernel: str = "laplacian",
+    *,
+    n_rounds: int = 3,
+    ridge: float = 0.05,
+    width: float = 1.0,
+    diagonal: bool | np.ndarray = False,
+) -> list[GradientRound]:
+    """The metrics after 1, ..., ``n_rounds`` rounds, learned from the rows Z (n, D), their targets
+    Y (n, k) and positive weights (n,), in the library and precision of Z.
+
+    ``diagonal`` gives a weight per column, an array of block numbers (D,) a weight per block; the
+    city block always has weights. Takes four arrays (n, n): give a sample of many rows.
+    """
+    Z = Z - Z.mean(0)
+    Y, weights = like(Y, Z), like(weights, Z)
+    Y = Y - (weights[:, None] * Y).sum(0) / weights.sum()
+    setting, D = KernelSetting(kernel, width, ridge), Z.shape[1]
+    weighs_columns = diagonal is not False or kernel == CITY_BLOCK
+    L = zeros(D, Z) + 1 if weighs_columns else _isometry(Z)
+    blocks = None if isinstance(diagonal, bool) else _averages(diagonal, Z)
+    rounds: list[GradientRound] = []
+    for _ in range(n_rounds):
+        A = Z * L if weighs_columns else Z @ L
+        moment, certificate = _gradient_moment(setting, A, Y, weights, weighs_columns)
+        if weighs_columns:
+            moment = moment if blocks is None else blocks @ moment
+            grown = L * moment**0.5
+            size = grown.max()
+        else:
+            grown = L @ spectral.factor(moment)
+            size = (grown * grown).sum() ** 0.5
+        if float(size) > 0:  # else f is constant
+            L = grown / size
+        rounds.append(GradientRound(L, certificate))
+    return rounds
+
+
+def _isometry(Z):
+    """A basis of the span of centred rows if they are fewer than columns; else the identity."""
+    if Z.shape[1] <= len(Z):
+        return identity(Z.shape[1], Z)
+    return namespace(Z).linalg.svd(Z, full_matrices=False)[2].T
+
+
+def _averages(blocks, Z):
+    """The matrix that replaces each column's entry by the mean over its block."""
+    same = np.asarray(blocks)[:, None] == np.asarray(blocks)
+    return like(same / same.sum(1, keepdims=True), Z)
+
+
+def _gradient_moment(setting, A, Y, weights, by_column):
+    """Weighted mean over the rows of A of the outer products of the gradients of a kernel ridge
+    fit, or of their squares ``by_column``; and the certificate of the fit.
+    """
+    kernel = KERNELS[setting.kernel]
+    scale = kernel.mean(A)
+    t = kernel.distances(A, A) / scale
+    K = setting.values(t)
+    a, certificate = solve_exactly(K, setting.ridge, Y, weights)
+    slopes = setting.slopes(t, K) / scale
+    del t, K
+    shares = (weights / weights.sum())[:, None]
+    if setting.kernel == CITY_BLOCK:
+        squares = [_signed_products(slopes, a, column) ** 2 for column in A.T]
+        return namespace(A).stack([(shares * each).sum() for each in squares]), certificate
+    totals = slopes @ a
+    moment = 0.0
+    for a_t, total in zip(a.T, totals.T, strict=True):
+        gradient = 2 * (A * total[:, None] - slopes @ (a_t[:, None] * A))
+        weighted = shares * gradient
+        moment = moment + ((weighted * gradient).sum(0) if by_column else weighted.T @ gradient)
+    return moment, certificate
+
+
+def _signed_products(slopes, a, column):
+    """sum_j slopes_ij sign(x_i - x_j) a_j, block by block of rows."""
+    xp, step = namespace(column), max(1, BLOCK // len(column))
+    blocks = (slice(start, start + step) for start in range(0, len(column), step))
+    return xp.concatenate(
+        [(xp.sign(column[rows, None] - column) * slopes[rows]) @ a for rows in blocks]
+    )
+
+
+class GradientMetric(MahalanobisMetric):
+    """Mahalanobis metric of the directions in which a kernel ridge fit of y varies.
+
+    A kernel ridge fit predicts y in the Euclidean distance. The mean outer product of its gradients
+    over the rows is large along directions that matter for y and zero along the others: it is the
+    next metric, in which y is fitted again, and so on ("recursive feature machines"). Learns from
+    labels or from numbers. It helps most where many columns are irrelevant.
+
+    Each kernel ridge fit is a convex program, solved to a proven gap. The iteration over metrics
+    is the optimum of no program, so nothing is proven about the metric itself; whether it helps is
+    to be measured on held-out rows, as `AutoMetric`, `MetricClassifier` and `MetricRegressor` do.
+
+    Columns are taken as they come: standardise them first.
+
+    Parameters
+    ----------
+    kernel : {"laplacian", "gaussian", "city block"}, default="laplacian"
+        exp(-d) or exp(-d^2) of the learned distance, or exp(-sum_j w_j |x_j - z_j|) with one
+        weight per column: ``components_`` is then diagonal, and the weights apply to city block
+        distances of transformed rows.
+    diagonal : bool or integer array-like (n_features,), default=False
+        Learn one weight per column only; or one per block of columns, such as the indicators of a
+        category: the array numbers the block of each column.
+    n_rounds : int, default=3
+        Kernel ridge fits, each in the metric of the one before. One to four are common; more may
+        discard directions that matter.
+    ridge : float, default=0.05
+        Of each fit, relative to the kernel of a row with itself.
+    width : float, default=1.0
+        Of the kernel: relative to the mean squared distance (the mean distance, for the city
+        block).
+    random_state : int, RandomState or None
+        Draws the rows learned from where there are more than 4,000 (20,000 on a GPU): a fit takes
+        four matrices of that order.
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``, of trace one (the
+        largest entry is one if it is diagonal).
+    certificate_ : Certificate
+        Of the last kernel ridge fit, which gave the metric; not of the iteration.
+    objective_ : float
+        Value of that fit, to class indicators or numbers scaled to a largest deviation of one.
+    n_iter_ : int
+        Rounds.
+
+    References
+    ----------
+    Radhakrishnan, Beaglehole, Pandit & Belkin, "Mechanism for feature learning in neural networks
+    and backpropagation-free machine learning models", Science 383, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric import GradientMetric
+    >>> X = np.random.default_rng(0).normal(size=(200, 6))
+    >>> metric = GradientMetric().fit(X, X[:, 0] * X[:, 1])
+    >>> np.round(np.diag(metric.get_mahalanobis_matrix()), 1).tolist()
+    [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]
+    """
+
+    _parameter_constraints = {
+        "kernel": [StrOptions(set(KERNELS))],
+        "diagonal": ["boolean", "array-like"],
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "width": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel: str = "laplacian",
+        *,
+        diagonal: bool | Sequence[int] | np.ndarray = False,
+        n_rounds: int = 3,
+        ridge: float = 0.05,
+        width: float = 1.0,
+        random_state: Seed = None,
+    ) -> None:
+        self.kernel = kernel
+        self.diagonal = diagonal
+        self.n_rounds = n_rounds
+        self.ridge = ridge
+        self.width = width
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, target: str = "auto") -> Self:
+        """Learn the metric from labels or numbers.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,)
+            Class labels (-1: none), or numbers.
+        sample_weight : array-like (n,), default=None
+            Weights of the rows, relative to their mean, in each fit and in the mean of its
+            gradients.
+        target : {"auto", "classes", "continuous"}, default="auto"
+            What y holds, as in `FrobMetric.fit`.
+
+        Returns
+        -------
+        self
+        """
+        if y is None:
+            raise ValueError(
+                "GradientMetric requires y to be passed, but the target y is None; give labels or "
+                "numbers y."
+            )
+        X, y = self._validate_X_and_y(X, y)
+        blocks = self._blocks()
+        weights = check_weights(sample_weight, len(X), "rows of X")
+        check_range(weights, X.dtype)
+        labels, Y = _targets(y, target)
+        rows = np.flatnonzero((labels >= 0) & (weights > 0))
+        if rows_coincide(take(X, rows)) or not (Y[rows] != Y[rows[0]]).any():
+            raise ValueError(
+                f"{'y' if not rows_coincide(take(X, rows)) else 'X'} is the same in all {len(rows)} "
+                "rows that have a label and a weight, so there is nothing to learn; give rows that "
+                "differ."
+            )
+        warn_if_unscaled(self, X)
+        most = MAX_ROWS_ON_GPU if on_device(X) else MAX_ROWS
+        if len(rows) > most:
+            rng = check_random_state(self.random_state)
+            ordered = rows[canonical_order(take(X, rows), labels[rows])]
+            rows = evenly_by_class(rng.permutation(ordered), labels)[:most]
+        with few_blas_threads(len(rows) * X.shape[1]):
+            last = gradient_rounds(
+                float64(take(X, rows)),
+                Y[rows],
+                weights[rows] / weights[rows].mean(),
+                self.kernel,
+                n_rounds=self.n_rounds,
+                ridge=self.ridge,
+                width=self.width,
+                diagonal=blocks,
+            )[-1]
+        L = (
+            namespace(last.L).diag(last.L)
+            if last.L.ndim == 1
+            else spectral.canonical_factor(last.L)
+        )
+        self._forget_threshold()
+        self.components_ = transposed(like(L, X))
+        self.certificate_ = last.certificate
+        self.objective_, self.n_iter_ = last.certificate.primal, self.n_rounds
+        return self
+
+    def _blocks(self):
+        """``diagonal``, as a bool or a checked array."""
+        if isinstance(self.diagonal, bool | np.bool_):
+            return bool(self.diagonal)
+        blocks = np.asarray(self.diagonal)
+        if blocks.shape != (self.n_features_in_,) or blocks.dtype.kind not in "iu":
+            raise ValueError(
+                f"diagonal has shape {blocks.shape} and {blocks.dtype}; give True, False or the "
+                f"number of the block of each of the {self.n_features_in_} columns."
+            )
+        return blocks
+
+
+def _targets(y, target):
+    """Class numbers (-1: no label; one class for numbers), and targets to fit (n, k)."""
+    if is_continuous(y, target):
+        values = y.astype(np.float64)
+        spread = abs(values - values.mean()).max() or 1.0
+        return np.zeros(len(y), int), ((values - values.mean()) / spread)[:, None]
+    labels = check_labels(y, 0)
+    indicators = (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
+    # the indicator of one of two classes says all
+    return labels, indicators[:, 1:] if indicators.shape[1] == 2 else indicators

@@ -1,0 +1,178 @@
+"""A learned ranking: the maps of queries and documents, and the scores that it adds up."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from ..core.arrays import is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.fields import Array, Named, Number, Text, check, expect
+from ..estimators.validation import check_tensor
+from .columns import EMBEDDING, NORMALIZATIONS, Columns, Pool, check_scores, picked
+from .top_k import SIMILARITIES, check_depth, search, tie_ranks, unit_rows
+
+__all__ = ["FIELDS", "RankingModel", "check_rows"]
+
+
+@dataclass(frozen=True)
+class RankingModel:
+    """What a fitted `QueryAdapter` or `RelevanceMetric` ranks by, without its data (``model_``).
+
+    The score of a document d for a query q is ::
+
+        weights["embedding"] * similarity(query_map q, document_map d) + sum_c weights[c] s_c(q, d)
+
+    with s_c the column c in its normalisation (`conemetric.ranking.columns`). "inner" is the
+    inner product, "cosine" that of a query which is mapped after being scaled to unit length with a
+    document scaled to unit length, "euclidean" minus the squared distance.
+
+    Parameters
+    ----------
+    query_map, document_map : array (rank, n_features) or None
+        None leaves rows unchanged.
+    similarity : {"cosine", "inner", "euclidean"}
+    weights : dict of str to float
+        Of the embedding's own scores ("embedding") and of every column, none negative.
+    normalization : {"raw", "range", "spread"} or None
+        Of the columns; None if none has a weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from conemetric.ranking.model import RankingModel
+    >>> model = RankingModel(np.eye(2), None, "inner", {"embedding": 1.0, "words": 2.0}, "raw")
+    >>> words = csr_array([[0.0, 3.0]])
+    >>> documents, scores = model.rank([[1.0, 0.0]], np.eye(2), {"words": words})
+    >>> documents.tolist(), scores.tolist()
+    ([[1, 0]], [[6.0, 1.0]])
+    """
+
+    query_map: Any
+    document_map: Any
+    similarity: str
+    weights: dict[str, float]
+    normalization: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, with or without a weight."""
+        return [name for name in self.weights if name != EMBEDDING]
+
+    def transform_queries(self, Q: Any) -> Any:
+        """Map queries."""
+        return _mapped(check_rows(Q, "Q"), self.query_map, "Q")
+
+    def transform_documents(self, D: Any) -> Any:
+        """Map documents."""
+        return _mapped(check_rows(D, "D"), self.document_map, "D")
+
+    def rank(
+        self,
+        queries: Any,
+        documents: Any,
+        scores: Mapping[str, Any] | None = None,
+        k: int = 10,
+        nearest: Callable[[int], np.ndarray] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The first ``k`` documents of every query. Those with equal scores are in an order
+        that depends on their vectors as given, not on their numbers.
+
+        Parameters
+        ----------
+        queries : array-like or tensor (n_queries, n_features)
+        documents : array-like or tensor (n_documents, n_features)
+        scores : dict of str to sparse matrix or callable, default=None
+            The columns; those with weight 0 may be left out.
+        k : int, default=10
+        nearest : callable, default=None
+            Gives the numbers of the nearest documents (n_queries, n) for which callables among
+            ``scores`` are called; without it there may be none.
+
+        Returns
+        -------
+        documents, scores : arrays (n_queries, min(k, n_documents)) on the host
+            Best first; -1 and minus infinity where a query has fewer.
+        """
+        check_depth(k)
+        queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
+        namespace(queries, documents)  # refuses mixed libraries
+        columns = self._weighted_columns(scores, (len(queries), len(documents)), nearest)
+        ties = tie_ranks(documents)
+        if self.similarity == "cosine":
+            queries, documents = unit_rows(queries), unit_rows(documents)
+        queries = _mapped(queries, self.query_map, "queries")
+        documents = _mapped(documents, self.document_map, "documents")
+        if queries.shape[1] != documents.shape[1]:
+            raise ValueError(
+                f"documents has {documents.shape[1]} features, but mapped queries have "
+                f"{queries.shape[1]}; map the documents as when the ranking was learned."
+            )
+        listed = None if columns is None else columns.listed
+        found = search(queries, documents, k, self.similarity, listed=listed, ties=ties)
+        weights = np.array([self.weights[name] for name in (columns.names if columns else ())])
+        pool, k = Pool.of(columns, found, ties), min(k, len(documents))
+        return pool.rank(self.normalization, weights, k, self.weights[EMBEDDING])
+
+    def _weighted_columns(self, scores, shape, nearest) -> Columns | None:
+        """The columns that have a weight, checked; None if none has."""
+        used = [name for name in self.columns if self.weights[name]]
+        scores = picked(scores, used, self.columns)
+        if not used or self.normalization is None:
+            return None
+        columns = check_scores(scores, shape[0], shape[1], nearest)
+        columns.tried(self.normalization)  # refuses columns that it does not suit
+        return columns
+
+    def state(self) -> dict[str, Any]:
+        """JSON values and arrays that hold it; `from_state` inverts it."""
+        maps = {"query_map": self.query_map, "document_map": self.document_map}
+        return {
+            **{name: None if A is None else to_numpy(A) for name, A in maps.items()},
+            "similarity": self.similarity,
+            "weights": dict(self.weights),
+            "normalization": self.normalization,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], within: str = "ranking") -> Self:
+        """The model of a `state`; a `FieldError` that names a value which it cannot use."""
+        check(state, FIELDS, within)
+        weights = state["weights"]
+        expect(
+            EMBEDDING in weights, f"{within}.weights", sorted(weights)[:9], f"one of {EMBEDDING}"
+        )
+        scaled = [name for name, weight in weights.items() if weight and name != EMBEDDING]
+        fits = state["normalization"] is not None or not scaled
+        expect(fits, f"{within}.normalization", None, f"the scale of {scaled[:9]}")
+        return cls(**state)
+
+
+FIELDS = {
+    "query_map": Array("f", ("rank", "features"), optional=True),
+    "document_map": Array("f", ("rank", "document_features"), optional=True),
+    "similarity": Text(tuple(SIMILARITIES)),
+    "weights": Named(Number(0)),
+    "normalization": Text(NORMALIZATIONS, optional=True),
+}
+
+
+def _mapped(X, map_, name):
+    if map_ is None:
+        return X
+    if X.shape[1] != map_.shape[1]:
+        raise ValueError(
+            f"{name} has {X.shape[1]} features, but the ranking is expecting {map_.shape[1]} "
+            "features as input."
+        )
+    return X @ like(map_, X).T
+
+
+def check_rows(X: Any, name: str) -> Any:
+    """Validate rows of floats: a tensor or a NumPy array."""
+    refuse_masked(X, name)
+    if is_torch(X):
+        return check_tensor(X, 1)
+    return check_array(X, dtype=[np.float64, np.float32], input_name=name)

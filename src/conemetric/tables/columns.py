@@ -1,0 +1,232 @@
+"""The columns of a table: numbers, dates or words, with gaps, from a data frame or an array."""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+__all__ = [
+    "Column",
+    "column_names",
+    "date_formats",
+    "frame_of",
+    "number_of_word",
+    "number_word",
+    "seconds_of_word",
+    "table_columns",
+]
+
+Family = Literal["number", "date", "word"]
+MISSING_NUMBERS = ("?", "na", "n/a", "nan", "null", "none")  # words among numbers that mean a gap
+NUMERAL = re.compile(r"[+-]?(0|[1-9]\d*|(?=\.\d))(\.\d*)?([eE][+-]?\d+)?")  # 007 is a code
+DAY = 86400.0
+LARGEST_WHOLE = 2.0**53  # floats up to this hold every integer
+SLASHED = ("%m/%d/%Y", "%d/%m/%Y")
+DATE_FORMATS = ("iso", *SLASHED, "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y")
+TIMES = ("", " %H:%M", " %H:%M:%S")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of n rows.
+
+    Attributes
+    ----------
+    name : str
+    family : {"number", "date", "word"}
+    values : array (n,)
+        Numbers: float64, with NaN for a gap. Dates: seconds since 1970, likewise. Words: objects,
+        strings or None for a gap.
+    integers : bool
+        Whether the table stores it as integers of a named column.
+    types : frozenset of str
+        Of words: what their Python objects were ("str", "number", "bool", "date").
+    order : tuple of str or None
+        The categories of an ordered category.
+    """
+
+    name: str
+    family: Family
+    values: np.ndarray
+    integers: bool = False
+    types: frozenset[str] = frozenset()
+    order: tuple[str, ...] | None = None
+
+    def at(self, rows: np.ndarray) -> "Column":
+        """The column at some of its rows."""
+        kept = self.values[rows]
+        return Column(self.name, self.family, kept, self.integers, self.types, self.order)
+
+
+def frame_of(X: Any) -> nw.DataFrame[Any] | None:
+    """X as a frame of narwhals (pandas, polars, pyarrow, ...); None if it is not a frame."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def column_names(X: Any) -> list[str] | None:
+    """The names of the columns of a frame; None of an array, or if they are not all text."""
+    columns = list(getattr(X, "columns", ())) if not isinstance(X, np.ndarray) else []
+    return columns if columns and all(isinstance(name, str) for name in columns) else None
+
+
+def table_columns(X: Any, wanted: Iterable[tuple[int, str, bool]]) -> list[Column]:
+    """Some columns of a frame or of a validated array: for each its position, its name, and whether
+    it is one of words although its values may be numbers.
+    """
+    frame = frame_of(X)
+    return [
+        _read(X[:, position] if frame is None else frame[:, position], name, as_words)
+        for position, name, as_words in wanted
+    ]
+
+
+def _read(values: Any, name: str, as_words: bool = False) -> Column:
+    """A column from a series of narwhals or a vector."""
+    if isinstance(values, np.ndarray):
+        return _from_vector(values, name, as_words)
+    dtype = values.dtype
+    if as_words:
+        return _words(values.to_list(), name)
+    if dtype.is_numeric():
+        numbers = values.cast(nw.Float64).to_numpy()
+        return Column(name, "number", _finite(numbers, name), dtype.is_integer())
+    if dtype == nw.Duration:
+        return Column(name, "number", _floats(values.dt.total_microseconds()) / 1e6)
+    if dtype in (nw.Datetime, nw.Date):
+        stamps = values.cast(nw.Datetime("us")) if dtype == nw.Date else values
+        return Column(name, "date", _floats(stamps.dt.timestamp("us")) / 1e6)
+    if dtype.is_nested():
+        raise ValueError(
+            f"column {name!r} holds {dtype}; give one column for each entry, or drop it."
+        )
+    order = tuple(map(str, dtype.categories)) if isinstance(dtype, nw.Enum) else None
+    return _words(values.to_list(), name, order)
+
+
+def _from_vector(values, name, as_words):
+    kind = values.dtype.kind
+    if kind in "OUSb" or as_words:
+        return _words(values.tolist(), name)
+    if kind == "M":
+        micro = values.astype("datetime64[us]")
+        seconds = micro.astype(np.int64) / 1e6
+        return Column(name, "date", np.where(np.isnat(micro), np.nan, seconds))
+    if kind == "m":
+        return Column(name, "number", values / np.timedelta64(1, "s"))
+    return Column(name, "number", _finite(values.astype(np.float64), name))
+
+
+def _floats(series):
+    return np.asarray(series.cast(nw.Float64).to_numpy(), np.float64)
+
+
+def _finite(numbers, name):
+    numbers = np.asarray(numbers, np.float64)
+    if np.isinf(numbers).any():
+        row = int(np.isinf(numbers).argmax())
+        raise ValueError(
+            f"Input X contains infinity, in column {name!r} at row {row}; give finite numbers, or "
+            "NaN where the value is missing."
+        )
+    return numbers
+
+
+# ---- words
+
+
+def _words(values: list[Any], name: str, order: tuple[str, ...] | None = None) -> Column:
+    """Python objects as words: strings without spaces around them, None for a gap."""
+    types: set[str] = set()
+    words = np.empty(len(values), object)
+    for row, value in enumerate(values):
+        if type(value) is str:
+            words[row] = value.strip() or None
+            types.add("str")
+        elif not _is_gap(value):
+            words[row], kind = _word(value, name)
+            types.add(kind)
+    return Column(name, "word", words, types=frozenset(types), order=order)
+
+
+def _is_gap(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA is neither true nor false; nor is an array
+        return not isinstance(value, Iterable)
+
+
+def _word(value: Any, name: str) -> tuple[str, str]:
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value)), "bool"
+    if isinstance(value, (Real, Decimal)):
+        return number_word(float(value)), "number"
+    if isinstance(value, str):
+        return str(value), "str"
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace"), "str"
+    if isinstance(value, date):
+        return value.isoformat(), "date"
+    if isinstance(value, np.datetime64):
+        return str(value), "date"
+    raise TypeError(
+        f"argument must be a string or a number: column {name!r} holds a {type(value).__name__}; "
+        "give one value for each row, or drop the column."
+    )
+
+
+def number_word(value: float) -> str:
+    """A number as a word: 3 and 3.0 are the same."""
+    whole = math.isfinite(value) and value == int(value) and abs(value) < LARGEST_WHOLE
+    return str(int(value)) if whole else repr(value)
+
+
+def number_of_word(word: str) -> float | None:
+    """The number that a word spells; NaN if it stands for a gap, None if it is no number."""
+    if word.casefold() in MISSING_NUMBERS:
+        return math.nan
+    if NUMERAL.fullmatch(word) is None:
+        return None
+    value = float(word)
+    return value if math.isfinite(value) else None
+
+
+def seconds_of_word(word: str, formats: Iterable[str] = DATE_FORMATS) -> float | None:
+    """The seconds since 1970 of a date in one of these formats; NaN for a gap, None for no date."""
+    if word.casefold() in MISSING_NUMBERS:
+        return math.nan
+    for form in formats:
+        for time in TIMES if form != "iso" else ("",):
+            try:
+                stamp = (
+                    datetime.fromisoformat(word)
+                    if form == "iso"
+                    else datetime.strptime(word, form + time)
+                )
+            except ValueError:
+                continue
+            return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+    return None
+
+
+def date_formats(words: Iterable[str]) -> tuple[str, ...]:
+    """The formats that these words are dates in: one if one reads all; () if some are no dates."""
+    words = [word for word in words if word.casefold() not in MISSING_NUMBERS]
+    if not words or not all(word[0].isdigit() for word in words):
+        return ()
+    read = {
+        form: sum(seconds_of_word(w, (form,)) is not None for w in words) for form in DATE_FORMATS
+    }
+    for form, count in read.items():
+        if count == len(words):
+            return (form,)
+    slashed = max(SLASHED, key=lambda form: read[form])
+    mixed = tuple(form for form in DATE_FORMATS if form not in SLASHED or form == slashed)
+    return mixed if all(seconds_of_word(word, mixed) is not None for word in words) else ()

@@ -1,0 +1,449 @@
+"""`TableEncoder`: a table of numbers, words, dates and gaps as one block of numbers per column."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array, hstack, issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..core.fields import Each, Field, Named, Nested, Number, Plain, Text, Texts, check, expect
+from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.weights import check_weights
+from .columns import column_names, frame_of, table_columns
+from .kinds import KINDS, MISSING, IgnoredColumn, Kind, Settings, kind_from_state, learn_kind
+from .summaries import Summary, summarize
+
+__all__ = ["Block", "TableEncoder", "TableSummary"]
+
+MOST_NAMED = 5  # columns in a message
+WORD_KINDS = [kind for kind, each in KINDS.items() if each.words]
+# share of nonzero entries below which "auto" gives a sparse matrix, and the fewest features
+MOST_DENSITY, FEWEST_SPARSE = 0.1, 256
+
+
+@dataclass(frozen=True)
+class Block:
+    """The features of one column.
+
+    Attributes
+    ----------
+    column : str
+    kind : str
+        "number", "ordered", "word", "boolean", "date"; "missing" for the block that says where
+        the values of another block of the column are missing.
+    features : slice
+        Their place in the output.
+    """
+
+    column: str
+    kind: str
+    features: slice
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """What `TableEncoder.summarize` finds in one pass over a part of a table. The sum of the
+    summaries of all parts, in order, is that of the whole table.
+    """
+
+    columns: tuple[Summary, ...]
+    named: bool
+
+    def __add__(self, other: "TableSummary") -> "TableSummary":
+        names, others = ([each.name for each in part.columns] for part in (self, other))
+        if names != others:
+            raise ValueError(f"parts of one table have columns {names[:9]} and {others[:9]}.")
+        columns = zip(self.columns, other.columns, strict=True)
+        return TableSummary(tuple(one + two for one, two in columns), self.named)
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Encode a table with words, dates and gaps as numbers whose Euclidean distance is a Gower
+    distance: every column counts the same.
+
+    Each column becomes a block of features that is centred and has a mean squared distance of 2
+    between two random rows, as a standardised column has. Any metric of this library can then
+    learn what the columns, and the values of a column, are worth:
+    ``make_pipeline(TableEncoder(), FrobMetric())``.
+
+    ==========  ==================================================================================
+    kind        block
+    ==========  ==================================================================================
+    number      (x - mean) / std; also of words that all spell numbers
+    word        one-hot, minus its mean, divided by sqrt(sum p (1 - p)) with p the shares of the
+                values; of two values one feature, at the same distances
+    boolean     as a word of two values
+    ordered     the rank in the order of an ordered category, as a number
+    date        the time passed; where the data span two of them, also the place in the day, week
+                and year (cosine and sine)
+    missing     of a number or date of which 1 to 99 % are missing: whether it is
+    ==========  ==================================================================================
+
+    A missing number is at the centre of its column; a missing word is a value of its own. A word
+    that was not in ``fit`` is at the centre. Columns that cannot help are left out and listed in
+    ``ignored_``: one value only, words that are all different, free text, row numbers.
+
+    Parameters
+    ----------
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
+        Columns whose numbers are categories: a mask, positions or names. With "from_dtype" and
+        None none are; words and categories of a data frame are words in any case.
+    min_frequency : float or int, default=0.005
+        Words in a smaller share of the rows (float), or in fewer rows (int), are one value,
+        "(rare)", if there are at least two of them. With a float so are words of one row only.
+    missing : {"auto", "center", "error"}, default="auto"
+        "center" adds no features that say what is missing; "error" refuses gaps.
+    dates : {"auto", "elapsed", "ignore"}, default="auto"
+        "elapsed" uses no cycles.
+    kinds : dict of str or int to str, default=None
+        Kinds of columns by name or position, where the choice should be another: "number",
+        "word", "boolean", "ordered", "date" or "ignore".
+    sparse_output : bool or "auto", default="auto"
+        Sparse output is moved by a constant row, which changes no distance. "auto" gives it where
+        at most a tenth of 256 or more features is nonzero.
+
+    Attributes
+    ----------
+    blocks_ : list of Block
+        Column, kind and features of every block.
+    columns_ : list
+        The columns as learned.
+    ignored_ : dict of str to str
+        Columns left out, and why.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Of a data frame.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from conemetric import TableEncoder
+    >>> df = pd.DataFrame({"doors": ["2", "4", "5more", "4"], "age": [3.0, None, 1.0, 7.0]})
+    >>> encoder = TableEncoder().fit(df)
+    >>> encoder.get_feature_names_out().tolist()
+    ['doors=(rare)', 'age', 'age=(missing)']
+    >>> encoder.transform(df.iloc[:, ::-1]).round(2).tolist()[1]
+    [-1.0, 0.0, 1.73]
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "min_frequency": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="left"),
+        ],
+        "missing": [StrOptions({"auto", "center", "error"})],
+        "dates": [StrOptions({"auto", "elapsed", "ignore"})],
+        "kinds": [dict, None],
+        "sparse_output": ["boolean", StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        categorical_features: Any = "from_dtype",
+        min_frequency: float | int = 0.005,
+        missing: str = "auto",
+        dates: str = "auto",
+        kinds: Mapping[str | int, str] | None = None,
+        sparse_output: bool | str = "auto",
+    ) -> None:
+        self.categorical_features = categorical_features
+        self.min_frequency = min_frequency
+        self.missing = missing
+        self.dates = dates
+        self.kinds = kinds
+        self.sparse_output = sparse_output
+
+    # ---- fit
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the kinds of the columns, their centres and scales.
+
+        Parameters
+        ----------
+        X : data frame or array-like (n, d)
+            A frame of pandas, polars or any library that narwhals reads.
+        y : ignored
+        sample_weight : array-like (n,), default=None
+
+        Returns
+        -------
+        self
+        """
+        return self.fit_summary(self.summarize(X, sample_weight))
+
+    def summarize(self, X: Any, sample_weight: Any = None) -> TableSummary:
+        """What one pass over a table, or over a part of its rows, finds; `fit_summary` learns from
+        the sum over all parts.
+        """
+        X, names = _validated(self, X)
+        kinds = self._given_kinds(names)
+        as_words = [kinds.get(name) in WORD_KINDS for name in names.all]
+        columns = table_columns(X, zip(range(len(as_words)), names.all, as_words, strict=True))
+        weights = check_weights(sample_weight, len(X), "rows of X")
+        used = np.flatnonzero(weights)
+        if len(used) < len(weights):
+            columns, weights = [each.at(used) for each in columns], weights[used]
+        return TableSummary(tuple(summarize(each, weights) for each in columns), names.given)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit_summary(self, summary: TableSummary) -> Self:
+        """Learn from a summary, as `fit` does from the table."""
+        names = [each.name for each in summary.columns]
+        kinds = self._given_kinds(_Names(names, summary.named))
+        n = summary.columns[0].n_rows
+        if n < 2:
+            raise ValueError(f"Found {n} sample(s) in X; a minimum of 2 is required.")
+        settings = Settings(self.min_frequency, self.missing, self.dates)
+        for each in summary.columns:
+            if self.missing == "error" and each.missing:
+                raise ValueError(_gap_message(each.name))
+        learned = [learn_kind(each, settings, kinds.get(each.name)) for each in summary.columns]
+        ignored = {each.name: each.reason for each in learned if isinstance(each, IgnoredColumn)}
+        columns = [each for each in learned if isinstance(each, Kind)]
+        if not columns:
+            reasons = "; ".join(f"{name!r}: {why}" for name, why in list(ignored.items())[:9])
+            raise ValueError(f"X has no column to learn from ({reasons}).")
+        return self._store(columns, ignored, names, summary.named)
+
+    def _store(self, columns, ignored, names, named):
+        self.columns_: list[Kind] = columns
+        self.ignored_: dict[str, str] = ignored
+        self.blocks_: list[Block] = []
+        self._names: list[str] = names
+        self.n_features_in_ = len(names)
+        if named:
+            self.feature_names_in_ = np.array(names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        start = 0
+        for column in columns:
+            widths = {column.kind: len(column.suffixes)}
+            if column.missing_share is not None:
+                widths["missing"] = 1
+            for kind, width in widths.items():
+                self.blocks_.append(Block(column.name, kind, slice(start, start + width)))
+                start += width
+        self._n_features_out = start
+        return self
+
+    def _given_kinds(self, names: "_Names") -> dict[str, str]:
+        """Kinds by name: those given, and "word" for categorical features."""
+        kinds = dict.fromkeys(names.categorical(self.categorical_features), "word")
+        for column, kind in (self.kinds or {}).items():
+            if kind not in (*KINDS, "ignore"):
+                choices = ", ".join(map(repr, (*KINDS, "ignore")))
+                raise ValueError(f"kinds[{column!r}]={kind!r} is not one of {choices}.")
+            kinds[names.find(column, "kinds")] = kind
+        return kinds
+
+    # ---- transform
+
+    def transform(self, X: Any) -> Any:
+        """The features of a table.
+
+        Parameters
+        ----------
+        X : data frame or array-like (n, d)
+            From a frame columns are taken by name, in any order, if ``fit`` had names; further
+            columns, and those in ``ignored_``, are not needed.
+
+        Returns
+        -------
+        array or sparse array (n, n_features)
+        """
+        check_is_fitted(self)
+        X, positions = self._found(X)
+        wanted = zip(positions, self.columns_, strict=True)
+        columns = table_columns(X, [(at, kind.name, kind.words) for at, kind in wanted])
+        if self._sparse():
+            return self._sparse_features(columns)
+        out = np.empty((len(X), self._n_features_out))
+        start = 0
+        for kind, column in zip(self.columns_, columns, strict=True):
+            if self.missing == "error" and kind.gaps(column).any():
+                raise ValueError(_gap_message(kind.name))
+            stop = start + len(kind.suffixes)
+            kind.encode(column, out[:, start:stop])
+            if not np.isfinite(out[:, start:stop]).all():
+                raise ValueError(f"column {kind.name!r} holds values far beyond those in fit.")
+            if kind.missing_share is not None:
+                out[:, stop] = self._missing(kind, column) - _centre(kind.missing_share)
+                stop += 1
+            start = stop
+        return out
+
+    def _missing(self, kind, column):
+        p = kind.missing_share
+        return kind.gaps(column) / (p * (1 - p)) ** 0.5
+
+    def _sparse_features(self, columns):
+        blocks = []
+        for kind, column in zip(self.columns_, columns, strict=True):
+            blocks.append(kind.sparse(column))
+            if kind.missing_share is not None:
+                blocks.append(csr_array(self._missing(kind, column)[:, None]))
+        return hstack(blocks, format="csr")
+
+    def _sparse(self) -> bool:
+        if self.sparse_output != "auto":
+            return bool(self.sparse_output)
+        density = len(self.blocks_) / self._n_features_out
+        return self._n_features_out >= FEWEST_SPARSE and density <= MOST_DENSITY
+
+    def _found(self, X):
+        """X validated, and the position of each column that is used."""
+        wanted = [kind.name for kind in self.columns_]
+        given = column_names(X)
+        if given is None or not hasattr(self, "feature_names_in_"):
+            X = _validated(self, X, reset=False)[0]
+            return X, [self._names.index(name) for name in wanted]
+        frame = frame_of(X)
+        found = Counter(given)
+        missing = [name for name in wanted if name not in found]
+        if missing:
+            shown = ", ".join(map(repr, missing[:MOST_NAMED]))
+            more = ", ..." if len(missing) > MOST_NAMED else ""
+            raise ValueError(f"X has no column {shown}{more}, which fit had.")
+        repeated = [name for name in wanted if found[name] > 1]
+        if repeated:
+            raise ValueError(f"X has more than one column {repeated[0]!r}; keep one of them.")
+        if frame is None or not len(frame):
+            raise ValueError("X has 0 sample(s); give at least one row.")
+        return X, [given.index(name) for name in wanted]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the features: ``column``, ``column=value``, ``column:day_cos``."""
+        check_is_fitted(self)
+        names: dict[str, None] = {}
+        for kind in self.columns_:
+            gap = [f"={MISSING}"] if kind.missing_share is not None else []
+            for suffix in [*kind.suffixes, *gap]:
+                name = f"{kind.name}{suffix}"
+                while name in names:  # a word may look like the name of another feature
+                    name += "'"
+                names[name] = None
+        return np.array(list(names), object)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    # ---- storage
+
+    def state(self) -> dict[str, Any]:
+        """The fitted encoder as a nested dict of JSON values and arrays."""
+        check_is_fitted(self)
+        return {
+            "columns": [column.state() for column in self.columns_],
+            "ignored": dict(self.ignored_),
+            "names": list(self._names),
+            "named": hasattr(self, "feature_names_in_"),
+            "parameters": {
+                "min_frequency": self.min_frequency,
+                "missing": self.missing,
+                "dates": self.dates,
+                "sparse_output": self.sparse_output,
+            },
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], within: str = "encoder") -> Self:
+        """The encoder of such a state, after checking all of it."""
+        check(state, FIELDS, within)
+        columns = [
+            kind_from_state(each, f"{within}.columns.{number}")
+            for number, each in enumerate(state["columns"])
+        ]
+        used = [column.name for column in columns]
+        names = state["names"]
+        fits = Counter([*used, *state["ignored"]]) == Counter(names)
+        expect(fits, f"{within}.names", names, "each column that is used or ignored, once")
+        encoder = cls(**state["parameters"])
+        encoder._validate_params()
+        return encoder._store(columns, dict(state["ignored"]), list(names), state["named"])
+
+
+FIELDS = {
+    "columns": Each(Field(), least=1),
+    "ignored": Named(Text()),
+    "names": Texts(),
+    "named": Plain(bool),
+    "parameters": Nested(
+        {
+            "min_frequency": Number(0),
+            "missing": Text(("auto", "center", "error")),
+            "dates": Text(("auto", "elapsed", "ignore")),
+            "sparse_output": Plain(),
+        }
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Names of the columns in order; made up if the table has none."""
+
+    all: Sequence[str]
+    given: bool
+
+    def find(self, column: Any, argument: str) -> str:
+        """The name of a column given by name or position."""
+        if isinstance(column, str):
+            if self.given and column in self.all:
+                return column
+        elif isinstance(column, int) and -len(self.all) <= column < len(self.all):
+            return self.all[int(column)]
+        listed = ", ".join(map(repr, self.all[:9])) if self.given else f"{len(self.all)} columns"
+        raise ValueError(f"{argument} names {column!r}, which X does not have ({listed}).")
+
+    def categorical(self, given: Any) -> list[str]:
+        if given is None or isinstance(given, str):
+            return []
+        columns = np.asarray(given)
+        if columns.dtype.kind == "b":
+            if columns.shape != (len(self.all),):
+                raise ValueError(
+                    f"categorical_features is a mask of shape {columns.shape}; X has "
+                    f"{len(self.all)} columns."
+                )
+            columns = np.flatnonzero(columns)
+        return [self.find(each, "categorical_features") for each in columns.tolist()]
+
+
+def _validated(encoder, X, reset=True):
+    """X as a frame, or a valid array, and the names of its columns."""
+    frame = None if issparse(X) else frame_of(X)
+    if frame is None:
+        X = validate_data(
+            encoder, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_2d=True
+        )
+        return X, _Names([f"x{i}" for i in range(X.shape[1])], given=False)
+    if not len(frame):
+        raise ValueError("X has 0 sample(s); give at least one row.")
+    given = column_names(X)
+    names = given or [f"x{i}" for i in range(frame.shape[1])]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ValueError(f"X has more than one column {repeated[0]!r}; rename or drop one.")
+    validate_data(encoder, X, reset=reset, skip_check_array=True)
+    return X, _Names(names, given=given is not None)
+
+
+def _gap_message(name):
+    return f"Input X contains NaN: column {name!r} has missing values and missing='error'."
+
+
+def _centre(share):
+    """The mean of the indicator of what is missing, standardised."""
+    return share / (share * (1 - share)) ** 0.5
