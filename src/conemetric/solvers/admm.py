@@ -166,8 +166,10 @@ class _Anderson:
         changes = xp.stack([step for step, _ in self.steps])
         differences = changes[1:] - changes[:-1]
         M = differences @ differences.T
-        M = M + RIDGE * M.diagonal().sum() * identity(len(M), M)
-        share = xp.linalg.solve(M, differences @ measured)
+        ridge = max(RIDGE, 10 * float(xp.finfo(M.dtype).eps)) * M.diagonal().sum()
+        # the smallest number, in case that nothing moves any more
+        ridge = ridge + float(xp.finfo(M.dtype).smallest_normal)
+        share = xp.linalg.solve(M + ridge * identity(len(M), M), differences @ measured)
         states = [state for _, state in self.steps]
         for k in range(len(share)):
             newer, older = states[k + 1], states[k]
