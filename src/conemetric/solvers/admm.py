@@ -50,9 +50,6 @@ BALANCE_FACTOR = 2.0  # by which beta changes at most
 DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gram matrix in float64
 CG_TOL, CG_STEPS = 0.1, 100  # 1e-3 took twice the time on all of MNIST at delta = 0.1
 ETA = 1.618  # length of the multiplier step, the paper's
-# beta_1 / beta_2: the first 500 digits of MNIST at 10 x 10 pixels and delta = 0.1 take 210 steps with
-# 1, 97 with 0.3, 109 with 0.1; without acceleration 344 with 1, 123 with 0.3, 1,060 with 3
-RHO = 0.3
 RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
 # of Anderson's acceleration: steps remembered, growth of a step that ends it, and ridge relative to
 # the trace
@@ -74,7 +71,7 @@ class ADMM(Solver):
     tol: float = 1e-4
     max_iter: int = 2000
     beta: float = 1.0
-    rho: float = RHO
+    rho: float = 1.0
     max_direct: int | None = None
     requires: ClassVar[str] = (
         "lower upper excess bound operator.V operator.gram operator.n_symmetric "
