@@ -46,7 +46,7 @@ STUCK = 0.9  # share of the last error above which an exhausted inner solver has
 # ADMM's ratio of penalties in units of delta: tight bounds need a heavier penalty. The first 500 digits
 # of MNIST at 10 x 10 pixels and delta = 0.1 take 210 steps with rho = 1, 97 with 0.3, 109 with 0.1; at
 # delta = 0.4 they take 87 with 1, 102 with 0.3
-RHO = 3.0
+RHO, LEAST_RHO = 3.0, 0.1
 ROOM = 0.9  # share of the slack in the violation that cutting P may use
 
 
@@ -98,11 +98,8 @@ class _Active:
     """
 
     def __init__(self, options, problem, start, rng):
-        self.options, self.problem, self.inner = (
-            options,
-            problem,
-            ADMM(rho=min(1.0, RHO * problem.delta)),
-        )
+        self.options, self.problem = options, problem
+        self.inner = ADMM(rho=min(1.0, max(LEAST_RHO, RHO * problem.delta)))
         secants = problem.secants
         self.keys, self.point = secants.sample(options.first, rng), None
         if start is not None:
