@@ -21,11 +21,6 @@ are nearly dual feasible: A*(y + beta z) <= I + beta (L_new - L_old). Every `REN
 product with A* and the largest eigenvalue of the result make them feasible, for a new bound on the
 optimum; the steps between keep the last bound.
 
-A step maps (L, y) to the next, with A(L) and Z linear in them; near the optimum plain steps gain
-two per cent each. So Anderson's combination of the last `MEMORY` steps, the one whose changes
-cancel best, replaces the last (Walker & Ni 2011, "Anderson acceleration for fixed-point iterations").
-It starts again when beta changes, or when a step is longer than the last by more than `GROWTH`.
-
 Stops when the gap between Tr P and that bound, and the violation of P, are within tol. The paper's
 own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``residual``.
 """
@@ -51,9 +46,6 @@ DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gr
 CG_TOL, CG_STEPS = 0.1, 100  # 1e-3 took twice the time on all of MNIST at delta = 0.1
 ETA = 1.618  # length of the multiplier step, the paper's
 RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
-# of Anderson's acceleration: steps remembered, growth of a step that ends it, and ridge relative to
-# the trace
-MEMORY, GROWTH, RIDGE = 8, 1.5, 1e-8
 # secants per square root of a step: after so many steps by conjugate gradients a factorisation pays
 # on an H200 (38,000 secants: 550 ms and 7 a step, against 14 a step)
 PATIENCE = 4300
@@ -87,7 +79,7 @@ class ADMM(Solver):
             factor, y = start
             L = factor @ factor.T
         Z, AL = A.adjoint(y), A.forward(L)
-        solve, acceleration = self._least_squares(A), _Anderson()
+        solve = self._least_squares(A)
         for iteration in itertools.count(1):
             part = spectral.shrink(L + Z / beta, 1 / beta)
             factor = part.factor
@@ -95,7 +87,6 @@ class ADMM(Solver):
             q = xp.clip(AL - (rho / beta) * y, problem.lower, problem.upper)
             z, rest = solve(q - AP)
             step = A.adjoint(z)
-            before = L, AL, y, Z
             moved = P + step - L
             L, AL = P + step, q - rho * z - rest
             norms = [xp.linalg.norm(array) for array in (moved, Z, step, P, L, q - AL, q, AL)]
@@ -107,8 +98,7 @@ class ADMM(Solver):
             e1, e2 = 2 * norms[0] / (norms[1] + norms[2]), 2 * norms[3] / (norms[4] + norms[5])
             extra = {"rank": part.rank, "residual": max(e1, e2), "beta": beta}
             yield Iterate(primal, dual, factor, dual_point, violation, extra)
-            after = L, AL, y + ETA * beta * z, Z + ETA * beta * step
-            L, AL, y, Z = acceleration(before, after, beta, moved)
+            y, Z = y + ETA * beta * z, Z + ETA * beta * step
             due = iteration % BALANCE_EVERY == 0 and iteration <= BALANCE_UNTIL
             if due and moved * size > 0:
                 factor = (e1 * size / (beta * moved)) ** 0.5
@@ -144,36 +134,6 @@ class _Patient:
     @cached_property
     def solve(self):
         return _factorised(self.A.gram(), self.rho)
-
-
-class _Anderson:
-    """See the module docstring; the change of a step is measured in L and y / beta."""
-
-    def __init__(self):
-        self.steps, self.beta, self.last = [], 0.0, 0.0
-
-    def __call__(self, before, after, beta, moved):
-        """The state to go on from, after a step that changed L by ``moved``."""
-        if beta != self.beta or moved > GROWTH * self.last:
-            self.steps = []
-        self.beta, self.last, xp = beta, moved, namespace(after[0])
-        change = [new - old for new, old in zip(after, before, strict=True)]
-        measured = xp.concat([change[0].reshape(-1), change[2] / beta])
-        self.steps = [*self.steps[-MEMORY:], (measured, after)]
-        if len(self.steps) < 3:
-            return after
-        changes = xp.stack([step for step, _ in self.steps])
-        differences = changes[1:] - changes[:-1]
-        M = differences @ differences.T
-        ridge = max(RIDGE, 10 * float(xp.finfo(M.dtype).eps)) * M.diagonal().sum()
-        # the smallest number, in case that nothing moves any more
-        ridge = ridge + float(xp.finfo(M.dtype).smallest_normal)
-        share = xp.linalg.solve(M + ridge * identity(len(M), M), differences @ measured)
-        states = [state for _, state in self.steps]
-        for k in range(len(share)):
-            newer, older = states[k + 1], states[k]
-            after = [x - share[k] * (a - b) for x, a, b in zip(after, newer, older, strict=True)]
-        return after
 
 
 def _factorised(G, rho):
