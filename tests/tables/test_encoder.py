@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from mixed_tables import N, array_of_objects, columns, frame_pandas, frame_polars
 from sklearn.base import clone
 from sklearn.metrics import pairwise_distances
 from sklearn.pipeline import make_pipeline
@@ -13,56 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import FrobMetric, TableEncoder
 
-N = 120
-
 
 @parametrize_with_checks([TableEncoder()])
 def test_scikit_learn(estimator, check):
     check(estimator)
-
-
-def columns(seed):
-    """One column of each kind, with gaps; as lists."""
-    rng = np.random.default_rng(seed)
-
-    def gaps(values, share):
-        return [None if rng.random() < share else value for value in values]
-
-    hours = rng.integers(0, 3 * 365 * 24, N)
-    return {
-        "number": gaps(rng.normal(50, 9, N).tolist(), 0.2),
-        "skewed": np.exp(2 * rng.normal(size=N)).tolist(),
-        "tiny": (rng.normal(size=N) * 1e-200).tolist(),
-        "huge": (rng.normal(size=N) * 1e100).tolist(),
-        "far": (1e9 + rng.normal(size=N)).tolist(),
-        "count": rng.poisson(3, N).tolist(),
-        "word": gaps(rng.choice(list("abcdefg"), N, p=[0.4, 0.3, 0.1, 0.1, 0.05, 0.03, 0.02]), 0.1),
-        "yes": rng.choice(["yes", "no"], N, p=[0.2, 0.8]).tolist(),
-        "flag": (rng.random(N) < 0.3).tolist(),
-        "numeral": gaps(rng.choice(["3", "4", "7.5"], N).tolist(), 0.05),
-        "time": [np.datetime64("2020-01-01") + np.timedelta64(int(h), "h") for h in hours],
-        "day": [f"{d:02d}.03.2021" for d in rng.integers(1, 29, N)],
-    }
-
-
-def frame_pandas(data):
-    return pd.DataFrame(data)
-
-
-def frame_polars(data):
-    return pl.DataFrame(
-        {
-            name: [v.item() if isinstance(v, np.generic) else v for v in values]
-            for name, values in data.items()
-        }
-    )
-
-
-def array_of_objects(data):
-    out = np.empty((N, len(data)), object)
-    for i, values in enumerate(data.values()):
-        out[:, i] = values
-    return out
 
 
 TABLES = {"pandas": frame_pandas, "polars": frame_polars, "objects": array_of_objects}
@@ -307,3 +262,19 @@ def test_a_metric_learns_from_a_table():
     Z = pipeline.transform(X)
     without = pipeline.transform(X.assign(noise=0.0))
     assert abs(Z - without).max() < 0.01 * abs(Z[y].mean(0) - Z[~y].mean(0)).max()
+
+
+def test_gaps_among_words_are_refused_if_asked():
+    X = pd.DataFrame({"w": ["a", "b", "a", "b"]})
+    encoder = TableEncoder(missing="error").fit(X)
+    with pytest.raises(ValueError, match="NaN: column 'w'"):
+        encoder.transform(pd.DataFrame({"w": ["a", None]}))
+
+
+def test_frames_come_out_where_arrays_would_be_sparse():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({f"w{i}": [f"v{v}" for v in rng.integers(0, 60, 200)] for i in range(8)})
+    encoder = TableEncoder(min_frequency=1).fit(X)
+    assert encoder.transform(X).format == "csr"
+    frame = encoder.set_output(transform="pandas").transform(X)
+    assert frame.shape[1] == len(encoder.get_feature_names_out())

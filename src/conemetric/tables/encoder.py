@@ -1,22 +1,26 @@
 """`TableEncoder`: a table of numbers, words, dates and gaps as one block of numbers per column."""
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from numbers import Integral, Real
+from operator import add
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_array, hstack, issparse
+from scipy.sparse import hstack, issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..core.extras import require
 from ..core.fields import Each, Field, Named, Nested, Number, Plain, Text, Texts, check, expect
-from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
 from ..core.weights import check_weights
 from .columns import column_names, frame_of, table_columns
-from .kinds import KINDS, MISSING, IgnoredColumn, Kind, Settings, kind_from_state, learn_kind
+from .kinds import KINDS, IgnoredColumn, Kind, Settings, kind_from_state, learn_kind
 from .summaries import Summary, summarize
 
 __all__ = ["Block", "TableEncoder", "TableSummary"]
@@ -184,6 +188,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """What one pass over a table, or over a part of its rows, finds; `fit_summary` learns from
         the sum over all parts.
         """
+        if hasattr(X, "to_delayed"):
+            return self._summarize_parts(X, sample_weight)
         X, names = _validated(self, X)
         kinds = self._given_kinds(names)
         as_words = [kinds.get(name) in WORD_KINDS for name in names.all]
@@ -193,6 +199,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if len(used) < len(weights):
             columns, weights = [each.at(used) for each in columns], weights[used]
         return TableSummary(tuple(summarize(each, weights) for each in columns), names.given)
+
+    def _summarize_parts(self, X, sample_weight):
+        """The sum over the partitions of a Dask collection, computed at once."""
+        if sample_weight is not None:
+            raise ValueError("sample_weight cannot be given with a Dask collection.")
+        dask = require("dask", "cluster")
+        parts = np.ravel((X.rechunk({1: -1}) if hasattr(X, "rechunk") else X).to_delayed())
+        found = dask.compute(*(dask.delayed(_summary)(self, part) for part in parts))
+        return reduce(add, [summary for summary in found if summary is not None])
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_summary(self, summary: TableSummary) -> Self:
@@ -226,12 +241,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             del self.feature_names_in_
         start = 0
         for column in columns:
-            widths = {column.kind: len(column.suffixes)}
-            if column.missing_share is not None:
-                widths["missing"] = 1
-            for kind, width in widths.items():
-                self.blocks_.append(Block(column.name, kind, slice(start, start + width)))
-                start += width
+            for kind, suffixes in column.suffixes.items():
+                stop = start + len(suffixes)
+                self.blocks_.append(Block(column.name, kind, slice(start, stop)))
+                start = stop
         self._n_features_out = start
         return self
 
@@ -261,41 +274,39 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         array or sparse array (n, n_features)
         """
         check_is_fitted(self)
+        if hasattr(X, "to_delayed"):
+            return self._transform_parts(X)
         X, positions = self._found(X)
         wanted = zip(positions, self.columns_, strict=True)
         columns = table_columns(X, [(at, kind.name, kind.words) for at, kind in wanted])
-        if self._sparse():
-            return self._sparse_features(columns)
-        out = np.empty((len(X), self._n_features_out))
-        start = 0
         for kind, column in zip(self.columns_, columns, strict=True):
             if self.missing == "error" and kind.gaps(column).any():
                 raise ValueError(_gap_message(kind.name))
-            stop = start + len(kind.suffixes)
-            kind.encode(column, out[:, start:stop])
-            if not np.isfinite(out[:, start:stop]).all():
-                raise ValueError(f"column {kind.name!r} holds values far beyond those in fit.")
-            if kind.missing_share is not None:
-                out[:, stop] = self._missing(kind, column) - _centre(kind.missing_share)
-                stop += 1
-            start = stop
+        encoded = zip(self.columns_, columns, strict=True)
+        if self._sparse():
+            return hstack([kind.sparse(column) for kind, column in encoded], format="csr")
+        out, start = np.empty((len(X), self._n_features_out)), 0
+        for kind, column in encoded:
+            block = kind.encode(column)
+            out[:, start : start + block.shape[1]] = block
+            start += block.shape[1]
         return out
 
-    def _missing(self, kind, column):
-        p = kind.missing_share
-        return kind.gaps(column) / (p * (1 - p)) ** 0.5
-
-    def _sparse_features(self, columns):
-        blocks = []
-        for kind, column in zip(self.columns_, columns, strict=True):
-            blocks.append(kind.sparse(column))
-            if kind.missing_share is not None:
-                blocks.append(csr_array(self._missing(kind, column)[:, None]))
-        return hstack(blocks, format="csr")
+    def _transform_parts(self, X):
+        """The features of a Dask collection, not yet computed."""
+        meta, k = np.empty((0, self._n_features_out)), self._n_features_out
+        encoder = TableEncoder.from_state(self.state()).set_params(sparse_output=False)
+        if not hasattr(X, "rechunk"):
+            return X.map_partitions(encoder.transform, meta=meta)
+        X = X.rechunk({1: -1})
+        return X.map_blocks(encoder.transform, chunks=(X.chunks[0], (k,)), meta=meta)
 
     def _sparse(self) -> bool:
-        if self.sparse_output != "auto":
-            return bool(self.sparse_output)
+        if (
+            self.sparse_output != "auto"
+            or get_output_config("transform", self)["dense"] != "default"
+        ):
+            return self.sparse_output is True
         density = len(self.blocks_) / self._n_features_out
         return self._n_features_out >= FEWEST_SPARSE and density <= MOST_DENSITY
 
@@ -306,17 +317,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if given is None or not hasattr(self, "feature_names_in_"):
             X = _validated(self, X, reset=False)[0]
             return X, [self._names.index(name) for name in wanted]
-        frame = frame_of(X)
-        found = Counter(given)
-        missing = [name for name in wanted if name not in found]
+        missing = [name for name in wanted if name not in given]
         if missing:
             shown = ", ".join(map(repr, missing[:MOST_NAMED]))
             more = ", ..." if len(missing) > MOST_NAMED else ""
             raise ValueError(f"X has no column {shown}{more}, which fit had.")
-        repeated = [name for name in wanted if found[name] > 1]
-        if repeated:
-            raise ValueError(f"X has more than one column {repeated[0]!r}; keep one of them.")
-        if frame is None or not len(frame):
+        _refuse_repeated(given, wanted)
+        if not len(X):
             raise ValueError("X has 0 sample(s); give at least one row.")
         return X, [given.index(name) for name in wanted]
 
@@ -325,8 +332,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names: dict[str, None] = {}
         for kind in self.columns_:
-            gap = [f"={MISSING}"] if kind.missing_share is not None else []
-            for suffix in [*kind.suffixes, *gap]:
+            for suffix in itertools.chain(*kind.suffixes.values()):
                 name = f"{kind.name}{suffix}"
                 while name in names:  # a word may look like the name of another feature
                     name += "'"
@@ -423,6 +429,8 @@ class _Names:
 
 def _validated(encoder, X, reset=True):
     """X as a frame, or a valid array, and the names of its columns."""
+    given = None if issparse(X) else column_names(X)
+    _refuse_repeated(given or (), given or ())
     frame = None if issparse(X) else frame_of(X)
     if frame is None:
         X = validate_data(
@@ -431,19 +439,23 @@ def _validated(encoder, X, reset=True):
         return X, _Names([f"x{i}" for i in range(X.shape[1])], given=False)
     if not len(frame):
         raise ValueError("X has 0 sample(s); give at least one row.")
-    given = column_names(X)
-    names = given or [f"x{i}" for i in range(frame.shape[1])]
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise ValueError(f"X has more than one column {repeated[0]!r}; rename or drop one.")
     validate_data(encoder, X, reset=reset, skip_check_array=True)
+    names = given or [f"x{i}" for i in range(frame.shape[1])]
     return X, _Names(names, given=given is not None)
+
+
+def _refuse_repeated(given, wanted):
+    """Refuse a table with more than one column of a name that is wanted."""
+    found = Counter(given)
+    for name in wanted:
+        if found[name] > 1:
+            raise ValueError(f"X has more than one column {name!r}; rename or drop one.")
+
+
+def _summary(encoder, part):
+    """The summary of a partition; None of one without rows."""
+    return encoder.summarize(part) if len(part) else None
 
 
 def _gap_message(name):
     return f"Input X contains NaN: column {name!r} has missing values and missing='error'."
-
-
-def _centre(share):
-    """The mean of the indicator of what is missing, standardised."""
-    return share / (share * (1 - share)) ** 0.5

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 
@@ -82,7 +83,8 @@ def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, id
     assert run(*command, *named).out.count("%") >= 20  # a table for people
 
 
-def test_the_command_that_learn_ends_with_decides(run, csv, tmp_path):
+def test_the_command_that_learn_ends_with_decides(run, csv, tmp_path, monkeypatch):
+    monkeypatch.setattr("conemetric.app.studies.Study.recommended", "MetricClassifier")
     options = ("--label", "kind", "--method", "frob", "--out", tmp_path / "out")
     last = run("learn", csv, *options).out.splitlines()[-1]
     command = last.partition(": conemetric ")[2].replace("NEW.csv", str(csv)).split()
@@ -90,15 +92,19 @@ def test_the_command_that_learn_ends_with_decides(run, csv, tmp_path):
     assert answer.code == 0 and len(answer.json["predictions"]) == 178
 
 
-def test_held_out_rows_are_judged_and_never_decide(learned, frame):
-    """By the same split, in the blend that was learned, beside scikit-learn's forest."""
+def test_held_out_rows_are_judged_by_decisions_that_have_not_seen_them(learned, frame):
+    """By the same split, beside scikit-learn's forest; then all rows are learned from."""
     answer, out = learned(*QUICK["labels"])
     held_out = pl.read_csv(out / "predictions.csv")["row"].to_numpy()
     learn = np.setdiff1d(np.arange(178), held_out)
-    decision = load_decision(out / "decision.safetensors")
-    assert np.isin(decision.explain(X, len(learn)).rows, learn).all()
-    wrong = decision.predict(X[held_out]) != KINDS[held_out]
+    saved = load_decision(out / "decision.safetensors")
+    everyone = clone(saved).fit(X, KINDS)
+    np.testing.assert_allclose(saved.predict_proba(X), everyone.predict_proba(X), atol=1e-9)
+    judged = clone(saved).fit(X[learn], KINDS[learn])
+    wrong = judged.predict(X[held_out]) != KINDS[held_out]
     assert answer["decision"]["error"] == pytest.approx(wrong.mean())
+    shown = pl.read_csv(out / "predictions.csv")
+    assert (shown["MetricClassifier"] != shown["true"]).mean() == pytest.approx(wrong.mean())
     forest = RandomForestClassifier(10, random_state=0).fit(X[learn], KINDS[learn])
     assert answer["compared"][0]["error"] == pytest.approx(
         1 - forest.score(X[held_out], KINDS[held_out])

@@ -9,6 +9,7 @@ import pytest
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -168,6 +169,54 @@ def test_verify_finds_threshold_and_roc(run, csv, pairs, metric, tmp_path):
         tmp_path / "words.csv"
     )
     assert "'maybe'" in run("verify", tmp_path / "words.csv", *args, "--overwrite").err
+
+
+def test_verify_compares_with_standardised_columns(run, csv, pairs, metric, frame):
+    given = ("verify", pairs, "--data", csv, "--id", "bottle", "--metric", metric)
+    answer = run(*given, "--json").json
+    scaled = StandardScaler().fit_transform(
+        frame.select(load_metric(metric).feature_names).to_numpy()
+    )
+    names = pl.read_csv(pairs)
+    rows = names.select(pl.col("one", "other").str.strip_prefix("b").cast(int)).to_numpy()
+    score = -np.linalg.norm(scaled[rows[:, 0]] - scaled[rows[:, 1]], axis=1)
+    assert answer["standardised"]["auc"] == pytest.approx(
+        roc_auc_score(names["same"], score), rel=0.01
+    )
+    assert answer["standardised"]["accuracy"] > answer["euclidean"]["accuracy"]
+    assert "standardised" in run(*given).out
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+@pytest.mark.parametrize("many", [False, True])
+def test_verify_says_when_it_is_given_its_own_training_pairs(
+    run, csv, pairs, tmp_path, monkeypatch, share, many
+):
+    monkeypatch.setattr("conemetric.app.report.write_report", lambda *args, **kwargs: None)
+    if many:  # a sample of the pairs is known
+        monkeypatch.setattr("conemetric.app.studies.supervision.MOST_KEYS", 60)
+    lines = pairs.read_text().splitlines()
+    learned = lines[1:150]
+    known = {frozenset(line.split(",")[:2]) for line in learned}
+    others = [line.split(",") for line in lines[150:]]
+    others = [line for line in others if frozenset(line[:2]) not in known]
+    (tmp_path / "learned.csv").write_text("\n".join([lines[0], *learned]))
+    out = tmp_path / "out"
+    options = ("--id", "bottle", "--pairs", tmp_path / "learned.csv", "--ignore", "kind")
+    assert run("learn", csv, *options, "--out", out).code == 0
+    turned = [f"{b},{a},{same}" for a, b, same in (line.split(",") for line in learned)]
+    kept = turned[: round(share * 100)] + [
+        ",".join(line) for line in others[: round((1 - share) * 100)]
+    ]
+    (tmp_path / "given.csv").write_text("\n".join([lines[0], *kept]))
+    given = ("verify", tmp_path / "given.csv", "--data", csv, "--id", "bottle")
+    metric = ("--metric", out / "metric.safetensors")
+    answer = run(*given, *metric, "--json").json
+    assert bool(answer["alarm"]) == (share > 0)
+    if share == 1:
+        assert answer["alarm"].startswith("100% of these pairs are among those that the metric was")
+    promise = run(*given, *metric, "--max-false-alarms", "0.2")
+    assert (promise.code == 2 and "pairs that it has not seen" in promise.err) == (share > 0)
 
 
 @pytest.mark.parametrize(("rate", "confidence"), [("0.05", "0.95"), ("0.2", "0.8")])

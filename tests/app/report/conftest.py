@@ -41,14 +41,18 @@ def studies():
         ["a</script><script>window.broken=1</script>", "<b>bold</b> & 'quoted'", "Blüte"]
     )
     return {
-        "images": run_study(images, Options(method="frob", parameters={"tol": 1e-2})),
+        "images": run_study(images, Options(method="frob", parameters={"tol": 1e-2}), decide=True),
         "names": run_study(
-            Labelled(X, names[y]), Options(method="frob", n_pca=3), feature_names=list('<>&"')
+            Labelled(X, names[y]),
+            Options(method="frob", n_pca=3),
+            feature_names=list('<>&"'),
+            decide=True,
         ),
-        "blend": run_study(Labelled(X, y), Options()),
+        "blend": run_study(Labelled(X, y), Options(), decide=True),
         "long": run_study(
             Labelled(X, np.array([f"{'a long name of a species ' * 2}{i}" for i in y])),
             Options(method="frob"),
+            decide=True,
         ),
         "triplets": triplet_study(),
         "pairs": pair_study(),

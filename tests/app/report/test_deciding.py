@@ -7,21 +7,20 @@ import numpy as np
 import pytest
 
 from conemetric.app.report import write_report
-from conemetric.app.report.rows import N_DECIDING, N_NEAR
+from conemetric.app.report.reasons import N_DECIDING, N_NEAR
 from conemetric.app.studies import Options, run_study
-from conemetric.app.studies.deciding import decide
 from conemetric.app.studies.supervision import Measured
 
 
 def quantity():
     X = np.random.default_rng(0).standard_normal((120, 4))
-    return run_study(Measured(X, X[:, 0] + X[:, 1] ** 2), Options(method="frob"))
+    return run_study(Measured(X, X[:, 0] + X[:, 1] ** 2), Options(method="frob"), decide=True)
 
 
 def written(path, study, **options):
     """The page, and its rows of the table of reasons as lists of cells."""
-    decided = decide(study)
-    write_report(path, study, decided=decided, **options)
+    decided = study.decided
+    write_report(path, study, **options)
     page = path.read_text(encoding="utf-8")
     assert "{{" not in page and "{%" not in page
     table = re.search(r"Why: the training rows.*?</table>", page, re.DOTALL)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conemetric.app.report import content, write_report
-from conemetric.app.report.metric import cards, facts, headline, protocol
+from conemetric.app.report.metric import cards, facts, headline, protocol, table_rows
 from conemetric.app.studies.judging import Judgement
 
 
@@ -87,7 +87,8 @@ def test_confusion_counts_classes_of_any_type(studies, classes, dtype, seed):
     predicted = rng.permutation(y[study.task.test])
     judged = Judgement(predicted != y[study.task.test], {"predicted": predicted})
     task = replace(study.task, y=y)
-    table = content.confusion(replace(study, task=task, before=judged, after=judged))
+    split = dict.fromkeys(("euclidean", study.options.method), judged)
+    table = content.confusion(replace(study, task=task, judged=[split]))
     assert table.names == [str(name) for name in np.unique(y)]
     for i, true in enumerate(np.unique(y)):
         counts = [((y[task.test] == true) & (predicted == each)).sum() for each in np.unique(y)]
@@ -114,7 +115,8 @@ def judged(study, lost, won, alarm=""):
     """The study with so many held-out items wrong only after, and wrong only before."""
     before, after = np.zeros(200, bool), np.zeros(200, bool)
     before[:won], after[won : won + lost] = True, True
-    return replace(study, before=Judgement(before), after=Judgement(after), alarm=alarm)
+    split = {"euclidean": Judgement(before), study.options.method: Judgement(after)}
+    return replace(study, judged=[split], decided=None, alarm=alarm)
 
 
 @pytest.mark.parametrize("kind", ["images", "blend", "pairs", "triplets"])
@@ -142,14 +144,14 @@ def test_a_useless_metric_is_never_recommended(studies):
     assert study.outcome == "" and "keep the Euclidean distance" in study.verdict
 
 
-@pytest.mark.parametrize("others", [(), ((0.3, 0.2),), ((0.3, 0.2), (0.1, 0.4))])
+@pytest.mark.parametrize("splits", [1, 2, 3])
 @pytest.mark.parametrize("kind", ["images", "pairs"])
-def test_the_page_says_how_many_splits_were_judged(studies, kind, others):
-    study = replace(studies[kind], others=others)
+def test_the_page_says_how_many_splits_were_judged(studies, kind, splits):
+    study = replace(studies[kind], judged=studies[kind].judged * splits)
     once = "Judged once, seed" in protocol(study)
-    assert once == (not others)
-    assert once or f"on {len(others) + 1} random splits" in protocol(study)
-    assert once or f"{len(others) + 1} random splits" in headline(study)
+    assert once == (splits == 1)
+    assert once or f"on {splits} random splits" in protocol(study)
+    assert once or f"{splits} random splits" in headline(study)
 
 
 def test_the_page_says_how_it_was_judged(studies):
@@ -206,7 +208,8 @@ def test_the_page_lists_rows_whose_prediction_changed(pages, studies, key):
     study, text = studies[key], pages[key].read_text(encoding="utf-8")
     before, after = (each.detail["predicted"] for each in (study.before, study.after))
     n = int((before != after).sum())
-    assert text.count('class="thumbnail"') == (min(n, 24) if key == "images" else 0)
+    changes = text.partition("Why: the training rows")[0]
+    assert changes.count('class="thumbnail"') == (min(n, 24) if key == "images" else 0)
     assert ("whose prediction changed" in text) == (n > 0)
 
 
@@ -214,3 +217,13 @@ def test_reports_of_one_study_are_the_same_bytes(studies, tmp_path):
     for name in "ab":
         write_report(tmp_path / name, studies["names"])
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("key", ["images", "blend", "triplets"])
+def test_the_page_holds_every_row_of_the_table(pages, studies, key):
+    text, study = pages[key].read_text(encoding="utf-8"), studies[key]
+    names = ["Euclidean", study.metric.method, *list(study.judged[0])[2:]]
+    rows = table_rows(study)
+    assert [row[0] for row in rows] == names and len(rows) == (2 if key == "triplets" else 5)
+    for name, mean, *_ in rows:
+        assert re.search(rf"{name}</t[hd]>\s*<td[^>]*>{mean}", text)

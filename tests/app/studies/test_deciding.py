@@ -1,37 +1,132 @@
-"""The decision of a study takes over the blend that was learned."""
+"""Decisions of a study: judged on every split beside others, refitted to all rows."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from conemetric import FrobMetric, LearnedMetric
+from conemetric.app.report.metric import table_rows
 from conemetric.app.studies import Options, deciding, run_study
+from conemetric.app.studies.judging import Judgement
 from conemetric.app.studies.supervision import Labelled
+from conemetric.evaluation.statistics import corrected_t_test
 
 X, y = load_wine(return_X_y=True)
 
 
-@pytest.mark.parametrize("scale", ["standard", "none"])
-@pytest.mark.parametrize("impute", [None, "mean"])
-def test_the_learned_metric_is_that_of_the_study(scale, impute):
-    rows = X.copy()
-    if impute:
-        rows[::9, 2] = np.nan
-    study = run_study(Labelled(rows, y), Options(scale=scale, impute=impute, time_budget=None))
-    decision = deciding.decide(study).estimator
-    L = decision._linear_map
-    np.testing.assert_allclose(L.T / decision.scale_, study.metric.components, rtol=1e-9)
-    assert decision.evidence_.n_rows == study.evidence.n_rows
+COMPARED = ["MetricClassifier", "random forest", "histogram boosting"]
+
+
+def test_every_row_of_the_table_is_judged_on_every_split():
+    options = Options(method="frob", repeats=3, seed=4)
+    study = run_study(Labelled(X, y), options, decide=True)
+    assert [list(split) for split in study.judged] == [["euclidean", "frob", *COMPARED]] * 3
+    for i, split in enumerate(study.judged):
+        alone = run_study(Labelled(X, y), Options(method="frob", seed=4 + i), decide=True)
+        assert {k: v.rate for k, v in alone.judged[0].items()} == {
+            k: v.rate for k, v in split.items()
+        }
+    for name in COMPARED:
+        assert study.p_of("euclidean", name) == corrected_t_test(
+            study.errors("euclidean"), study.errors(name), options.test_size
+        )
+
+
+def test_what_is_saved_is_learned_from_all_rows():
+    study = run_study(Labelled(X, y), Options(method="frob", seed=1), decide=True, refit=True)
+    expected = make_pipeline(StandardScaler(), FrobMetric(random_state=1, tol=1e-3)).fit(X, y)
+    refitted = study.refitted.components
+    np.testing.assert_allclose(
+        refitted, LearnedMetric.from_estimator(expected).components, rtol=1e-6
+    )
+    decided = study.decided
+    np.testing.assert_array_equal(decided.final_rows, np.arange(len(y)))
+    assert len(decided.rows) < len(y) and "learned again from 178 rows" in " ".join(study.notes)
+    assert decided.final.predict(X).shape == y.shape
+
+
+def judged(**errors):
+    """A study of 400 held-out rows with these numbers of mistakes, the better ones nested."""
+    study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
+    names = dict(
+        zip(("euclidean", "frob", "ours", "forest", "boosting"), study.judged[0], strict=True)
+    )
+    split = {names[key]: Judgement(np.arange(400) < errors[key]) for key in names}
+    return replace(study, judged=[split])
+
+
+@pytest.mark.parametrize(
+    ("errors", "recommended", "words"),
+    [
+        ((90, 60, 40, 70, 65), "MetricClassifier", "use MetricClassifier: error 10.00%"),
+        ((90, 88, 40, 41, 65), "MetricClassifier", "keep the Euclidean distance"),
+        (
+            (90, 60, 40, 2, 65),
+            "random forest",
+            "To predict, random forest is better here: error 0.50%",
+        ),
+        ((90, 60, 40, 65, 2), "histogram boosting", "histogram boosting is better here"),
+        ((90, 60, 58, 59, 65), "frob", "no measurable gain over the nearest neighbours"),
+        ((90, 89, 88, 90, 91), "euclidean", "keep the Euclidean distance"),
+        ((90, 89, 88, 60, 91), "random forest", "random forest is better"),
+        ((60, 90, 88, 90, 91), "euclidean", "worse than Euclidean"),
+    ],
+)
+def test_one_verdict_over_the_whole_table(errors, recommended, words):
+    study = judged(
+        **dict(zip(("euclidean", "frob", "ours", "forest", "boosting"), errors, strict=True))
+    )
+    assert study.recommended == recommended and words in study.verdict
+
+
+def test_a_comparison_that_cannot_be_learned_is_said(monkeypatch):
+    class Refusing(DummyClassifier):
+        def __init__(self, random_state=None):
+            super().__init__(random_state=random_state)
+
+        def fit(self, X, y):
+            raise ValueError("The least populated class has only 2 rows.")
+
+    forest = deciding.BASELINES["labels"][0]
+    monkeypatch.setitem(deciding.BASELINES, "labels", (forest, Refusing()))
+    study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
+    assert study.rivals == ["random forest"]
+    assert study.decided.failed == {
+        "histogram boosting": "The least populated class has only 2 rows."
+    }
+    assert table_rows(study)[-1][:3] == ("histogram boosting", "-", "could not be learned")
+    assert any("histogram boosting could not be learned: The least" in note for note in study.notes)
+
+
+def test_forests_and_boosting_take_words_and_gaps_as_they_are():
+    rng = np.random.default_rng(0)
+    words = np.where(rng.random(300) < 0.1, None, rng.choice(["red", "green", "blue"], 300))
+    numbers = np.where(rng.random(300) < 0.1, None, rng.normal(size=300))
+    frame = pl.DataFrame({"word": words.tolist(), "number": numbers.tolist()}, strict=False)
+    target = (frame["word"].fill_null("none") == "red").to_numpy() ^ frame[
+        "number"
+    ].is_null().to_numpy()
+    models = dict(deciding._compared("labels", frame, 0))
+    assert list(models)[:2] == COMPARED[1:]
+    for model in models.values():
+        found = np.ravel(model.fit(frame[:200], target[:200]).predict(frame[200:]))
+        assert (found == target[200:]).mean() > 0.9
+        unseen = frame[200:].with_columns(word=pl.lit("violet"))
+        assert len(model.predict(unseen)) == 100
 
 
 @pytest.mark.parametrize("limit", ["MOST_COMPARED", "MOST_CLASSES"])
 def test_forest_and_boosting_are_left_out_where_they_would_be_slow(monkeypatch, limit):
     study = run_study(Labelled(X, y), Options(method="frob"))
-    compared = ["MetricClassifier", "random forest", "histogram boosting"]
-    assert list(deciding.decide(study).judgements) == compared
+    assert list(deciding.decide(study).judgements) == COMPARED
     monkeypatch.setattr(deciding, limit, 2)
     assert list(deciding.decide(study).judgements) == ["MetricClassifier"]
 

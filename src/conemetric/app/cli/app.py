@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from .adapting import adapt
+from .adapt import adapt
 from .comparing import compare
 from .compressing import compress
 from .exporting import export
-from .learning import learn
+from .learn import learn
 from .listing import datasets
 from .options import as_command
 from .predicting import predict

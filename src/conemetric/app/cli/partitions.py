@@ -21,7 +21,7 @@ from .options import Reading
 from .wording import plural
 
 if TYPE_CHECKING:
-    from .learning import Learn
+    from .learn import Learn
 
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,6 +13,9 @@ from .invocation import state
 from .options import Command, Dialect, IdColumn, Metric, Overwrite, Seed, option
 from .wording import filled_grid, plural, promise_values
 
+if TYPE_CHECKING:
+    import numpy as np
+
 COLUMNS = {
     "": "{method}",
     "threshold": "{threshold:.4g}",
@@ -20,6 +23,7 @@ COLUMNS = {
     "area under ROC": "{auc:.4f}",
     "equal error rate": "{equal_error_rate:.2%}",
 }
+SHOWN = {"standardised": "euclidean, standardised"}
 PROMISE = (
     "Set the threshold so that at most this share of different pairs is called the same, and write "
     "it with that promise into the metric file. The pairs must not be those the metric was learned "
@@ -51,7 +55,7 @@ class Verify(Command, Dialect):
 
 def verify(given: Verify) -> None:
     """Are these two the same? Threshold, accuracy and ROC of the learned distance on
-    pairs, beside the Euclidean one.
+    pairs, beside the Euclidean one as columns are and standardised.
 
     If the metric fills missing values, the Euclidean distance is that of the filled rows.
     [dim]conemetric verify pairs.csv --data rows.csv --metric m.safetensors --max-false-alarms 0.01[/]
@@ -65,6 +69,7 @@ def verify(given: Verify) -> None:
         output_folder(out, ["roc.csv", "roc.svg"], given.overwrite)
 
     import numpy as np
+    from sklearn.preprocessing import StandardScaler
 
     from ...evaluation.verification import cross_validate, distance_score
     from ...storage import LearnedMetric, load_metric, save_metric
@@ -74,12 +79,24 @@ def verify(given: Verify) -> None:
     learned = LearnedMetric.from_estimator(load_metric(given.metric))
     table, indices, same = read_pairs(pairs, read_table(given.data, given, learned))
     _check_pairs(pairs, same, folds)
+    seen = learned_from(learned.notes or {}, table.X, indices)
     if max_false_alarms is not None:
+        if seen:
+            raise ValueError(
+                f"{seen} the metric was learned from; a promise needs pairs that it has not seen."
+            )
         _check_promise(pairs, same, max_false_alarms, confidence)
     X = learned.fill_missing(table.X)
     fold = np.random.default_rng(given.seed).permutation(len(same)) % folds
-    maps = {"euclidean": None, "learned": learned}
-    scores = {name: distance_score(mapped, X, indices) for name, mapped in maps.items()}
+    scaled = StandardScaler().fit_transform(X)
+    scores = {
+        name: distance_score(mapped, rows, indices)
+        for name, mapped, rows in (
+            ("euclidean", None, X),
+            ("standardised", None, scaled),
+            ("learned", learned, X),
+        )
+    }
     found = {
         name: cross_validate(lambda train, score=score: score, same, fold)
         for name, score in scores.items()
@@ -91,12 +108,32 @@ def verify(given: Verify) -> None:
     if out is not None:
         _write_roc(out, found)
     results = {name: _verified(scores[name], same, found[name]) for name in scores}
-    _answer(results, table, indices, same, folds, promised, given.metric)
+    if seen:
+        seen = f"{seen} the metric was learned from: it does worse on pairs that it has not seen."
+    _answer(results, table, indices, same, folds, promised, given.metric, seen)
 
 
-def _answer(results, table, indices, same, folds, promised, metric):
-    rows = [{"method": name, **values} for name, values in results.items()]
+def learned_from(notes: dict[str, Any], X: Any, pairs: "np.ndarray") -> str:
+    """How many of these pairs of rows the metric with these notes was learned from, in words; empty
+    if none, or if it is not known. Of many pairs, a random sample is known.
+    """
+    from ..studies.supervision import MOST_KEYS, pair_keys
+    from ..studies.task import digits_of
+
+    known = notes.get("pairs")
+    if not known or notes.get("rows_id") != digits_of(X):
+        return ""
+    keys = pair_keys(pairs)
+    within = min(known[-1] if len(known) == MOST_KEYS else keys[-1], keys[-1])
+    keys = [key for key in keys if key <= within]
+    share = len(set(keys) & set(known)) / len(keys) if keys else 0.0
+    return f"{share:.0%} of these pairs are among those that" if share else ""
+
+
+def _answer(results, table, indices, same, folds, promised, metric, seen):
+    rows = [{"method": SHOWN.get(name, name), **values} for name, values in results.items()]
     shown = [
+        *([f"[bold red]{seen}[/]"] if seen else []),
         filled_grid("", COLUMNS, rows),
         f"{plural(len(same), 'pair')}, {folds} folds; call a pair the same when its distance is at "
         "most the threshold",
@@ -105,7 +142,8 @@ def _answer(results, table, indices, same, folds, promised, metric):
     if promised is not None:
         shown.append(_promise_in_words(promised, metric))
         notes += _shared_rows(indices[~same])
-    state.answer({"pairs": len(same), **results, "promise": promised}, *shown, notes=notes)
+    values = {"pairs": len(same), **results, "promise": promised, "alarm": seen}
+    state.answer(values, *shown, notes=notes)
 
 
 def _check_pairs(path, same, folds):
@@ -189,13 +227,14 @@ def _write_roc(out, found):
     from ...storage import atomic_path
     from ..plotting import AFTER, BEFORE
     from ..report.charts import Chart
+    from ..report.figures import NEUTRAL
 
     chart = Chart(
         (0, 1), (0, 1), x_label="false positive rate", y_label="true positive rate", square=True
     )
     rows = []
     for (name, curve), colour, place in zip(
-        found.items(), (BEFORE, AFTER), (0.14, 0.06), strict=True
+        found.items(), (BEFORE, NEUTRAL, AFTER), (0.22, 0.14, 0.06), strict=True
     ):
         false, true = curve.false_positive_rate, curve.true_positive_rate
         chart.line(false, true, colour, dots=False)

@@ -8,10 +8,9 @@ import numpy as np
 
 from ...solvers.base import Certificate
 from ..studies import Study
-from ..studies.deciding import Decided
 from . import content, figures
+from .reasons import ShownRows, reasons
 from .rendering import Card, write_page
-from .rows import ShownRows, reasons
 
 MOST_CHANGES = 24  # held-out rows listed whose prediction changed
 IN_BLEND = 0.01  # weight from which a candidate counts as part of a blend
@@ -24,7 +23,6 @@ def write_report(
     name: str = "data",
     image_shape: tuple[int, int] | None = None,
     ids: Any = None,
-    decided: Decided | None = None,
 ) -> None:
     """Write the report of a study as one HTML file that needs no network.
 
@@ -38,8 +36,6 @@ def write_report(
         Height and width if the rows are grey images.
     ids : array, default=None
         Names of the rows.
-    decided : Decided, default=None
-        A decision to explain on a few held-out rows.
 
     Examples
     --------
@@ -69,8 +65,10 @@ def write_report(
         "n_changes": len(changed),
         "changes": [_change(study, i, rows) for i in changed[:MOST_CHANGES]],
         "images": image_shape is not None,
-        "decided": decided,
-        "reasons": decided and reasons(study, decided, _column_names(study), rows),
+        "decided": study.decided,
+        "reasons": study.decided and reasons(study, study.decided, _column_names(study), rows),
+        "table_headings": table_headings(study),
+        "table": table_rows(study),
         "suggested": dimensions.suggested,
         "candidates": candidates(study),
         "facts": facts(study),
@@ -126,9 +124,44 @@ def _change(study, i, rows):
     before, after = (judged.detail["predicted"][i] for judged in (study.before, study.after))
     return {
         "name": rows.name(task.original(row)),
-        "image": rows.image(task.raw[task.original(row)]),
+        "image": rows.image(task.raw, task.original(row)),
         "values": [rows.value(value) for value in (task.y[row], before, after)],
     }
+
+
+# ---- the table of all rows, for the page and the screen
+
+
+def table_headings(study: Study) -> tuple[str, ...]:
+    """Of the columns of `table_rows`."""
+    splits = len(study.judged)
+    error, spread = study.task.measure, "95 % interval"
+    if splits > 1:
+        error, spread = f"{error}, mean of {splits} splits", "standard deviation"
+    return ("", error, spread, "dimensions", "seconds")
+
+
+def table_rows(study: Study) -> list[tuple[str, ...]]:
+    """A row for every way to predict: its error on the held-out rows of all splits."""
+    learned = {str(study.options.method): study.seconds["learning"]}
+    names = {"euclidean": "Euclidean", str(study.options.method): str(study.metric.method)}
+    dimensions = (study.task.n_features, len(study.metric.components))
+    sizes = dict(zip(names, map(str, dimensions), strict=True))
+    decided = study.decided
+    learned |= decided.seconds if decided else {}
+    rows: list[tuple[str, ...]] = []
+    for name, judgement in study.judged[0].items():
+        low, high = judgement.interval
+        mean, spread = f"{judgement.rate:.2%}", f"{low:.2%} - {high:.2%}"
+        errors = [split[name].rate for split in study.judged if name in split]
+        if len(study.judged) > 1:
+            mean, spread = f"{np.mean(errors):.2%}", f"{np.std(errors, ddof=1):.2%}"
+        if len(errors) < len(study.judged):
+            mean, spread = "-", f"learned on {len(errors)} splits only"
+        seconds = f"{learned[name]:.1f}" if name in learned else ""
+        rows.append((names.get(name, name), mean, spread, sizes.get(name, ""), seconds))
+    failed = decided.failed if decided else {}
+    return rows + [(name, "-", "could not be learned", "", "") for name in failed]
 
 
 # ---- words
@@ -165,8 +198,8 @@ def protocol(study: Study) -> str:
         "than to the third",
     }[task.kind]
     times = "once"
-    if study.others:
-        times = f"on {len(study.rates)} random splits, the cards and pictures of the first"
+    if len(study.judged) > 1:
+        times = f"on {len(study.judged)} random splits, the cards and pictures of the first"
     return f"Judged {times}, seed {study.options.seed}: {share} {how}."
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .options import Options
 
 if TYPE_CHECKING:
-    from .learning import Study, run_study
+    from .study import Study, run_study
 
 __all__ = ["Options", "Study", "run_study"]
 
@@ -15,6 +15,6 @@ __all__ = ["Options", "Study", "run_study"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import learning  # at first use: the command line needs only the options for its help
+    from . import study  # at first use: the command line needs only the options for its help
 
-    return getattr(learning, name)
+    return getattr(study, name)

@@ -15,9 +15,10 @@ from ...neighbours import labelled_keys
 from .judging import Deviation, Judgement
 from .methods import find
 from .options import Options
-from .task import Task, no_items
+from .task import Task, digits_of, no_items
 
 MIN_ROWS = 10  # with fewer, a held-out share is a row or two
+MOST_KEYS = 1000  # of the pairs that a metric was learned from, kept to recognise them
 VALIDATION_SHARE = 0.3  # of the training items, the default of Options.test_size
 
 
@@ -75,11 +76,7 @@ class Labelled(Task):
                 f"n_neighbors={options.n_neighbors} (-k) is more than the {len(train)} rows that "
                 f"vote, of {self.n_rows}; lower it."
             )
-        most = options.max_rows
-        if most is None:
-            assert options.method is not None  # set by `run_study`
-            method = find(options.method, self.kind)
-            most = method.most_rows(options.n_pca or self.n_features)
+        most = self._most_rows(options)
         learn, notes = train, [f"Learned from all {len(train):,} training rows."]
         if len(train) > most:
             learn = self.sample(train, most, rng)
@@ -91,6 +88,16 @@ class Labelled(Task):
             test = self.sample(test, options.max_test_rows, rng)
             notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
         return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
+
+    def _most_rows(self, options):
+        """Rows to learn from at most."""
+        if options.max_rows is not None:
+            return options.max_rows
+        return find(str(options.method), self.kind).most_rows(options.n_pca or self.n_features)
+
+    def whole(self, options: Options, rng: np.random.Generator) -> Self:
+        rows = self.sample(np.arange(self.n_rows), self._most_rows(options), rng)
+        return replace(self, train=rows, learn=rows, test=no_items())
 
     def training_rows(self) -> Any:
         return self.X[self.learn]
@@ -191,6 +198,9 @@ class _Constrained(Task):
             )
         return self._cut(rng.permutation(n), round(options.test_size * n))
 
+    def whole(self, options: Options, rng: np.random.Generator) -> Self:
+        return self._cut(np.arange(len(self.indices)), 0)
+
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         train = rng.permutation(self.train)[:most]
         return self._cut(train, max(1, round(VALIDATION_SHARE * len(train))))
@@ -225,6 +235,10 @@ class Paired(_Constrained):
                 "give some of both kinds."
             )
 
+    def fingerprint(self) -> dict[str, Any]:
+        rows = self.X if self.raw is None else self.raw
+        return {"rows_id": digits_of(rows), "pairs": pair_keys(self.indices[self.train])}
+
     def fit(self, estimator: Any) -> None:
         estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
 
@@ -233,6 +247,16 @@ class Paired(_Constrained):
         threshold, _ = best_threshold(score[self.train], self.similar[self.train])
         wrong = (score[self.test] >= threshold) != self.similar[self.test]
         return Judgement(wrong, {"distance": -score[self.test], "threshold": -float(threshold)})
+
+
+def pair_keys(pairs: np.ndarray) -> list[int]:
+    """Numbers that stand for pairs of rows, whatever the order of the two: those of the
+    `MOST_KEYS` smallest, which are the same random sample of any set of pairs.
+    """
+    low, high = np.sort(pairs, axis=1).T.astype(np.uint64)
+    with np.errstate(over="ignore"):
+        keys = (low * np.uint64(0x9E3779B97F4A7C15) + high) * np.uint64(0xD1B54A32D192ED03)
+    return np.unique((keys ^ (keys >> np.uint64(32))) >> np.uint64(11))[:MOST_KEYS].tolist()
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,14 @@ class Task(ABC):
         """Hold items out."""
 
     @abstractmethod
+    def whole(self, options: Options, rng: np.random.Generator) -> Self:
+        """All items to learn from, none held out."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What tells later whether items were learned from, as JSON values."""
+        return {}
+
+    @abstractmethod
     def training_rows(self) -> Any:
         """The rows to fit the preprocessing on."""
 
@@ -78,10 +86,17 @@ class Task(ABC):
 
 def data_id(task: Task) -> str:
     """Twelve hexadecimal digits that change with any number of a task's rows or supervision."""
+    return digits_of(*(getattr(task, name) for name in ("X", *task.supervision)))
+
+
+def digits_of(*tables: Any) -> str:
+    """Twelve hexadecimal digits that change with any entry of arrays or Polars frames."""
     digest = hashlib.sha256()
-    for name in ("X", *task.supervision):
-        values = np.ascontiguousarray(getattr(task, name))
-        values = values.astype(str) if values.dtype.kind == "O" else values
-        digest.update(f"{values.dtype.str}{values.shape}".encode())
-        digest.update(values.tobytes())
+    for table in tables:
+        frame = [] if isinstance(table, np.ndarray) else [column.to_numpy() for column in table]
+        for values in frame or [table]:
+            values = np.ascontiguousarray(values)
+            values = values.astype(str) if values.dtype.kind == "O" else values
+            digest.update(f"{values.dtype.str}{values.shape}".encode())
+            digest.update(values.tobytes())
     return digest.hexdigest()[:12]

@@ -11,7 +11,8 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import FrobMetric, watching
-from conemetric.app.studies import Options, learning, methods, run_study
+from conemetric.app.studies import Options, methods, run_study
+from conemetric.app.studies import study as studying
 from conemetric.app.studies.judging import Judgement
 from conemetric.app.studies.methods import KNOWN, find
 from conemetric.app.studies.supervision import (
@@ -128,7 +129,7 @@ def test_progress_names_the_candidate():
 
 def test_compilation_is_shown_as_what_it_is(monkeypatch):
     spent = iter([10.0, 40.0])
-    monkeypatch.setattr(learning, "seconds_compiling", lambda: next(spent))
+    monkeypatch.setattr(studying, "seconds_compiling", lambda: next(spent))
 
     def compile_and_fit(task, estimator):
         with event.trigger_event("numba:compile"):
@@ -297,7 +298,7 @@ def test_methods_know_what_they_learn_from():
     with pytest.raises(ValueError, match="'x' is not known"):
         find("x", "labels")
     for method in KNOWN:
-        assert method.make(verbose=2, nonsense=1).get_params()["verbose"] == 2
+        assert method.make(random_state=2, nonsense=1).get_params()["random_state"] == 2
 
 
 def test_the_command_and_the_library_judge_by_one_rule():

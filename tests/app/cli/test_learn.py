@@ -26,6 +26,7 @@ def quick_report(request, monkeypatch):
     if "report" not in request.node.name:
         monkeypatch.setattr("conemetric.app.report.write_report", lambda *args, **kwargs: None)
     monkeypatch.setattr("conemetric.app.studies.deciding.decide", lambda study: None)
+    monkeypatch.setattr("conemetric.app.studies.study._refitted", lambda task, study, *_: study)
 
 
 def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path):

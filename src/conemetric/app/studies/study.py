@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -21,13 +22,21 @@ from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
 from ..advice import in_options
+from .judging import Judgement
 from .methods import find, methods_for
 from .options import Options
 from .task import Task, data_id
 
+if TYPE_CHECKING:
+    from .deciding import Decided
+
+EUCLIDEAN = "euclidean"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
 SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
+# rows of a fold times (features + 100) that a candidate of "auto" learns from, at most: all candidates
+# take about a minute on one core
+AUTO_VALUES = 4_000_000
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
 
 
@@ -43,19 +52,22 @@ class Study:
     prepare : Pipeline
         Scaler and PCA, fitted on training rows.
     metric : LearnedMetric
-        Preprocessing and learned map in one.
+        Preprocessing and learned map in one, as judged.
     task : supervision.Task
-        Data and held-out part.
-    before, after : supervision.Judgement
-        The Euclidean distance on prepared rows, and the learned one.
+        Data and held-out part of the first split.
+    judged : list of dict
+        By split: judgements of the Euclidean distance on prepared rows ("euclidean"), of the
+        learned one (by its method), and of a decision and what it is compared with.
     seconds : dict
         Time of each stage.
     notes : list of str
         Choices made on the way, in words.
     alarm : str
         Why the metric is useless; empty if it is not.
-    others : tuple of (float, float)
-        Errors before and after on the splits beyond the first.
+    decided : deciding.Decided or None
+        The decision of the first split.
+    refitted : LearnedMetric or None
+        The metric learned again from all items, once it was judged.
     """
 
     options: Options
@@ -63,25 +75,44 @@ class Study:
     prepare: Any
     metric: LearnedMetric
     task: Any
-    before: Any
-    after: Any
+    judged: list[dict[str, Judgement]]
     seconds: dict[str, float]
     notes: list[str]
     alarm: str = ""
-    others: tuple[tuple[float, float], ...] = ()
+    decided: "Decided | None" = None
+    refitted: LearnedMetric | None = None
+
+    @property
+    def before(self) -> Judgement:
+        """The Euclidean distance on the first split."""
+        return self.judged[0][EUCLIDEAN]
+
+    @property
+    def after(self) -> Judgement:
+        """The learned distance on the first split."""
+        return self.judged[0][str(self.options.method)]
 
     @property
     def rates(self) -> np.ndarray:
         """Errors before and after, a row for each split."""
-        return np.array([(self.before.rate, self.after.rate), *self.others])
+        return np.column_stack([self.errors(EUCLIDEAN), self.errors(str(self.options.method))])
+
+    def errors(self, name: str) -> np.ndarray:
+        """Errors of a row of the table, by split."""
+        return np.array([split[name].rate for split in self.judged])
+
+    def p_of(self, one: str, other: str) -> float:
+        """p of the difference between two rows of the table: by a paired test of the held-out
+        items, or, of several splits, of their errors.
+        """
+        if len(self.judged) > 1:
+            return corrected_t_test(self.errors(one), self.errors(other), self.options.test_size)
+        return self.judged[0][one].p_value(self.judged[0][other])
 
     @cached_property
     def p_value(self) -> float:
-        """Of the difference on the held-out items, or, of several splits, between their errors."""
-        if self.others:
-            before, after = self.rates.T
-            return corrected_t_test(before, after, self.options.test_size)
-        return self.before.p_value(self.after)
+        """Of the difference between the Euclidean and the learned distance."""
+        return self.p_of(EUCLIDEAN, str(self.options.method))
 
     @property
     def outcome(self) -> str:
@@ -94,21 +125,77 @@ class Study:
         return "better" if after < before else "worse"
 
     @property
+    def rivals(self) -> list[str]:
+        """What the decision is compared with, as far as it could be judged on every split."""
+        if self.decided is None:
+            return []
+        others = list(self.judged[0])[3:]
+        return [name for name in others if all(name in split for split in self.judged)]
+
+    @cached_property
+    def recommended(self) -> str:
+        """The row of the table to use: the decision unless one of its rivals is better than it,
+        or it is no better than neighbours; else the learned distance if it is better than the
+        Euclidean one. Tests are paired; those against several rivals count each of them.
+        """
+        plain = str(self.options.method) if self.outcome == "better" else EUCLIDEAN
+        if self.decided is None:
+            return plain
+        ours = self.decided.name
+        better = self._better(self.rivals, ours)
+        if better:
+            return better
+        return ours if self._better([ours], plain) else (self._better(self.rivals, plain) or plain)
+
+    def _better(self, names, than):
+        """The best of these rows if it is better than another by more than chance; else empty."""
+        best = min(names, key=lambda name: self.errors(name).mean(), default="")
+        if not best or self.errors(best).mean() >= self.errors(than).mean():
+            return ""
+        return best if self.p_of(than, best) * len(names) <= SIGNIFICANT else ""
+
+    @property
     def verdict(self) -> str:
-        """Whether to use the metric, in a sentence."""
-        before, after = (f"{rate:.2%}" for rate in self.rates.mean(axis=0))
-        where = f"on {self.after.n:,} held-out {self.task.items}"
-        if self.others:
-            spread = self.rates.std(axis=0, ddof=1)
-            before, after = (
-                f"{rate} ± {std:.2%}" for rate, std in zip((before, after), spread, strict=True)
+        """What to use, by the whole table, in a sentence or two."""
+        distance = self._verdict_on_the_distance()
+        if self.decided is None:
+            return distance
+        ours, best = self.decided.name, self.recommended
+        if best == ours:
+            compared = "".join(
+                f", {name} {self._figure(name)} (p = {self.p_of(name, ours):.2g})"
+                for name in self.rivals
             )
-            where = f"(mean and standard deviation of {len(self.rates)} random splits)"
+            return f"To predict, use {ours}: {self.task.measure} {self._figure(ours)}{compared}. {distance}"
+        if best in self.rivals:
+            p = self.p_of(best, ours)
+            return (
+                f"To predict, {best} is better here: {self.task.measure} "
+                f"{self._figure(best)} against {self._figure(ours)} by {ours}, p = {p:.2g}. {distance}"
+            )
+        p = self.p_of(best, ours)
+        return (
+            f"To predict, {ours} shows no measurable gain over the nearest neighbours "
+            f"({self._figure(ours)} against {self._figure(best)}, p = {p:.2g}). {distance}"
+        )
+
+    def _verdict_on_the_distance(self):
+        before, after = (self._figure(name) for name in (EUCLIDEAN, str(self.options.method)))
+        where = f"on {self.after.n:,} held-out {self.task.items}"
+        if len(self.judged) > 1:
+            where = f"(mean and standard deviation of {len(self.judged)} random splits)"
         figures = f"{self.task.measure} {after} against {before} {where}, p = {self.p_value:.2g}"
         if self.outcome == "better":
-            return f"Use it: {figures}."
+            what = "Use it" if self.decided is None else "Use the learned distance"
+            return f"{what}: {figures}."
         finding = "Worse than" if self.outcome == "worse" else "No measurable gain over"
-        return f"{finding} Euclidean ({figures}): keep the Euclidean distance."
+        what = finding if self.decided is None else f"The distance: {finding.lower()}"
+        return f"{what} Euclidean ({figures}): keep the Euclidean distance."
+
+    def _figure(self, name):
+        errors = self.errors(name)
+        spread = f" ± {errors.std(ddof=1):.2%}" if len(errors) > 1 else ""
+        return f"{errors.mean():.2%}{spread}"
 
     @property
     def evidence(self) -> Any:
@@ -126,6 +213,8 @@ def run_study(
     on_metric: Callable[[LearnedMetric, bool], None] | None = None,
     feature_names: Sequence[str] | None = None,
     categories: dict[str, list[str]] | None = None,
+    decide: bool = False,
+    refit: bool = False,
 ) -> Study:
     """Split, scale, reduce, learn and judge, and judge again on as many other splits as
     ``options.repeats`` wants; `conemetric.watching` shows the progress.
@@ -141,6 +230,11 @@ def run_study(
     feature_names : sequence of str, default=None
     categories : dict, default=None
         Text columns behind features named ``column=value``, for the metric file.
+    decide : bool, default=False
+        Whether a classifier or regressor, and what it is compared with, is learned too.
+    refit : bool, default=False
+        Whether metric and decision are learned again from all rows (pairs, triplets), once they
+        are judged.
 
     Returns
     -------
@@ -156,21 +250,22 @@ def run_study(
     >>> study.after.rate <= 0.1, study.metric.method
     (True, 'FrobMetric')
     """
-    study = _study(task, options, on_metric, feature_names, categories)
-    if options.repeats == 1:
-        return study
-    others: list[tuple[float, float]] = []
+    named = {"feature_names": feature_names, "categories": categories}
+    study = _study(task, options, on_metric, named, decide)
     for seed in range(options.seed + 1, options.seed + options.repeats):
-        with all_or_nothing(), labelled(method=f"split {len(others) + 2} of {options.repeats}"):
-            again = _study(task, replace(options, seed=seed))
-        others.append((again.before.rate, again.after.rate))
-    study = replace(study, others=tuple(others))
-    rates = ", ".join(f"{before:.1%} to {after:.1%}" for before, after in study.rates)
-    study.notes.append(f"Before and after on each split: {rates}; the metric is the first's.")
-    return study
+        with (
+            all_or_nothing(),
+            labelled(method=f"split {len(study.judged) + 1} of {options.repeats}"),
+        ):
+            again = _study(task, replace(options, seed=seed), decide=decide)
+        study.judged.extend(again.judged)
+    if options.repeats > 1:
+        rates = ", ".join(f"{before:.1%} to {after:.1%}" for before, after in study.rates)
+        study.notes.append(f"Before and after on each split: {rates}.")
+    return _refitted(task, study, on_metric, named) if refit else study
 
 
-def _study(task, options, on_metric=None, feature_names=None, categories=None):
+def _study(task, options, on_metric=None, named=None, decide=False):
     """The study of one split."""
     seconds: dict[str, float] = {}
     compiled_before = seconds_compiling()
@@ -185,26 +280,63 @@ def _study(task, options, on_metric=None, feature_names=None, categories=None):
         task = task.prepared(prepare)
     with _stage("learning", seconds):
         estimator, alarm = _fit(method, task, options, notes)
-    metric = LearnedMetric.from_estimator(
+    metric = _folded(prepare, estimator, task, options, identity, named)
+    if on_metric is not None:
+        on_metric(metric, _interrupted(estimator))
+    with _stage("judging", seconds):
+        judged = {
+            EUCLIDEAN: task.judge(None, options),
+            method.name: task.judge(estimator, options),
+        }
+    study = Study(options, estimator, prepare, metric, task, [judged], seconds, notes, alarm)
+    if decide:
+        from .deciding import decide as decided
+
+        study = replace(study, decided=decided(study))
+        judged |= study.decided.judgements if study.decided else {}
+    compiling = seconds_compiling() - compiled_before
+    if compiling > WORTH_SAYING:
+        seconds[COMPILING] = compiling
+    return study
+
+
+def _refitted(task, study, on_metric, named):
+    """The study with metric and decision learned again from all items."""
+    from .deciding import refitted
+
+    options = study.options
+    notes: list[str] = []
+    with labelled(method="all rows"), _stage("learning from all rows", study.seconds):
+        whole = task.whole(options, np.random.default_rng(options.seed))
+        steps = [clone(step) for _, step in study.prepare.steps]
+        prepare = make_pipeline(*steps).fit(whole.training_rows())
+        whole = whole.prepared(prepare)
+        method = find(str(options.method), task.kind)
+        estimator, _ = _fit(method, whole, options, notes)
+        metric = _folded(prepare, estimator, whole, options, data_id(task), named)
+        decided = study.decided and refitted(study, whole)
+    if on_metric is not None:
+        on_metric(metric, _interrupted(estimator))
+    n = len(whole.train) if task.kind in ("pairs", "triplets") else len(whole.learn)
+    saved = "metric and decision" if decided else "metric"
+    study.notes.append(f"Saved: {saved} learned again from {n:,} {task.items}, after judging.")
+    return replace(study, refitted=metric, decided=decided)
+
+
+def _folded(prepare, estimator, task, options, identity, named):
+    """Preprocessing and learned map in one."""
+    return LearnedMetric.from_estimator(
         make_pipeline(*(step for _, step in prepare.steps), estimator),
-        feature_names=feature_names,
-        categories=categories,
+        **(named or {}),
         notes={
             "data_id": identity,
             "rows": task.n_rows,
             "learned_from": task.kind,
             "seed": options.seed,
             "n_neighbors": options.n_neighbors,
+            **task.fingerprint(),
         },
     )
-    if on_metric is not None:
-        on_metric(metric, _interrupted(estimator))
-    with _stage("judging", seconds):
-        before, after = task.judge(None, options), task.judge(estimator, options)
-    compiling = seconds_compiling() - compiled_before
-    if compiling > WORTH_SAYING:
-        seconds[COMPILING] = compiling
-    return Study(options, estimator, prepare, metric, task, before, after, seconds, notes, alarm)
 
 
 def _preprocessing(task, options, notes):
@@ -251,7 +383,8 @@ def _check_preprocessing(task, options):
 
 def _fit(method, task, options, notes):
     """The fitted estimator, and why its metric is useless, if it is."""
-    given = {name: getattr(options, name) for name in ("n_neighbors", "time_budget", "tol")}
+    given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
+    given["max_rows"] = AUTO_VALUES // (task.n_features + 100)
     estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
     with collected_warnings() as collected:
         task.fit(estimator)

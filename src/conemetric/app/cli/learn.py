@@ -1,5 +1,6 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
+import statistics
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,6 @@ from .options import (
     option,
 )
 from .wording import (
-    INTERVAL,
     fit_facts,
     grid,
     in_words,
@@ -35,6 +35,7 @@ from .wording import (
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 DECISION = "decision.safetensors"
+COLUMNS = {"euclidean": "before"}  # headings of predictions and splits
 METHOD = (
     "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
     "dml-eig, for triplets frob."
@@ -49,10 +50,6 @@ class Learn(Command, Supervised, Judging):
     """Options of `learn`."""
 
     method: Annotated[str | None, option("NAME", METHOD)] = None
-    time_budget: Annotated[
-        float | None,
-        option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1),
-    ] = Judging.time_budget
     repeats: Annotated[
         int, option("N", "Judge on this many random splits; one fit for each.", min=1)
     ] = 1
@@ -107,7 +104,6 @@ def learn(given: Learn) -> None:
 
     from ..report import write_report
     from ..studies import run_study
-    from ..studies.deciding import decide
     from .loading import load_task
 
     with ExitStack() as opened:
@@ -125,25 +121,26 @@ def learn(given: Learn) -> None:
             feature_names=table.names,
             categories=table.categories,
             on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
+            decide=not (given.no_decision or many),
+            refit=not many,
         )
-        decided = None if given.no_decision or many else decide(study)
         study.notes.extend(table.notes)
-        files = _write(study, decided, table, out)
+        files = _write(study, table, out)
         emit("stage", stage="writing the report")
-        page = {"name": name, "image_shape": shape, "ids": table.ids, "decided": decided}
+        page = {"name": name, "image_shape": shape, "ids": table.ids}
         write_report(out / FILES["report"], study, **page)
-    _answer(study, name, out, files, decided)
+    _answer(study, name, out, files)
 
 
-def _write(study, decided, table, out):
+def _write(study, table, out):
     """Write decision, table and predictions; return the names of all files by kind."""
     from ...storage import save_decision
 
     files = dict(FILES)
-    if decided is not None:
+    if study.decided is not None:
         files["decision"] = DECISION
-        save_decision(out / DECISION, decided.estimator, notes=_reading(study, table))
-    write_csv(out / FILES["table"], [*_rows(study), *_decision_rows(decided)])
+        save_decision(out / DECISION, study.decided.final, notes=_reading(study, table))
+    write_csv(out / FILES["table"], _rows(study))
     if study.task.kind in ("labels", "quantity"):
         files["predictions"] = PREDICTIONS
         write_csv(out / PREDICTIONS, _predictions(study, table.ids))
@@ -151,50 +148,58 @@ def _write(study, decided, table, out):
 
 
 def _rows(study):
-    """The Euclidean distance and the learned one, as rows of the table."""
-    lines = [
-        row("euclidean", study.before),
-        {**row(study.options.method, study.after), **fit_facts(study)},
-    ]
-    if study.others:
-        for line, rates in zip(lines, study.rates.T, strict=True):
-            line |= {"mean": float(rates.mean()), "std": float(rates.std(ddof=1))}
+    """Every way to predict, as rows of the table."""
+    decided, lines = study.decided, []
+    seconds = decided.seconds if decided else {}
+    for name, judgement in study.judged[0].items():
+        line = row(name, judgement)
+        if name == study.options.method:
+            line |= fit_facts(study)
+        elif name in seconds:
+            line["seconds"] = round(seconds[name], 3)
+        errors = [split[name].rate for split in study.judged if name in split]
+        if len(errors) == len(study.judged) > 1:
+            line |= {"mean": statistics.mean(errors), "std": statistics.stdev(errors)}
+        lines.append(line)
     return lines
-
-
-def _decision_rows(decided):
-    """The decision and what it is compared with, as further rows of the table."""
-    if decided is None:
-        return []
-    return [
-        {**row(name, judgement), "seconds": round(decided.seconds[name], 3)}
-        for name, judgement in decided.judgements.items()
-    ]
 
 
 def _reading(study, table):
     """How `conemetric predict` reads new rows, and what it calls the training rows."""
-    fill, ids = study.metric.fill, table.ids
-    learned_from = study.task.original(study.task.learn)
+    fill, ids, rows = study.metric.fill, table.ids, study.decided.final_rows
+    named = ids is not None or len(rows) < study.task.n_rows
     return {
         "feature_names": study.metric.feature_names,
         "categories": study.metric.categories,
         "fill": None if fill is None else fill.tolist(),
-        "row_names": None if ids is None else {str(i): str(ids[i]) for i in learned_from},
+        "row_names": {
+            str(i): str(row if ids is None else ids[row]) for i, row in enumerate(rows.tolist())
+        }
+        if named
+        else None,
     }
 
 
 def _predictions(study, ids):
-    """The held-out rows: true label, and what their neighbours predict before and after."""
+    """The held-out rows of the first split: true label, and what each row of the table predicts."""
     rows = study.task.original(study.task.test)
+    predicted = {
+        COLUMNS.get(name, name): judged.detail["predicted"].tolist()
+        for name, judged in study.judged[0].items()
+    }
+    # under the same heading whatever the method
+    predicted = {
+        "after" if name == study.options.method else name: values
+        for name, values in predicted.items()
+    }
+    true = study.task.y[study.task.test].tolist()
     return [
-        {"row": row if ids is None else ids[row], "true": true, "before": before, "after": after}
-        for row, true, before, after in zip(
-            rows.tolist(),
-            study.task.y[study.task.test].tolist(),
-            *(judged.detail["predicted"].tolist() for judged in (study.before, study.after)),
-            strict=True,
-        )
+        {
+            "row": row if ids is None else ids[row],
+            "true": true[i],
+            **{name: values[i] for name, values in predicted.items()},
+        }
+        for i, row in enumerate(rows.tolist())
     ]
 
 
@@ -225,73 +230,61 @@ def _image_shape(image, data):
         ) from None
 
 
-def _answer(study, name, out, files, decided):
-    from ..studies.learning import COMPILING
+def _answer(study, name, out, files):
+    from ..report.metric import table_headings, table_rows
+    from ..studies.study import COMPILING
 
-    before, after = _rows(study)
-    others = _decision_rows(decided)
+    before, after, *others = _rows(study)
+    decided = study.decided
     values = {
         "data": name,
         "rows": study.task.n_rows,
         "features": study.metric.n_features_in_,
         "verdict": study.verdict,
+        "recommended": study.recommended,
         "alarm": study.alarm,
         "before": before,
         "after": after,
         "decision": others[0] if others else None,
         "compared": others[1:],
         "p_value": study.p_value,
-        "splits": [{"before": float(a), "after": float(b)} for a, b in study.rates],
+        "splits": [
+            {COLUMNS.get(name, name): judged.rate for name, judged in split.items()}
+            | {"after": split[study.options.method].rate}
+            for split in study.judged
+        ],
         "evidence": None if study.evidence is None else vars(study.evidence),
         "seconds": study.seconds,
         "files": {kind: str(out / file) for kind, file in files.items()},
     }
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
-    shown.append(_table(study, name, before, after, others))
+    rows, features = plural(study.task.n_rows, "row"), study.metric.n_features_in_
+    title = f"{name}: {rows}, {plural(features, 'feature')}"
+    shown.append(grid(title, table_headings(study), table_rows(study)))
     if study.before.figures:
         figures = (f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}" for line in (before, after))
         shown.append("{} before, {} after".format(*figures))
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
-    last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict)}[/]"]
-    last += _next_steps(study, out / FILES["metric"])
     if decided is not None:
-        shown.append(f"decision: {escape(str(decided.estimator.chosen_))}")
-        predict = f"conemetric predict NEW.csv --decision {out / DECISION}"
-        last.append(escape(f"To decide for new rows: {predict}"))
+        shown.append(f"decision: {escape(str(decided.final.chosen_))}")
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
-    state.answer(values, *shown, notes=study.notes, last=last)
+    last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict)}[/]"]
+    state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, out)])
 
 
-def _table(study, name, before, after, others):
-    """The table for the screen."""
-    headings = (study.task.measure, "95 % interval")
-    if study.others:
-        headings = (f"{headings[0]}, mean of {len(study.rates)} splits", "standard deviation")
-
-    def error(line):
-        if "mean" in line:
-            return f"{line['mean']:.2%}", f"{line['std']:.2%}"
-        interval = "first split" if study.others else INTERVAL.format(**line)
-        return f"{line['error']:.2%}", interval
-
-    rows, features = plural(study.task.n_rows, "row"), study.metric.n_features_in_
-    return grid(
-        f"{name}: {rows}, {plural(features, 'feature')}",
-        ("", *headings, "dimensions", "seconds"),
-        [
-            ("Euclidean", *error(before), str(study.task.n_features), ""),
-            (study.metric.method, *error(after), str(after["rank"]), f"{after['seconds']:.1f}"),
-            *((line["method"], *error(line), "", f"{line['seconds']:.1f}") for line in others),
-        ],
-    )
-
-
-def _next_steps(study, metric):
-    """What to do now, by the outcome."""
-    surer = [] if study.others else ["--repeats 5 for more splits"]
+def _next_steps(study, out):
+    """What to do now, by the verdict."""
+    lines = []
+    surer = [] if len(study.judged) > 1 else ["--repeats 5 for more splits"]
     if study.outcome == "better":
-        return [f"Next, in Python{f' ({surer[0]})' if surer else ''}:", *use_in_python(metric)]
+        lines = [
+            f"Next, in Python{f' ({surer[0]})' if surer else ''}:",
+            *use_in_python(out / FILES["metric"]),
+        ]
+    if study.decided is not None and study.recommended == study.decided.name:
+        predict = f"conemetric predict NEW.csv --decision {out / DECISION}"
+        lines.append(escape(f"To predict for new rows: {predict}"))
     ways = [*surer, "more rows", "`conemetric compare` for other methods"]
-    return [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]
+    return lines or [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]

@@ -39,13 +39,13 @@ class ShownRows:
     def value(self, label: Any) -> str:
         return f"{label:.4g}" if self.kind == "quantity" else str(label)
 
-    def image(self, pixels: np.ndarray) -> str:
+    def image(self, X: Any, row: int) -> str:
         """A grey image as a data URI: PNG is a signature and chunks of length, name, data and
         check; empty if rows are no images.
         """
         if self.image_shape is None:
             return ""
-        pixels = pixels.reshape(self.image_shape)
+        pixels = np.asarray(X[row], float).reshape(self.image_shape)
         grey = np.round(255 * (pixels - pixels.min()) / (np.ptp(pixels) or 1.0)).astype(np.uint8)
         height, width = grey.shape
         lines = np.pad(grey, ((0, 0), (1, 0)))  # each begins with its filter: none
@@ -77,13 +77,13 @@ def reasons(
     return [
         {
             "name": shown.name(row),
-            "image": shown.image(decided.X[row]),
+            "image": shown.image(decided.X, row),
             "true": shown.value(task.y[task.test[i]]),
             "predicted": shown.value(judged.detail["predicted"][i]),
             "rows": [
                 {
                     "name": shown.name(by),
-                    "image": shown.image(decided.X[by]),
+                    "image": shown.image(decided.X, by),
                     "label": shown.value(label[by]),
                     "share": f"{share:+.1%}",
                     "near_by": near_by(near),
