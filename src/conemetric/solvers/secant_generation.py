@@ -43,10 +43,6 @@ NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be 
 SINGLE_FROM = 2000  # points; with fewer, every scan is in float64
 GOAL, MARGIN_COST = 0.5, 0.25  # shares of tol: accuracy of the last rounds, cost of their margin
 STUCK = 0.9  # share of the last error above which an exhausted inner solver has stalled
-# ADMM's ratio of penalties in units of delta, and its lower bound: tight bounds need a heavier penalty.
-# The first 500 digits of MNIST at 10 x 10 pixels and delta = 0.1 take 344 steps with rho = 1, 123 with
-# 0.3, 1,060 with 3
-RHO, LEAST_RHO = 3.0, 0.1
 ROOM = 0.9  # share of the slack in the violation that cutting P may use
 
 
@@ -98,8 +94,7 @@ class _Active:
     """
 
     def __init__(self, options, problem, start, rng):
-        self.options, self.problem = options, problem
-        self.inner = ADMM(rho=min(1.0, max(LEAST_RHO, RHO * problem.delta)))
+        self.options, self.problem, self.inner = options, problem, ADMM()
         secants = problem.secants
         self.keys, self.point = secants.sample(options.first, rng), None
         if start is not None:
