@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators import from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.solvers import dual_coordinate
+from conemetric.solvers import dual_coordinate, semismooth_newton
 from conemetric.solvers.dual_coordinate import DualCoordinate, dual_sweep
 from conemetric.solvers.semismooth_newton import SemismoothNewton, nonnegative_quadratic, workspace
 
@@ -25,7 +25,7 @@ def make(X, T, A, C, **options):
 @pytest.fixture
 def sweeping(monkeypatch):
     """Let small problems be swept too."""
-    monkeypatch.setattr(dual_coordinate, "MAX_ENTRIES_NEWTON", 0)
+    monkeypatch.setattr(dual_coordinate, "MAX_HESSIAN_WORK", 0)
 
 
 @pytest.mark.parametrize("basis", BASES)
@@ -146,6 +146,19 @@ def test_streaming_gives_the_same_answer(sweeping):
         DualCoordinate(tol=1e-9).solve(make(X, T, A, C, memory=memory)) for memory in (1 << 30, 0)
     )
     assert streamed.certificate.primal == pytest.approx(stored.certificate.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("basis", ["identity", "random"])
+@pytest.mark.parametrize(("limit", "value"), [("WORK", 0), ("NARROW", 0)])
+def test_products_within_the_compiled_steps_or_outside_give_the_same_answer(
+    limit, value, basis, monkeypatch
+):
+    problem = make(*comparison_instance("random", basis))
+    inside = SemismoothNewton(tol=1e-9).solve(problem)
+    monkeypatch.setattr(semismooth_newton, limit, value)
+    outside = SemismoothNewton(tol=1e-9).solve(problem)
+    assert outside.certificate.relative_gap <= 1e-9
+    assert outside.certificate.primal == pytest.approx(inside.certificate.primal, rel=2e-9)
 
 
 def test_tolerance_out_of_reach_warns_and_keeps_the_best():

@@ -39,7 +39,9 @@ WORTHWHILE = 4.0  # factor by which a sweep must divide the gap before Newton st
 WIDE = 500  # weights up to which Newton's p x p matrices are small
 PATIENCE = 200  # sweeps to divide the gap in, for a program with more weights than triplets
 RUN = 1 << 12  # entries of Z in a run of rows swept in order: six times faster than single rows
-MAX_ENTRIES_NEWTON = 1 << 16  # of Z, up to which all Newton steps cost less than a few sweeps
+MAX_HESSIAN_WORK = (
+    1 << 21
+)  # operations of a Hessian up to which Newton steps cost less than a few sweeps
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class DualCoordinate(Solver):
     def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         m, p = problem.operator.n_constraints, len(problem.diagonal)
         wide = p > max(m, WIDE)
-        if problem.is_diagonal and (wide or m * p > MAX_ENTRIES_NEWTON):
+        if problem.is_diagonal and (wide or m * p * p > MAX_HESSIAN_WORK):
             start = yield from self._sweeps(problem, start, PATIENCE if wide else 1)
         yield from SemismoothNewton(self.tol, self.max_iter).steps(problem, start)
 

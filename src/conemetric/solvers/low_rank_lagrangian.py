@@ -39,7 +39,7 @@ INNER, FLOOR, FLOOR_REGULARISED = 0.1, 0.1, 0.03  # share of the error, of tol a
 EXHAUSTED = 1e-11  # relative accuracy of a gradient that double precision cannot improve on
 NEW_COLUMNS = 3  # at most, per outer iteration
 REFRESHED = 30  # iterations after which the smoother is computed again
-NEARLY = 3.0  # gap and violation, in units of tol, at which repairing Y begins to pay
+REPAIR_GAP = 3.0  # gap and violation, in units of tol, at which repairing Y begins to pay
 NEGLIGIBLE = 1e-10  # squared length of a column, relative to the largest, below which it is dropped
 FLAT = 0.1  # share of the first slope at which a line search ends
 LONGEST = 10.0  # factor by which a step may grow in one trial
@@ -76,7 +76,7 @@ class LowRankLagrangian(Solver):
             extra |= {"penalty": mu, "accuracy": reached}
             known = np.isfinite(point.dual)
             error = max(violation, abs(relative_gap(primal, point.dual)) if known else 1.0)
-            if error <= NEARLY * self.tol:
+            if error <= REPAIR_GAP * self.tol:
                 repaired = problem.repaired(Y)
                 margins = forward(repaired)
                 value, missed = problem.primal_at(repaired, margins)
