@@ -9,6 +9,7 @@ from . import (
     keel,
     knn_tables,
     measurements,
+    mixed,
     regression,
     toys,
     unfolding,
@@ -16,6 +17,6 @@ from . import (
 
 MODULES = (
     *(knn_tables, faces, toys, unfolding, fastqp, isometry, measurements, embeddings),
-    *(keel, deciding, regression),
+    *(keel, deciding, regression, mixed),
 )
 EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.TABLES}
