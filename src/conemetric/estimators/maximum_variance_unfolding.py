@@ -39,9 +39,10 @@ __all__ = ["MaximumVarianceUnfolding"]
 
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
+# edges up to which one BLAS thread is used: those of NumPy and SciPy wait for each other longer
+ONE_THREAD_UP_TO = 1500
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
-ONE_THREAD_UP_TO = 1500  # edges; the threads of NumPy's and SciPy's BLAS wait for each other longer
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
 
 
