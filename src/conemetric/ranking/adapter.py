@@ -33,8 +33,8 @@ class QueryAdapter(RankingEstimator):
     C : float or "auto", default="auto"
         Weight of the loss, free of units; near 0 the embedding hardly changes. "auto"
         chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries, and
-        whether columns of scores help; if no setting beats the embedding by more than a
-        standard error, it warns and changes nothing.
+        whether columns of scores help; if no setting surely gains over the embedding
+        (`conemetric.ranking.candidates`), it warns and changes nothing.
     similarity : {"cosine", "inner"}, default="cosine"
         How the index compares a query with its documents.
     n_hard, n_random : int, default=10
@@ -83,7 +83,10 @@ class QueryAdapter(RankingEstimator):
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
         standard errors of the gain; the first is the unchanged embedding, and with ``scores``
-        every column alone and plain mixes follow.
+        every column alone and plain mixes follow. With few queries, the best map and the best
+        map with columns have means over several splits, and the others are not compared with them.
+    chosen_ : Candidate
+        The one of them that was chosen.
     certificate_ : Certificate
         Objective of the map, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_

@@ -236,7 +236,7 @@ class DateColumn(NumberColumn):
     @classmethod
     def recognizes(cls, summary: Summary) -> bool:
         if isinstance(summary, WordSummary):
-            return bool(date_formats(summary.weights))
+            return "category" not in summary.types and bool(date_formats(summary.weights))
         return isinstance(summary, DateSummary)
 
     @classmethod
@@ -433,8 +433,10 @@ def _not_a_feature(summary):
 
 
 def _all_read(summary, read):
-    """Whether every word is read, and some as a value."""
-    values = [None] if summary.counts is None else [read(word) for word in summary.counts]
+    """Whether every word is read, and some as a value, unless they are said to be categories."""
+    if summary.counts is None or "category" in summary.types:
+        return False
+    values = [read(word) for word in summary.counts]
     return None not in values and any(value == value for value in values)
 
 

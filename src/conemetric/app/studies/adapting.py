@@ -139,11 +139,10 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
             fitted[name] = _estimator(name, options).fit(*_part(collection, train))
         seconds[name] = time.perf_counter() - began
         notes += [f"Map of {name}: {in_options(warning)}" for warning in collected]
-    gains = {
-        name: max(candidate.sure_gain for candidate in estimator.candidates_)
-        for name, estimator in fitted.items()
-    }
-    chosen = max(gains, key=lambda name: gains[name])
+    chosen, *others = fitted  # queries first: a map of both has to be surely better
+    for name in others:
+        if fitted[name].chosen_.beats(fitted[chosen].chosen_):
+            chosen = name
     emit("stage", stage="judging")
     queries, documents, relevance, scores = _part(collection, test)
     judged = check_relevance(relevance, len(queries), len(documents))

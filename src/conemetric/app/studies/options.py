@@ -35,8 +35,6 @@ class Options:
         Judge on this many random splits; the metric is that of the first.
     seed : int
         Of the first split; the others count on from it.
-    time_budget : float or None
-        Seconds that "auto" may take to learn; None: no limit.
     tol : float
         Certified relative gap to stop at.
     """
@@ -52,7 +50,6 @@ class Options:
     max_test_rows: int = 5_000
     repeats: int = 1
     seed: int = 0
-    time_budget: float | None = 20.0
     tol: float = 1e-3
 
 

@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from ...core.clock import seconds_compiling, stopwatch
 from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
+from ...estimators.collapsed import CollapsedMetricWarning
 from ...estimators.scales import ScaleWarning
-from ...estimators.useless import UselessMetricWarning
 from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
@@ -34,6 +34,9 @@ EUCLIDEAN = "euclidean"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
 SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
+# rows of a fold times (features + 100) that a candidate of "auto" learns from, at most: all candidates
+# take about a minute on one core
+AUTO_VALUES = 4_000_000
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
 
 
@@ -60,7 +63,7 @@ class Study:
     notes : list of str
         Choices made on the way, in words.
     alarm : str
-        Why the metric is useless; empty if it is not.
+        Why the metric has collapsed; empty if it has not.
     decided : deciding.Decided or None
         The decision of the first split.
     refitted : LearnedMetric or None
@@ -379,14 +382,15 @@ def _check_preprocessing(task, options):
 
 
 def _fit(method, task, options, notes):
-    """The fitted estimator, and why its metric is useless, if it is."""
-    given = {name: getattr(options, name) for name in ("n_neighbors", "time_budget", "tol")}
+    """The fitted estimator, and why its metric has collapsed, if it has."""
+    given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
+    given["max_rows"] = AUTO_VALUES // (task.n_features + 100)
     estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
     with collected_warnings() as collected:
         task.fit(estimator)
     alarm = ""
     for warning in collected:
-        if isinstance(warning, UselessMetricWarning):
+        if isinstance(warning, CollapsedMetricWarning):
             alarm = in_options(warning)
         elif not isinstance(warning, ScaleWarning):  # options.scale has decided
             notes.append(in_options(warning))
