@@ -25,7 +25,7 @@ def make(X, T, A, C, **options):
 @pytest.fixture
 def sweeping(monkeypatch):
     """Let small problems be swept too."""
-    monkeypatch.setattr(dual_coordinate, "FEW", 0)
+    monkeypatch.setattr(dual_coordinate, "MAX_HESSIAN_WORK", 0)
 
 
 @pytest.mark.parametrize("basis", BASES)
@@ -191,14 +191,14 @@ def test_dual_sweep_against_plain_python():
     every step.
     """
     rng = np.random.default_rng(0)
-    Z, L, prices = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), rng.uniform(0.1, 0.5, 20)
+    Z, L, penalties = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), rng.uniform(0.1, 0.5, 20)
     order, lam, expected = rng.permutation(20), np.zeros(20), np.zeros(20)
     u, w = np.zeros(5), np.zeros(5)
-    dual_sweep(Z, order, 1, 1 / L, prices, np.inf, u, w, lam, np.ones(20, dtype=bool))
+    dual_sweep(Z, order, 1, 1 / L, penalties, np.inf, u, w, lam, np.ones(20, dtype=bool))
     for i in order:
         t = np.maximum(-(Z.T @ expected), 0)
         gradient = Z[i] @ ((Z.T @ expected + t) / L) - 1
-        expected[i] = np.clip(expected[i] - gradient / (Z[i] @ (Z[i] / L)), 0, prices[i])
+        expected[i] = np.clip(expected[i] - gradient / (Z[i] @ (Z[i] / L)), 0, penalties[i])
     assert_allclose(lam, expected, atol=1e-12)
     assert_allclose(u, Z.T @ lam, atol=1e-12)
     assert_allclose(w, np.maximum(u, 0) / L, atol=1e-12)

@@ -15,7 +15,7 @@ sigma grows. At the minimum of phi, w is itself the dual's y, so that
     P - D = sum_i (c_i max(0, s_i) - lam_i s_i)  +  (1/2 w'Lw + 1/2 y'Ly - w'Z'lam),      y = w raised until Ly >= Z'lam
 
 splits the gap into a part due to the multipliers and a part due to the steps; "well enough" means
-that the second is below `ENOUGH` times the first. The number of steps hardly depends on the
+that the second is below `MAX_STEP_RATIO` times the first. The number of steps hardly depends on the
 conditioning of L, which may be singular: it is never inverted, and w'Lw >= sum_j L_jj w_j^2 for w
 >= 0 because no entry of L is negative.
 
@@ -34,7 +34,9 @@ from .base import Iterate, Solver
 
 __all__ = ["SemismoothNewton", "nonnegative_quadratic", "workspace"]
 
-ENOUGH = 5.0  # the steps' part of the gap, relative to the multipliers' part, that is small enough
+MAX_STEP_RATIO = (
+    5.0  # the steps' part of the gap, relative to the multipliers' part, that is small enough
+)
 GROWTH = 10.0  # of sigma, each time the multipliers are updated
 LARGEST = 1e8  # sigma / mean of c beyond which the Hessian has no digits left for L
 ACCURACY = 0.3  # slope at which a line search ends, relative to the first
@@ -51,14 +53,16 @@ EVALUATE, COMBINE, GRAM, MARGINS, UPDATE, DONE = range(6)  # where `_advance` is
 class SemismoothNewton(Solver):
     """See the module docstring; ``start`` is a pair (multipliers, weights)."""
 
-    requires: ClassVar[str] = "L diagonal prices inverse_diagonal block slices margins combine gram"
+    requires: ClassVar[str] = (
+        "L diagonal penalties inverse_diagonal block slices margins combine gram"
+    )
 
     def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         m, p = problem.operator.n_constraints, len(problem.diagonal)
         if start is None:
             start = np.zeros(m), np.zeros(p)
             points = start[1].copy(), (start[0].copy(), start[1].copy())
-            yield Iterate(float(problem.prices.sum()), 0.0, *points, extra={"steps": 0})
+            yield Iterate(float(problem.penalties.sum()), 0.0, *points, extra={"steps": 0})
         run = _Run(problem, *start)
         while run.progress.idle < PATIENCE:
             run.advance(self.tol, max(1, WORK // (m * p)))
@@ -116,9 +120,9 @@ class _Run:
         self.arrays = _Arrays._make((*vectors, np.empty((p, p))))
         small = m * p <= WORK and len(problem.slices) == 1
         self.Z = problem.block(problem.slices[0]) if small else np.empty((0, p))
-        size = float(problem.prices.mean())
+        size = float(problem.penalties.mean())
         self.largest, self.progress = LARGEST * size, _Progress(size)
-        self.fixed = problem.L, problem.inverse_diagonal, problem.prices
+        self.fixed = problem.L, problem.inverse_diagonal, problem.penalties
         self.work = workspace(p)
 
     def advance(self, tol, n_steps):
@@ -138,7 +142,7 @@ class _Run:
 
 
 @jit
-def _advance(place, limits, Z, L, inverse_diagonal, prices, progress, arrays, work):
+def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays, work):
     """Go on from a place in a step until a product with Z is needed that is not made here (none of
     them if Z is empty, and no gram if it is not `NARROW`), or no step is left to make: return the
     new place and the new ``progress``.
@@ -153,7 +157,7 @@ def _advance(place, limits, Z, L, inverse_diagonal, prices, progress, arrays, wo
                 place = DONE
                 break
             loss, total, slackness = _hinge_multipliers(
-                s, centre, sigma, prices, lam, change, arrays.inside
+                s, centre, sigma, penalties, lam, change, arrays.inside
             )
             place = COMBINE
             if len(Z) == 0:
@@ -176,7 +180,7 @@ def _advance(place, limits, Z, L, inverse_diagonal, prices, progress, arrays, wo
                 break
             n_steps += 1
             place = UPDATE
-            if 0.5 * (square + square_y) - product > ENOUGH * slackness:
+            if 0.5 * (square + square_y) - product > MAX_STEP_RATIO * slackness:
                 place = GRAM
                 if len(Z) == 0 or len(w) > NARROW:
                     break
@@ -199,7 +203,7 @@ def _advance(place, limits, Z, L, inverse_diagonal, prices, progress, arrays, wo
         if place == MARGINS:
             row_products(0, len(w), L, d, q)
             initial, linear, quadratic = _dot(d, arrays.slope), _dot(w, q), _dot(d, q)
-            step = _hinge_step(s, change, centre, sigma, prices, initial, linear, quadratic)
+            step = _hinge_step(s, change, centre, sigma, penalties, initial, linear, quadratic)
             _add(step, d, w)
             _add(-step, change, s)
             place = EVALUATE if step > 0 else UPDATE
@@ -248,7 +252,7 @@ def _gram(Z, inside, H):
 
 
 @jit_inner_sums
-def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
+def _hinge_multipliers(s, centre, sigma, penalties, lam, change, inside):
     """Set lam to clip(centre + sigma * s, 0, c), ``change`` to its change, ``inside`` to where it
     is strictly between; return the sums of c max(0, s), of lam, and of c max(0, s) - lam s.
     """
@@ -256,11 +260,11 @@ def _hinge_multipliers(s, centre, sigma, prices, lam, change, inside):
     for i in range(len(s)):
         value = centre[i] + sigma * s[i]
         value = value if value > 0.0 else 0.0
-        value = value if value < prices[i] else prices[i]
-        inside[i] = (value > 0.0) & (value < prices[i])
+        value = value if value < penalties[i] else penalties[i]
+        inside[i] = (value > 0.0) & (value < penalties[i])
         change[i] = value - lam[i]
         lam[i] = value
-        loss += prices[i] * s[i] if s[i] > 0.0 else 0.0
+        loss += penalties[i] * s[i] if s[i] > 0.0 else 0.0
         total += value
         used += value * s[i]
     return loss, total, loss - used
@@ -289,20 +293,20 @@ def _values(L, w, combined, inverse_diagonal, slope, y):
 
 
 @jit_inner_sums
-def _hinge_slope(s, ds, centre, sigma, prices, step):
+def _hinge_slope(s, ds, centre, sigma, penalties, step):
     """Sum of lam ds, minus its derivative; lam = clip(centre + sigma (s - step ds), 0, c)."""
-    slope = bend = 0.0
+    slope = curvature = 0.0
     for i in range(len(s)):
         free = centre[i] + sigma * (s[i] - step * ds[i])
         value = free if free > 0.0 else 0.0
-        value = value if value < prices[i] else prices[i]
+        value = value if value < penalties[i] else penalties[i]
         slope += value * ds[i]
-        bend += ds[i] * ds[i] if value == free else 0.0
-    return slope, sigma * bend
+        curvature += ds[i] * ds[i] if value == free else 0.0
+    return slope, sigma * curvature
 
 
 @jit_inner
-def _hinge_step(s, ds, centre, sigma, prices, initial, linear, quadratic):
+def _hinge_step(s, ds, centre, sigma, penalties, initial, linear, quadratic):
     """The step in (0, 1] along -ds that (nearly) minimises the smoothed objective; 0 if it does
     not descend.
 
@@ -314,7 +318,7 @@ def _hinge_step(s, ds, centre, sigma, prices, initial, linear, quadratic):
         return 0.0
     low, at_low, high, at_high, step = 0.0, initial, 1.0, 0.0, 1.0
     for trial in range(MAX_TRIALS):
-        slope, bend = _hinge_slope(s, ds, centre, sigma, prices, step)
+        slope, curvature = _hinge_slope(s, ds, centre, sigma, penalties, step)
         derivative = linear + step * quadratic - slope
         if abs(derivative) <= -ACCURACY * initial or (trial == 0 and derivative < 0):
             break
@@ -324,7 +328,7 @@ def _hinge_step(s, ds, centre, sigma, prices, initial, linear, quadratic):
             high, at_high = step, derivative
             if trial > 0:
                 at_low *= 0.5
-        step -= derivative / (quadratic + bend)
+        step -= derivative / (quadratic + curvature)
         if not low < step < high:
             step = low + (high - low) * at_low / (at_low - at_high)
             if not low < step < high:
