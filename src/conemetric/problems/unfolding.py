@@ -114,7 +114,7 @@ class UnfoldingProgram(ConstrainedProgram):
         """The k largest eigenvalues and eigenvectors of K(u); on the host from the sparse A*(u)."""
         n = self.operator.n_features
         sparse = self.operator.xp is np and self.operator.ignores_constants
-        if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.FEW:
+        if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.MIN_ORDER_PER_PAIR:
             A, dtype = self.operator.sparse_adjoint(u), self.b.dtype
             K = LinearOperator((n, n), lambda y: y - 2 * y.mean() - A @ y, dtype=dtype)
             try:
@@ -296,7 +296,7 @@ class UnfoldingEvaluation(Evaluation):
         """(positive part, whether it is complete)."""
         p, n = self.problem, self.problem.operator.n_features
         k = n if self.rank_guess is None else self.rank_guess + SPARE
-        if n <= spectral.PARTIAL_FROM or k > n // spectral.FEW:
+        if n <= spectral.PARTIAL_FROM or k > n // spectral.MIN_ORDER_PER_PAIR:
             return spectral.psd_split(p.offset + self.combined), True
         values, vectors = p.leading_eigenpairs(self.u, k)
         keep = int((values > 0).sum())
