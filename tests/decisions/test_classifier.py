@@ -17,8 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import AutoMetric, FrobMetric, MetricClassifier
 from conemetric.core.arrays import to_numpy
-from conemetric.decisions.held_out import NeighborVote
-from conemetric.solvers.kernel_ridge import mean_square
+from conemetric.decisions.neighbors import NeighborVote
 
 RULES = ("neighbors", "kernel")
 LDA = LinearDiscriminantAnalysis()
@@ -91,7 +90,9 @@ def test_what_changes_no_prediction(change, metric, rule, seed):
     before = of_labelled(seed, metric, rule)
     Z, z, queries = change(X, y, np.random.default_rng(seed))
     after = fitted(Z, z, metric, rule)
-    assert str(after.chosen_) == str(before.chosen_)
+    assert [str(part.trial) for part in after.blend_.parts] == [
+        str(part.trial) for part in before.blend_.parts
+    ]
     np.testing.assert_allclose(
         after.predict_proba(queries), before.predict_proba(X), rtol=1e-4, atol=1e-6
     )
@@ -232,9 +233,7 @@ def test_held_out_scores_are_those_of_the_final_kind_of_rule(rule, seed):
     X, y = labelled(seed, 150)
     model = fitted(X, y, None, rule, n_landmarks=3)
     if rule == "kernel":
-        assert len(model._kept) == 3
-    wrong = (model.chosen_.scores.argmax(1) != y[model._judged]).mean()
-    assert model.evidence_.error[model.evidence_.chosen] == wrong
+        assert model.explain(X, n=100).rows.shape == (len(X), 3)
     all_rows = next(trial for trial in model.trials_ if str(trial) == str(model.chosen_))
     differs = abs(all_rows.scores - model.chosen_.scores).max() > 1e-3
     assert differs == (rule == "kernel")
@@ -245,7 +244,7 @@ def test_evidence(seed):
     model = of_labelled(seed, LDA)
     evidence = model.evidence_
     assert evidence.n_rows == len(X)
-    assert evidence.chosen == str(model.chosen_) and evidence.chosen in evidence.error
+    assert evidence.chosen == str(model.blend_) and evidence.chosen in evidence.error
     assert evidence.usual == "plain metric, 3 nearest neighbours, uniform weights"
     assert 0 <= evidence.p_value <= 1 and 0 <= evidence.calibration_error <= 1
     assert f"on {len(X)} held-out rows" in str(evidence)
@@ -345,22 +344,37 @@ def test_shares_over_all_rows(metric, rule, seed):
     assert (np.diff(abs(every.shares), axis=1) <= 0).all()
 
 
+def relative(rule, A, Z):
+    """What the kernel of a rule is a function of, between the rows of A and Z."""
+    power = 1 if rule.by_columns else 2
+    apart, mean = ((abs(B[:, None] - Z) ** power).sum(2) for B in (A, Z))
+    return apart / mean.mean()
+
+
+def in_metric(model, part, X):
+    """The rows of X in the metric of a part."""
+    rows = (X - model._centre) / model.scale_
+    return rows if part.L is None else rows @ part.L
+
+
 @every_metric
-def test_shares_of_a_kernel_are_the_decision(metric, seed):
-    """By scikit-learn's kernel ridge regression in the chosen metric."""
+def test_shares_of_kernels_are_the_decision(metric, seed):
+    """By scikit-learn's kernel ridge regression in the metric of each part."""
     X, y = labelled(seed)
     model = of_labelled(seed, metric, "kernel")
-    queries, setting = X + 0.1, model.chosen_.rule
-    Z, new = (rows @ model.components_.T for rows in (X, queries))
-    scale = mean_square(Z)
-    K, across = (setting.values(((A[:, None] - Z) ** 2).sum(2) / scale) for A in (Z, new))
-    Y = 2.0 * np.eye(3)[y] - 1
-    peer = KernelRidge(alpha=setting.ridge, kernel="precomputed").fit(K, Y - Y.mean(0))
-    scores = across @ peer.dual_coef_ + Y.mean(0)
+    queries, Y = X + 0.1, 2.0 * np.eye(3)[y] - 1
+    scores, influences = 0.0, []
+    for part in model.blend_.parts:
+        Z, new = (in_metric(model, part, rows) for rows in (X, queries))
+        rule = part.trial.rule
+        K, across = (rule.values(relative(rule, A, Z)) for A in (Z, new))
+        peer = KernelRidge(alpha=rule.ridge, kernel="precomputed").fit(K, Y - Y.mean(0))
+        scores = scores + part.weight * (across @ peer.dual_coef_ + Y.mean(0))
+        influence = np.linalg.solve(K + rule.ridge * np.eye(len(K)), across.T).T
+        influences.append(part.weight * influence)
     np.testing.assert_allclose(model.decision_function(queries), scores, atol=1e-6)
     first, second = np.argsort(-scores, axis=1)[:, :2].T
-    influence = np.linalg.solve(K + setting.ridge * np.eye(len(K)), across.T).T
-    parts = influence * ((Y - Y.mean(0))[:, first] - (Y - Y.mean(0))[:, second]).T
+    parts = sum(influences) * ((Y - Y.mean(0))[:, first] - (Y - Y.mean(0))[:, second]).T
     parts /= abs(parts).sum(1, keepdims=True)
     every = model.explain(queries, n=len(X))
     found = np.zeros_like(parts)
@@ -384,13 +398,16 @@ def test_shares_of_a_vote_are_the_decision(seed):
 
 @every_metric
 @every_rule
-def test_nearness_adds_up_to_one_minus_the_relative_squared_distance(metric, rule, seed):
+def test_nearness_adds_up_to_one_minus_the_relative_distance(metric, rule, seed):
     X, _ = labelled(seed)
     model = of_labelled(seed, metric, rule)
     why = model.explain(X + 0.1, n=7)
-    Z, new = (rows @ model.components_.T for rows in (X, X + 0.1))
-    squares = ((new[:, None] - Z[why.rows]) ** 2).sum(2)
-    np.testing.assert_allclose(why.nearness.sum(2), 1 - squares / mean_square(Z), atol=1e-8)
+    expected = 0.0
+    for part in model.blend_.parts:
+        Z, new = (in_metric(model, part, rows) for rows in (X, X + 0.1))
+        apart = relative(part.trial.rule, new, Z)
+        expected = expected + part.weight * (1 - np.take_along_axis(apart, why.rows, axis=1))
+    np.testing.assert_allclose(why.nearness.sum(2), expected, atol=1e-8)
     assert why.nearness.shape == (len(X), 7, X.shape[1])
 
 
@@ -481,17 +498,21 @@ def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(kind, asa
     X, y = labelled(seed, n=30)
     X = HARD[kind](X, np.random.default_rng(seed)).astype(dtype)
     model = fitted(asarray(X), y, LDA, "kernel")
-    rows = X.astype(np.float64) - to_numpy(model._centre).astype(np.float64)
-    rows = rows @ to_numpy(model.components_).astype(np.float64).T
-    points, a, offset = (
-        to_numpy(getattr(model._model, name)) for name in ("points", "coefficients", "offset")
-    )
-    squares = ((rows[:, None] - points) ** 2).sum(2) / model._model.scale
-    K, ridge = model._model.setting.values(squares), model._model.setting.ridge
-    target = 2.0 * np.eye(3)[y] - 1 - offset
-    gap = 0.5 * ((target - K @ a - ridge * a) ** 2).sum()
-    primal = 0.5 * ((target - K @ a) ** 2).sum() + 0.5 * ridge * (a * (K @ a)).sum()
-    certificate = model.certificate_
-    assert certificate.status == "converged" and certificate.relative_gap <= 1e-6
-    assert primal == pytest.approx(certificate.primal, rel=1e-4)
-    assert gap <= 1e-6 * primal
+    scale, centre = (to_numpy(part).astype(np.float64) for part in (model.scale_, model._centre))
+    target = 2.0 * np.eye(3)[y] - 1
+    for part in model.blend_.parts:
+        rows = (X.astype(np.float64) - centre) / scale
+        rows = rows if part.L is None else rows @ part.L.astype(np.float64)
+        model_sum, rule = part.fitted.model, part.trial.rule
+        points, a, offset = (
+            to_numpy(each) for each in (model_sum.points, model_sum.coefficients, model_sum.offset)
+        )
+        power = 1 if rule.by_columns else 2
+        K = rule.values((abs(rows[:, None] - points) ** power).sum(2) / model_sum.scale)
+        residual = target - offset - K @ a
+        gap = 0.5 * ((residual - rule.ridge * a) ** 2).sum()
+        primal = 0.5 * (residual**2).sum() + 0.5 * rule.ridge * (a * (K @ a)).sum()
+        certificate = part.certificate
+        assert certificate.status == "converged" and certificate.relative_gap <= 1e-6
+        assert primal == pytest.approx(certificate.primal, rel=1e-4)
+        assert gap <= 1e-6 * primal

@@ -1,11 +1,16 @@
 """Held-out scores are those of a refit without each fold, by scikit-learn."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 
-from conemetric.decisions.held_out import HeldOut, NeighborVote, search_kernels, search_votes
+from conemetric.decisions.held_out import Candidate, HeldOut
+from conemetric.decisions.kernel import KernelRule, _scorer
+from conemetric.decisions.neighbors import NeighborVote
+from conemetric.decisions.rule import Judge
 from conemetric.estimators.folds import CrossFitted, Fold
 from conemetric.neighbours import row_keys
 from conemetric.solvers.kernel_ridge import KERNELS, KernelSetting
@@ -20,7 +25,12 @@ def drawn(seed, asarray=np.asarray):
     order = rng.permutation(N)
     folds = [Fold(order[np.arange(N) % 3 != f], order[f::3]) for f in range(3)]
     fitted = CrossFitted(folds, [rng.normal(size=(D, rank)) for rank in (D, 2, 1)])
-    return X, Y, weights, fitted, HeldOut(asarray(X), Y, weights, fitted, row_keys(X))
+    return X, Y, weights, fitted, held_out(asarray(X), Y, weights, fitted)
+
+
+def held_out(X, Y, weights, fitted):
+    candidate = Candidate("drawn", fitted.maps, lambda: None, tuple(KERNELS))
+    return HeldOut(X, Y, weights, row_keys(X), fitted.folds, candidate)
 
 
 def mapped(X, fitted):
@@ -47,7 +57,7 @@ def test_kernels(kernel, width, ridge, asarray, seed):
         peer = KernelRidge(alpha=ridge, kernel="precomputed")
         peer.fit(K, Y[fold.train] - offset, sample_weight=weights[fold.train])
         expected.append(peer.predict(across) + offset)
-    found = rows.kernel_scores(KernelSetting(kernel, width, ridge))
+    found = _scorer(rows, None)(KernelRule(kernel, width, ridge))
     # kernels of held-out rows are in float32
     np.testing.assert_allclose(found, np.concatenate(expected), atol=2e-3)
 
@@ -60,8 +70,8 @@ def test_votes(k, votes, asarray, seed):
         KNeighborsRegressor(k, weights=votes).fit(Z, Y[fold.train]).predict(held_out)
         for fold, Z, held_out in mapped(X, fitted)
     ]
-    rows = HeldOut(asarray(X), Y, np.ones(N), fitted, row_keys(X))
-    found = rows.vote_scores(NeighborVote(k, votes))
+    rows = held_out(asarray(X), Y, np.ones(N), fitted)
+    found = NeighborVote(k, votes).held_out_scores(rows)
     np.testing.assert_allclose(found, np.concatenate(expected), atol=1e-7)
 
 
@@ -74,7 +84,7 @@ def test_judged_rows_are_those_of_the_folds(seed):
 def test_weights_multiply_votes():
     distances, Y = np.array([[1.0, 2.0]]), np.array([[[1.0], [0.0]]])
     for kind, expected in (("uniform", 3 / 4), ("distance", 6 / 7)):
-        found = NeighborVote(2, kind).scores(distances, Y, np.array([[3.0, 1.0]]))
+        found = NeighborVote(2, kind).mean(distances, Y, np.array([[3.0, 1.0]]))
         assert found[0, 0] == pytest.approx(expected, abs=1e-8)
 
 
@@ -86,11 +96,11 @@ def test_rows_that_coincide_count_alone():
 @pytest.mark.parametrize("classes", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
 def test_of_equal_votes_the_class_of_the_nearest_row_wins(classes):
     Y = np.eye(3)[list(classes)][None]
-    scores = NeighborVote(3).scores(np.array([[1.0, 1.5, 2.0]]), Y, np.ones((1, 3)))
+    scores = NeighborVote(3).mean(np.array([[1.0, 1.5, 2.0]]), Y, np.ones((1, 3)))
     assert scores.argmax() == classes[0]
     # the third class has the nearest row, but fewer votes than the tied others
     Y = np.eye(3)[[2, 1, 0, 0, 1]][None]
-    scores = NeighborVote(5).scores(np.arange(1.0, 6.0)[None], Y, np.ones((1, 5)))
+    scores = NeighborVote(5).mean(np.arange(1.0, 6.0)[None], Y, np.ones((1, 5)))
     assert scores.argmax() == 1
 
 
@@ -98,21 +108,25 @@ def test_searches_return_the_least_loss_they_report(seed):
     _, Y, _, fitted, rows = drawn(seed)
     truth = Y[fitted.judged]
 
-    def loss(scores):
-        return float(((scores - truth) ** 2).mean())
+    judge = Judge(truth, np.ones(len(truth)), lambda scores, Y: ((scores - Y) ** 2).mean(1))
+    for rule in (NeighborVote, KernelRule):
+        for trials in rule.search(rows, judge):
+            losses = [trial.loss for trial in trials]
+            assert losses == sorted(losses)
+            for trial in trials:
+                assert trial.loss == judge(trial.scores)
+                vote = rule is NeighborVote
+                scores = trial.rule.held_out_scores if vote else partial(_scored, trial.rule)
+                expected = scores(rows)
+                np.testing.assert_array_equal(trial.scores, expected)
+    assert [trials[0].rule.kernel for trials in KernelRule.search(rows, judge)] == list(KERNELS)
 
-    for search in (search_votes, search_kernels):
-        trial = search("plain", rows, loss)
-        assert trial.loss == loss(trial.scores)
-        if search is search_votes:
-            others = [NeighborVote(k, w) for k in (1, 3, 9) for w in ("uniform", "distance")]
-            assert trial.loss <= min(loss(rows.vote_scores(rule)) for rule in others)
-        else:
-            others = [KernelSetting(k, 1.0, ridge) for k in KERNELS for ridge in (0.1, 1.0)]
-            assert trial.loss <= min(loss(rows.kernel_scores(each)) for each in others)
+
+def _scored(rule, rows):
+    return _scorer(rows, None)(rule)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_singular_system_gives_no_scores(kernel, seed):
     *_, rows = drawn(seed)
-    assert np.isnan(rows.kernel_scores(KernelSetting(kernel, 1.0, -2.0 * N))).all()
+    assert np.isnan(_scorer(rows, None)(KernelRule(kernel, 1.0, -2.0 * N))).all()

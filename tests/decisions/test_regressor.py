@@ -10,7 +10,6 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import FrobMetric, MetricRegressor
-from conemetric.core.arrays import to_numpy
 
 every_rule = pytest.mark.parametrize("rule", ["neighbors", "kernel"])
 FOLDS = {
@@ -75,7 +74,8 @@ def test_kinds_of_rows_and_copies(rule, asarray, dtype, seed):
     X[abs(X) < 0.3] = 0
     X = X.astype(dtype)
     expected = fitted(X.astype(float), y, None, rule).predict(X.astype(float))
-    atol = 1e-8 if dtype == np.float64 else 1e-3
+    # the weights of a blend come from held-out kernels in float32
+    atol = 1e-3 if dtype == np.float32 else 1e-4 if rule == "kernel" else 1e-8
     for rows in (asarray(X), sparse.csr_array(X)):
         model = pickle.loads(pickle.dumps(fitted(rows, y, None, rule)))
         np.testing.assert_allclose(model.predict(rows), expected, atol=atol)
@@ -121,13 +121,29 @@ def test_explanations(rule, seed):
     np.testing.assert_allclose(abs(why.shares).sum(1), 1)
     moved = model.predict(X + 0.1) - y.mean()
     assert np.array_equal(np.sign(why.shares.sum(1)), np.sign(moved))
-    Z, new = (rows @ model.components_.T for rows in (X, X + 0.1))
-    power = 1 if getattr(model.chosen_.rule, "kernel", None) == "city block" else 2
-    apart, mean = (
-        (abs(rows - points) ** power).sum(2)
-        for rows, points in ((new[:, None], Z[why.rows]), (Z[:, None], Z))
-    )
-    np.testing.assert_allclose(why.nearness.sum(2), 1 - apart / mean.mean(), atol=1e-8)
+    expected = 0.0
+    for part in model.blend_.parts:
+        Z, new = (rows / model.scale_ for rows in (X, X + 0.1))
+        power = 1 if part.trial.rule.by_columns else 2
+        apart, mean = (
+            (abs(rows - points) ** power).sum(2)
+            for rows, points in ((new[:, None], Z[why.rows]), (Z[:, None], Z))
+        )
+        expected = expected + part.weight * (1 - apart / mean.mean())
+    np.testing.assert_allclose(why.nearness.sum(2), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [19, 20, 60])
+@pytest.mark.parametrize("alpha", [0.1, 0.25])
+def test_intervals_take_the_quantile_that_counts_the_new_row(n, alpha):
+    """Of n residuals the one with rank ceil((1 - alpha)(n + 1)); one less would promise too much."""
+    X, y = curve(0, n)
+    model = fitted(X, y)
+    half = np.ptp(model.predict_interval(X, alpha), axis=1) / 2
+    rank = int(np.ceil((1 - alpha) * (n + 1) - 1e-9))
+    residuals = model.state()["held_out"]
+    np.testing.assert_allclose(half, np.sort(residuals)[rank - 1])
+    assert np.sum(residuals <= half[0]) >= rank > np.sum(residuals < half[0])
 
 
 @pytest.mark.parametrize("metric", ["auto", FrobMetric(1.0)], ids=["auto", "frob"])
@@ -136,7 +152,7 @@ def test_a_learned_metric_is_stored_fitted(metric):
     model = fitted(X, y, metric)
     assert isinstance(model.metric_, FrobMetric)
     assert model.metric_.transform(X).shape[0] == len(X)
-    assert {trial.metric for trial in model.trials_} == {"plain", "learned"}
+    assert {trial.metric for trial in model.trials_} >= {"plain", "learned"}
     assert f"{len(X)} held-out rows" in str(model.evidence_)
 
 
@@ -168,12 +184,13 @@ PLACES = {
 
 @pytest.mark.parametrize("kind", PLACES)
 @every_rule
-def test_without_a_metric_to_learn_the_plain_one_decides(kind, rule, seed):
+def test_where_too_many_rows_are_equal_there_is_no_learned_metric(kind, rule, seed):
     X = PLACES[kind][np.arange(160) % len(PLACES[kind])]
     y = X[:, 0] + 0.1 * np.random.default_rng(seed).normal(size=160)
     model = fitted(X, y, "auto", rule)
-    assert model.metric_ is None and model.chosen_.metric == "plain"
-    assert np.array_equal(model.predict(X), fitted(X, y, None, rule).predict(X))
+    assert model.metric_ is None
+    assert "learned" not in {trial.metric for trial in model.trials_}
+    np.testing.assert_allclose(model.predict(X), fitted(X, y, None, rule).predict(X), atol=0.05)
     with pytest.raises(ValueError, match="give C as a number"):
         fitted(X, y, FrobMetric(), rule)
 
@@ -212,22 +229,18 @@ def test_targets_that_are_no_usable_numbers_are_refused(change, message):
         fitted(X, change(y))
 
 
-@pytest.mark.parametrize("n_features", [3, 101])
+@pytest.mark.parametrize("n_features", [3, 201])
 def test_city_blocks_follow_columns_one_by_one(n_features, asarray, seed):
     """Steps of single columns are smooth to the kernel of city block distances alone; it is not
     tried with very many features, nor in a learned metric.
     """
     rng = np.random.default_rng(seed)
-    X = rng.uniform(0, 4, (200, n_features))
+    X = rng.uniform(0, 4, (150, n_features))
     y = np.floor(X[:, 0]) + np.floor(X[:, 1])
-    model = MetricRegressor(random_state=0).fit(asarray(X), y)
+    metric = "auto" if n_features == 3 else None
+    model = MetricRegressor(metric, random_state=0).fit(asarray(X), y)
     tried = {(trial.metric, getattr(trial.rule, "kernel", None)) for trial in model.trials_}
     assert ("learned", "city block") not in tried
     assert (("plain", "city block") in tried) == (n_features == 3)
     if n_features == 3:
         assert model.chosen_.rule.kernel == "city block"
-        why = model.explain(asarray(X[:5]), n=2)
-        Z = X / to_numpy(model.scale_)
-        apart = abs(Z[:5, None] - Z[why.rows]).sum(2)
-        mean = abs(Z[:, None] - Z).sum(2).mean()
-        np.testing.assert_allclose(why.nearness.sum(2), 1 - apart / mean, atol=1e-8)

@@ -1,14 +1,15 @@
-"""What classifier and regressor share: columns scaled, metrics learned fold by fold, a decision
-rule chosen by held-out rows and learned from all rows.
+"""What classifier and regressor share: rows encoded, metrics learned fold by fold, decisions chosen
+and blended by held-out rows, and fitted to all rows.
 """
 
 from abc import ABCMeta, abstractmethod
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from numbers import Integral
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -16,6 +17,7 @@ from ..core.advice import AdviceError
 from ..core.arrays import (
     float64,
     identity,
+    is_torch,
     like,
     namespace,
     on_device,
@@ -24,58 +26,72 @@ from ..core.arrays import (
     to_numpy,
 )
 from ..core.blas import half_the_cores, one_blas_thread
+from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Text, Texts, check, expect
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
+from ..core.sparse_rows import SparseRows
 from ..core.weights import check_weights
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
-from ..estimators.validation import dense, validate_points
+from ..estimators.validation import dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
-from ..neighbours import nearest
-from ..solvers.kernel_ridge import (
-    CITY_BLOCK,
-    EUCLIDEAN,
-    KernelSetting,
-    KernelSum,
-    fit_exactly,
-    fit_landmarks,
-    mean_differences,
-    ridge_solve,
-)
-from .held_out import (
-    MOST_ROWS,
-    HeldOut,
-    NeighborVote,
-    Rule,
-    Trial,
-    mapped,
-    search_kernels,
-    search_votes,
-)
+from ..solvers.base import Certificate
+from ..solvers.kernel_ridge import mean_differences
+from ..tables.columns import frame_of
+from ..tables.encoder import TableEncoder
+from .blend import Blended, blend_trials
+from .candidates import PLAIN, families
+from .held_out import MOST_ROWS, Candidate, HeldOut, mapped
+from .kernel import coarse_loss
+from .neighbors import NeighborVote
+from .rule import FittedRule, Judge, Rule, Training, Trial
+from .rules import RULES, rules_for
 
-__all__ = ["Explanation", "MetricDecision"]
+__all__ = ["Blend", "Explanation", "MetricDecision", "Part"]
 
-PLAIN, LEARNED = "plain", "learned"
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
 # Neoverse-N1 cores, 2.6 with one and 3.9 with 16 on 16 x86 cores
-FEW_ROWS = 2000
+MOST_ROWS_SINGLE_THREADED = 2000
 # rows up to which the kernel system is solved exactly: 42 GFLOP, 200 MB; on a GPU 2.7 TFLOP, 3.2 GB
 MOST_EXACT, MOST_EXACT_ON_GPU = 5000, 20_000
 LEAST_WEIGHT = 1e-12  # relative to the largest: float32 holds what a ridge is divided by
 MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
 # beyond that; see benchmarks/landmarks.py for what they cost in error
 N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
-# where there are too few rows to hold any out
-WITHOUT_FOLDS: dict[str, Rule] = {
-    "neighbors": NeighborVote(1),
-    "kernel": KernelSetting("gaussian", 1.0, 0.1),
-}
 DECISION_PARAMETERS: dict[str, Any] = {
     "metric": "no_validation",  # see `check_metric`
+    "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
+}
+
+
+FIELDS: dict[str, Field] = {
+    "parameters": Plain(dict),
+    "encoder": Field(optional=True),
+    "feature_names": Texts(optional=True),
+    "rows": Array("i", ("m",), low=0, increasing=True),
+    "X": Array("f", ("m", "d")),
+    "Y": Array("f", ("m", "t")),
+    "weights": Array("f", ("m",), low=0, strict=True),
+    "keys": Array("u", ("m",), high=np.inf),
+    "centre": Array("f", ("d",)),
+    "scale": Array("f", ("d",), low=0, strict=True),
+    "held_out": Array("f", ("h",), low=0),
+    "parts": Each(Field(), least=1),
+    "certificate": Plain(dict, optional=True),
+}
+PART_FIELDS: dict[str, Field] = {
+    "metric": Text(),
+    "rule": Text(tuple(RULES)),
+    "setting": Plain(dict),
+    "loss": Number(nan=True),
+    "weight": Number(0, 1 + 1e-9, strict=True),
+    "map": Array("f", ("d", "r"), optional=True),
+    "places": Array("i", ("p",), low=0, below="m", increasing=True),
+    "fitted": Field(),
 }
 
 
@@ -90,10 +106,10 @@ class Explanation:
     shares : array (n_queries, n)
         Share of each in the decision: positive if it spoke for it. Over all training rows the
         absolute shares add up to 1.
-    nearness : array (n_queries, n, n_features)
+    nearness : array (n_queries, n, n_columns)
         What each column contributes to 1 - d / (mean d), with d the squared distance, or that
         of the city block if the kernel depends on it: positive where the column makes the two
-        rows more similar than two average rows.
+        rows more similar than two average rows. Of a blend, the mean over its parts.
     """
 
     rows: np.ndarray
@@ -102,40 +118,136 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class LearnedBefore:
-    """An `AutoMetric` that was learned from the rows of the decision before: given as its
-    ``metric``, it is taken over with the maps of its folds.
+class Part:
+    """One part of a blend: a rule fitted in a metric.
+
+    Attributes
+    ----------
+    trial : Trial
+        Metric and rule, with the scores they gave held-out rows.
+    weight : float
+    certificate : Certificate or None
+        How far its kernel system is from the exact solution; None for neighbours.
     """
 
-    estimator: Any
-    scale: Any  # what the columns were divided by before it was learned
+    trial: Trial
+    weight: float
+    fitted: FittedRule = field(repr=False)
+    L: np.ndarray | None = field(repr=False)  # scaled rows go to L'x; None is the identity
+    places: np.ndarray = field(repr=False)  # of the rows it keeps, among those that any part keeps
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return self.fitted.certificate
+
+    def __str__(self) -> str:
+        return f"{self.weight:.0%} {self.trial}"
+
+    def state(self) -> dict[str, Any]:
+        """The part without the training rows."""
+        trial = self.trial
+        return {
+            "metric": trial.metric,
+            "rule": trial.rule.name,
+            "setting": trial.rule.state(),
+            "loss": trial.loss,
+            "weight": self.weight,
+            "map": self.L,
+            "places": self.places,
+            "fitted": self.fitted.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Any, within: str, rows: Training) -> Self:
+        """The part of such a state, fitted to these rows."""
+        check(state, PART_FIELDS, within, {"m": len(rows.Y), "d": rows.Z.shape[1]})
+        rule = RULES[state["rule"]].from_state(state["setting"])
+        L, places = state["map"], state["places"]
+        expect(
+            L is None or not rule.by_columns or L.shape[0] == L.shape[1],
+            f"{within}.map",
+            "not square",
+            "weights of columns",
+        )
+        Z, *others = (take(part, places) for part in rows)
+        fitted = rule.restored(Training(mapped(Z, L), *others), state["fitted"])
+        trial = Trial(state["metric"], rule, np.empty((0, rows.Y.shape[1])), state["loss"])
+        return cls(trial, state["weight"], fitted, L, places)
+
+
+@dataclass(frozen=True)
+class Blend:
+    """The parts of a decision, the heaviest first.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+    certificate : Certificate or None
+        How far the weights are from those that minimise the squared error of held-out scores.
+    """
+
+    parts: tuple[Part, ...]
+    certificate: Certificate | None
+
+    def __str__(self) -> str:
+        if len(self.parts) == 1:
+            return str(self.parts[0].trial)
+        return "; ".join(map(str, self.parts))
 
 
 class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     """Base of `MetricClassifier` and `MetricRegressor`."""
 
     metric: Any
+    categorical_features: Any
     n_landmarks: int | str
     random_state: Any
     n_jobs: int | None
     verbose: int
-    _kernels: ClassVar[tuple[str, ...]] = EUCLIDEAN
     _target: ClassVar[str]  # what y is, to a metric that asks
+    _own_fields: ClassVar[dict[str, Field]]
+    _held_out: np.ndarray
 
     # ---- input
 
-    def _rows(self, X: Any, reset: bool = False) -> Any:
-        """X validated: a dense array or a tensor."""
-        return dense(self, validate_points(self, X, reset=reset, sparse=True))
+    def _rows(self, X: Any, reset: bool = False, sample_weight: Any = None) -> Any:
+        """X as features: a dense array or a tensor of numbers, or a table encoded as the rows that
+        have a weight are.
+        """
+        if reset:
+            self.encoder_ = self._new_encoder(X)
+        if self.encoder_ is None:
+            return dense(self, validate_points(self, X, reset=reset, sparse=True))
+        refuse_unusable(self, X)
+        if not reset:
+            return self.encoder_.transform(X)
+        used = None if sample_weight is None else np.asarray(sample_weight) != 0
+        self.encoder_.fit(X, sample_weight=used)
+        self.n_features_in_ = self.encoder_.n_features_in_
+        if hasattr(self.encoder_, "feature_names_in_"):
+            self.feature_names_in_ = self.encoder_.feature_names_in_
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self.encoder_.transform(X)
 
-    def _rows_and_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _new_encoder(self, X: Any) -> TableEncoder | None:
+        """The unfitted encoder of a table; None for an array of numbers without gaps."""
+        if is_torch(X) or issparse(X) or isinstance(X, SparseRows):
+            return None
+        by_dtype = isinstance(self.categorical_features, str | None)
+        if by_dtype and frame_of(X) is None and not _has_gaps_or_words(X):
+            return None
+        return TableEncoder(categorical_features=self.categorical_features, sparse_output=False)
+
+    def _rows_and_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray]:
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; give one "
                 "for each row of X."
             )
         refuse_masked(y, "y")
-        return self._rows(X, reset=True), column_or_1d(to_numpy(y), warn=True)
+        X = self._rows(X, reset=True, sample_weight=sample_weight)
+        return X, column_or_1d(to_numpy(y), warn=True)
 
     def _weighted(self, X: Any, y: np.ndarray, sample_weight: Any) -> tuple[Any, Any, np.ndarray]:
         """Rows, targets and weights without the rows of weight 0; ``_given`` numbers them."""
@@ -163,43 +275,69 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def _loss(self, scores: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> float:
-        """What the choice minimises on held-out rows."""
+    def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """What the choice minimises, for each held-out row."""
+
+    @abstractmethod
+    def _drawn(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        """All rows in a random order whose leading part represents the rest."""
+
+    @abstractmethod
+    def _tie_keys(self, X: Any) -> np.ndarray:
+        """Order of rows at equal distances."""
 
     def _fit_decision(
         self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
-    ) -> Self:
-        """Choose a metric and one of the ``rules`` ("auto", "neighbors" or "kernel") for targets
-        Y (n, n_targets), and fit them to all rows.
+    ) -> Blended | None:
+        """Choose metrics and settings of the ``rules`` ("auto", "neighbors" or "kernel") for
+        targets Y (n, n_targets), and fit them to all rows. Crossed held-out scores, or None if
+        no rows could be held out.
         """
         check_metric(self.metric)
         rng = check_random_state(self.random_state)
         xp = namespace(X)
-        # relative to the first row, so that a constant column has no spread by rounding
-        centre, spread = float64(X).mean(0), (float64(X) - float64(X[:1])).std(0)
-        self.scale_ = like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
-        X = (X - like(centre, X)) / self.scale_
-        self.metric_: Any = None
-        self._keys = self._tie_keys(X)
-        with one_blas_thread() if len(y) <= FEW_ROWS else half_the_cores():
-            fitted = self._cross_fit_some(X, y, rng)
-            self.chosen_ = chosen = self._choose(X, Y, weights, fitted, rules, rng)
-            L = None if chosen.metric == PLAIN else to_numpy(self._linear_map)
-            self.components_ = (
-                identity(X.shape[1], X) if L is None else like(L, X).T
-            ) / self.scale_
+        if self.encoder_ is None:
+            # relative to the first row, so that a constant column has no spread by rounding
+            centre, spread = float64(X).mean(0), (float64(X) - float64(X[:1])).std(0)
+            self.scale_ = like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
             self._centre = like(centre, X)
-            self._fit_rule(chosen.rule, X, mapped(X, L), Y, weights, rng)
-        return self
+        else:
+            self._centre, self.scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
+        X = (X - self._centre) / self.scale_
+        self.metric_: Any = None
+        self._linear_map: np.ndarray | None = None
+        self.trials_: list[Trial] = []
+        keys = self._tie_keys(X)
+        with one_blas_thread() if len(y) <= MOST_ROWS_SINGLE_THREADED else half_the_cores():
+            fitted = self._cross_fit_some(X, y, rng)
+            if fitted is None:
+                self._judged = np.empty(0, int)
+                rule = RULES["kernel" if rules == "auto" else rules].default()
+                nothing = Trial(PLAIN, rule, np.empty((0, Y.shape[1])), np.nan)
+                self._fit_parts([(nothing, 1.0, None)], X, Y, weights, keys, rng)
+                return None
+            candidates = families(
+                X,
+                Y,
+                weights,
+                fitted,
+                lambda: self._linear_map,
+                self._block_numbers(),
+                self._is_auto(),
+            )
+            blended = self._choose(X, Y, weights, keys, fitted, candidates, rules, rng)
+            final = {each.name: each.final for family in candidates for each in family}
+            self._fit_parts(
+                [
+                    (trial, weight, final[trial.metric]())
+                    for trial, weight in zip(blended.trials, blended.weights, strict=True)
+                ],
+                X, Y, weights, keys, rng, blended.certificate,
+            )  # fmt: skip
+        return blended
 
     def _cross_fit_some(self, X, y, rng):
         """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
-        if isinstance(self.metric, LearnedBefore):
-            self.metric_ = blend = self.metric.estimator
-            units = (self.scale_ / self.metric.scale)[:, None]
-            self._linear_map = units * blend.components_.T
-            folds, maps = blend._cross_fitted
-            return CrossFitted(folds, [units * L for L in maps])
         if len(y) <= MOST_FOR_METRIC:
             return self._cross_fit(X, y, rng)
         drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
@@ -223,63 +361,86 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._linear_map, self.metric_ = fitted_with_map(metric, X, y, seed, self._target)
         return CrossFitted(folds, maps)
 
-    @abstractmethod
-    def _drawn(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        """All rows in a random order whose leading part represents the rest."""
+    def _choose(self, X, Y, weights, keys, fitted, candidates, rules, rng):
+        """The blend of the best decision of each kind. Stores what was tried."""
+        folds = fitted.folds
 
-    def _choose(self, X, Y, weights, fitted, rules, rng):
-        """The trial with the least loss; of equals the simplest. Stores what was tried."""
-        self.trials_: list[Trial] = []
-        if fitted is None:
-            self._judged = np.empty(0, int)
-            rule = WITHOUT_FOLDS["kernel" if rules == "auto" else rules]
-            return Trial(PLAIN, rule, np.empty((0, Y.shape[1])), np.nan)
-        self._judged = fitted.judged
-        judged = Y[self._judged], weights[self._judged]
-        for name in (PLAIN, LEARNED) if fitted.maps else (PLAIN,):
-            rows = HeldOut(X, Y, weights, _in_metric(name, fitted), self._keys, self._kernels)
-            self._try_rules(name, rows, lambda scores: self._loss(scores, *judged))
-        finalists = [
-            min((t for t in self.trials_ if isinstance(t.rule, kind)), key=attrgetter("loss"))
-            for name, kind in (("neighbors", NeighborVote), ("kernel", KernelSetting))
-            if rules in ("auto", name)
-        ]
-        size = max(len(fold.train) for fold in fitted.folds)
-        if size > min(MOST_ROWS, self._n_landmarks(size)):
-            emit("stage", stage="held-out rows judge the rules learned from all others")
-            finalists = [
-                self._judge_at_full_size(trial, X, Y, weights, fitted, rng) for trial in finalists
-            ]
-            self.trials_ += finalists
-        return finalists[0] if len(finalists) == 1 else self._better(finalists, judged[0])
+        def held_out(candidate: Candidate, most_rows: int | None = MOST_ROWS) -> HeldOut:
+            return HeldOut(X, Y, weights, keys, folds, candidate, most_rows)
 
-    @abstractmethod
-    def _tie_keys(self, X: Any) -> np.ndarray:
-        """Order of rows at equal distances."""
+        def judge() -> Judge:
+            self._judged = np.concatenate([fold.held_out for fold in folds])
+            return Judge(Y[self._judged], weights[self._judged], self._row_losses)
 
-    def _better(self, finalists: list[Trial], Y: np.ndarray) -> Trial:
-        """The better of the best vote and the best kernel, given the targets of held-out rows."""
-        return min(finalists, key=attrgetter("loss"))
+        usual = NeighborVote.usual(held_out(candidates[0][0]), judge())
+        contests: dict[type[Rule], list[list[Trial]]] = {rule: [] for rule in rules_for(rules)}
+        for family in candidates:
+            emit("stage", stage=f"decision in the {family[0].name} metric")
+            rows = held_out(family[0])
+            if len(family) > 1:
+                rows = min(map(held_out, family), key=lambda each: coarse_loss(each, judge()))
+            for rule, found in contests.items():
+                found += rule.search(rows, judge())
+        self.trials_ = [usual, *(each[0] for found in contests.values() for each in found)]
+        if self.verbose:
+            for trial in self.trials_:
+                print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
+        by_name = {each.name: each for family in candidates for each in family}
 
-    def _try_rules(self, metric, rows, loss):
-        usual = NeighborVote(min(3, rows.most_neighbours))
-        self.trials_.append(Trial.judged(metric, usual, rows.vote_scores(usual), loss))
-        for search in (search_votes, search_kernels):
-            emit("stage", stage=f"decision in the {metric} metric")
-            self.trials_.append(search(metric, rows, loss))
-            if self.verbose:
-                last = self.trials_[-1]
-                print(f"[{type(self).__name__}] {last}: held-out loss {last.loss:.4f}")
+        def at_full_size(trial: Trial) -> Trial:
+            rows = held_out(by_name[trial.metric], None)
+            return self._judge_at_full_size(trial, rows, judge(), rng)
 
-    def _fit_rule(self, rule, X, Z, Y, weights, rng):
-        self._rule, self._Y, self._weights = rule, Y, weights
-        self._model: KernelSum | None = None
-        self.certificate_: Any = None
-        self._kept = np.arange(len(X))
-        if isinstance(rule, KernelSetting):
-            self._kept = self._landmarks(self._keys, rng)
-            self._model, self.certificate_ = _fit_kernel(rule, Z, Y, weights, self._kept)
-        self._X, self._Z = take(X, self._kept), take(Z, self._kept)
+        size = max(len(fold.train) for fold in folds)
+        again = size > min(MOST_ROWS, self._n_landmarks(size))
+        blends = []
+        for rule, found in contests.items():
+            blended = blend_trials(found, judge(), _slices(folds), rule.most_parts)
+            if again:
+                emit("stage", stage="held-out rows judge the rules learned from all others")
+                judged = [[at_full_size(trial)] for trial in blended.trials]
+                self.trials_ += [trial for (trial,) in judged]
+                blended = blend_trials(judged, judge(), _slices(folds), rule.most_parts)
+            blends.append(blended)
+        return blends[0] if len(blends) == 1 else self._better(blends, judge())
+
+    def _better(self, blends: list[Blended], judge: Judge) -> Blended:
+        """The best of the blends, one for each rule in the order of `RULES`."""
+        return min(blends, key=lambda each: judge(each.scores))
+
+    def _judge_at_full_size(self, trial, rows, judge, rng):
+        """The trial with scores by a rule learned from all rows of the other folds."""
+        scores = []
+        for fold in rows.folds:
+            training = rows.training(fold)
+            fitted = trial.rule.fit(training, self._landmarks(training.keys, rng))
+            scores.append(fitted.scores(fold.held_out))
+        return rows.trial(trial.rule, np.concatenate(scores), judge)
+
+    def _fit_parts(self, parts, X, Y, weights, keys, rng, certificate=None):
+        """Fit the rules of the parts to all rows, and keep the rows that they need."""
+        landmarks, every = self._landmarks(keys, rng), np.arange(len(Y))
+        kept = every if any(trial.rule.many for trial, _, _ in parts) else landmarks
+        fitted = []
+        for trial, weight, L in parts:
+            if L is not None:
+                L = np.ascontiguousarray(to_numpy(L))
+            emit("stage", stage=f"learning from all rows, {trial}")
+            rule = trial.rule.fit(Training(mapped(X, L), Y, weights, keys), landmarks)
+            places = np.searchsorted(kept, every if trial.rule.many else landmarks)
+            fitted.append(Part(trial, weight, rule, L, places))
+        self._given, self._keys = self._given[kept], keys[kept]
+        self._X, self._Y, self._weights = take(X, kept), Y[kept], weights[kept]
+        self._store_parts(fitted, certificate)
+
+    def _store_parts(self, parts: Sequence[Part], certificate: Certificate | None) -> None:
+        self.blend_ = Blend(tuple(parts), certificate)
+        first, X = parts[0], self._X
+        self.chosen_ = first.trial
+        self.certificate_: Any = first.certificate
+        self.components_ = (
+            identity(X.shape[1], X) if first.L is None else like(first.L, X).T
+        ) / self.scale_
 
     def _n_landmarks(self, n):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
@@ -294,54 +455,22 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         n = len(keys)
         return np.sort(np.argsort(keys, kind="stable")[rng.permutation(n)[: self._n_landmarks(n)]])
 
-    def _judge_at_full_size(self, trial, X, Y, weights, fitted, rng):
-        """The trial with scores by a rule learned from all rows of the other folds."""
-        if isinstance(trial.rule, NeighborVote):
-            in_metric = _in_metric(trial.metric, fitted)
-            scores = HeldOut(X, Y, weights, in_metric, self._keys, most_rows=None).vote_scores(
-                trial.rule
-            )
-        else:
-            scores = self._kernel_scores(trial, X, Y, weights, fitted, rng)
-        return replace(
-            trial, scores=scores, loss=self._loss(scores, Y[self._judged], weights[self._judged])
-        )
-
-    def _kernel_scores(self, trial, X, Y, weights, fitted, rng):
-        scores = []
-        for fold, L in zip(*_in_metric(trial.metric, fitted), strict=True):
-            Z, held_out = (mapped(take(X, rows), L) for rows in fold)
-            kept = self._landmarks(self._keys[fold.train], rng)
-            model, _ = _fit_kernel(trial.rule, Z, Y[fold.train], weights[fold.train], kept)
-            scores.append(to_numpy(model(held_out)))
-        return np.concatenate(scores)
-
     # ---- use
 
     def __sklearn_is_fitted__(self):
-        return hasattr(self, "_rule")
+        return hasattr(self, "blend_")
 
-    def _mapped(self, X):
-        """Scaled rows, and the same mapped by the chosen metric."""
+    def _scaled(self, X):
+        """New rows as the metrics expect them."""
         check_is_fitted(self)
         X = self._rows(X)
-        centre, scale, components = (
-            like(part, X) for part in (self._centre, self.scale_, self.components_)
-        )
-        return (X - centre) / scale, (X - centre) @ components.T
+        return (X - like(self._centre, X)) / like(self.scale_, X)
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores (n, n_targets) of new rows, on the host."""
-        _, Z = self._mapped(X)
-        if self._model is not None:
-            return to_numpy(self._model(like(Z, self._model.points)))
-        near, distances = self._nearest(Z)
-        return self._rule.scores(distances, self._Y[near], self._weights[near])
-
-    def _nearest(self, Z):
-        k = min(self._rule.n_neighbors, len(self._Z))
-        found = nearest(like(Z, self._Z), self._Z, k, self._keys)
-        return [to_numpy(part) for part in found]
+        X = self._scaled(X)
+        parts = self.blend_.parts
+        return np.sum([p.weight * p.fitted.scores(mapped(X, p.L)) for p in parts], axis=0)
 
     def _n_held_out(self, alpha):
         """How many held-out rows a promise of ``alpha`` rests on; an error if they are too few."""
@@ -357,63 +486,151 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             )
         return n
 
-    def _influence(self, Z):
-        """How much each row kept counts (n_queries, n_kept), and for which targets: their product
-        is the score, up to the offset.
-        """
-        model = self._model
-        if model is None:
-            near, distances = self._nearest(Z)
-            influence = np.zeros((len(Z), len(self._kept)))
-            shares = self._rule.shares(distances, self._weights[near])
-            np.put_along_axis(influence, near, shares, axis=1)
-            return influence, self._Y
-        across = model.kernel(like(Z, model.points))
-        if model.landmarks:
-            return to_numpy(across), to_numpy(model.coefficients)
-        # f(x) - c = k(x)'(K + ridge W^-1)^-1 (y - c): the weights of the smoother are large for
-        # near rows, the coefficients of the kernels for rows with a large residual
-        ridge = like(model.setting.ridge / self._weights, across)
-        influence = ridge_solve(model.kernel(model.points), ridge, across.T)
-        return to_numpy(influence).T, self._Y - to_numpy(model.offset)
-
     def _explain(self, X: Any, n: int, direction: np.ndarray) -> Explanation:
         """The rows that moved the targets most in a ``direction`` (n_queries, n_targets)."""
-        rows, Z = self._mapped(X)
-        n = min(n, len(self._kept))
-        influence, targets = self._influence(Z)
-        parts = influence * (direction @ targets.T)
-        top = np.argsort(-abs(parts), axis=1, kind="stable")[:, :n]
-        total = abs(parts).sum(1, keepdims=True)
-        shares = np.take_along_axis(parts, top, axis=1) / np.where(total > 0, total, 1)
-        difference = to_numpy(rows)[:, None, :] - to_numpy(self._X)[top]
-        if isinstance(self._rule, KernelSetting) and self._rule.kernel == CITY_BLOCK:
-            near_by, typical = abs(difference), mean_differences(to_numpy(self._X))
-        else:
-            L = to_numpy(self.components_ * self.scale_).T
-            near_by = difference * (difference @ L @ L.T)
-            spread = to_numpy(self._X) - to_numpy(self._X).mean(0)
-            typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
-        size = typical.sum() or 1.0
-        return Explanation(self._given[self._kept[top]], shares, (typical - near_by) / size)
+        X, known = self._scaled(X), to_numpy(self._X)
+        moved = np.zeros((len(X), len(known)))
+        for part in self.blend_.parts:
+            contributions = part.fitted.contributions(mapped(X, part.L), direction)
+            moved[:, part.places] += part.weight * contributions
+        top = np.argsort(-abs(moved), axis=1, kind="stable")[:, : min(n, len(known))]
+        total = abs(moved).sum(1, keepdims=True)
+        shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
+        difference = to_numpy(X)[:, None, :] - known[top]
+        near = sum(part.weight * _nearness(part, difference, known) for part in self.blend_.parts)
+        return Explanation(self._given[top], shares, self._by_column(near))
+
+    def _by_column(self, features: np.ndarray) -> np.ndarray:
+        """Entries of features (..., n_features), added up for each column of X."""
+        if self.encoder_ is None:
+            return features
+        names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        sums = np.zeros((*features.shape[:-1], len(names)))
+        for block in self.encoder_.blocks_:
+            sums[..., names.index(block.column)] += features[..., block.features].sum(-1)
+        return sums
+
+    def _block_numbers(self) -> np.ndarray | None:
+        """The number of the block of each feature."""
+        if self.encoder_ is None:
+            return None
+        widths = [each.features.stop - each.features.start for each in self.encoder_.blocks_]
+        return np.repeat(np.arange(len(widths)), widths)
+
+    def _is_auto(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "auto"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
+    # ---- storage
 
-def _in_metric(name, fitted):
-    """The folds in the plain metric, or in those learned without each."""
-    return fitted if name == LEARNED else fitted._replace(maps=[None] * len(fitted.folds))
+    def state(self) -> dict[str, Any]:
+        """The fitted estimator as a nested dict of plain values and arrays: what predictions,
+        promises and explanations need. Left out are the fitted metric, the settings that were tried
+        and not chosen, and parameters that are not plain values.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        certificate = self.blend_.certificate
+        return {
+            "parameters": {
+                name: value
+                for name, value in self.get_params(deep=False).items()
+                if isinstance(value, str | int | float | bool | None)
+            },
+            "encoder": None if self.encoder_ is None else self.encoder_.state(),
+            "feature_names": None if names is None else [str(name) for name in names],
+            "rows": self._given,
+            "X": to_numpy(self._X),
+            "Y": self._Y,
+            "weights": self._weights,
+            "keys": self._keys,
+            "centre": to_numpy(self._centre),
+            "scale": to_numpy(self.scale_),
+            "held_out": self._held_out,
+            "parts": [part.state() for part in self.blend_.parts],
+            "certificate": None if certificate is None else certificate.state(),
+            **self._own_state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The estimator of such a state, after checking all of it."""
+        sizes = check(state, {**FIELDS, **cls._own_fields})
+        try:
+            estimator = cls(**state["parameters"])
+            estimator._validate_params()
+        except (TypeError, ValueError) as error:
+            raise FieldError("parameters", state["parameters"], f"those of it ({error})") from error
+        encoder, names = state["encoder"], state["feature_names"]
+        estimator.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
+        estimator.n_features_in_ = sizes["d"]
+        if estimator.encoder_ is not None:
+            estimator.n_features_in_ = estimator.encoder_.n_features_in_
+            width = len(estimator.encoder_.get_feature_names_out())
+            expect(width == sizes["d"], "encoder", f"{width} features", f"{sizes['d']} features")
+        if names is not None:
+            n = estimator.n_features_in_
+            expect(len(names) == n, "feature_names", f"{len(names)} names", f"{n} names")
+            estimator.feature_names_in_ = np.array(names, object)
+        estimator._given, estimator._X, estimator._Y = state["rows"], state["X"], state["Y"]
+        estimator._weights, estimator._keys = state["weights"], state["keys"]
+        estimator._centre, estimator.scale_ = state["centre"], state["scale"]
+        estimator._held_out = held_out = state["held_out"]
+        expect((np.diff(held_out) >= 0).all(), "held_out", "not sorted", "sorted numbers")
+        parts = [
+            Part.from_state(each, f"parts.{k}", estimator._training())
+            for k, each in enumerate(state["parts"])
+        ]
+        total = sum(part.weight for part in parts)
+        expect(abs(total - 1) < 1e-6, "the sum of the weights of parts", total, "1")
+        certificate = state["certificate"]
+        bound = None if certificate is None else Certificate.from_state(certificate)
+        estimator._store_parts(parts, bound)
+        estimator.metric_, estimator.trials_ = None, []
+        estimator._restore(state)
+        return estimator
+
+    def _training(self) -> Training:
+        return Training(self._X, self._Y, self._weights, self._keys)
+
+    @abstractmethod
+    def _own_state(self) -> dict[str, Any]:
+        """What the subclass adds, as its ``_own_fields`` declare it."""
+
+    @abstractmethod
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Set what `_own_state` gave."""
 
 
-def _fit_kernel(setting, Z, Y, weights, kept):
-    """Kernel ridge regression over the rows ``kept``, exact if they are all."""
-    Y, weights = (like(part, Z, namespace(Z).float64) for part in (Y, weights))
-    if len(kept) == len(Z):
-        return fit_exactly(setting, Z, Y, weights)
-    return fit_landmarks(setting, Z, Y, weights, take(Z, kept))
+def _nearness(part, difference, X):
+    """What each feature contributes to 1 - d / (mean d) in the metric of a part."""
+    L = np.eye(X.shape[1]) if part.L is None else part.L
+    if part.trial.rule.by_columns:
+        scale = np.diag(L)  # the metrics of this kernel weigh columns
+        apart, typical = abs(difference * scale), mean_differences(X * scale)
+    else:
+        spread = X - X.mean(0)
+        apart = difference * (difference @ L @ L.T)
+        typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
+    return (typical - apart) / (typical.sum() or 1.0)
+
+
+def _has_gaps_or_words(X):
+    values = np.asarray(X)
+    if values.dtype.kind in "OUS":
+        return True
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())
+
+
+def _slices(folds):
+    """Where the held-out rows of each fold are."""
+    ends = np.cumsum([len(fold.held_out) for fold in folds])
+    return [slice(end - len(fold.held_out), end) for end, fold in zip(ends, folds, strict=True)]
 
 
 def check_n_explained(n: Any) -> None:
@@ -426,9 +643,7 @@ def check_metric(metric: Any) -> None:
     """Refuse a metric that is not "auto", None or an estimator that can transform."""
     auto = isinstance(metric, str) and metric == "auto"
     usable = hasattr(metric, "fit") and hasattr(metric, "transform")
-    if isinstance(metric, type) or not (
-        usable or auto or metric is None or isinstance(metric, LearnedBefore)
-    ):
+    if isinstance(metric, type) or not (usable or auto or metric is None):
         raise TypeError(
             f"metric={metric!r} is not an estimator with fit and transform; give 'auto', None or an "
             "unfitted estimator of a linear map, such as FrobMetric()."

@@ -1,7 +1,7 @@
 """MetricClassifier: a metric, and the decision rule that suits it, chosen by held-out rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,19 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.fields import (
+    Labels,
+    Named,
+    Number,
+    Plain,
+    Text,
+    check,
+    expect,
+    labels_from_state,
+    labels_state,
+)
 from ..core.sklearn_private import StrOptions, fit_context
+from ..core.warn import warn_user
 from ..core.weights import check_weights, class_factors
 from ..estimators.automatic import AutoMetric
 from ..estimators.folds import excess, n_folds_for, stratified_folds
@@ -20,14 +32,14 @@ from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
 from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
-from .held_out import Trial
+from .blend import Blended
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
 
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
 TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
-N_BINS = 10  # of the calibration error, with equally many rows each
 SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better
+N_BINS = 10  # of the calibration error, with equally many rows each
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,17 @@ class DecisionEvidence:
         )
 
 
+EVIDENCE_FIELDS = {
+    "error": Named(Number(0, 1)),
+    "standard_error": Named(Number(0, 1)),
+    "chosen": Text(),
+    "usual": Text(),
+    "p_value": Number(0, 1),
+    "calibration_error": Number(0, 1),
+    "n_rows": Number(1, whole=True),
+}
+
+
 class MetricClassifier(ClassifierMixin, MetricDecision):
     """Classifier by a learned distance: nearest neighbours or kernel ridge regression, in the
     plain or in a learned metric, whichever decides best for held-out rows.
@@ -85,6 +108,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         The rules to choose from.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows, by class.
+    categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+        Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
     n_landmarks : int or "auto", default="auto"
         Kernel ridge regression sums over this many rows only. "auto" means all up to 5,000
         rows, and 2,000 drawn at random beyond (tensors on a GPU: all up to 20,000, 10,000
@@ -103,12 +128,20 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     components_ : array (rank, n_features)
         The chosen metric: distances are those of ``X @ components_.T``.
     chosen_ : Trial
-        The chosen metric and rule; ``print`` it.
+        The heaviest part of the blend: its metric and rule.
     evidence_ : DecisionEvidence or None
         Held-out error of everything that was tried; None if no class has two rows.
     certificate_ : Certificate or None
-        How far the kernel system is from its exact solution; None for neighbours, which solve
-        nothing. Certificates of the metric are in ``metric_``.
+        How far the kernel system of ``chosen_`` is from its exact solution; None for
+        neighbours, which solve nothing. Those of the other parts are in ``blend_``, those of
+        the metric in ``metric_``.
+    blend_ : Blend
+        The parts that decide, the heaviest first, with their weights and certificates.
+    encoder_ : TableEncoder or None
+        The encoding of a table; None for numbers without gaps.
+    unseen_ : float
+        Estimated share of new rows whose class training lacks (Good-Turing): the share of
+        training rows that are the only ones of their class.
     temperature_ : float
         Factor of the scores whose softmax is `predict_proba`.
 
@@ -140,6 +173,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         *,
         classifier: str = "auto",
         class_weight: dict | str | None = None,
+        categorical_features: Any = "from_dtype",
         n_landmarks: int | str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -148,6 +182,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         self.metric = metric
         self.classifier = classifier
         self.class_weight = class_weight
+        self.categorical_features = categorical_features
         self.n_landmarks = n_landmarks
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -177,12 +212,12 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             )
         self._code = code
         Y = 2.0 * np.eye(len(self.classes_))[code] - 1
-        self._fit_decision(X, code, Y, weights / weights.mean(), self.classifier)
-        self._calibrate(code[self._judged], weights[self._judged])
+        blended = self._fit_decision(X, code, Y, weights / weights.mean(), self.classifier)
+        self._calibrate(blended, code, weights)
         return self
 
     def _checked(self, X, y, sample_weight):
-        X, y = self._rows_and_targets(X, y)
+        X, y = self._rows_and_targets(X, y, sample_weight)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if self.class_weight is None:
@@ -195,7 +230,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     def _cross_fit(self, X, y, rng):
         if np.bincount(y).max() < 2:
             return None
-        if self.metric == "auto":
+        if self._is_auto():
             self.metric_ = AutoMetric(
                 random_state=rng.randint(2**31 - 1), n_jobs=self.n_jobs, verbose=self.verbose
             ).fit(X, y, target="classes")
@@ -207,28 +242,27 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     def _drawn(self, X, y, rng):
         return evenly_by_class(rng.permutation(canonical_order(X, y)), y)
 
-    def _loss(self, scores, Y, weights):
+    def _row_losses(self, scores, Y):
         wrong = scores.argmax(1) != Y.argmax(1)
-        squares = ((scores - Y) ** 2).mean(1)
-        return float(np.average(wrong + SQUARES * squares, weights=weights))
+        return wrong + SQUARES * ((scores - Y) ** 2).mean(1)
 
     def _tie_keys(self, X):
         return labelled_keys(X, self._code)
 
-    def _better(self, finalists, Y):
-        vote, kernel = finalists
-        wrong = [trial.scores.argmax(1) != Y.argmax(1) for trial in (kernel, vote)]
+    def _better(self, blends, judge):
+        vote, kernel = blends
+        wrong = [each.scores.argmax(1) != judge.Y.argmax(1) for each in (kernel, vote)]
         return vote if excess(*wrong) > SURE else kernel
 
     # ---- probabilities and sets
 
-    def _calibrate(self, truth, weights):
-        """Temperature, conformal scores and evidence from the held-out scores."""
-        scores = self.chosen_.scores
+    def _calibrate(self, blended: Blended | None, code: np.ndarray, weights: np.ndarray) -> None:
+        """Temperature, conformal scores and evidence from the crossed scores of held-out rows."""
         self.temperature_, self.evidence_ = 1.0, None
-        self._held_out = np.empty(0)
-        if len(truth) == 0:
+        self._held_out, self.unseen_ = np.empty(0), 0.0
+        if blended is None:
             return
+        truth, weights, scores = code[self._judged], weights[self._judged], blended.scores
 
         def log_loss(logarithm):
             logits = log_softmax(np.exp(logarithm) * scores, axis=1)
@@ -237,8 +271,17 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         best = minimize_scalar(log_loss, bounds=TEMPERATURES, method="bounded")
         self.temperature_ = float(np.exp(best.x))
         probability = softmax(self.temperature_ * scores, axis=1)
-        self._held_out = np.sort(probability[np.arange(len(truth)), truth])
-        self.evidence_ = _evidence(self.trials_, self.chosen_, truth, probability)
+        # the only row of a class, held out, belongs to a class that training lacks: no probability
+        # and no set can name it. Their share estimates that of new rows of unseen classes (Good,
+        # Turing); as many of them are counted as of the other rows were held out
+        alone = int(np.sum(np.bincount(code) == 1))
+        self.unseen_ = alone / len(code)
+        missed = round(alone * len(truth) / max(1, len(code) - alone))
+        named = probability[np.arange(len(truth)), truth]
+        self._held_out = np.sort(np.concatenate([np.zeros(missed), named]))
+        trials = {str(trial): trial.scores for trial in self.trials_}
+        trials[str(self.blend_)] = scores
+        self.evidence_ = _evidence(trials, str(self.blend_), truth, probability, missed)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes, near 1 for the class of a row and near -1 for others.
@@ -272,7 +315,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         needs new rows to be exchangeable with the training rows: drawn from the same source,
         so that their order tells nothing. A set is never empty. The held-out rows also chose
         the rule, which is then fitted to all rows: coverage of 1 - alpha is measured
-        (benchmarks/promises.py), not proven.
+        (benchmarks/promises.py), not proven. The only row of a class counts as one that no
+        set could name, so that sets are wider where classes are rare; a warning says if new
+        rows of unseen classes are expected to be more common than alpha.
 
         Parameters
         ----------
@@ -285,11 +330,45 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         array of bool (n, n_classes)
         """
         n = self._n_held_out(alpha)
+        if self.unseen_ > alpha:
+            warn_user(
+                f"about {self.unseen_:.0%} of new rows are of classes that training lacks, since as "
+                f"many training rows are the only ones of their class; no set can name those, so "
+                f"sets cannot hold the true class with probability {1 - alpha:g}: give more rows, or "
+                "pool rare classes."
+            )
         probability = self.predict_proba(X)
         as_low = np.searchsorted(self._held_out, probability, side="right")
         included = (1 + as_low) / (n + 1) > alpha
         included[np.arange(len(probability)), probability.argmax(1)] = True
         return included
+
+    _own_fields = {
+        "classes": Labels("t", least=2),
+        "temperature": Number(0, strict=True),
+        "unseen": Number(0, 1),
+        "evidence": Plain(dict, optional=True),
+    }
+
+    def _own_state(self):
+        evidence = self.evidence_
+        return {
+            "classes": labels_state(self.classes_),
+            "temperature": self.temperature_,
+            "unseen": self.unseen_,
+            "evidence": None if evidence is None else asdict(evidence),
+        }
+
+    def _restore(self, state):
+        self.classes_ = labels_from_state(state["classes"])
+        self.temperature_, self.unseen_ = float(state["temperature"]), float(state["unseen"])
+        evidence = state["evidence"]
+        if evidence is not None:
+            check(evidence, EVIDENCE_FIELDS, "evidence")
+            for name in ("chosen", "usual"):
+                known = evidence[name] in evidence["error"]
+                expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
+        self.evidence_ = None if evidence is None else DecisionEvidence(**evidence)
 
     def explain(self, X: Any, n: int = 5) -> Explanation:
         """The training rows that decided for the predicted class against the next.
@@ -311,19 +390,21 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         return self._explain(X, n, units[first] - units[second])
 
 
-def _evidence(
-    trials: list[Trial], chosen: Trial, truth: np.ndarray, probability: np.ndarray
-) -> DecisionEvidence:
-    wrong = {str(trial): trial.scores.argmax(1) != truth for trial in (*trials, chosen)}
-    usual = str(trials[0])
+def _evidence(scores, chosen, truth, probability, missed):
+    """Errors of these ``scores`` by name; the first is the usual rule."""
+    never = np.ones(missed, bool)
+    wrong = {
+        name: np.concatenate([each.argmax(1) != truth, never]) for name, each in scores.items()
+    }
+    usual = next(iter(wrong))
     return DecisionEvidence(
         {name: float(each.mean()) for name, each in wrong.items()},
         {name: float(each.std() / len(each) ** 0.5) for name, each in wrong.items()},
-        str(chosen),
+        chosen,
         usual,
-        mcnemar(wrong[usual], wrong[str(chosen)]),
+        mcnemar(wrong[usual], wrong[chosen]),
         _calibration_error(probability, truth),
-        len(truth),
+        len(truth) + missed,
     )
 
 

@@ -1,20 +1,21 @@
 """MetricRegressor: a metric for a continuous target, and the rule that predicts with it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from ..core.fields import Named, Number, Plain, Text, check, expect
 from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours import canonical_order, row_keys
-from ..solvers.kernel_ridge import KERNELS
 from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
+from .blend import Blended
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 
@@ -50,6 +51,15 @@ class RegressionEvidence:
         )
 
 
+EVIDENCE_FIELDS = {
+    "error": Named(Number(0)),
+    "chosen": Text(),
+    "usual": Text(),
+    "r2": Number(high=1.0),
+    "n_rows": Number(1, whole=True),
+}
+
+
 class MetricRegressor(RegressorMixin, MetricDecision):
     """Regression by a learned distance: nearest neighbours or kernel ridge regression, in the
     plain or in a learned metric, whichever predicts held-out rows best.
@@ -65,6 +75,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         None leaves the scaled Euclidean distance.
     regressor : {"auto", "neighbors", "kernel"}, default="auto"
         The rules to choose from.
+    categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+        Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
     n_landmarks : int or "auto", default="auto"
         As in `MetricClassifier`.
     random_state : int, RandomState or None
@@ -96,13 +108,13 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     }
 
     _target = "continuous"
-    _kernels = tuple(KERNELS)
 
     def __init__(
         self,
         metric: Any = "auto",
         *,
         regressor: str = "auto",
+        categorical_features: Any = "from_dtype",
         n_landmarks: int | str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -110,6 +122,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     ) -> None:
         self.metric = metric
         self.regressor = regressor
+        self.categorical_features = categorical_features
         self.n_landmarks = n_landmarks
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -131,14 +144,14 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         -------
         self
         """
-        X, y = self._rows_and_targets(X, y)
+        X, y = self._rows_and_targets(X, y, sample_weight)
         y = _numbers(y)
         X, y, weights = self._weighted(X, y, sample_weight)
         self._y_mean = float(np.average(y, weights=weights))
         self._y_scale = float(y.std()) or 1.0
         Y = ((y - self._y_mean) / self._y_scale)[:, None]
-        self._fit_decision(X, y, Y, weights / weights.mean(), self.regressor)
-        self._store_evidence(Y[self._judged, 0])
+        blended = self._fit_decision(X, y, Y, weights / weights.mean(), self.regressor)
+        self._store_evidence(blended, Y[:, 0])
         return self
 
     def _cross_fit(self, X, y, rng):
@@ -151,7 +164,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
             Fold(order[np.arange(n) % n_folds != f], order[f::n_folds][: MOST_JUDGED // n_folds])
             for f in range(n_folds)
         ]
-        if self.metric != "auto":
+        if not self._is_auto():
             return self._fit_folds(self.metric, X, y, folds, rng)
         if rows_coincide(X):
             raise ValueError(
@@ -166,26 +179,25 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def _drawn(self, X, y, rng):
         return rng.permutation(canonical_order(X, np.zeros(len(y))))
 
-    def _loss(self, scores, Y, weights):
-        return float(np.average(((scores - Y) ** 2).mean(1), weights=weights))
+    def _row_losses(self, scores, Y):
+        return ((scores - Y) ** 2).mean(1)
 
     def _tie_keys(self, X):
         return row_keys(X)
 
-    def _store_evidence(self, truth):
+    def _store_evidence(self, blended: Blended | None, y: np.ndarray) -> None:
+        """Conformal residuals and evidence from the crossed scores of held-out rows."""
         self.evidence_, self._held_out = None, np.empty(0)
-        if len(truth) == 0:
+        if blended is None:
             return
-        self._held_out = np.sort(abs(self.chosen_.scores[:, 0] - truth)) * self._y_scale
-        squares = {
-            str(trial): float(((trial.scores[:, 0] - truth) ** 2).mean())
-            for trial in (*self.trials_, self.chosen_)
-        }
-        chosen = str(self.chosen_)
+        truth, chosen = y[self._judged], str(self.blend_)
+        self._held_out = np.sort(abs(blended.scores[:, 0] - truth)) * self._y_scale
+        scores = {str(trial): trial.scores for trial in self.trials_} | {chosen: blended.scores}
+        squares = {name: float(((s[:, 0] - truth) ** 2).mean()) for name, s in scores.items()}
         self.evidence_ = RegressionEvidence(
             {name: value**0.5 * self._y_scale for name, value in squares.items()},
             chosen,
-            str(self.trials_[0]),
+            next(iter(scores)),
             1 - squares[chosen] / float(truth.var() or 1.0),
             len(truth),
         )
@@ -216,6 +228,30 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         centre = self.predict(X)
         half = self._held_out[min(int(np.ceil((1 - alpha) * (n + 1))), n) - 1]
         return np.column_stack([centre - half, centre + half])
+
+    _own_fields = {
+        "y_mean": Number(),
+        "y_scale": Number(0, strict=True),
+        "evidence": Plain(dict, optional=True),
+    }
+
+    def _own_state(self):
+        evidence = self.evidence_
+        return {
+            "y_mean": self._y_mean,
+            "y_scale": self._y_scale,
+            "evidence": None if evidence is None else asdict(evidence),
+        }
+
+    def _restore(self, state):
+        self._y_mean, self._y_scale = float(state["y_mean"]), float(state["y_scale"])
+        evidence = state["evidence"]
+        if evidence is not None:
+            check(evidence, EVIDENCE_FIELDS, "evidence")
+            for name in ("chosen", "usual"):
+                known = evidence[name] in evidence["error"]
+                expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
+        self.evidence_ = None if evidence is None else RegressionEvidence(**evidence)
 
     def explain(self, X: Any, n: int = 5) -> Explanation:
         """The training rows that moved the prediction away from the mean of y.

@@ -1,42 +1,30 @@
 """A fitted `MetricClassifier` or `MetricRegressor` in one file: safetensors with a checked JSON
 header, as for metrics.
 
-The file holds what predictions, probabilities, sets or intervals and explanations need: the
-training rows that decide, the scaling and the map, and the held-out scores. The fitted metric
-and the rules that were tried and not chosen are left out.
+The file holds the estimator's own ``state()``: the training rows that decide, the encoding or scaling
+and the maps, the fitted rules and the held-out scores. The fitted metric and the rules that were
+tried and not chosen are left out.
 """
 
 import os
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from ..core.arrays import to_numpy
-from ..decisions.base import LEARNED, PLAIN, MetricDecision
-from ..decisions.classifier import DecisionEvidence, MetricClassifier
-from ..decisions.held_out import VOTE_WEIGHTS, NeighborVote, Trial
-from ..decisions.regressor import MetricRegressor, RegressionEvidence
-from ..solvers.kernel_ridge import KERNELS, KernelSetting, KernelSum
-from .checked import MetricFileError, are_strings, check_header, read_checked, write_checked
-from .values import certificate_from_values, certificate_values, json_value
+from ..core.fields import Field, Plain, Text, check, expect
+from ..decisions.base import MetricDecision
+from ..decisions.classifier import MetricClassifier
+from ..decisions.regressor import MetricRegressor
+from .checked import fields_of_file, read_state, write_state
+from .values import number_from_value
 
 __all__ = ["load_decision", "save_decision"]
 
-FORMAT = 1
-EVIDENCE = {MetricClassifier: DecisionEvidence, MetricRegressor: RegressionEvidence}
-ESTIMATORS = {kind.__name__: kind for kind in EVIDENCE}
-NUMBERS = {"MetricClassifier": ("temperature_",), "MetricRegressor": ("_y_mean", "_y_scale")}
-CLASS_KINDS = "biufUO"  # of NumPy's kinds of dtype: booleans, integers, floats, text
-KEYS = {"format", "kind", "estimator", "parameters", "rule", "metric", "loss", "scale", "classes"}
-KEYS |= {"landmarks", "numbers", "certificate", "evidence", "feature_names", "fortran", "notes"}
-# arrays of a file, and the attributes of an estimator that hold them
-ARRAYS = {"rows": "_given", "X": "_X", "Z": "_Z", "Y": "_Y", "weights": "_weights", "keys": "_keys"}
-ARRAYS |= {"centre": "_centre", "spread": "scale_", "components": "components_"}
-ARRAYS |= {"held_out": "_held_out"}
-OF_EVERY_ROW = ("rows", "Y", "weights", "keys")  # of which a file holds the rows that decide
-WHOLE = {"rows": ("I64",), "keys": ("U64",)}  # types of the arrays that are not floats
+FORMAT = 2  # from which on the file holds the state of an estimator
+ESTIMATORS: dict[str, type[MetricDecision]] = {
+    each.__name__: each for each in (MetricClassifier, MetricRegressor)
+}
+FIELDS = {"estimator": Text(tuple(ESTIMATORS)), "decision": Field(), "notes": Plain(dict)}
 
 
 def save_decision(
@@ -68,20 +56,19 @@ def save_decision(
     True
     >>> folder.cleanup()
     """
-    if not isinstance(estimator, tuple(EVIDENCE)):
+    name = next((name for name, each in ESTIMATORS.items() if isinstance(estimator, each)), None)
+    if name is None:
         raise TypeError(
             f"estimator is a {type(estimator).__name__}; give a fitted MetricClassifier or "
             "MetricRegressor, and save metrics with save_metric."
         )
-    check_is_fitted(estimator)
     if not isinstance(notes, dict | None):
         raise TypeError(f"notes is a {type(notes).__name__}; give a dict of JSON values.")
-    arrays = _arrays(estimator)
-    header = _header(
-        estimator, arrays, getattr(estimator, "notes_", {}) if notes is None else notes
-    )
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    write_checked(path, header, arrays, _check)
+    kept = getattr(estimator, "notes_", {}) if notes is None else notes
+    state = estimator.state()
+    with fields_of_file(path):
+        type(estimator).from_state(state)  # an error now rather than at loading
+    write_state(path, "decision", FORMAT, {"estimator": name, "decision": state, "notes": kept})
 
 
 def load_decision(path: str | os.PathLike[str]) -> MetricClassifier | MetricRegressor:
@@ -103,145 +90,98 @@ def load_decision(path: str | os.PathLike[str]) -> MetricClassifier | MetricRegr
     MetricFileError
         If the file is not a decision file, is damaged, or has a newer format.
     """
-    header, arrays = read_checked(path, "decision", _check, WHOLE)
-    try:
-        return _restored(header, arrays, path)
-    except MetricFileError:
-        raise
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-        raise MetricFileError(f"'{path}' holds values that do not fit: {error}.") from error
-
-
-# ---- what a file holds
-
-
-def _arrays(estimator: MetricDecision) -> dict[str, np.ndarray]:
-    kept, model = estimator._kept, estimator._model
-    arrays = {name: getattr(estimator, attribute) for name, attribute in ARRAYS.items()}
-    arrays |= {name: arrays[name][kept] for name in OF_EVERY_ROW}
-    arrays["scores"] = estimator.chosen_.scores
-    if model is not None:
-        arrays |= {"Z": model.points, "coefficients": model.coefficients, "offset": model.offset}
-    return {name: to_numpy(array) for name, array in arrays.items()}
-
-
-def _header(estimator, arrays, notes):
-    name = next(name for name, kind in ESTIMATORS.items() if isinstance(estimator, kind))
-    classes = getattr(estimator, "classes_", None)
-    names, chosen = getattr(estimator, "feature_names_in_", None), estimator.chosen_
-    plain = (str, int, float, bool, type(None))
-    return {
-        "format": FORMAT,
-        "kind": "decision",
-        "estimator": name,
-        "parameters": {
-            key: value
-            for key, value in estimator.get_params(deep=False).items()
-            if isinstance(value, plain)
-        },
-        "rule": asdict(chosen.rule),
-        "metric": chosen.metric,
-        "loss": json_value(chosen.loss),
-        "scale": None if estimator._model is None else estimator._model.scale,
-        "landmarks": estimator._model is not None and estimator._model.landmarks,
-        "classes": None
-        if classes is None
-        else {"dtype": classes.dtype.str, "values": classes.tolist()},
-        "numbers": {each: getattr(estimator, each) for each in NUMBERS[name]},
-        "certificate": certificate_values(estimator.certificate_),
-        "evidence": None if estimator.evidence_ is None else asdict(estimator.evidence_),
-        "feature_names": None if names is None else list(names),
-        # the order of an array in memory decides the last bits of a matrix product
-        "fortran": [each for each, array in arrays.items() if not array.flags.c_contiguous],
-        "notes": notes,
-    }
-
-
-def _restored(header, arrays, path):
-    kind = ESTIMATORS[header["estimator"]]
-    estimator = kind(**header["parameters"])
-    arrays = {
-        name: np.array(array, order="F" if name in header["fortran"] else "C")
-        for name, array in arrays.items()
-    }
-    rule: Any = (KernelSetting if "kernel" in header["rule"] else NeighborVote)(**header["rule"])
-    evidence = header["evidence"]
-    values = {
-        **{attribute: arrays[name] for name, attribute in ARRAYS.items()},
-        **{name: float(header["numbers"][name]) for name in NUMBERS[header["estimator"]]},
-        "n_features_in_": arrays["X"].shape[1],
-        "chosen_": Trial(header["metric"], rule, arrays["scores"], float(header["loss"])),
-        "certificate_": certificate_from_values(header["certificate"]),
-        "evidence_": None if evidence is None else EVIDENCE[kind](**evidence),
-        "metric_": None,
-        "trials_": [],
-        "notes_": header["notes"],
-        "_rule": rule,
-        "_model": None,
-        "_kept": np.arange(len(arrays["rows"])),
-    }
-    if "coefficients" in arrays:
-        values["_model"] = KernelSum(
-            rule,
-            arrays["Z"],
-            float(header["scale"]),
-            arrays["coefficients"],
-            arrays["offset"],
-            bool(header["landmarks"]),
-        )
-    if header["classes"] is not None:
-        values["classes_"] = _classes(header["classes"])
-    if header["feature_names"] is not None:
-        values["feature_names_in_"] = np.array(header["feature_names"], object)
-    for name, value in values.items():
-        setattr(estimator, name, value)
-    str(estimator.evidence_)  # an error unless it can be read
+    state = read_state(path, "decision", FORMAT, _upgraded)
+    with fields_of_file(path):
+        check(state, FIELDS)
+        estimator = ESTIMATORS[state["estimator"]].from_state(state["decision"])
+    estimator.notes_ = state["notes"]
     return estimator
 
 
-def _classes(values):
-    dtype = np.dtype(values["dtype"])
-    if dtype.kind not in CLASS_KINDS:
-        raise ValueError(f"classes of dtype {dtype}")
-    return np.array(values["values"], dtype)
+# ---- files of format 1: one metric and one rule
+
+KEYS = {"format", "kind", "estimator", "parameters", "rule", "metric", "loss", "scale", "classes"}
+KEYS |= {"landmarks", "numbers", "certificate", "evidence", "feature_names", "fortran", "notes"}
+ARRAYS = {"rows", "X", "Z", "Y", "weights", "keys", "centre", "spread", "components", "held_out"}
+NUMBERS = {
+    "MetricClassifier": {"temperature_": "temperature"},
+    "MetricRegressor": {"_y_mean": "y_mean", "_y_scale": "y_scale"},
+}
 
 
-# ---- checking
-
-
-def _check(header, shapes, path):
-    """Refuse a header of another format, or one that does not match the arrays."""
-    fits = check_header(header, FORMAT, {}, KEYS, path)
-    name, classes, rule = header["estimator"], header["classes"], header["rule"]
-    fits(name in list(ESTIMATORS), f"the estimator is {str(name)[:80]}")
-    for each in ("numbers", "rule"):
-        fits(isinstance(header[each], dict), f"{each} is not an object")
-    fits(header["metric"] in (PLAIN, LEARNED), "metric is neither plain nor learned")
+def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The state of a file of format 1."""
+    expect(set(header) == KEYS, "the header", sorted(header)[:20], f"the keys {sorted(KEYS)}")
+    name, rule, numbers = header["estimator"], header["rule"], header["numbers"]
+    expect(isinstance(name, str) and name in ESTIMATORS, "estimator", name, "one of those here")
+    expect(isinstance(rule, dict), "rule", rule, "an object")
+    expect(isinstance(numbers, dict), "numbers", numbers, "an object")
     kernel = "kernel" in rule
-    fits(
-        rule["kernel"] in list(KERNELS) if kernel else rule.get("weights") in VOTE_WEIGHTS,
-        f"the rule is {str(rule)[:80]}",
+    known = ARRAYS | {"scores"} | ({"coefficients", "offset"} if kernel else set())
+    expect(set(arrays) == known, "the arrays", sorted(arrays), f"{sorted(known)}")
+    expect(
+        set(numbers) == set(NUMBERS[name]), "numbers", sorted(numbers), f"{sorted(NUMBERS[name])}"
     )
-    fits(are_strings(header["fortran"]), "fortran is not a list of strings")
-    fits(isinstance(header["landmarks"], bool), "landmarks is neither true nor false")
-    if name == "MetricClassifier":
-        listed = isinstance(classes, dict) and isinstance(classes.get("values"), list)
-        fits(listed and len(classes["values"]) >= 2, "classes are not listed")
-    fits((classes is None) == (name == "MetricRegressor"), "classes and estimator differ")
-    m, d = _pair(shapes, "X")
-    r, t = _pair(shapes, "components")[0], 1 if classes is None else len(classes["values"])
-    h = shapes.get("held_out", (0,))[:1]
-    expected = {
-        **{"rows": (m,), "weights": (m,), "keys": (m,), "X": (m, d), "Z": (m, r), "Y": (m, t)},
-        **{"centre": (d,), "spread": (d,), "components": (r, d), "held_out": h, "scores": (*h, t)},
-        **({"coefficients": (m, t), "offset": (t,)} if kernel else {}),
+    certificate = header["certificate"]
+    if isinstance(certificate, dict):
+        certificate = {key: number_from_value(value) for key, value in certificate.items()}
+    classes = header["classes"]
+    fitted = {
+        "landmarks": header["landmarks"],
+        "scale": header["scale"],
+        "coefficients": arrays.get("coefficients"),
+        "offset": arrays.get("offset"),
+        "certificate": certificate,
     }
-    fits(m > 0 and d > 0 and shapes == expected, f"the arrays are {str(shapes)[:300]}")
-    names = header["feature_names"]
-    fits(names is None or (are_strings(names) and len(names) == d), "feature_names differ from X")
+    part = {
+        "metric": header["metric"],
+        "rule": "kernel" if kernel else "neighbors",
+        "setting": rule,
+        "loss": number_from_value(header["loss"]),
+        "weight": 1.0,
+        "map": _map(arrays["components"], arrays["spread"]),
+        "places": np.arange(len(arrays["rows"])),
+        "fitted": fitted if kernel else {},
+    }
+    own = {new: numbers[old] for old, new in NUMBERS[name].items()}
+    if name == "MetricClassifier":
+        own |= {"classes": _classes(classes), "unseen": 0.0}
+    decision = {
+        "parameters": header["parameters"],
+        "encoder": None,
+        "feature_names": header["feature_names"],
+        **{
+            each: arrays[each]
+            for each in ("X", "Y", "weights", "rows", "keys", "centre", "held_out")
+        },
+        "scale": arrays["spread"],
+        "parts": [part],
+        "certificate": None,
+        "evidence": header["evidence"],
+        **own,
+    }
+    return {"estimator": name, "decision": decision, "notes": header["notes"]}
 
 
-def _pair(shapes, name):
-    """The shape of a matrix; zeros if there is none."""
-    shape = shapes.get(name, ())
-    return shape if len(shape) == 2 else (0, 0)
+def _map(components, spread):
+    """The map of scaled rows; None for the identity."""
+    fits = components.ndim == 2 and spread.shape == components.shape[1:]
+    expect(fits, "components", components.shape, f"(rank, {len(spread)})")
+    L = np.ascontiguousarray((components * spread).T)
+    same = L.shape[0] == L.shape[1] and np.allclose(L, np.eye(len(L)), rtol=0, atol=1e-6)
+    return None if same else L
+
+
+def _classes(classes):
+    """Labels with the name of their dtype in place of its code."""
+    listed = isinstance(classes, dict) and set(classes) == {"dtype", "values"}
+    expect(listed, "classes", classes, "a dtype and values")
+    dtype = str(classes["dtype"])
+    expect(
+        dtype[:2] in ("<U", "|O", "|b", "|i", "|u", "<i", "<u", "<f"),
+        "classes.dtype",
+        dtype,
+        "one of a label",
+    )
+    text = {"<U": "str", "|O": "object"}.get(dtype[:2])
+    return {"dtype": text or np.dtype(dtype).name, "values": classes["values"]}

@@ -1,0 +1,117 @@
+"""A blend of decisions, weighted by held-out rows.
+
+Each kind of decision (a metric with a rule of one kind) gave the held-out rows scores H_k. The
+weights solve
+
+    min_w  sum_i v_i |y_i - sum_k w_k H_ik|^2,      w >= 0,  sum_k w_k = 1
+
+and since the weights add up to 1 the residual is sum_k w_k R_k, R_k = y - H_k: with the Gram matrix
+G = R'R the program is min w'G w over the simplex, the point of least norm in a polytope. For every w
+there, w'G w - 2 (w'G w - min_k (G w)_k) is a lower bound of the optimum (Frank and Wolfe's gap).
+Scaled, it is the nonnegative least squares problem min_{u >= 0} |R u|^2 + (1'u - 1)^2 = min over w of
+w'G w / (1 + w'G w) at u = w / (1 + w'G w).
+
+The settings of each kind and the weights were chosen on the same rows, so the scores that a blend is
+judged by are crossed: those of each fold come from settings and weights chosen on the other folds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import nnls
+
+from ..problems.base import Bounds
+from ..solvers.base import Certificate, Status
+from .rule import Judge, Trial
+
+__all__ = ["Blended", "blend_trials", "simplex_weights"]
+
+LEAST_WEIGHT = 0.05  # a part that weighs less is left out: it costs time and decides little
+TOL = 1e-9  # relative gap that counts as solved
+
+
+@dataclass(frozen=True)
+class Blended:
+    """The trials that are blended, the heaviest first, their weights, the certificate of these,
+    and crossed scores of the held-out rows.
+    """
+
+    trials: tuple[Trial, ...]
+    weights: tuple[float, ...]
+    certificate: Certificate
+    scores: np.ndarray
+
+
+def simplex_weights(residuals: np.ndarray) -> tuple[np.ndarray, Certificate]:
+    """Weights of the columns of ``residuals`` (n, K) on the simplex that minimise the norm of
+    their mixture, and the certificate.
+    """
+    gram = residuals.T @ residuals
+    unit = float(np.trace(gram)) / len(gram) or 1.0
+    gram = gram / unit
+    values, vectors = np.linalg.eigh(gram)
+    root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T
+    u, _ = nnls(np.vstack([root, np.ones(len(gram))]), np.r_[np.zeros(len(gram)), 1.0])
+    w = u / u.sum()
+    product = gram @ w
+    primal = float(w @ product)
+    gap = max(0.0, 2 * (primal - float(product.min())))
+    status = Status.CONVERGED if gap <= TOL * max(primal, TOL) else Status.STALLED
+    bounds = Bounds(unit * primal, unit * (primal - gap), 0.0)
+    return w, Certificate.from_bounds(bounds, status)
+
+
+def blend_trials(
+    contests: Sequence[Sequence[Trial]], judge: Judge, folds: Sequence[slice], n_parts: int
+) -> Blended:
+    """The best trial of each contest, weighed against the best of the others.
+
+    Parameters
+    ----------
+    contests : sequence of sequences of Trial
+        Trials of one kind each, the best first.
+    judge : Judge
+        Of all held-out rows.
+    folds : sequence of slices
+        The held-out rows of each fold.
+    n_parts : int
+        Parts of the blend at most.
+    """
+    trials, weights, certificate = _weighed([contest[0] for contest in contests], judge, n_parts)
+    scores = np.empty_like(trials[0].scores)
+    for fold in folds:
+        others = np.ones(len(scores), bool)
+        others[fold] = False
+        if not others.any():
+            scores[fold] = _mixture(trials, weights)[fold]
+            continue
+        elsewhere = judge.among(others)
+        best = [min(c, key=lambda t: elsewhere(t.scores[others])) for c in contests]
+        crossed, crossed_weights, _ = _weighed(best, elsewhere, n_parts, others)
+        scores[fold] = _mixture(crossed, crossed_weights)[fold]
+    return Blended(tuple(trials), tuple(map(float, weights)), certificate, scores)
+
+
+def _weighed(trials, judge, n_parts, rows=slice(None)):
+    """The trials that weigh something, the heaviest first, their weights and certificate."""
+    if n_parts == 1:
+        trials = [min(trials, key=lambda t: judge(t.scores[rows]))]
+    else:
+        trials = [t for t in trials if np.isfinite(t.scores).all()] or trials[:1]
+    while True:
+        w, certificate = simplex_weights(_residuals(trials, judge, rows))
+        order = np.argsort(-w, kind="stable")
+        kept = [k for k in order[:n_parts] if w[k] >= min(LEAST_WEIGHT, w.max())]
+        trials = [trials[k] for k in kept]
+        if len(kept) == np.count_nonzero(w):
+            return trials, w[kept], certificate
+
+
+def _residuals(trials, judge, rows):
+    root = np.sqrt(judge.weights)[:, None]
+    return np.stack([(root * (judge.Y - t.scores[rows])).ravel() for t in trials], axis=1)
+
+
+def _mixture(trials, weights):
+    return sum(w * t.scores for w, t in zip(weights, trials, strict=True))

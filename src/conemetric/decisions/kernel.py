@@ -1,0 +1,215 @@
+"""The rule of kernel ridge regression: kernel, width and ridge.
+
+Settings are searched on a coarse grid of widths and ridges with few rows; the best are tried on all
+rows, and from there the search moves to better neighbours on the grid.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from ..core.arrays import like, namespace, take, to_numpy
+from ..core.fields import Array, Flag, Number, Plain, Text, check
+from ..solvers.base import Certificate
+from ..solvers.kernel_ridge import (
+    CITY_BLOCK,
+    KERNELS,
+    KernelSetting,
+    KernelSum,
+    fit_exactly,
+    fit_landmarks,
+    ridge_solve,
+)
+from .rule import Judge, Training, Trial
+
+if TYPE_CHECKING:
+    from .held_out import HeldOut
+
+__all__ = ["KernelRule", "coarse_loss"]
+
+# Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
+# Laplacian, which depends on the root. Relative to the mean distance for the city block.
+WIDTHS = {
+    "gaussian": tuple(2.0**-i for i in range(-4, 6)),
+    "laplacian": tuple(4.0**-i for i in range(-3, 5)),
+    CITY_BLOCK: tuple(2.0**-i for i in range(-5, 3)),
+}
+RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
+COARSE = 2  # every other width and ridge is tried on few rows
+N_COARSE = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds
+N_TRIED = 4  # settings of the coarse search that are tried on all rows
+N_KEPT = 8  # settings of each kernel whose scores are kept
+FIELDS = {
+    "kernel": Text(tuple(KERNELS)),
+    "width": Number(0, strict=True),
+    "ridge": Number(0, strict=True),
+}
+FITTED_FIELDS = {
+    "landmarks": Flag(),
+    "scale": Number(0, strict=True),
+    "coefficients": Array("f", ("n", "t")),
+    "offset": Array("f", ("t",)),
+    "certificate": Plain(dict),
+}
+N_HELD = 3  # widths whose kernel matrices are held: the best and its neighbours, 72 MB each at most
+
+
+@dataclass(frozen=True)
+class KernelRule(KernelSetting):
+    """Kernel ridge regression with this kernel, width and ridge."""
+
+    name: ClassVar[str] = "kernel"
+    many: ClassVar[bool] = False
+    most_parts: ClassVar[int] = 3
+
+    @classmethod
+    def default(cls) -> Self:
+        """A smooth kernel."""
+        return cls("gaussian", 1.0, 0.1)
+
+    @classmethod
+    def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
+        """The width and ridge of each kernel that suits the metric."""
+        for kernel in rows.kernels:
+            yield _search_kernel(rows, kernel, judge)
+
+    def fit(self, rows: Training, landmarks: np.ndarray) -> "FittedKernel":
+        """Solve the system of all rows, or that of the landmarks."""
+        xp = namespace(rows.Z)
+        Y, weights = (like(part, rows.Z, xp.float64) for part in (rows.Y, rows.weights))
+        if len(landmarks) == len(rows.Z):
+            return FittedKernel(self, rows, *fit_exactly(self, rows.Z, Y, weights))
+        kept = Training(*(take(part, landmarks) for part in rows))
+        return FittedKernel(self, kept, *fit_landmarks(self, rows.Z, Y, weights, kept.Z))
+
+    @property
+    def by_columns(self) -> bool:
+        return self.kernel == CITY_BLOCK
+
+    def state(self) -> dict[str, Any]:
+        """The settings."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The rule with these settings."""
+        check(state, FIELDS, "rule")
+        return cls(**state)
+
+    def restored(self, rows: Training, state: dict[str, Any]) -> "FittedKernel":
+        """The kernel sum of this state."""
+        check(state, FITTED_FIELDS, "fitted", {"n": len(rows.Y), "t": rows.Y.shape[1]})
+        points = like(rows.Z, rows.Z, namespace(rows.Z).float64)
+        certificate = Certificate.from_state(state["certificate"], "fitted.certificate")
+        sums = {name: value for name, value in state.items() if name != "certificate"}
+        return FittedKernel(self, rows, KernelSum(self, points, **sums), certificate)
+
+
+@dataclass(frozen=True)
+class FittedKernel:
+    """A kernel sum over training rows."""
+
+    rule: KernelRule
+    rows: Training
+    model: KernelSum
+    certificate: Certificate | None
+
+    def scores(self, Z: Any) -> np.ndarray:
+        """The sum at each row."""
+        return to_numpy(self.model(like(Z, self.model.points)))
+
+    def contributions(self, Z: Any, direction: np.ndarray) -> np.ndarray:
+        """Weight of each row in the smoother times its target; of landmarks, their terms."""
+        model = self.model
+        across = model.kernel(like(Z, model.points))
+        if model.landmarks:
+            return to_numpy(across) * (direction @ to_numpy(model.coefficients).T)
+        # f(x) - c = k(x)'(K + ridge W^-1)^-1 (y - c): the weights of the smoother are large for
+        # near rows, the coefficients of the kernels for rows with a large residual
+        ridge = like(self.rule.ridge / self.rows.weights, across)
+        influence = ridge_solve(model.kernel(model.points), ridge, across.T)
+        return to_numpy(influence).T * (direction @ (self.rows.Y - to_numpy(model.offset)).T)
+
+    def state(self) -> dict[str, Any]:
+        """The sum without its points, which are training rows."""
+        model = self.model
+        return {
+            "landmarks": model.landmarks,
+            "scale": model.scale,
+            "coefficients": to_numpy(model.coefficients),
+            "offset": to_numpy(model.offset),
+            "certificate": None if self.certificate is None else self.certificate.state(),
+        }
+
+
+# ---- the search
+
+
+def coarse_loss(rows: "HeldOut", judge: Judge) -> float:
+    """The least loss of any kernel of the metric on the coarse grid: tells which of several
+    similar metrics is worth a search.
+    """
+    return min(
+        (loss for kernel in rows.kernels for loss in _coarse(rows, kernel, judge).values()),
+        default=np.inf,
+    )
+
+
+def _coarse(rows, kernel, judge):
+    """Losses of the coarse grid on few rows, by setting; computed once for these rows."""
+    if kernel not in rows.coarse:
+        scores = _scorer(rows, N_COARSE)
+        grid = [
+            KernelRule(kernel, width, ridge)
+            for width in WIDTHS[kernel][::COARSE]
+            for ridge in RIDGES[::COARSE]
+        ]
+        rows.coarse[kernel] = {rule: judge(scores(rule)) for rule in grid}
+    return rows.coarse[kernel]
+
+
+def _search_kernel(rows, kernel, judge):
+    """The settings tried on all rows, the best first."""
+    coarse = _coarse(rows, kernel, judge)
+    scores, tried = _scorer(rows, None), {}
+    following = sorted(coarse, key=coarse.__getitem__)[:N_TRIED]
+    while following:
+        for rule in sorted(following, key=lambda rule: rule.width):
+            tried[rule] = rows.trial(rule, scores(rule), judge)
+        ordered = sorted(tried.values(), key=lambda trial: trial.loss)
+        following = [rule for rule in _around(ordered[0].rule) if rule not in tried]
+    return ordered[:N_KEPT]
+
+
+def _scorer(rows, n_rows):
+    """The function from a setting to the scores of held-out rows; NaN where it is singular."""
+    matrices = lru_cache(N_HELD)(rows.kernel_matrices)
+
+    def scores(rule: KernelRule) -> np.ndarray:
+        found = []
+        for fold, (K, across) in zip(
+            rows.folds, matrices(rule.kernel, rule.width, n_rows), strict=True
+        ):
+            train = fold.train[:n_rows]
+            weights, Y = rows.weights[train], rows.Y[train]
+            offset = np.average(Y, axis=0, weights=weights)
+            a = ridge_solve(K, like(rule.ridge / weights, K), like(Y - offset, K))
+            nothing = np.full((len(across), Y.shape[1]), np.nan)
+            found.append(nothing if a is None else to_numpy(across @ a) + offset)
+        return np.concatenate(found)
+
+    return scores
+
+
+def _around(rule: KernelRule) -> Sequence[KernelRule]:
+    """Neighbours on the grid: the next widths and ridges of the same kernel."""
+    widths = WIDTHS[rule.kernel]
+    i, j = widths.index(rule.width), RIDGES.index(rule.ridge)
+    return [
+        replace(rule, width=widths[a], ridge=RIDGES[b])
+        for a, b in ((i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1))
+        if 0 <= a < len(widths) and 0 <= b < len(RIDGES)
+    ]

@@ -1,0 +1,141 @@
+"""The rule of nearest neighbours: the mean of their targets."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from ..core.arrays import like, to_numpy
+from ..core.fields import Number, Text, check
+from ..neighbours import nearest
+from .rule import Judge, Training, Trial
+
+if TYPE_CHECKING:
+    from .held_out import HeldOut
+
+__all__ = ["NeighborVote"]
+
+NEIGHBOURS = (1, 3, 5, 9, 15)
+VOTE_WEIGHTS = ("uniform", "distance")
+FIELDS = {"n_neighbors": Number(1, whole=True), "weights": Text(VOTE_WEIGHTS)}
+TIE = 1e-9  # by which the nearest row counts more, the next half of that and so on
+
+
+@dataclass(frozen=True)
+class NeighborVote:
+    """The mean over the ``n_neighbors`` nearest rows, weighted alike or by 1 / distance."""
+
+    n_neighbors: int
+    weights: str = "uniform"
+    name: ClassVar[str] = "neighbors"
+    many: ClassVar[bool] = True
+    most_parts: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return f"{self.n_neighbors} nearest neighbours, {self.weights} weights"
+
+    @classmethod
+    def default(cls) -> Self:
+        """The nearest row."""
+        return cls(1)
+
+    @classmethod
+    def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
+        """The number of neighbours and their weights, in every metric."""
+        if not rows.votes:
+            return
+        most = rows.nearest(max(NEIGHBOURS))[0].distances.shape[1]
+        tried = [cls(k, w) for k in NEIGHBOURS if k <= most for w in VOTE_WEIGHTS]
+        found = [rows.trial(rule, rule.held_out_scores(rows), judge) for rule in tried]
+        yield sorted(found, key=lambda trial: trial.loss)
+
+    @classmethod
+    def usual(cls, rows: "HeldOut", judge: Judge) -> Trial:
+        """The vote of the three nearest rows, which every decision is compared with."""
+        rule = cls(min(3, rows.nearest(max(NEIGHBOURS))[0].distances.shape[1]))
+        return rows.trial(rule, rule.held_out_scores(rows), judge)
+
+    def held_out_scores(self, rows: "HeldOut") -> np.ndarray:
+        """Scores of the held-out rows, fold by fold."""
+        return np.concatenate(
+            [
+                self.mean(
+                    near.distances,
+                    rows.Y[fold.train][near.rows],
+                    rows.weights[fold.train][near.rows],
+                )
+                for fold, near in zip(rows.folds, rows.nearest(max(NEIGHBOURS)), strict=True)
+            ]
+        )
+
+    def shares(self, distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """How much each of the nearest rows (m, k) counts; rows that coincide count alone. Of
+        classes with equal votes the one of the nearest row wins.
+        """
+        if self.weights == "distance":
+            at_zero = distances == 0
+            inverse = np.divide(1.0, distances, where=~at_zero, out=np.zeros_like(distances))
+            weights = weights * np.where(at_zero.any(1, keepdims=True), at_zero, inverse)
+        weights = weights * (1 + TIE * 0.5 ** np.arange(weights.shape[1]))
+        return weights / weights.sum(1, keepdims=True)
+
+    def mean(self, distances: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Mean of the targets Y (m, max k, n_targets) of the nearest rows."""
+        k = self.n_neighbors
+        return np.einsum("ij,ijt->it", self.shares(distances[:, :k], weights[:, :k]), Y[:, :k])
+
+    @property
+    def by_columns(self) -> bool:
+        return False
+
+    def fit(self, rows: Training, landmarks: np.ndarray) -> "FittedVote":
+        """Keep all rows."""
+        return FittedVote(self, rows)
+
+    def state(self) -> dict[str, Any]:
+        """The settings."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The rule with these settings."""
+        check(state, FIELDS, "rule")
+        return cls(**state)
+
+    def restored(self, rows: Training, state: dict[str, Any]) -> "FittedVote":
+        """The vote of these rows."""
+        check(state, {}, "fitted")
+        return FittedVote(self, rows)
+
+
+@dataclass(frozen=True)
+class FittedVote:
+    """A vote of training rows."""
+
+    rule: NeighborVote
+    rows: Training
+    certificate: None = None
+
+    def scores(self, Z: Any) -> np.ndarray:
+        """The mean of the targets of the nearest rows."""
+        near, distances = self._nearest(Z)
+        return self.rule.mean(distances, self.rows.Y[near], self.rows.weights[near])
+
+    def contributions(self, Z: Any, direction: np.ndarray) -> np.ndarray:
+        """Share of each row in the vote, times its target."""
+        near, distances = self._nearest(Z)
+        influence = np.zeros((len(Z), len(self.rows.Y)))
+        shares = self.rule.shares(distances, self.rows.weights[near])
+        np.put_along_axis(influence, near, shares, axis=1)
+        return influence * (direction @ self.rows.Y.T)
+
+    def state(self) -> dict[str, Any]:
+        """Nothing: the rows are all."""
+        return {}
+
+    def _nearest(self, Z):
+        rows = self.rows
+        k = min(self.rule.n_neighbors, len(rows.Y))
+        found = nearest(like(Z, rows.Z), rows.Z, k, rows.keys)
+        return [to_numpy(part) for part in found]

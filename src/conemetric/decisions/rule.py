@@ -1,0 +1,113 @@
+"""What a decision rule is.
+
+A rule is a small frozen record of settings (how many neighbours vote; kernel, width and ridge). Its
+class searches for settings that decide well for held-out rows, and an instance fitted to rows
+scores new ones. To add a rule: one file with such a class, and a line in `rules.RULES`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from ..solvers.base import Certificate
+
+if TYPE_CHECKING:
+    from .held_out import HeldOut
+
+__all__ = ["FittedRule", "Judge", "Rule", "Training", "Trial"]
+
+
+class Training(NamedTuple):
+    """Rows in a metric, with what a rule learns from them."""
+
+    Z: Any  # (n, rank) array or tensor
+    Y: np.ndarray  # (n, n_targets)
+    weights: np.ndarray  # (n,)
+    keys: np.ndarray  # (n,): the order of rows at equal distances
+
+
+class FittedRule(Protocol):
+    """A rule fitted to training rows."""
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """How far it is from the optimum of its program; None if it solves none."""
+
+    def scores(self, Z: Any) -> np.ndarray:
+        """Scores (n, n_targets) of new rows in the same metric, on the host."""
+
+    def contributions(self, Z: Any, direction: np.ndarray) -> np.ndarray:
+        """How much each row that it keeps moves the scores of each new row in its ``direction``
+        (n, n_targets): (n, n_kept).
+        """
+
+    def state(self) -> dict[str, Any]:
+        """What `Rule.restored` needs beside the training rows: plain values and arrays."""
+
+
+class Rule(Protocol):
+    """Settings of a rule; instances are hashable and print as a phrase."""
+
+    name: ClassVar[str]  # as in classifier="neighbors"
+    many: ClassVar[bool]  # whether the fitted rule keeps all rows, however many
+    most_parts: ClassVar[int]  # of a blend of such rules
+
+    @classmethod
+    def default(cls) -> Self:
+        """The rule where there are too few rows to hold any out."""
+
+    @classmethod
+    def search(cls, rows: "HeldOut", judge: "Judge") -> Iterator[list["Trial"]]:
+        """Settings worth comparing in the metric of these rows, the best first, in one list for
+        each kind (such as each kernel) that a blend may hold beside the others.
+        """
+
+    def fit(self, rows: Training, landmarks: np.ndarray) -> FittedRule:
+        """Fit to the rows; a rule that cannot keep many keeps the ``landmarks`` only."""
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether distances are those of the city block, added up column by column."""
+
+    def state(self) -> dict[str, Any]:
+        """The settings as plain values."""
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The rule with these settings; an error that names the one that is out of range."""
+
+    def restored(self, rows: Training, state: dict[str, Any]) -> FittedRule:
+        """The fitted rule of this state."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Held-out targets, and what a score costs on each of them."""
+
+    Y: np.ndarray
+    weights: np.ndarray
+    row_losses: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+    def __call__(self, scores: np.ndarray) -> float:
+        """Weighted mean loss; infinite where there are no scores."""
+        loss = float(np.average(self.row_losses(scores, self.Y), weights=self.weights))
+        return np.inf if np.isnan(loss) else loss
+
+    def among(self, rows: np.ndarray) -> "Judge":
+        """The judge of some of the rows."""
+        return Judge(self.Y[rows], self.weights[rows], self.row_losses)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A rule in a metric, and the scores (n_judged, n_targets) it gave held-out rows."""
+
+    metric: str
+    rule: Rule
+    scores: np.ndarray
+    loss: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} metric, {self.rule}"
