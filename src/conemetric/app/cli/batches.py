@@ -78,16 +78,19 @@ def _batches(path, metric, reading, size, notes):
         return
     if path.suffix.lower() not in TABLES:
         raise not_readable(path, TABLES + ARRAYS)
-    frame, X = scan(path, reading, notes), None
+    frame = scan(path, reading, notes)
     with readable(path, reading):
         for batch in frame.collect_batches(chunk_size=size, maintain_order=True):
-            X, columns = (
-                numbers_for(path, batch, metric)
-                if metric.encoder is None
-                else (as_encoded(path, batch, metric.encoder, notes), metric.columns)
-            )
+            rows: Any
+            if metric.encoder is None:
+                rows, columns = numbers_for(path, batch, metric)
+            else:
+                rows, columns = as_encoded(path, batch, metric.encoder, notes), metric.columns
             carried = [name for name in batch.columns if name not in columns]
-            yield X, batch.select(carried) if carried else None  # of no columns, no rows are left
+            yield (
+                rows,
+                batch.select(carried) if carried else None,
+            )  # of no columns, no rows are left
 
 
 def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int:

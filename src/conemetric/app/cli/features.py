@@ -87,11 +87,12 @@ def check_lacking(
     missing = [name for name in needed if name not in (schema if known is None else known)]
     if not missing:
         return
-    close = difflib.get_close_matches(missing[0], list(schema), 1)
-    hint = f"; is it '{close[0]}'?" if close else ""
-    hint = ", which holds no numbers" if missing[0] in schema else hint
+    others = [name for name in schema if name not in needed]
+    close = difflib.get_close_matches(missing[0], others, 1)
+    hint = f"; is the first '{close[0]}'?" if close else "."
+    hint = "; the first holds no numbers." if missing[0] in schema else hint
     raise ValueError(
-        f"'{path}' lacks {plural(len(missing), 'column')} used in training: {listed(missing)}{hint}."
+        f"'{path}' lacks {plural(len(missing), 'column')} used in training: {listed(missing)}{hint}"
     )
 
 

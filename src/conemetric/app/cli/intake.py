@@ -58,7 +58,7 @@ def learnable(
     except ValueError as error:
         raise ValueError(f"'{path}' has no column to learn from: {error}") from error
     kinds = {column.name: column.kind for column in encoder.columns_}
-    frame = frame.select(kinds)
+    frame = frame.select(list(kinds))
     gaps = {name: frame[name].null_count() + _n_nan(frame[name]) for name in kinds}
     _tell(kinds, gaps, encoder.ignored_, len(frame), notes)
     if set(kinds.values()) == {"number"} and not any(gaps.values()):

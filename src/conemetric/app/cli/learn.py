@@ -262,7 +262,7 @@ def _answer(study, table, name, out, files):
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
     if decided is not None:
-        shown.append(f"decision: {escape(str(decided.final.chosen_))}")
+        shown.append(f"decision: {escape(str(decided.final.blend_))}")
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict)}[/]"]

@@ -63,7 +63,7 @@ def predict(given: Predict) -> None:
 
     estimator = load_decision(given.decision)
     if _promises(estimator):
-        estimator._n_held_out(alpha)  # an error before any row is read
+        estimator.held_out_for(alpha)  # an error before any row is read
     table = read_table(given.data, given, estimator.encoder_ or _columns(estimator))
     with progress_bar():
         emit("stage", stage="predicting")
@@ -75,7 +75,7 @@ def predict(given: Predict) -> None:
                 strict=True,
             )
         ]
-    values = {"rows": len(rows), "decision": str(estimator.chosen_), "alpha": alpha}
+    values = {"rows": len(rows), "decision": str(estimator.blend_), "alpha": alpha}
     notes = table.notes if _promises(estimator) else [*table.notes, NO_PROMISE]
     if out is None:
         _show(rows, values, notes)
@@ -117,7 +117,7 @@ def predicted_rows(
     from ...decisions.classifier import MetricClassifier
 
     names = estimator.notes_.get("row_names") or {}
-    step = max(1, BLOCK // (len(estimator._kept) + n * X.shape[1]))
+    step = max(1, BLOCK // (estimator.n_kept_ + n * X.shape[1]))
     for start in range(0, len(X), step):
         block: Any = X[start : start + step]
         if isinstance(block, np.ndarray) and hasattr(estimator, "feature_names_in_"):
@@ -161,7 +161,7 @@ def _numbers(estimator, X, alpha):
 
 def _promises(estimator):
     """Whether the decision has held-out rows, which sets and intervals rest on."""
-    return len(estimator._held_out) > 0
+    return estimator.n_held_out_ > 0
 
 
 def _flat(row):

@@ -176,6 +176,11 @@ def _read_array(path, reading, encoded):
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
     if isinstance(encoded, LearnedMetric):
         X = encoded.fill_missing(in_order(path, X, None, encoded))
+    elif encoded is not None and X.shape[1] != encoded.n_features_in_:
+        raise ValueError(
+            f"'{path}' has {plural(X.shape[1], 'column')} of numbers; training used "
+            f"{encoded.n_features_in_:,}."
+        )
     notes = []
     if encoded is None and not np.isfinite(X).all():
         X = np.where(np.isfinite(X), X, np.nan)

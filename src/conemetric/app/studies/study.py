@@ -305,8 +305,7 @@ def _refitted(task, study, on_metric):
     notes: list[str] = []
     with labelled(method="all rows"), _stage("learning from all rows", study.seconds):
         whole = task.whole(options, np.random.default_rng(options.seed))
-        steps = [clone(step) for _, step in study.prepare.steps]
-        prepare = make_pipeline(*steps).fit(whole.training_rows())
+        prepare = clone(study.prepare).fit(whole.training_rows())
         whole = whole.prepared(prepare)
         method = find(str(options.method), task.kind)
         estimator, _ = _fit(method, whole, options, notes)
