@@ -2,7 +2,7 @@
 with their official splits: k-NN error, seconds, and what AutoMetric said before the test.
 
     CONEMETRIC_DATA=... python benchmarks/auto_large.py [--sets NAME ...] [--methods NAME ...]
-    [--rows N] [--splits N] [--validation] [--time-budget S] [--out auto_large.jsonl]
+    [--rows N] [--splits N] [--validation] [--out auto_large.jsonl]
 
 Measured one after the other on all cores, the large ones on a GPU where PyTorch finds one.
 A cell that is in the file is not measured again. In the end each method stands beside
@@ -71,7 +71,7 @@ def measure(label, method, seed, options):
     X, T = prepare.transform(data.X[train]), prepare.transform(data.X[test])
     y, seconds = data.y[train], 0.0
     if isinstance(estimator, AutoMetric):
-        estimator.set_params(n_neighbors=k, time_budget=options.time_budget)
+        estimator.set_params(n_neighbors=k)
     if estimator is not None:
         began = stopwatch()
         estimator.fit(X if method == "LDA" else on_device(X), y)
@@ -117,7 +117,6 @@ def main():
     parser.add_argument("--rows", type=int, help="learn from and judge on at most so many")
     parser.add_argument("--splits", type=int, default=1, help="of sets without official parts")
     parser.add_argument("--validation", action="store_true", help="leave the test rows alone")
-    parser.add_argument("--time-budget", type=float, help="seconds of AutoMetric")
     parser.add_argument("--out", type=Path, default=Path("auto_large.jsonl"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")

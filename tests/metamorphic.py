@@ -304,7 +304,7 @@ AUTOMATIC = tuple(
 
 @cache
 def automatic_fit(seed):
-    two = {"frob": FrobMetric(1.0), "lda": LinearDiscriminantAnalysis()}
+    two = {"frob": FrobMetric(), "lda": LinearDiscriminantAnalysis()}
     return quietly(AutoMetric(candidates=two, random_state=0).fit, *labelled(seed, 60))
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from . import certificates, changes, files, hostile, kills, precision
+from . import certificates, changes, files, hostile, kills, precision, unfoldings
 
 PARTS = {
     "certificates": certificates,
@@ -21,6 +21,7 @@ PARTS = {
     "hostile": hostile,
     "files": files,
     "kills": kills,
+    "unfoldings": unfoldings,
 }
 STATUSES = ("passed", "failed", "oracle failed", "oracle inaccurate")
 CHUNK = 20  # trials that a process is given at a time

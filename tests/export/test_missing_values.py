@@ -11,7 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import FrobMetric, LearnedMetric, load_metric, save_metric
+from conemetric import FrobMetric, LearnedMetric, TableEncoder, load_metric, save_metric
 from conemetric.export import (
     to_faiss,
     to_llama_index,
@@ -82,3 +82,17 @@ def test_the_remedy_gives_the_learned_map(strategy, seed):
     b = np.array([float(shift) for _, shift in lines])
     wanted = pipeline.transform(rows)
     np.testing.assert_allclose(filled @ A.T + b, wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("system", EXPORTS)
+def test_exports_refuse_a_metric_of_tables_and_take_its_map(system, tmp_path):
+    library, export = EXPORTS[system]
+    pytest.importorskip(library)
+    table = np.where(np.arange(len(X))[:, None] % 9, X[:, :3], np.nan)
+    pipeline = make_pipeline(TableEncoder(), FrobMetric(tol=0.1)).fit(table, y)
+    with pytest.raises(TypeError, match=rf"{system} takes vectors: export .*of_features\(\)"):
+        export(pipeline, tmp_path / "refused")
+    metric = LearnedMetric.from_estimator(pipeline)
+    encoded = metric.encoder.transform(table)
+    np.testing.assert_allclose(metric.of_features().transform(encoded), pipeline.transform(table))
+    export(metric.of_features(), tmp_path / "out")

@@ -14,6 +14,8 @@ from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.manifold import neighbourhood_quality
 from conemetric.evaluation.retrieval import precision_at_k
 from conemetric.neighbours import (
+    canonical_order,
+    labelled_keys,
     nearest,
     neighbours_by_label,
     precomputed_neighbours,
@@ -220,6 +222,22 @@ def test_keys_are_the_same_in_every_library_unit_and_origin(kind, seed):
     assert len(np.unique(keys)) == len(np.unique(X, axis=0))
     for other in (1000 * X, X + 100, (X - X.mean(0)) / np.maximum(X.std(0), 1e-9)):
         assert_array_equal(row_keys(other), keys)
+
+
+@each_kind
+@each_seed
+def test_constant_columns_and_the_order_of_columns_change_no_key_of_labelled_rows(kind, seed):
+    X, y = points(kind, seed)
+    X[0] += np.arange(X.shape[1]) / 7  # columns of different means
+    keys, order = labelled_keys(X, y), canonical_order(X, y)
+    for place in (0, 1, X.shape[1]):
+        more = np.insert(X, place, 3.7, axis=1)
+        assert_array_equal(row_keys(more), row_keys(X))
+        assert_array_equal(labelled_keys(more, y), keys)
+    turned = X[:, np.random.default_rng(seed).permutation(X.shape[1])]
+    assert_array_equal(labelled_keys(turned, y), keys)
+    assert_array_equal(canonical_order(turned, y), order)
+    assert_array_equal(labelled_keys(tensor(turned), y), keys)
 
 
 @each_kind

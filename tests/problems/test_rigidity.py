@@ -66,7 +66,7 @@ def test_a_face_holds_the_rows_it_was_made_from(dimension, shift, near, seed):
     centred = X - X[0]
     centred = centred - centred.mean(0)
     held = face.basis @ (face.basis.T @ centred)
-    np.testing.assert_allclose(held, centred, atol=1e-8)
+    np.testing.assert_allclose(held, centred, atol=1e-8 if near > 1e-6 else near)
     np.testing.assert_allclose(face.basis.T @ face.outside, 0, atol=1e-4)
 
 

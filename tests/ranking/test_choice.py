@@ -11,7 +11,7 @@ from scipy import sparse
 from conemetric import QueryAdapter, RelevanceMetric, watching
 from conemetric.core.arrays import float64, to_numpy
 from conemetric.ranking import choice
-from conemetric.ranking.candidates import Setting
+from conemetric.ranking.candidates import Setting, crossed_mix, tuned_mix
 from conemetric.ranking.choice import Choice
 from conemetric.ranking.forms import BilinearForm
 from conemetric.ranking.program import RankingProgram
@@ -119,6 +119,66 @@ def test_the_path_goes_up_while_that_helps_or_else_down(kind, columns, seed, mon
         assert abs(np.log10(reached / best)) <= choice.STEP / 2 + 1e-9
         assert tried[0] == choice.FIRST_C and len(set(tried)) == len(tried)
         assert all(choice.LEAST_C <= C <= choice.MOST_C for C in tried)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2])
+def test_weights_are_judged_on_queries_that_did_not_tune_them(n_columns, seed):
+    """Against the same by hand; the weights themselves are tuned on all queries."""
+    rng = np.random.default_rng(seed)
+    peaks = rng.uniform(-1, 2, (20, n_columns))
+
+    def values_of(weights):
+        return -((np.log2(1e-3 + weights) - peaks) ** 2).sum(1)
+
+    sizes, start = np.ones(n_columns), np.zeros(n_columns)
+    folds = [np.arange(20) % 4 == fold for fold in range(4)]
+    weights, values = crossed_mix(values_of, sizes, start, folds)
+    assert_array_equal(weights, tuned_mix(values_of, sizes, start)[0])
+    for fold in folds:
+        others = tuned_mix(lambda tried, fold=fold: values_of(tried)[~fold], sizes, start)[0]
+        assert_array_equal(values[fold], values_of(others)[fold])
+    assert values.mean() <= values_of(weights).mean()
+
+
+@BOTH
+@pytest.mark.parametrize("columns", [False, True])
+def test_few_queries_are_judged_on_several_splits(kind, columns):
+    """The means over splits decide, and belong to each query."""
+    chosen, _ = made(kind, columns, 0)
+    setting = chosen.settle()
+    first, *others = chosen._splits
+    assert first is chosen and len(others) == choice.MOST_SPLITS - 1
+    assert len({tuple(split.held_out) for split in chosen._splits}) == choice.MOST_SPLITS
+    solved = [c for c in chosen.candidates if c.setting.C and c.setting in others[0]._pools]
+    assert 1 <= len(solved) <= 1 + columns
+    assert not setting.C or setting in [c.setting for c in solved]
+    for candidate in solved:  # what the others leave of the sum is a nDCG of each query
+        rest = choice.MOST_SPLITS * candidate.values
+        for split in others:
+            again = next(c for c in split.candidates if c.setting == candidate.setting)
+            rest -= again.values[np.argsort(split.held_out)][chosen.held_out]
+        assert (rest > -1e-12).all() and (rest < 1 + 1e-12).all()
+
+
+@BOTH
+@pytest.mark.parametrize("columns", [False, True])
+def test_where_nothing_can_be_learned_the_embedding_stays(kind, columns):
+    """Relevant documents are drawn by lot; at most one fit in four is misled by chance."""
+    changed = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        Q, X = rng.normal(size=(24, 4)), rng.normal(size=(60, 4))
+        relevance = np.column_stack([np.arange(24), rng.integers(60, size=24)])
+        scores = {"words": sparse.csr_array(rng.random((24, 60)))} if columns else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = kind(random_state=0).fit(Q, X, relevance, scores)
+        if fitted.setting_ != fitted.candidates_[0].setting:
+            changed += 1
+            continue
+        plain = kind(1.0, random_state=0)._form.initial_map(X)
+        assert_array_equal(fitted.components_, plain.T)
+    assert changed <= 2
 
 
 @BOTH

@@ -11,6 +11,7 @@ from judged import collection, part
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import bilinear_optimum, frobenius_optimum
 from scipy import sparse
+from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -27,6 +28,7 @@ from conemetric.core.arrays import to_numpy
 from conemetric.export import to_sql
 from conemetric.ranking import base, choice
 from conemetric.ranking.base import Setting
+from conemetric.ranking.candidates import CONFIDENCE
 from conemetric.ranking.measures import ndcg, rank
 from conemetric.ranking.model import RankingModel
 from conemetric.ranking.program import RankingProgram
@@ -168,9 +170,10 @@ def test_auto_finds_what_helps_unseen_queries(kind):
     candidates = fitted.candidates_
     assert candidates[0].setting.C == 0
     assert candidates[0].gain == candidates[0].standard_error == 0
-    best = max(candidates, key=lambda candidate: candidate.gain - candidate.standard_error)
-    assert best.setting == fitted.setting_
+    best = fitted.chosen_
+    assert best in candidates and best.setting == fitted.setting_
     assert fitted.C_ == best.setting.C > 0
+    assert best.is_sure and best.gain > student.ppf(CONFIDENCE, 99) * best.standard_error
     assert len(best.values) == 100
     assert best.mean == pytest.approx(candidates[0].mean + best.gain)
 
@@ -180,7 +183,7 @@ def test_auto_says_when_nothing_helps(kind):
     """The embedding ranks as well as can be."""
     Q, D, _ = collection()
     relevance = np.column_stack([np.arange(60), rank(Q, D, 1)])
-    with pytest.warns(UserWarning, match=r"more than one standard error.*left as it is"):
+    with pytest.warns(UserWarning, match=r"more than its error.*left as it is"):
         fitted = kind(random_state=0).fit(Q, D, relevance)
     assert fitted.C_ == fitted.setting_.C == 0
     assert fitted.certificate_.relative_gap == 0
@@ -468,5 +471,5 @@ def test_fewer_queries_choose_where_there_are_many(monkeypatch):
 )
 def test_a_path_goes_on_while_the_gain_is_clear(gains, worth):
     setting = Setting(1.0, 0.1, 10, 10)
-    best, tried = (choice.Candidate(setting, 0.5, g, e, np.zeros(0)) for g, e in gains)
+    best, tried = (choice.Candidate(setting, 0.5, g, e, np.zeros(500)) for g, e in gains)
     assert choice._worth(tried, best) == worth

@@ -2,12 +2,20 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from judged import collection
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from conemetric import QueryAdapter, RelevanceMetric
 from conemetric.core import slices
 from conemetric.core.arrays import to_numpy
-from conemetric.ranking.judgements import check_relevance, graded_triplets, random_negatives
+from conemetric.ranking.judgements import (
+    check_relevance,
+    graded_triplets,
+    judgements_from_log,
+    random_negatives,
+)
+from conemetric.ranking.measures import rank
 from conemetric.ranking.top_k import search
 
 
@@ -131,3 +139,50 @@ def test_all_forms_of_relevance_agree():
 def test_bad_relevance_is_named(relevance, message):
     with pytest.raises(ValueError, match=message):
         check_relevance(relevance, 3, 5)
+
+
+def test_a_log_by_hand():
+    """Counts add up, a thumb down takes away, and the ranking shown counts 1 / rank."""
+    log = [[0, 3, 1], [0, 3, 2], [0, 1, -1], [2, 0, 5], [1, 2, -2]]
+    shown = [[1, 0], [2, 3], [3, -1]]
+    grades = judgements_from_log(log, shown, 4, prior=2.0)
+    counts = {(0, 3): 3.0, (0, 1): 1.0, (0, 0): 1.0, (2, 0): 5.0, (2, 3): 2.0}
+    wanted = np.zeros((3, 4))
+    for place, count in counts.items():
+        wanted[place] = np.log2(1 + count)
+    assert_allclose(grades.toarray(), wanted)
+    judged = check_relevance(grades, 3, 4)
+    assert judged.n_relevant.tolist() == [3, 0, 2]  # a query with a thumb down alone says nothing
+    assert_allclose(2.0**judged.grade - 1, [1, 1, 3, 0, 5, 2])
+    alone = judgements_from_log([[0, 3], [0, 3]], shown, 4, prior=0)
+    assert alone.toarray()[0].tolist() == [0, 0, 0, np.log2(3)]
+
+
+@pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
+def test_a_log_that_repeats_the_ranking_changes_nothing_and_another_one_teaches(kind):
+    Q, D, relevance = collection(n_queries=60)
+    shown = rank(Q, D, 5)
+    first = np.column_stack([np.arange(60), shown[:, 0], np.full(60, 4)])
+    with pytest.warns(UserWarning, match="the embedding is left as it is"):
+        kept = kind(random_state=0).fit(Q, D, judgements_from_log(first, shown, len(D)))
+    assert kept.C_ == 0
+    clicks = np.column_stack([relevance[:, :2], 5 * relevance[:, 2]])
+    taught = kind(random_state=0).fit(Q, D, judgements_from_log(clicks, shown, len(D)))
+    assert taught.C_ > 0
+    assert taught.score(Q, D, relevance) > kept.score(Q, D, relevance) + 0.03
+
+
+@pytest.mark.parametrize(
+    ("log", "options", "message"),
+    [
+        ([[0, 9, 1]], {}, r"log\[0\] = \[0, 9, 1\]"),
+        ([[0, 1, np.nan]], {}, "counts that are NaN"),
+        ([[0, 1.5]], {}, "log holds fractions"),
+        ([[0, 1]], {"prior": -1}, "prior=-1"),
+        ([[0, 1]], {"ranking": [[7]]}, "numbers of the 4 documents"),
+        ([[0, 1]], {"ranking": [[0.5]]}, "dtype float64"),
+    ],
+)
+def test_a_bad_log_is_named(log, options, message):
+    with pytest.raises(ValueError, match=message):
+        judgements_from_log(log, **{"ranking": [[0, 1]], "n_documents": 4, **options})

@@ -400,7 +400,8 @@ def forged(file, change_header=None, change_arrays=None):
 def ranking_sum(**changes):
     """Weights of scores as a header holds them, changed."""
     weights = {"embedding": 1.0, "bm25": 0.5}
-    return {"weights": weights, "normalization": "raw", "similarity": "cosine", **changes}
+    plain = {"normalization": "raw", "similarity": "cosine", "target": None, "window": None}
+    return {"weights": weights, **plain, **changes}
 
 
 def certify(**values):
@@ -432,6 +433,8 @@ def certify(**values):
         (put(scores=ranking_sum(normalization="middle")), "scores.normalization is 'middle'"),
         (put(scores=ranking_sum(normalization=None)), "scores.normalization is None"),
         (put(scores=ranking_sum(similarity="hamming")), "scores.similarity is 'hamming'"),
+        (put(scores=ranking_sum(target="solr")), "scores.target is 'solr'"),
+        (put(scores=ranking_sum(window=0)), "scores.window is 0"),
         (put(categories={"a": [1]}), "categories.a is"),
         (put(categories={"a": ["red"]}, feature_names=None), "categories is"),
         (put(categories=[]), "categories is"),

@@ -262,3 +262,19 @@ def test_a_metric_learns_from_a_table():
     Z = pipeline.transform(X)
     without = pipeline.transform(X.assign(noise=0.0))
     assert abs(Z - without).max() < 0.01 * abs(Z[y].mean(0) - Z[~y].mean(0)).max()
+
+
+def test_gaps_among_words_are_refused_if_asked():
+    X = pd.DataFrame({"w": ["a", "b", "a", "b"]})
+    encoder = TableEncoder(missing="error").fit(X)
+    with pytest.raises(ValueError, match="NaN: column 'w'"):
+        encoder.transform(pd.DataFrame({"w": ["a", None]}))
+
+
+def test_frames_come_out_where_arrays_would_be_sparse():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({f"w{i}": [f"v{v}" for v in rng.integers(0, 60, 200)] for i in range(8)})
+    encoder = TableEncoder(min_frequency=1).fit(X)
+    assert encoder.transform(X).format == "csr"
+    frame = encoder.set_output(transform="pandas").transform(X)
+    assert frame.shape[1] == len(encoder.get_feature_names_out())

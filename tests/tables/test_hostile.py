@@ -195,3 +195,28 @@ def test_cells_that_are_no_values():
 def test_infinite_numbers(table):
     with pytest.raises(ValueError, match="infinity, in column 'column' at row 3"):
         column(table, [1.0, 2.0, 3.0, np.inf] * 10)
+
+
+def test_categories_that_spell_numbers_or_dates_are_words():
+    numerals, days = ["3", "4", "5", "3"] * 10, ["2024-01-01", "2024-01-02"] * 20
+    pandas_ = pd.DataFrame({"a": pd.Categorical([3, 4, 5, 3] * 10), "b": pd.Categorical(days)})
+    polars_ = pl.DataFrame({"a": numerals, "b": days}, schema=dict.fromkeys("ab", pl.Categorical))
+    encoded = []
+    for X in (pandas_, polars_):
+        encoder = TableEncoder().fit(X)
+        assert [block.kind for block in encoder.blocks_] == ["word", "word"]
+        encoded.append(encoder.transform(X))
+    np.testing.assert_array_equal(*encoded)
+
+
+def test_dtypes_of_numbers():
+    X = pl.DataFrame(
+        {
+            "decimal": pl.Series(["1.5", "2.5", "3"] * 5).cast(pl.Decimal(10, 2)),
+            "time": pl.Series([10**12, 2 * 10**12, 0] * 5).cast(pl.Time),
+            "span": pl.Series([1, 2, None] * 5).cast(pl.Duration("ms")),
+            "small": pl.Series([1, 2, 3] * 5, dtype=pl.UInt8),
+        }
+    )
+    encoder = TableEncoder(missing="center").fit(X)
+    assert [block.kind for block in encoder.blocks_] == ["number"] * 4

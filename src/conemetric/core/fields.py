@@ -197,6 +197,7 @@ class Texts(Field):
 
     size: str | None = None
     distinct: bool = field(default=True, kw_only=True)
+    choices: tuple[str, ...] = field(default=(), kw_only=True)
 
     def measure(self, name: str, value: Any, sizes: Sizes) -> None:
         listed = isinstance(value, list) and all(
@@ -204,6 +205,8 @@ class Texts(Field):
         )
         expect(listed, name, value, self.expected())
         expect(not self.distinct or len(set(value)) == len(value), name, value, self.expected())
+        known = not self.choices or set(value) <= set(self.choices)
+        expect(known, name, value, f"some of {', '.join(self.choices)}")
         if self.size is not None:
             _enter(name, (self.size,), (len(value),), sizes)
 

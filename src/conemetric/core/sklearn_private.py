@@ -8,6 +8,7 @@ from sklearn.utils._param_validation import (
     StrOptions,
     validate_params,
 )
+from sklearn.utils._set_output import _get_output_config as get_output_config
 from sklearn.utils.graph import _fix_connected_components as fix_connected_components
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "barycenter_weights",
     "fit_context",
     "fix_connected_components",
+    "get_output_config",
     "validate_params",
 ]

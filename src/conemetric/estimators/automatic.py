@@ -15,17 +15,16 @@ follow noise on small data; equal weights would let a bad method spoil the mean.
 distance is one of the candidates, and the blend as a whole must earn its place too: its own
 error on held-out rows decides how much of it is kept,
 
-    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) - 1 - 30 / n)))
+    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) + 1 - 60 / n)))
 
-with n held-out rows. To weigh as much as the plain distance, the blend must be better by one
-standard error, by two with 30 rows and by more than eight with 4. Few rows cannot show that: p
-below 0.05 counts as 0, and the result is the plain distance. Nothing is refitted: the metrics
+with n held-out rows. With many, the blend weighs as much as the plain distance if it is worse by
+one standard error; with 60 it must be as good, with 30 better by one standard error and with 4 by
+14. Few rows cannot show that: p below 0.05 counts as 0, and the result is the plain distance. Nothing is refitted: the metrics
 that were judged are the ones blended. On small data and on large, the mean of three metrics
 learned from two thirds of the rows each was found to err no more than one learned from all rows.
 """
 
-from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -42,6 +41,7 @@ from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..solvers.base import Certificate
 from .base import MahalanobisMetric
+from .boostmetric import BoostMetric
 from .discriminant import PooledDiscriminant
 from .folds import (
     BLEND,
@@ -60,16 +60,9 @@ __all__ = ["AutoMetric", "CandidateMethod", "Evidence", "default_candidates"]
 
 # each step of NCA is quadratic in rows and in features
 MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 800, 200
+# BoostMetric adds a direction per step: 100 take 0.1 to 0.3 s a fold of 1,000 rows and 64 features
+MOST_LEARNERS, MOST_FEATURES_FOR_BOOST = 100, 200
 MOST_FEATURES_FOR_PRIOR = 200  # with more it takes seconds and equals "frob" on embeddings
-# seconds that the default candidates need on one core, at most: per row, feature and value. If
-# they stay below this fraction of the time budget nothing is timed, so that the result does not
-# depend on the machine
-SECONDS_PER_ROW, SECONDS_PER_FEATURE, SECONDS_PER_VALUE, UNHURRIED = 1.2e-3, 2e-2, 1.2e-5, 0.5
-TRIAL = 200  # rows that a candidate is timed on when there is a time budget
-# time grows with a power of the rows between these: a neighbour search at best, and NCA
-LEAST_GROWTH, MOST_GROWTH = 1.2, 2.0
-LARGER_TRIAL = 4  # factor between the rows of one trial and of the next
-LITTLE = 0.3  # fraction of the remaining seconds that a larger trial may take
 
 
 def default_candidates() -> dict[str, CandidateMethod]:
@@ -81,6 +74,10 @@ def default_candidates() -> dict[str, CandidateMethod]:
         "frob": CandidateMethod(FrobMetric(tol=TOL)),
         "prior": CandidateMethod(
             FrobMetric(prior="identity", tol=TOL), most_features=MOST_FEATURES_FOR_PRIOR
+        ),
+        "boost": CandidateMethod(
+            BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=MOST_LEARNERS),
+            most_features=MOST_FEATURES_FOR_BOOST,
         ),
         "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
     }
@@ -107,20 +104,17 @@ class AutoMetric(MahalanobisMetric):
     ----------
     candidates : "auto" or dict of str to estimator, default="auto"
         "auto" takes `RelativeComparisons`, `FrobMetric` about zero and about the identity
-        ("prior", at most 200 features) to a gap of 0.1, linear discriminant analysis with a
-        shrunk covariance ("lda") and scikit-learn's `NeighborhoodComponentsAnalysis` (10
-        steps, at most 800 rows and 200 features). A dict can hold any estimators that learn from
+        ("prior", at most 200 features) to a gap of 0.1, `BoostMetric` (100 learners, at most 200
+        features), linear discriminant analysis with a shrunk covariance ("lda") and
+        scikit-learn's `NeighborhoodComponentsAnalysis` (10 steps, at most 800 rows and 200
+        features). A dict can hold any estimators that learn from
         labels and transform linearly. The plain distance is always a candidate.
     n_components : int, default=None
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
-    time_budget : float, default=None
-        Seconds. Candidates are timed on 200 rows, on 800 and more where that tells more, and
-        fitted from fast to slow: to half, a quarter, ... of the rows, or not at all, where they
-        would otherwise exceed the time left. The result then depends on the machine;
-        ``shortened_`` and ``left_out_`` record it. Nothing is timed if the candidates of
-        "auto" need at most half of the budget on an ordinary machine (1.2 n + 20 D + 0.012 n D
-        milliseconds for n rows of D features). None fits all of them to all rows.
+    max_rows : int, default=None
+        Rows of each fold that a candidate learns from, at most; None: all, except NCA's 800.
+        ``shortened_`` names the candidates that had fewer.
     n_neighbors : int or "auto", default=3
         k of the k-NN vote that judges. "auto" takes the one of 1, 3, 5 and 7 with which the
         plain distance has the lowest held-out error; ``evidence_.n_neighbors`` says which.
@@ -145,7 +139,7 @@ class AutoMetric(MahalanobisMetric):
         One per fold, for candidates that have them. A solved program does not prove that its
         metric helps; see ``evidence_``.
     shortened_ : dict of str to str
-        Candidates that were fitted to part of the rows only: how many, and why.
+        Candidates that were fitted to part of the rows only, and to how many.
     left_out_ : dict of str to str
         Candidates that could not be fitted, and why.
     interrupted_ : bool
@@ -161,13 +155,13 @@ class AutoMetric(MahalanobisMetric):
     >>> metric.evidence_.error["blend"] <= metric.evidence_.error["plain"]
     True
     >>> sorted(metric.weights_)
-    ['frob', 'lda', 'nca', 'plain', 'prior', 'relative']
+    ['boost', 'frob', 'lda', 'nca', 'plain', 'prior', 'relative']
     """
 
     _parameter_constraints = {
         "candidates": [StrOptions({"auto"}), dict],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
+        "max_rows": [Interval(Integral, 2, None, closed="left"), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -179,7 +173,7 @@ class AutoMetric(MahalanobisMetric):
         *,
         candidates: str | dict[str, Any] = "auto",
         n_components: int | None = None,
-        time_budget: float | None = None,
+        max_rows: int | None = None,
         n_neighbors: int | str = 3,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -187,7 +181,7 @@ class AutoMetric(MahalanobisMetric):
     ) -> None:
         self.candidates = candidates
         self.n_components = n_components
-        self.time_budget = time_budget
+        self.max_rows = max_rows
         self.n_neighbors = n_neighbors
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -234,15 +228,14 @@ class AutoMetric(MahalanobisMetric):
         self.interrupted_ = False
         with few_blas_threads(X.shape[0] * X.shape[1]):
             try:
-                for name, candidate in self._affordable(candidates, rows):
+                for name, candidate in candidates.items():
                     with labelled(candidate=name):
                         found[name] = self._fit_candidate(name, candidate, rows)
             except KeyboardInterrupt:
                 if is_all_or_nothing():
                     raise
                 self.interrupted_ = True
-            # in an order that does not depend on their speed, so that sums round alike
-            found = {name: found[name] for name in (PLAIN, *candidates) if found.get(name)}
+            found = {name: metrics for name, metrics in found.items() if metrics}
             self.weights_, self.evidence_, self._cross_fitted = rows.weigh(found)
         matrix = sum(
             self.weights_[name] * metric.L @ metric.L.T
@@ -267,82 +260,12 @@ class AutoMetric(MahalanobisMetric):
                 )
         return {name: CandidateMethod(estimator) for name, estimator in self.candidates.items()}
 
-    def _affordable(self, candidates, rows):
-        """Yield name and candidate; with a time budget from fast to slow, each with as many
-        rows as the time left allows.
-        """
-        for name, candidate in candidates.items():
-            if rows.n_features > candidate.most_features:
-                self._leave_out(name, f"{rows.n_features} features are too many for it")
-        candidates = {name: candidates[name] for name in candidates if name not in self.left_out_}
-        if self.time_budget is None or self._is_unhurried(rows):
-            yield from candidates.items()
-            return
-        end = stopwatch() + self.time_budget
-        known = self.candidates == "auto"  # listed from fast to slow, so timed one by one
-        trials = {} if known else {name: rows.timed(candidates[name], TRIAL) for name in candidates}
-        for name in sorted(candidates, key=lambda name: trials.get(name, 0.0)):
-            candidate = candidates[name]
-            most = self._rows_within(end, candidate, rows, trials.get(name))
-            if most is None:
-                left = max(end - stopwatch(), 0.0)
-                self._leave_out(
-                    name, f"it needs more than the {left:.1f} s left of the time budget"
-                )
-            elif most < rows.wanted(candidate):
-                limit = f"as many as fit into {self.time_budget:g} s on this machine"
-                yield name, replace(candidate, most_rows=most, limit=limit)
-            else:
-                yield name, candidate
-
-    def _is_unhurried(self, rows):
-        """Whether the default candidates stay well within the time budget on any ordinary
-        machine.
-        """
-        n, D = rows.X.shape
-        seconds = SECONDS_PER_ROW * n + SECONDS_PER_FEATURE * D + SECONDS_PER_VALUE * n * D
-        budget = self.time_budget or 0.0
-        return self.candidates == "auto" and seconds <= UNHURRIED * budget
-
-    def _rows_within(self, end, candidate, rows, seconds):
-        """How many rows of each fold a candidate that takes ``seconds`` for `TRIAL` of them
-        (None: not timed yet) can be fitted to before ``end``; None if fewer than `TRIAL`.
-
-        All, half, a quarter, ...: small differences between two runs' timings seldom change
-        that.
-        """
-        n, growth, n_folds = TRIAL, MOST_GROWTH, len(rows.folds)
-        most = wanted = rows.wanted(candidate)
-
-        def left():
-            return max(end - stopwatch(), 0.0)
-
-        def needed(n_rows):
-            return n_folds * seconds * (n_rows / n) ** growth
-
-        if seconds is None:
-            if not left():
-                return None
-            seconds = rows.timed(candidate, TRIAL)
-        expected = LEAST_GROWTH
-        while needed(wanted) > left() and LARGER_TRIAL * n < wanted:
-            if seconds * LARGER_TRIAL**expected > LITTLE * left():
-                break
-            # many methods grow more slowly than the square: a larger trial shows it
-            again = rows.timed(candidate, LARGER_TRIAL * n)
-            power = np.log(again / seconds) / np.log(LARGER_TRIAL)
-            growth = expected = np.clip(power, LEAST_GROWTH, MOST_GROWTH)
-            n, seconds = LARGER_TRIAL * n, again
-        while needed(most) > left():
-            most //= 2
-            if most < TRIAL:
-                return None
-        return most
-
     def _fit_candidate(self, name, candidate, rows):
         """The judged metrics of a candidate, one per fold; None if it is left out."""
+        if len(rows.varying) > candidate.most_features:
+            return self._leave_out(name, f"{len(rows.varying)} features are too many for it")
         began = stopwatch()
-        n_rows = rows.wanted(candidate)
+        n_rows = min(rows.n_train, candidate.most_rows, self.max_rows or rows.n_train)
         threads = {"prefer": "threads"} if is_torch(rows.X) else {}
         try:
             fits = Parallel(n_jobs=self.n_jobs, **threads)(
@@ -355,12 +278,14 @@ class AutoMetric(MahalanobisMetric):
             if self.candidates != "auto":
                 raise
             return self._leave_out(name, str(error))
-        metrics = [rows.judge(L, fold) for (L, _), fold in zip(fits, rows.folds, strict=True)]
+        metrics = [
+            rows.judge(rows.lifted(L), fold) for (L, _), fold in zip(fits, rows.folds, strict=True)
+        ]
         if None in metrics:
             return self._leave_out(name, "its metric is zero")
         self.certificates_[name] = [certificate for _, certificate in fits if certificate]
         if n_rows < rows.n_train:
-            self.shortened_[name] = f"{n_rows:,} of {rows.n_train:,} rows, {candidate.limit}"
+            self.shortened_[name] = f"{n_rows:,} of {rows.n_train:,} rows"
         if self.verbose:
             rate = np.concatenate([metric.wrong for metric in metrics]).mean()
             seconds = stopwatch() - began

@@ -3,7 +3,6 @@ evidence for their blend.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,8 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from ..core import spectral
-from ..core.arrays import to_numpy
-from ..core.clock import stopwatch
+from ..core.arrays import is_torch, like, namespace, to_numpy
 from ..core.notebooks import html_table
 from ..core.progress import all_or_nothing
 from ..core.warn import collected_warnings
@@ -39,9 +37,10 @@ PLAIN, BLEND = "plain", "blend"
 FEW_ROWS = 600  # five folds up to this many rows, three beyond
 VOTES = (1, 3, 5, 7)  # the k that n_neighbors="auto" chooses from
 SHARPNESS = 1.5  # c of `automatic`; 1 to 3 make no measurable difference (docs/defaults.md)
-# standard errors by which the blend must be better to weigh as much as plain; with the second
-# number of held-out rows one more, since fewer make a standard error unreliable
-CAUTION, FEW_JUDGED = 1.0, 30
+# standard errors by which the blend must be better to weigh as much as plain: worse by one, since
+# plain is among its candidates; with the second number of held-out rows one more, since fewer make
+# a standard error unreliable
+CAUTION, FEW_JUDGED = -1.0, 60
 LEAST_SUPPORT = 0.05  # a smaller p counts as 0: noise would otherwise decide ties of the vote
 TOL = 0.1  # of metrics that held-out rows judge; smaller gaps did not lower the held-out error
 SPREAD = 0.05  # fraction of the mean squared distance to all rows in a metric's scale
@@ -53,12 +52,11 @@ LINEAR = 1e-3  # relative error up to which a map counts as linear: float32 stay
 
 @dataclass(frozen=True)
 class CandidateMethod:
-    """An estimator, how many rows and features it can be given, and why not more."""
+    """An estimator, and how many rows and features it can be given."""
 
     estimator: Any
     most_rows: int = 10**9
     most_features: int = 10**9
-    limit: str = "more would take too long"
 
 
 @dataclass(frozen=True)
@@ -187,7 +185,8 @@ class LabelledFolds:
         # only differences matter, and a constant feature must be exactly constant: a rounded
         # one has a tiny standard deviation that LDA would divide by
         self.host = to_numpy(X) - to_numpy(X)[:1]
-        self.n_features = X.shape[1]
+        # a constant column says nothing, and would change what depends on the number of columns
+        self.varying = np.flatnonzero(self.host.any(axis=0))
         rows = np.flatnonzero(labels >= 0)  # their own order must not change the folds
         drawn = rng.permutation(rows[canonical_order(self.host[rows], labels[rows])])
         self.seed = int(rng.randint(2**31 - 1))
@@ -195,25 +194,23 @@ class LabelledFolds:
         self.n_train = max(len(fold.train) for fold in self.folds)
         self.n_neighbors = self._best_vote() if n_neighbors == "auto" else int(n_neighbors)
 
-    def wanted(self, candidate: CandidateMethod) -> int:
-        """How many rows of each fold the candidate should learn from."""
-        return min(self.n_train, candidate.most_rows)
-
     def training(self, fold: Fold, n_rows: int, candidate: CandidateMethod) -> tuple[Any, Any]:
-        """The first rows to learn from, and their labels: tensors stay tensors for our own
-        methods, others get host arrays.
+        """The first rows to learn from, in the columns that vary, and their labels: tensors stay
+        tensors for our own methods, others get host arrays.
         """
         own = isinstance(candidate.estimator, MahalanobisMetric)
         rows = fold.train[:n_rows]
-        return (self.X if own else self.host)[rows], self.labels[rows]
+        X = (self.X if own else self.host)[rows]
+        if len(self.varying) < X.shape[1]:
+            X = X[:, like(self.varying, X, namespace(X).int64)]
+            X = X if is_torch(X) else np.ascontiguousarray(X)  # sums round alike
+        return X, self.labels[rows]
 
-    def timed(self, candidate: CandidateMethod, n_rows: int) -> float:
-        """Seconds that a fit to this many rows takes."""
-        began = stopwatch()
-        with suppress(ValueError, np.linalg.LinAlgError):  # reported once all rows are fitted
-            X, y = self.training(self.folds[0], n_rows, candidate)
-            fit_linear_map(candidate.estimator, X, y, self.seed)
-        return max(stopwatch() - began, 1e-6)  # the clock may not have moved
+    def lifted(self, L: np.ndarray) -> np.ndarray:
+        """A map of the columns that vary as one of all columns."""
+        full = np.zeros((self.host.shape[1], L.shape[1]))
+        full[self.varying] = L
+        return full
 
     def judge(self, L: np.ndarray, fold: Fold) -> JudgedMetric | None:
         """The metric L L' at scale one, and what it gets wrong; None for the zero metric."""

@@ -184,6 +184,8 @@ class GradientMetric(MahalanobisMetric):
     random_state : int, RandomState or None
         Draws the rows learned from where there are more than 4,000 (20,000 on a GPU): a fit takes
         four matrices of that order.
+    verbose : int, default=0
+        Print one line per round.
 
     Attributes
     ----------
@@ -219,6 +221,7 @@ class GradientMetric(MahalanobisMetric):
         "ridge": [Interval(Real, 0, None, closed="neither")],
         "width": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -230,6 +233,7 @@ class GradientMetric(MahalanobisMetric):
         ridge: float = 0.05,
         width: float = 1.0,
         random_state: Seed = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.diagonal = diagonal
@@ -237,6 +241,7 @@ class GradientMetric(MahalanobisMetric):
         self.ridge = ridge
         self.width = width
         self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, target: str = "auto") -> Self:
@@ -281,7 +286,7 @@ class GradientMetric(MahalanobisMetric):
             ordered = rows[canonical_order(take(X, rows), labels[rows])]
             rows = evenly_by_class(rng.permutation(ordered), labels)[:most]
         with few_blas_threads(len(rows) * X.shape[1]):
-            last = gradient_rounds(
+            rounds = gradient_rounds(
                 float64(take(X, rows)),
                 Y[rows],
                 weights[rows] / weights[rows].mean(),
@@ -290,7 +295,11 @@ class GradientMetric(MahalanobisMetric):
                 ridge=self.ridge,
                 width=self.width,
                 diagonal=blocks,
-            )[-1]
+            )
+        if self.verbose:
+            for number, each in enumerate(rounds, 1):
+                print(f"[GradientMetric] round {number}: objective {each.certificate.primal:.6e}")
+        last = rounds[-1]
         L = (
             namespace(last.L).diag(last.L)
             if last.L.ndim == 1

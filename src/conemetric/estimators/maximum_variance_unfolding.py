@@ -17,13 +17,16 @@ from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.rigidity import rigid_face
 from ..problems.unfolding import UnfoldingOnFace, UnfoldingProgram
-from ..solvers.base import SHORT_OF_TOL
+from ..solvers.base import SHORT_OF_TOL, Certificate, Status
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
 from .base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
 from .neighbour_graph import (
     RIDGE,
     coincidence_basis,
+    coincident_pieces,
+    distinct_edges,
+    joined_face,
     landmark_basis,
     neighbour_edges,
     variance_bound,
@@ -32,6 +35,7 @@ from .validation import rows_coincide, validate_points
 
 __all__ = ["MaximumVarianceUnfolding"]
 
+ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
@@ -84,13 +88,15 @@ class MaximumVarianceUnfolding(
         All eigenvalues of K, descending; the embedding uses the first ``n_components``.
     certificate_ : Certificate
         Of a maximisation, so signs are changed: ``-primal`` is the objective reached, ``-dual``
-        a proven upper bound on the optimum; ``violation`` bounds what the errors of the
-        distances can add to the objective.
+        an upper bound on the optimum that is proven in spite of rounding. With "at_most" no
+        distance is exceeded and ``violation`` is 0; with "equal" it is the larger of the largest
+        error of a squared distance, relative to the longest, and of what these errors can add to
+        the objective.
     objective_, n_iter_, history_
         Objective, number of iterations, values per iteration.
     sigma_ : float
     edges_ : integer array (m, 2)
-        Pairs of neighbours, without those that coincide, which stay together.
+        Pairs of neighbours; rows that coincide are one point, named by the first of them.
     multipliers_ : array (m,)
         Dual solution, one multiplier per edge, from which the bound of ``certificate_`` comes.
         They are large where flat cliques leave the kernels no interior ("equal").
@@ -174,54 +180,102 @@ class MaximumVarianceUnfolding(
             else float(self.sigma)
         )
         reference = zeros(1, float64(X[:1]))
-        basis = self._basis(points, edges[lengths == 0], reference)
-        face = rigid_face(edges, points) if self.constraint == "equal" else None
-        # a basis already joins coincident points, so edges of length zero add nothing
-        self.edges_, lengths = edges[lengths > 0], lengths[lengths > 0]
-        operator: Operator = EdgeOperator(self.edges_, len(X), reference)
-        if basis is not None:
-            operator = ReducedEdges(operator, basis)
-        problem = UnfoldingProgram(operator, lengths**2, self.sigma_, self.constraint == "equal")
-        return self._store(X, self._solve_on_face(problem, basis, face))
+        first, basis = self._basis(points, edges, lengths)
+        self.edges_ = distinct_edges(first[edges])
+        a, b = self.edges_.T
+        lengths = np.linalg.norm(points[a] - points[b], axis=1)
+        nodes = EdgeOperator(self.edges_, len(X), reference)
+        basis = None if basis is None else like(basis, reference)
+        operator: Operator = nodes if basis is None else ReducedEdges(nodes, basis)
+        problem = UnfoldingProgram(
+            operator,
+            lengths**2,
+            self.sigma_,
+            self.constraint == "equal",
+            error=(points.shape[1] + ROUNDINGS) * np.finfo(float).eps,
+        )
+        face = self._face(points, lengths, first)
+        result = self._solve_on_face(problem, basis, face)
+        for rows in self._feasible_rows(points, face):
+            result = self._better(result, like(rows, reference), problem, basis)
+        return self._store(X, result)
 
-    def _basis(self, points, coinciding, reference):
-        """Basis of the functions that the kernel is made of, None for all of them: those that
-        landmarks determine, or that are constant on points that coincide.
+    def _basis(self, points, edges, lengths):
+        """For each row the first with which it coincides; basis of the functions that the kernel is
+        made of, None for all of them: those that landmarks determine, or that are constant on rows
+        that coincide.
         """
+        rows = np.arange(len(points))
         self.landmarks_ = None
         if self.n_landmarks is not None:
             order = check_random_state(self.random_state).permutation(len(points))
             self.landmarks_ = order[: self.n_landmarks]
-            basis = landmark_basis(points - points.mean(0), self.landmarks_, self.n_neighbors)
-        elif len(coinciding):
-            basis = coincidence_basis(coinciding, len(points))
-        else:
+            centred = points - points.mean(0)
+            return rows, landmark_basis(centred, self.landmarks_, self.n_neighbors)
+        first = coincident_pieces(edges, lengths, points)
+        return first, None if (first == rows).all() else coincidence_basis(first)
+
+    def _face(self, points, lengths, first):
+        if self.constraint == "equal":
+            copies = np.flatnonzero(first != np.arange(len(first)))
+            copied = np.column_stack([first[copies], copies])
+            return rigid_face(np.vstack([self.edges_, copied]), points)
+        if self.landmarks_ is not None:
             return None
-        return like(basis, reference)
+        return joined_face(self.edges_, lengths, first, points)
 
     def _solve_on_face(self, problem, basis, face):
         """Solve on the face that flat cliques leave the kernels, if any, else on all of them."""
         if face is None:
-            return self._solve(problem, basis)
+            return self._solve(problem, problem, basis)
         on_face = UnfoldingOnFace(problem, face)
         retried = problem.operator.n_constraints <= INTERIOR_UP_TO["equal"]
-        result = self._solve(on_face, on_face.basis, retried=retried)
+        result = self._solve(on_face, problem, on_face.basis, retried=retried)
+        result = replace(result, dual_point=on_face.multipliers)
         # where a graph is more rigid than its cliques, the face proves nothing: see `rigidity`
         if retried and result.status in SHORT_OF_TOL:
-            return self._solve(problem, basis)
-        return replace(result, dual_point=on_face.multipliers)
+            second = self._solve(problem, problem, basis)
+            return min(result, second, key=lambda found: found.certificate.error)
+        return result
 
-    def _solve(self, problem, basis, **options):
+    def _solve(self, problem, whole, basis, **options):
         """Solve; the result keeps a factor of the kernel of all points."""
 
         def keep(L):
+            L = spectral.canonical_factor(L - L.mean(0) if basis is None else L)
             factor = L if basis is None else basis @ L
-            factor = spectral.canonical_factor(factor - factor.mean(0))
+            factor = spectral.with_fixed_signs(factor - factor.mean(0))
+            factor = whole.feasible(factor, whole.nodes.forward_factor(factor))
             return factor, factor if basis is None else basis.T @ factor
 
         few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
         solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
         return self._run(solver, problem, keep=keep, **options)
+
+    def _feasible_rows(self, points, face):
+        """The rows of X, which keep every distance; and with those that nearly coincide joined, as
+        rounding sets them apart by more than they are.
+        """
+        if self.landmarks_ is not None:
+            return
+        centred = points - points[0]
+        yield centred - centred.mean(0)
+        if self.constraint == "at_most" and face is not None:
+            yield face.basis @ (face.basis.T @ centred)
+
+    def _better(self, result, rows, problem, basis):
+        """The result, or centred ``rows`` if these have a larger variance."""
+        axes = spectral.namespace(rows).linalg.svd(rows, full_matrices=False)[2]
+        factor = spectral.with_fixed_signs(rows @ axes.T)
+        factor = problem.feasible(factor, problem.nodes.forward_factor(factor))
+        point = factor if basis is None else basis.T @ factor
+        bounds = problem.certify(point, result.dual_point)
+        own = Certificate.from_bounds(bounds, result.status)
+        if not (own.primal < result.certificate.primal and own.violation <= self.tol):
+            return result
+        if own.meets(self.tol):
+            own = replace(own, status=Status.CONVERGED)
+        return replace(result, certificate=own, kept=factor)
 
     def _validate(self, X):
         X = validate_points(self, X, reset=True, min_samples=3)

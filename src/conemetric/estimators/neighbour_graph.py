@@ -10,8 +10,18 @@ from scipy.sparse.linalg import splu
 from ..core.sklearn_private import barycenter_weights, fix_connected_components
 from ..core.warn import warn_user
 from ..neighbours import nearest, row_keys
+from ..problems.rigidity import Face, nearly_coincident
 
-__all__ = ["RIDGE", "coincidence_basis", "landmark_basis", "neighbour_edges", "variance_bound"]
+__all__ = [
+    "RIDGE",
+    "coincidence_basis",
+    "coincident_pieces",
+    "distinct_edges",
+    "joined_face",
+    "landmark_basis",
+    "neighbour_edges",
+    "variance_bound",
+]
 
 SOURCES = 64  # points from which geodesic distances are measured for sigma="auto"
 RIDGE = 1e-3  # of the reconstruction weights, relative, scikit-learn's default for LLE
@@ -60,19 +70,58 @@ def variance_bound(edges: np.ndarray, lengths: np.ndarray, n: int) -> float:
     return bound if bound > 0 else 1.0
 
 
-def coincidence_basis(edges: np.ndarray, n: int) -> np.ndarray:
-    """Orthonormal, centred basis (n x pieces - 1) of the functions that are constant on
-    the pieces joined by ``edges``.
+def coincident_pieces(edges: np.ndarray, lengths: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """For each row of X the number of the first with which it coincides: equal rows, and the ends
+    of edges so short that their squares are zero.
     """
-    n_pieces, piece = connected_components(
-        sparse.csr_array((np.ones(len(edges)), edges.T), (n, n)), directed=False
+    n = len(X)
+    _, first, inverse = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
+    pairs = np.vstack([edges[lengths**2 == 0], np.column_stack([np.arange(n), first[inverse]])])
+    return _first_of_pieces(pairs, n)
+
+
+def _first_of_pieces(pairs, n):
+    _, piece = connected_components(
+        sparse.csr_array((np.ones(len(pairs)), pairs.T), (n, n)), directed=False
     )
+    return np.unique(piece, return_index=True)[1][piece]
+
+
+def distinct_edges(pairs: np.ndarray) -> np.ndarray:
+    """Each pair (a < b) of different points once."""
+    return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+
+
+def joined_face(
+    edges: np.ndarray, lengths: np.ndarray, first: np.ndarray, X: np.ndarray
+) -> Face | None:
+    """The kernels that join the ends of edges that are nearly of length zero, beside the rows that
+    coincide (``first``); None without such edges. Of edges between the same points the shortest
+    implies the others.
+    """
+    near = nearly_coincident(lengths, X)
+    if not near.any():
+        return None
+    n = len(first)
+    first = _first_of_pieces(np.vstack([edges[near], np.column_stack([np.arange(n), first])]), n)
+    order = np.lexsort((lengths, *np.sort(first[edges], 1).T))
+    order = order[(first[edges[order, 0]] != first[edges[order, 1]])]
+    _, shortest = np.unique(np.sort(first[edges[order]], 1), axis=0, return_index=True)
+    return Face(coincidence_basis(first), np.zeros((n, 0)), near * 1.0, order[shortest])
+
+
+def coincidence_basis(first: np.ndarray) -> np.ndarray:
+    """Orthonormal, centred basis (n x points - 1) of the functions that are constant on the rows
+    with the same ``first``.
+    """
+    n = len(first)
+    _, piece = np.unique(first, return_inverse=True)
     count = np.bincount(piece)
     # a Householder reflection sends the constant function to the first axis; the other
     # axes are centred
     axis = np.sqrt(count / n)
     axis[0] += 1.0
-    reflection = np.eye(n_pieces) - np.outer(axis, axis) * (2 / (axis @ axis))
+    reflection = np.eye(len(count)) - np.outer(axis, axis) * (2 / (axis @ axis))
     return (reflection[:, 1:] / np.sqrt(count)[:, None])[piece]
 
 

@@ -8,13 +8,17 @@ does.
 """
 
 from .faiss import to_faiss
-from .hybrid import to_hybrid_query
+from .hybrid import Examples, to_hybrid_query
 from .llama_index import to_llama_index
 from .onnx import register_onnx_converters, to_onnx
+from .postgres import postgres_connection, postgres_scores
 from .sentence_transformers import to_sentence_transformers
 from .sql import to_sql
 
 __all__ = [
+    "Examples",
+    "postgres_connection",
+    "postgres_scores",
     "register_onnx_converters",
     "to_faiss",
     "to_hybrid_query",

@@ -7,20 +7,26 @@ from typing import Any
 from ..core.warn import warn_user
 from ..storage import LearnedMap, atomic_path
 
-__all__ = ["complete_rows_map", "write_json"]
+__all__ = ["complete_rows_map", "vector_map", "write_json"]
 
 
-def complete_rows_map(metric: Any, system: str, kind: type[LearnedMap] = LearnedMap) -> Any:
-    """``metric`` as one affine map of a ``kind``; refuses one that encodes tables, and warns if it
-    fills missing values, which ``system`` cannot.
+def vector_map(metric: Any, system: str, kind: type[LearnedMap] = LearnedMap) -> Any:
+    """``metric`` as one affine map of a ``kind``; refuses one that encodes tables, which ``system``
+    cannot.
     """
     metric = kind.from_estimator(metric)
     if metric.encoder is not None:
         raise TypeError(
-            f"this metric takes tables with words and gaps, and {system} takes vectors; export "
-            "LearnedMetric.from_estimator(metric).of_features(), and give it rows encoded by "
-            "metric.encoder.transform, or use export.to_onnx, which encodes them."
+            f"this metric encodes tables (TableEncoder), and {system} takes vectors: export "
+            "LearnedMap.from_estimator(metric).of_features(), and give it rows encoded by "
+            "metric.encoder.transform(table)."
         )
+    return metric
+
+
+def complete_rows_map(metric: Any, system: str, kind: type[LearnedMap] = LearnedMap) -> Any:
+    """`vector_map` of ``metric``; warns if it fills missing values, which ``system`` cannot."""
+    metric = vector_map(metric, system, kind)
     if metric.fill is not None:
         warn_user(
             f"this metric fills missing values, and {system} does not; give it complete rows "

@@ -1,36 +1,45 @@
-"""Learned weights of several scores, as queries of search systems."""
+"""Learned weights of several scores, as queries of search engines."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from ..ranking.base import RankingEstimator
-from ..ranking.columns import EMBEDDING, NORMALIZATIONS
-from ..ranking.fusion import RANK, RANK_SHIFT, Fusion
+from ..ranking.columns import EMBEDDING
+from ..ranking.engines import ENGINES, EVERY
+from ..ranking.fusion import Fusion
+from ..ranking.lexical import LISTED
 from ..ranking.top_k import check_depth
 from ..storage import LearnedMap
+from .statements import Examples, duckdb_statement, postgres_file, sqlite_statement
 
-__all__ = ["SYSTEMS", "to_hybrid_query"]
+__all__ = ["SYSTEMS", "Examples", "to_hybrid_query"]
 
 MOST_CLAUSES = 5  # of OpenSearch's hybrid query ("Hybrid query")
-PRODUCTS = ("cosine", "inner")
 
 
 @dataclass(frozen=True)
 class ScoreSum:
     """Weights above 0, how the columns are scaled, and how an embedding among them compares
-    (None without one). The embedding's own score is never scaled.
+    (None without one); the engine they were learned for and the length of its lists, if any.
     """
 
     weights: dict[str, float]
     normalization: str
-    similarity: str | None
+    similarity: str | None = None
+    target: str | None = None
+    window: int | None = None
+    query_map: np.ndarray | None = None  # (rank, n_features)
 
     @classmethod
     def of(cls, fusion: Any) -> Self:
         """From a `Fusion`, a fitted estimator or its file, or the dict that "json" returns."""
+        query_map = None
         if isinstance(fusion, (RankingEstimator, LearnedMap)):
-            fusion = LearnedMap.from_estimator(fusion).scores
+            learned = LearnedMap.from_estimator(fusion)
+            fusion, query_map = learned.scores, learned.components
         elif isinstance(fusion, Fusion):
             fusion = {"weights": fusion.weights, "normalization": fusion.normalization}
         if not isinstance(fusion, Mapping) or not {"weights", "normalization"} <= set(fusion):
@@ -39,81 +48,108 @@ class ScoreSum:
                 "RelevanceMetric fitted with scores, or loaded from a file."
             )
         weights = {name: float(weight) for name, weight in fusion["weights"].items() if weight > 0}
-        if not set(weights) - {EMBEDDING}:
+        if not set(weights) - {EMBEDDING} and fusion.get("target") is None:
             raise ValueError(
                 "no column has a weight: there is nothing to add up. Search by the embedding, "
                 "with its queries mapped (transform_queries)."
             )
         similarity = fusion.get("similarity") if EMBEDDING in weights else None
-        return cls(weights, fusion["normalization"], similarity)
+        learned_for = fusion.get("target"), fusion.get("window")
+        return cls(weights, fusion["normalization"], similarity, *learned_for, query_map)
 
-    def normalization_of(self, name: str) -> str:
-        """How this score is scaled."""
-        return NORMALIZATIONS[0] if name == EMBEDDING and self.similarity else self.normalization
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns with a weight, without the embedding."""
+        return [name for name in self.weights if not (name == EMBEDDING and self.similarity)]
+
+    @property
+    def width(self) -> int | None:
+        """Dimensions of the documents' vectors."""
+        return None if self.query_map is None else len(self.query_map)
 
     @property
     def shares(self) -> list[float]:
         """The weights, divided by their sum."""
         return [weight / sum(self.weights.values()) for weight in self.weights.values()]
 
+    @property
+    def described(self) -> str:
+        """What was learned, in a line."""
+        terms = (
+            f"{weight:.4g} {self.similarity} of the mapped query"
+            if name not in self.columns
+            else f"{weight:.4g} {self.normalization}({name})"
+            for name, weight in self.weights.items()
+        )
+        return f"{' + '.join(terms)}, learned by conemetric"
+
 
 def to_hybrid_query(
-    fusion: Any, system: str, *, limit: int = 10, window: int = 200
+    fusion: Any,
+    system: str | None = None,
+    *,
+    limit: int = 10,
+    window: int | None = None,
+    words: str = "bm25",
+    language: str = "english",
+    examples: Examples | None = None,
 ) -> dict[str, Any] | str:
-    """The learned sum of scores in the form of a search system.
+    """The learned sum of scores in the form of a search engine, which then ranks as `rank` does.
 
-    Every query vector is one that the adapter has mapped (`transform_queries`), documents have
-    unit length if the embedding compares by cosine, and fields are called as the columns:
-    replace the names and the placeholders in double braces.
+    Fields are called as the columns: replace the names and the placeholders in double braces. A
+    query vector is one that the adapter has mapped (`transform_queries`), of unit length before
+    if the embedding compares by cosine, as documents are; PostgreSQL maps it itself.
 
     Parameters
     ----------
     fusion : Fusion, QueryAdapter or RelevanceMetric fitted with ``scores``, or one from a file
-    system : str
-        "opensearch"
-            A search pipeline (page "Normalization processor"): ``min_max`` and a weighted
-            ``arithmetic_mean``, for a hybrid query with a clause for each score in this order.
+    system : str, default=None
+        The ``target`` that it was learned for, if None.
+
+        "pgvector"
+            A file for psql that creates the map, the function ``learned_rank(vector, words, n)``
+            and, with ``examples``, the view ``learned_verify``.
+        "duckdb", "sqlite"
+            A statement of SQL.
+        "qdrant"
+            A formula over prefetches (page "Search Relevance", section Score Boosting); the
+            embedding is compared by ``Dot``, words are sparse vectors (`BM25Vectors`).
+        "milvus"
+            Searches of a hybrid search and the parameters of its reranking function (page
+            "Weighted Ranker"), without its arctan; compared by ``IP``.
+        "lancedb"
+            Arguments of ``LinearCombinationReranker`` and the limit of the hybrid query.
+        "llama-index"
+            Arguments of ``QueryFusionRetriever`` (its reference), mode ``relative_score``.
         "elasticsearch"
             A ``linear`` retriever (page "Linear retriever"), ``none`` or ``minmax`` for each
             score. The embedding's field has the similarity ``max_inner_product``, whose score
             is the product plus 1, or 1 / (1 - product) below 0 (page "Dense vector field type").
-        "qdrant"
-            A formula over prefetches (page "Search Relevance", section Score Boosting); the
-            embedding is compared by ``Dot``.
-        "milvus"
-            Parameters of a reranking function (page "Weighted Ranker") without its arctan; the
-            embedding is compared by ``IP``.
-        "pgvector"
-            A statement of SQL ("pgvector", section Hybrid Search; $1 the vector, $2 the words).
-            ``ts_rank_cd`` is not BM25: learn with the score that you search with.
-        "llama-index"
-            Arguments of ``QueryFusionRetriever`` (its reference), mode ``relative_score``.
-        "langchain"
-            Arguments of ``EnsembleRetriever`` (page "EnsembleRetriever"), which adds
-            reciprocal ranks.
+        "opensearch"
+            A search pipeline (page "Normalization processor"): ``min_max`` and a weighted
+            ``arithmetic_mean``, for a hybrid query with a clause for each score in this order.
         "json"
-            Weights, normalisation and similarity.
+            Weights, normalisation, similarity, target and window.
     limit : int, default=10
         Documents to return.
-    window : int, default=200
-        Documents that each score lists. "range" and "spread" depend on it: list as many as
-        when the weights were learned.
+    window : int, default=None
+        Documents that each score lists; as many as when the weights were learned, if None and
+        known, else 200.
+    words : {"bm25", "ts_rank", "ts_rank_cd"}, default="bm25"
+        For pgvector: how PostgreSQL scores words, as when the weights were learned
+        (`postgres_scores`).
+    language : str, default="english"
+        For pgvector: its text search configuration.
+    examples : Examples, default=None
+        For pgvector: rankings to verify the file by.
 
     Returns
     -------
-    dict for JSON or keyword arguments; str for "pgvector"
+    dict for JSON or keyword arguments; str of SQL
 
     Notes
     -----
-    pgvector computes the same ranking as `rank`. Elsewhere, a document that the vector search
-    does not list counts nothing for the embedding, where `rank` computes its score: raise
-    ``window`` if that matters, above all for Elasticsearch, which adds 1 to the score of every
-    document that the vector search lists. OpenSearch gives the last of a list 0.001 instead of 0, and
-    where all scores of a list are equal, OpenSearch and LlamaIndex give 1 instead of 0.
-
-    What a system cannot compute is refused: most scale all scores alike or none. Learn weights
-    for it with the constructor's ``normalization``, or, where the embedding has to be scaled too,
-    by ``fuse(..., normalization=...)`` with the scores of the mapped queries as one more column.
+    What an engine cannot compute as `rank` does is refused: learn with ``target=system``.
 
     Examples
     --------
@@ -122,27 +158,47 @@ def to_hybrid_query(
     >>> to_hybrid_query(learned, "llama-index")["retriever_weights"]
     [0.25, 0.75]
     """
-    if system not in SYSTEMS:
-        raise ValueError(f"system={system!r} is not known; use one of {', '.join(SYSTEMS)}.")
     scores = ScoreSum.of(fusion)
-    write, scales, similarities = SYSTEMS[system]
+    system = scores.target if system is None else system
+    if system is None or system not in SYSTEMS:
+        raise ValueError(f"system={system!r} is not known; use one of {', '.join(SYSTEMS)}.")
+    window = scores.window or LISTED if window is None else window
     for name, number in {"limit": limit, "window": window}.items():
         check_depth(number, name)
-    wanted = f"normalization={scales[0]!r}"
-    if scores.similarity not in (None, *similarities):
-        raise ValueError(
-            f"{system} cannot add the embedding's own score ({scores.similarity}) to others as it "
-            f"is; learn weights for it by fuse(scores, relevance, {wanted}), with the scores of "
-            "mapped queries as one of the columns, or export to pgvector or json."
+    if system == JSON:
+        return {
+            **{"weights": scores.weights, "normalization": scores.normalization},
+            **{"similarity": scores.similarity, "target": scores.target, "window": scores.window},
+        }
+    _check_computes(scores, system)
+    if system == "pgvector":
+        return postgres_file(
+            scores, limit, window, words=words, language=language, examples=examples
         )
-    if scores.normalization not in scales:
-        learner = "fuse(scores, relevance, " if scores.similarity is None else "the estimator("
+    return SYSTEMS[system](scores, limit, window)
+
+
+def _check_computes(scores, system):
+    """Refuse a sum that an engine computes differently from `rank`."""
+    engine = ENGINES[system]
+    remedy = (
+        f"learn weights by fuse(scores, relevance, normalization={engine.normalizations[0]!r})"
+        if scores.similarity is None
+        else f"learn with QueryAdapter(target={system!r})"
+    )
+    if scores.columns and scores.normalization not in engine.normalizations:
         raise ValueError(
             f"{system} cannot scale scores by {scores.normalization!r}, only by "
-            f"{' or '.join(map(repr, scales))}; learn weights for it by {learner}{wanted}), or "
-            "export to pgvector or json."
+            f"{' or '.join(map(repr, engine.normalizations))}; {remedy}."
         )
-    return write(scores, limit, window)
+    if scores.similarity is None:
+        return
+    learned = ENGINES[scores.target].embedding if scores.target else EVERY
+    if scores.similarity not in engine.similarities or learned != engine.embedding:
+        what = f"the {scores.similarity} score of the embedding as {scores.target or 'rank'} does"
+        raise ValueError(f"{system} does not count {what}; {remedy}.")
+    if scores.query_map is None and system in ("pgvector", "duckdb", "sqlite"):
+        raise TypeError(f"{system} needs the map of the queries; give the adapter, or its file.")
 
 
 def _opensearch(scores, limit, window):
@@ -165,11 +221,13 @@ def _elasticsearch(scores, limit, window):
     vector = {"field": EMBEDDING, "query_vector": "{{query_vector}}", "k": window}
     retrievers = [
         {
-            "retriever": {"knn": vector | {"num_candidates": window}}
-            if name == EMBEDDING
-            else {"standard": {"query": {"match": {name: "{{query}}"}}}},
+            "retriever": {"standard": {"query": {"match": {name: "{{query}}"}}}}
+            if name in scores.columns
+            else {"knn": vector | {"num_candidates": window}},
             "weight": weight,
-            "normalizer": "minmax" if scores.normalization_of(name) == "range" else "none",
+            "normalizer": "minmax"
+            if name in scores.columns and scores.normalization == "range"
+            else "none",
         }
         for name, weight in scores.weights.items()
     ]
@@ -178,9 +236,16 @@ def _elasticsearch(scores, limit, window):
 
 
 def _qdrant(scores, limit, window):
-    prefetch = [
-        {"query": f"{{{{{name}}}}}", "using": name, "limit": window} for name in scores.weights
-    ]
+    lists = {
+        name: {"query": f"{{{{{name}}}}}", "using": name, "limit": window}
+        for name in scores.weights
+    }
+    prefetch = list(lists.values())
+    if scores.similarity:  # the embedding scores all that are listed, not only its nearest
+        near = lists[EMBEDDING] | {"limit": window + limit}
+        every = [near, *(lists[name] for name in scores.columns)]
+        rescored = {"prefetch": every, "limit": sum(each["limit"] for each in every)}
+        prefetch[list(lists).index(EMBEDDING)] = near | rescored
     places = {f"$score[{i}]": weight for i, weight in enumerate(scores.weights.values())}
     formula = {"sum": [{"mult": [weight, place]} for place, weight in places.items()]}
     query = {"formula": formula, "defaults": dict.fromkeys(places, 0.0)}
@@ -192,51 +257,22 @@ def _milvus(scores, limit, window):
     # whether scores go through the arctan (rerank/function_score.go; Milvus 2.6)
     largest = max(scores.weights.values())
     weights = [weight / largest for weight in scores.weights.values()]
-    return {"reranker": "weighted", "weights": weights, "norm_score": False}
+    return {
+        "searches": [{"anns_field": name, "limit": window} for name in scores.weights],
+        "rerank": {"reranker": "weighted", "weights": weights, "norm_score": False},
+        "limit": limit,
+    }
 
 
-# scores and orders of documents by the embedding: pgvector's operators (github.com/pgvector/pgvector,
-# README, "Vector Functions": vector_norm(vector) is the Euclidean norm)
-_VECTOR_SQL = {
-    "cosine": ("vector_norm($1) * (1 - (embedding <=> $1))", "embedding <=> $1"),
-    "inner": ("-(embedding <#> $1)", "embedding <#> $1"),
-    "euclidean": ("-power(embedding <-> $1, 2)", "embedding <-> $1"),
-}
-_SCALED_SQL = {
-    "raw": "{0}.score",
-    "range": "({0}.score - (SELECT min(score) FROM {0}))"
-    " / NULLIF((SELECT max(score) - min(score) FROM {0}), 0)",
-    "spread": "({0}.score - (SELECT min(score) FROM {0}))"
-    " / NULLIF((SELECT stddev_pop(score) FROM {0}), 0)",
-}
-
-
-def _pgvector(scores, limit, window):
-    lists, terms, joins = {}, [], []
-    for i, (name, weight) in enumerate(scores.weights.items()):
-        if name == EMBEDDING and scores.similarity:
-            value, order = _VECTOR_SQL[scores.similarity]
-            lists["near"] = f"SELECT id FROM items ORDER BY {order} LIMIT {window}"
-            terms.append(f"{weight!r} * ({value})")
-            continue
-        field, words = '"' + name.replace('"', '""') + '"', "plainto_tsquery($2)"
-        lists[f"scores_{i}"] = (
-            f"SELECT id, ts_rank_cd({field}, {words}) AS score FROM items "
-            f"WHERE {field} @@ {words} ORDER BY score DESC LIMIT {window}"
+def _lancedb(scores, limit, window):
+    if len(scores.columns) > 1:
+        raise ValueError(
+            f"LanceDB adds up a vector search and one of words, not {', '.join(scores.weights)}; "
+            "learn with one column."
         )
-        scaled = _SCALED_SQL[scores.normalization].format(f"scores_{i}")
-        terms.append(f"{weight!r} * COALESCE({scaled}, 0)")
-        joins.append(f"LEFT JOIN scores_{i} USING (id)")
-    union = " UNION ".join(f"SELECT id FROM {name}" for name in lists)
-    tables = ",\n".join(
-        f"{name} AS (\n  {of}\n)" for name, of in {**lists, "listed": union}.items()
-    )
-    return (
-        f"-- pgvector: weighted sum of {', '.join(scores.weights)}, by conemetric\n"
-        f"WITH {tables}\nSELECT id,\n  " + "\n  + ".join(terms) + " AS score\n"
-        f"FROM listed JOIN items USING (id) {' '.join(joins)}\n"
-        f"ORDER BY score DESC LIMIT {limit};\n"
-    )
+    weight = scores.weights.get(EMBEDDING, 0.0) / sum(scores.weights.values())
+    # what a search does not list counts 1 - fill = 0
+    return {"reranker": {"weight": weight, "fill": 1.0}, "limit": window}
 
 
 def _llama_index(scores, limit, window):
@@ -249,23 +285,16 @@ def _llama_index(scores, limit, window):
     }
 
 
-def _langchain(scores, limit, window):
-    return {"retrievers": list(scores.weights), "weights": scores.shares, "c": RANK_SHIFT}
-
-
-def _json(scores, limit, window):
-    return asdict(scores)
-
-
-# how each is written, the scales it has for columns, and the similarities of which it can add
-# the score as it is
-SYSTEMS: dict[str, tuple[Callable, tuple[str, ...], tuple[str, ...]]] = {
-    "opensearch": (_opensearch, ("range",), ()),
-    "elasticsearch": (_elasticsearch, ("range", "raw"), PRODUCTS),
-    "qdrant": (_qdrant, ("raw",), PRODUCTS),
-    "milvus": (_milvus, ("raw",), PRODUCTS),
-    "pgvector": (_pgvector, NORMALIZATIONS, tuple(_VECTOR_SQL)),
-    "llama-index": (_llama_index, ("range",), ()),
-    "langchain": (_langchain, (RANK,), ()),
-    "json": (_json, (*NORMALIZATIONS, RANK), tuple(_VECTOR_SQL)),
+JSON = "json"
+SYSTEMS: dict[str, Callable[..., Any]] = {
+    "pgvector": postgres_file,
+    "duckdb": duckdb_statement,
+    "sqlite": sqlite_statement,
+    "qdrant": _qdrant,
+    "milvus": _milvus,
+    "lancedb": _lancedb,
+    "llama-index": _llama_index,
+    "elasticsearch": _elasticsearch,
+    "opensearch": _opensearch,
+    JSON: dict,
 }

@@ -9,6 +9,7 @@ import numpy as np
 from ..core.extras import require
 from ..estimators.base import MahalanobisMetric
 from ..storage import LearnedMap, atomic_path, certificate_values
+from .base import vector_map
 
 __all__ = ["register_onnx_converters", "to_onnx"]
 
@@ -47,7 +48,7 @@ def to_onnx(metric: Any, path: str | Path) -> None:
     onnx = require("onnx", "export")
     from onnx import TensorProto, helper, numpy_helper
 
-    metric = LearnedMap.from_estimator(metric)
+    metric = vector_map(metric, "ONNX")
     rank, n_features = metric.components.shape
     arrays, nodes = _map(metric)
     graph = helper.make_graph(

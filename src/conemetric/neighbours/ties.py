@@ -39,9 +39,16 @@ CACHED = 1 << 16  # numbers held at a time, so that they stay in the cache
 CANONICAL_DIGITS = 8  # of relative squared distances: coarse enough that rounding orders no rows
 
 
-def row_keys(X: Any, extent: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+def row_keys(
+    X: Any,
+    extent: tuple[np.ndarray, np.ndarray] | None = None,
+    means: np.ndarray | None = None,
+) -> np.ndarray:
     """A 64-bit hash of each row of an array, tensor or sparse matrix, on the host: equal rows have
     equal keys in every library. ``extent``: `column_extent` of all rows if X is a part of them.
+
+    Constant columns change no key, nor does the order of the columns if their ``means`` are given
+    and differ, relative to their ranges.
     """
     X = _matrix(X)
     least, most = column_extent(X) if extent is None else extent
@@ -49,9 +56,14 @@ def row_keys(X: Any, extent: tuple[np.ndarray, np.ndarray] | None = None) -> np.
         return row_keys(namespace(X).nan_to_num(X, posinf=0.0, neginf=0.0) / 4)
     n, D = X.shape
     digits = CELLS["float32" if str(X.dtype).endswith("float32") else "float64"]
-    rng = np.random.default_rng(0)
-    shift = rng.uniform(*SHIFT, D)
-    factors = rng.integers(1, 2 ** (EXACT - 1 - digits - D.bit_length()), (D, HASHES)).astype(float)
+    order = np.flatnonzero(most - least > SMALLEST)
+    if means is not None:  # in single precision, where units and origin do not show
+        relative = ((means - least)[order] / (most - least)[order]).astype(np.float32)
+        order = order[np.argsort(relative, kind="stable")]
+    shift, factors = np.full(D, SHIFT[0]), np.ones((D, HASHES))
+    rng, most_factor = np.random.default_rng(0), 2 ** (EXACT - 1 - digits - len(order).bit_length())
+    shift[order] = rng.uniform(*SHIFT, len(order))
+    factors[order] = rng.integers(1, most_factor, (len(order), HASHES))
     scale = np.where(most - least > SMALLEST, 2.0**digits, 0.0) / np.maximum(most - least, SMALLEST)
     if issparse(X):
         column, zero = X.indices, np.floor(shift - least * scale)
@@ -97,7 +109,12 @@ def _matrix(X):
 
 def labelled_keys(X: Any, y: Any) -> np.ndarray:
     """Keys that distinguish equal rows of different classes, by the rows of the class."""
-    keys = row_keys(X)
+    X = _matrix(X)
+    least, most = column_extent(X)
+    means = None
+    if not issparse(X) and _is_bounded(X, (least, most)):
+        means = to_numpy(X.mean(0, dtype=namespace(X).float64))
+    keys = row_keys(X, (least, most), means)
     code = np.unique(to_numpy(y), return_inverse=True)[1]
     classes = np.zeros(code.max(initial=0) + 1, np.uint64)
     np.add.at(classes, code, keys)

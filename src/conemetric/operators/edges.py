@@ -17,12 +17,14 @@ from scipy.sparse.linalg import splu
 
 from ..core.arrays import identity, like, namespace, zeros
 from ..core.slices import slices
-from ..core.spectral import SpectralMap
+from ..core.spectral import SpectralMap, cholesky_solver
 from ..core.threads import threaded
 from .base import Operator, rank_one_newton_matrix
 from .numpy import pair_squared_distances
 
 __all__ = ["EdgeOperator", "ReducedEdges"]
+
+LEAST_DAMPING = 1e-14  # keeps a system with redundant edges regular
 
 
 class DistanceOperator(Operator):
@@ -36,12 +38,29 @@ class DistanceOperator(Operator):
     def adjoint_product(self, u: Any, Y: Any) -> Any:
         """A*(u) Y without forming A*(u)."""
 
+    @abstractmethod
+    def adjoint_error(self, u: Any) -> float:
+        """An upper bound on the Frobenius norm of what rounding can change in `adjoint`."""
+
     def newton_matrix(self, curvature: SpectralMap) -> Any:
         return rank_one_newton_matrix(self.differences(curvature.basis), curvature)
 
-    def gauss_newton_matrix(self, L: Any) -> Any:
+    def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
+        """L + A*(y) L whose distances differ by ``change``, to first order: all, or ``which``; with
+        ``damping``, by less, relative to the diagonal of the system for y.
+        """
+        y = change * 0
+        which = self.xp.ones_like(change, dtype=bool) if which is None else which
+        if bool(which.any()):
+            H = self.gauss_newton_matrix(L, which)
+            H = H + damping * self.xp.diag(self.xp.linalg.diagonal(H))
+            y[which] = cholesky_solver(H)(change[which])
+        return L + self.adjoint_product(y, L)
+
+    def gauss_newton_matrix(self, L: Any, which: Any) -> Any:
         """<A_r, A_s K + K A_s>, K = L L': how y moves distances of (I + A*(y)) K (I + A*(y))."""
         ends, rows = self.differences(identity(self.n_features, L)), self.differences(L)
+        ends, rows = ends[which], rows[which]
         return 2 * (ends @ ends.T) * (rows @ rows.T)
 
     def smoother(self, weights: Any, ridge: float) -> Callable[[Any], Any]:
@@ -110,15 +129,56 @@ class EdgeOperator(DistanceOperator):
         flow = u[self._number, None] * (Y[self._row] - Y[self._neighbour])
         return self.xp.segment_reduce(flow, "sum", offsets=self._start64, initial=0)
 
+    def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
+        if self.xp is not np:
+            return super().moved(L, change, which, damping)
+        a, b = (self._a, self._b) if which is None else (self._a[which], self._b[which])
+        y, k = change * 0, np.arange(len(a))
+        if len(a):
+            ends = sparse.csr_array(
+                (np.repeat([1.0, -1.0], len(a)), (np.tile(k, 2), np.append(a, b))),
+                (len(a), self.n_points),
+            )
+            rows, H = L[a] - L[b], (ends @ ends.T).tocoo()
+            H.data = 2 * H.data * (rows[H.row] * rows[H.col]).sum(1)
+            ridge = (damping + LEAST_DAMPING) * H.diagonal()
+            solved = symmetric_solver(H.tocsc() + sparse.diags_array(ridge, format="csc"))
+            y[... if which is None else which] = solved(change if which is None else change[which])
+        return L + self.adjoint_product(y, L)
+
+    def curvature_solver(self, Y: Any, multipliers: Any, mu: Any, diagonal: Any) -> Callable:
+        """The map G -> H^-1 G, where Z'HZ = 2 sum_e |u_e| ||Z_a - Z_b||^2 + 4 mu_e ((Y_a - Y_b)'(Z_a -
+        Z_b))^2 + sum_i z_i' ``diagonal`` z_i: the curvature of an augmented Lagrangian at Y.
+        """
+        n, r = Y.shape
+        d = Y[self._a] - Y[self._b]
+        blocks = (4 * mu)[:, None, None] * d[:, :, None] * d[:, None, :]
+        blocks += (2 * abs(multipliers))[:, None, None] * np.eye(r)
+        rows = np.concatenate([self._a, self._b, self._a, self._b]).astype(np.int64)
+        columns = np.concatenate([self._a, self._b, self._b, self._a]).astype(np.int64)
+        entry = np.arange(r)
+        i = np.broadcast_to(rows[:, None, None] * r + entry[:, None], (len(rows), r, r))
+        j = np.broadcast_to(columns[:, None, None] * r + entry, (len(rows), r, r))
+        values = np.concatenate([blocks, blocks, -blocks, -blocks])
+        H = sparse.coo_array((values.ravel(), (i.ravel(), j.ravel())), (n * r, n * r)).tocsc()
+        solve = symmetric_solver(H + sparse.kron(sparse.eye_array(n), diagonal, format="csc"))
+        return lambda G: solve(G.reshape(-1)).reshape(G.shape)
+
+    def adjoint_error(self, u: Any) -> float:
+        # entries beside the diagonal are exact, and a sum of k terms errs by k eps of their sizes
+        sizes = self._degrees(abs(u))
+        return self.eps * self.largest_degree * float(self.xp.linalg.vector_norm(sizes))
+
+    @cached_property
+    def largest_degree(self) -> int:
+        return int(np.bincount(self.edges.ravel()).max(initial=0))
+
+    def signless_product(self, u: Any, Y: Any) -> Any:
+        """sum_e |u_e| |a_e| |a_e|' Y: the sizes of what `adjoint_product` adds up."""
+        return 2 * self._degrees(abs(u))[:, None] * Y - self.adjoint_product(abs(u), Y)
+
     def differences(self, Y: Any) -> Any:
         return Y[self._a] - Y[self._b]
-
-    def smoother(self, weights: Any, ridge: float) -> Callable[[Any], Any]:
-        if self.xp is not np:
-            return super().smoother(weights, ridge)
-        laplacian, n = self.sparse_adjoint(weights), self.n_points
-        scaled = laplacian * (n / laplacian.trace()) + ridge * sparse.eye_array(n)
-        return splu(scaled.tocsc()).solve
 
     def sparse_adjoint(self, u: Any) -> Any:
         """A*(u) as a SciPy sparse matrix (on the host only)."""
@@ -153,6 +213,12 @@ class EdgeOperator(DistanceOperator):
         return zeros(self.n_constraints, self._zero)
 
 
+def symmetric_solver(H: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """b -> H^-1 b for a sparse positive definite H."""
+    options = {"SymmetricMode": True}
+    return splu(H, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options).solve
+
+
 class ReducedEdges(DistanceOperator):
     """An `EdgeOperator` on kernels K = Q M Q'; the variable is M. If Q (n_points, n_landmarks) has
     orthonormal columns, M has the trace and the Frobenius norm of K.
@@ -176,6 +242,11 @@ class ReducedEdges(DistanceOperator):
 
     def adjoint_product(self, u: Any, Y: Any) -> Any:
         return self.Q.T @ self.edges.adjoint_product(u, self.Q @ Y)
+
+    def adjoint_error(self, u: Any) -> float:
+        sizes = abs(self.Q).T @ self.edges.signless_product(u, abs(self.Q))
+        terms = self.edges.n_points + self.edges.largest_degree
+        return self.eps * terms * float(self.xp.linalg.vector_norm(sizes))
 
     def differences(self, Y: Any) -> Any:
         return self.edges.differences(self.Q @ Y)

@@ -9,7 +9,8 @@ coordinates and to the constant one, and
 
 (facial reduction, Krislock & Wolkowicz 2010). A projection orthogonal to constants that is
 supported on a clique is the Laplacian of weights on its edges: the sum is A*(w), and w is a
-multiplier of value b'w = 0, the proof that the face holds all feasible kernels.
+multiplier of value b'w = 0, the proof that the face holds all feasible kernels. The ends of an edge
+far shorter than the others count as a flat clique too: then b'w is not zero, but next to nothing.
 
 A graph can be more rigid than its cliques (a Swiss roll of 400 points with 8 neighbours has no
 kernel but its own). Then no kernel on this face is definite either, multipliers grow on it until
@@ -21,10 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack, qr
 
-__all__ = ["clique_stress", "independent", "rigid_face"]
+__all__ = ["Face", "clique_stress", "independent", "nearly_coincident", "rigid_face"]
 
 FLAT = 1e-8  # relative singular value below which a clique is flat: distances lose its square
 NULL = 1e-10  # relative eigenvalue of A*(w) up to which a direction is not ruled out
+# length of an edge whose ends count as one point, relative to the median length and to the extent of
+# the rows, of whose square it is then less than double precision can tell
+COINCIDENT_RTOL, COINCIDENT_EXTENT = 1e-6, 1e-8
 INDEPENDENT = 1e-10  # relative pivot below which a constraint follows from those before it
 
 
@@ -41,13 +45,22 @@ def rigid_face(edges: np.ndarray, X: np.ndarray) -> Face | None:
     """The `Face` of the distances between the rows of X along ``edges`` (a < b); None if no clique
     is flat. Edges of length zero contribute to it but are not numbered.
     """
-    stress = clique_stress(edges, X)
+    lengths = np.linalg.norm(X[edges[:, 0]] - X[edges[:, 1]], axis=1)
+    apart = lengths > 0
+    stress = clique_stress(edges, X) + (nearly_coincident(lengths, X) & apart)
     if not stress.any():
         return None
     basis, outside = null_basis(edges, stress, len(X))
-    apart = (X[edges[:, 0]] != X[edges[:, 1]]).any(1)
     a, b = edges[apart].T
     return Face(basis, outside, stress[apart], independent(basis[a] - basis[b]))
+
+
+def nearly_coincident(lengths: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """Which edges between rows of X are so short that their ends count as one point."""
+    extent = float((X.max(0) - X.min(0)).max())
+    return lengths <= max(
+        COINCIDENT_RTOL * np.median(lengths[lengths > 0]), COINCIDENT_EXTENT * extent
+    )
 
 
 def independent(rows: np.ndarray) -> np.ndarray:

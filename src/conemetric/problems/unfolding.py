@@ -8,10 +8,17 @@
 
 all on the subspace orthogonal to the constant vector, which replaces the constraint K 1 = 0. The
 signs are those of a minimisation: the variance reached is -P, and -D is a proven upper bound on
-what can be reached. K meets its distances only in the limit, so a certificate has a violation: the
-larger of max_e residual_e / max_e b_e and sum_e |u_e residual_e| / |P|, which is what missing them
-can have gained; residuals one-sided for <=. Gap and violation together bound the distance of P from
-the optimum, above or below.
+what can be reached.
+
+Rounding is part of the bound. The eigenvalues computed are those of K(u) + E, and ||E||_F <= e with
+e = (what forming A*(u) can lose) + n eps ||K(u)||_F (the decomposition). As [.]_+ is a projection,
+||[K(u)]_+||_F exceeds its computed value by at most e; b'u is summed exactly, and errs by what b and
+the products do. D(u) is lowered by all of it, so a bound is loose, not false, where u is large.
+
+With <= a point is scaled until no distance is exceeded, and has no violation. With = Gauss-Newton
+steps lead to distances that are right to rounding where the edges allow it; what is left is the
+violation: the larger of max_e |residual_e| / max_e b_e and sum_e |u_e residual_e| / |P|, which is
+what missing them can have gained. No bound above P is claimed, so a gap is never negative.
 
 With equalities and neighbourhoods that contain flat cliques no kernel of full rank is feasible, and
 D is approached only as |u| grows; with <= (the paper's form) D is attained. `UnfoldingOnFace` is
@@ -20,25 +27,38 @@ again. Rounding blurs the face, so what is certified is still D, at multipliers 
 program.
 """
 
+from collections.abc import Callable
 from functools import cached_property
+from math import fsum
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from ..core import spectral
-from ..core.arrays import float64, identity, like
+from ..core.arrays import float64, identity, like, to_numpy
 from ..operators.edges import ReducedEdges
 from .base import Bounds, Evaluation
 from .sdp import ConstrainedProgram
 
 __all__ = ["UnfoldingOnFace", "UnfoldingProgram"]
 
-REPAIRS = 6  # Gauss-Newton steps, at most
+REPAIRS = 12  # Levenberg-Marquardt steps, at most
+FIRST_DAMPING = 1e-6  # relative to the diagonal
+HOPEFUL, HOPELESS = 5, 0.1  # steps after which the error must be down to that share
+SHARES = 1e-1, 1e-2, 1e-3, 1e-4, 1e-6  # of the trace: columns with less are left out, in turn
+RIGHT = 1e-9  # relative error of squared distances that are right but for rounding
+SHORTEST = 1e-6  # squared distance, relative to the longest, below which errors count less
+REPAIRED = 1e-13  # relative error of a squared distance that is rounding
+SCALED_AWAY = 1e-6  # relative excess of a squared distance that scaling down may remove
 STRESSES = 0.0, *10.0 ** np.arange(4, 12)  # multiples tried; larger ones are lost in rounding
 STIFFNESS = 1e7  # weight of equal multipliers on the face, against what they lose
 LIFTED = 6000  # edges over which multipliers are spread, at most: a matrix of that order is formed
-ROUNDING = 16 * np.finfo(float).eps  # of sums and of eigenvalues, relative
+EPS = np.finfo(float).eps
+FEW_OPERATIONS = 8  # roundings of a value, beside those of the sums in it
+ACTIVE = 1e-4  # share of b within which a distance is one that repairs must not increase
+SMOOTHING = 1e-2  # ridge of the rough smoother: 1e-3 and 1e-4 take more iterations
+CURVATURE = 0.3  # of the objective, in the smoother, where that of the trace is 1
 SPARE = 10  # eigenpairs computed beyond the rank expected
 START_RANK = 8  # columns of a first factor; its rank adapts
 LANCZOS_TOL = 1e-6  # relative accuracy of leading eigenvalues, which no certificate uses
@@ -46,11 +66,14 @@ LANCZOS_TOL = 1e-6  # relative accuracy of leading eigenvalues, which no certifi
 
 class UnfoldingProgram(ConstrainedProgram):
     """See the module docstring: ``operator`` is an `EdgeOperator`, or `ReducedEdges` with
-    orthonormal, centred columns; ``b`` are squared distances, kept (``equality``) or upper bounds.
+    orthonormal, centred columns; ``b`` are squared distances, kept (``equality``) or upper bounds,
+    with this relative ``error``.
     """
 
-    def __init__(self, operator: Any, b: Any, sigma: float, equality: bool):
+    def __init__(self, operator: Any, b: Any, sigma: float, equality: bool, error: float = 0.0):
         self.operator, self.sigma, self.equality = operator, float(sigma), bool(equality)
+        self.error = error
+        self.nodes = operator if operator.ignores_constants else operator.edges
         self.b = like(b, operator.empty_constraint_vector())
         self.linear = -self.b
         self.lower, self.upper, self.bounded = -np.inf if equality else 0.0, np.inf, not equality
@@ -71,6 +94,21 @@ class UnfoldingProgram(ConstrainedProgram):
         rank = min(rank, self.operator.n_features - self.operator.ignores_constants)
         Y = self.leading_eigenpairs(self.b * 0 + 1, rank)[1]
         return Y * ((self.b.mean() or 1.0) / self.operator.forward_factor(Y).mean()) ** 0.5
+
+    def smoother(self, Y: Any, u: Any, mu: float) -> Callable[[Any], Any]:
+        """Roughly the inverse of the curvature of the augmented Lagrangian at Y: on the host that of
+        its constraints, elsewhere of A*(b), the Laplacian whose weights are the squared distances.
+        """
+        if self.operator.xp is not np or not self.operator.ignores_constants:
+            return self._rough_smoother
+        multipliers = self.project(u + mu * (self.operator.forward_factor(Y) - self.b))
+        stiff = mu * ((multipliers > 0) | self.equality)
+        diagonal = 2 * (CURVATURE * np.eye(Y.shape[1]) + Y.T @ Y / self.sigma)
+        return self.operator.curvature_solver(Y, multipliers, stiff, diagonal)
+
+    @cached_property
+    def _rough_smoother(self):
+        return self.operator.smoother(self.b, SMOOTHING)
 
     def leading_eigenpairs(self, u: Any, k: int) -> tuple[Any, Any]:
         """The k largest eigenvalues and eigenvectors of K(u); on the host from the sparse A*(u)."""
@@ -97,25 +135,67 @@ class UnfoldingProgram(ConstrainedProgram):
         if self.operator.ignores_constants:
             X = X - X.mean(0)
             X = X - X.mean(1)[:, None]
-        L = spectral.psd_split((X + X.T) / 2).factor
+        return self.feasible(spectral.psd_split((X + X.T) / 2).factor)
+
+    def feasible(self, L: Any, reached: Any = None) -> Any:
+        """L, with the squared distances ``reached``; with inequalities scaled down until none is
+        exceeded, whatever the rounding.
+        """
         if self.equality or L.shape[1] == 0:
             return L
-        return L * min(1.0, float((self.b / self.operator.forward_factor(L)).min())) ** 0.5
+        reached = self.operator.forward_factor(L) if reached is None else reached
+        allowed = self.b * (1 - self.error - (L.shape[1] + FEW_OPERATIONS) * EPS)
+        exceeded = reached > allowed
+        if not bool(exceeded.any()):
+            return L
+        # scaling rounds every coordinate
+        allowed = (allowed[exceeded] ** 0.5 - FEW_OPERATIONS * EPS * abs(L).max()).clip(0)
+        return L * float((allowed / reached[exceeded] ** 0.5).min())
 
     def repaired(self, L: Any) -> Any:
-        """L after Gauss-Newton steps L <- L + A*(y) L towards the distances wanted."""
-        operator = self.operator
-        if not self.equality or L.shape[1] == 0:
+        """A factor near L that meets its distances, if one is found; else the closest to that.
+
+        With equalities few columns may lead there where many do not: next to a kernel of low rank
+        distances that are nearly right can be far from right ones.
+        """
+        if L.shape[1] == 0:
             return L
-        missing = self.b - operator.forward_factor(L)
-        for _ in range(REPAIRS):
-            solve = spectral.cholesky_solver(operator.gauss_newton_matrix(L))
-            moved = L + operator.adjoint_product(solve(missing), L)
-            left = self.b - operator.forward_factor(moved)
-            if not abs(left).max() < 0.5 * abs(missing).max():
+        if not self.equality:
+            return self.feasible(self._nearer(L)[0])
+        values, vectors = self.operator.xp.linalg.eigh(L.T @ L)
+        L = (L @ vectors)[:, values.argsort()][:, list(range(L.shape[1]))[::-1]]
+        share = to_numpy((L * L).sum(0) / (L * L).sum())
+        ranks = sorted({int((share > least).sum()) for least in (*SHARES, 0.0)} - {0})
+        found = [self._nearer(L[:, :rank]) for rank in ranks]
+        right = [each for each, error in found if error <= RIGHT]
+        if not right:
+            return found[-1][0]
+        return min(right, key=lambda L: self.primal_at(L, self.b)[0])
+
+    def _nearer(self, L):
+        """(L after Levenberg-Marquardt steps L + A*(y) L towards its distances, largest error)."""
+        operator, size = self.operator, self.b.clip(SHORTEST * self.size)
+        slack, damping, enough = self.b - operator.forward_factor(L), FIRST_DAMPING, SCALED_AWAY
+        if self.equality:
+            enough = REPAIRED
+        first = float(abs(self._missing(slack) / size).max())
+        for step in range(REPAIRS):
+            missing = self._missing(slack)
+            error = float(abs(missing / size).max())
+            if error <= enough or (step == HOPEFUL and error > HOPELESS * first):
                 break
-            L, missing = moved, left
-        return L
+            which = None if self.equality else slack < ACTIVE * self.b
+            moved = operator.moved(L, missing, which, damping)
+            left = self.b - operator.forward_factor(moved)
+            squares = [((self._missing(each) / size) ** 2).sum() for each in (left, slack)]
+            better = bool(squares[0] < squares[1])
+            damping = damping / 10 if better else 10 * damping
+            L, slack = (moved, left) if better else (L, slack)
+        return L, float(abs(self._missing(slack) / size).max())
+
+    def _missing(self, slack):
+        """What distances lack; with inequalities only what they exceed."""
+        return slack if self.equality else slack.clip(None, 0)
 
     def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         exact = self.exact
@@ -124,16 +204,21 @@ class UnfoldingProgram(ConstrainedProgram):
         margins = exact.operator.forward_factor(Y)
         primal, violation = exact.primal_at(Y, margins)
         violation = max(violation, exact.price(u, margins, primal))
-        return Bounds(primal, exact.bound(u), violation)
+        return Bounds(primal, min(exact.bound(u), primal), violation)
 
     def bound(self, u: Any) -> float:
-        """D(u) from all eigenvalues of K(u), less what rounding may have added."""
-        values = self.operator.xp.linalg.eigvalsh(self.offset - self.operator.adjoint(u))
-        values = values + ROUNDING * abs(values).max()
-        positive = float((values[values > 0] ** 2).sum())
-        terms = self.linear * u
-        linear = float(terms.sum()) - ROUNDING * float(abs(terms).sum())
-        return self.dual_value(linear, positive, float(values.max()))
+        """D(u) less what rounding may have added."""
+        K = self.offset - self.operator.adjoint(u)
+        size = float(self.operator.xp.linalg.vector_norm(K))
+        if not np.isfinite(size):
+            return -np.inf
+        values = self.operator.xp.linalg.eigvalsh(K)
+        error = self.operator.adjoint_error(u) + (len(K) + FEW_OPERATIONS) * EPS * size
+        positive = float((values[values > 0] ** 2).sum()) ** 0.5 + error
+        terms = to_numpy(self.linear * u).tolist()
+        lost = (self.error + EPS) * fsum(abs(term) for term in terms)
+        dual = self.dual_value(fsum(terms) - lost, positive**2, float(values.max()) + error)
+        return dual - FEW_OPERATIONS * EPS * abs(dual)
 
     def dual_value(self, linear: float, squared_norm: Any, largest: float) -> float:
         """D(u) from -b'u, ||[K(u)]_+||_F^2 and the largest eigenvalue of K(u)."""
@@ -143,27 +228,28 @@ class UnfoldingProgram(ConstrainedProgram):
 
 
 class UnfoldingOnFace(UnfoldingProgram):
-    """An `UnfoldingProgram` with equalities over the kernels K = U Z U' of a `rigidity.Face`, with
-    the edges that determine Z.
+    """An `UnfoldingProgram` over the kernels K = U Z U' of a `rigidity.Face`, with the edges that
+    determine Z.
 
-    Every feasible kernel has that form up to rounding. The bounds are those of the ``original``
-    program, at multipliers that come close to the bound over Z.
+    With equalities every feasible kernel has that form, up to rounding and to the length of edges
+    that are as good as none; with inequalities it is a restriction that joins the ends of such
+    edges. The bounds are those of the ``original`` program, at multipliers that come close to the
+    bound over Z.
     """
 
     multipliers: Any = None  # of the original program, from the last certificate
 
     def __init__(self, original: Any, face: Any):
         self.original = original
-        whole = original.operator
-        self.edges = whole if whole.ignores_constants else whole.edges
         self.basis, self.outside, self.stress = (like(part, original.b) for part in face[:3])
         others = np.setdiff1d(np.arange(len(original.b)), face.kept)
         spread = np.append(face.kept, others)[: max(LIFTED, len(face.kept))]
         self.kept, self.spread = (
             like(numbers, original.b, original.operator.xp.int64) for numbers in (face.kept, spread)
         )
-        operator = ReducedEdges(self.edges.subset(face.kept), self.basis)
-        super().__init__(operator, original.b[self.kept], original.sigma, True)
+        operator = ReducedEdges(original.nodes.subset(face.kept), self.basis)
+        given = original.sigma, original.equality, original.error
+        super().__init__(operator, original.b[self.kept], *given)
 
     def lifted(self, L: Any, u: Any) -> Any:
         """Multipliers of the original program, from those of the face and a factor of Z.
@@ -174,24 +260,29 @@ class UnfoldingOnFace(UnfoldingProgram):
         """
         given = self.original.b * 0
         given[self.kept] = u
+        if self.equality:
+            given = self._spread(given, L)
+        return max((given + t * self.stress for t in STRESSES), key=self.original.bound)
+
+    def _spread(self, given, L):
         inside, across = (
-            self.edges.differences(Y)[self.spread] for Y in (self.basis, self.outside)
+            self.original.nodes.differences(Y)[self.spread] for Y in (self.basis, self.outside)
         )
         moved = inside @ L
         same = STIFFNESS * (L**2).sum() * (inside @ inside.T) ** 2
         lost = (across @ across.T) * (moved @ moved.T)
         given[self.spread] = spectral.cholesky_solver(same + lost)(same @ given[self.spread])
-        return max((given + t * self.stress for t in STRESSES), key=self.original.bound)
+        return given
 
     def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
-        """As for the original; the violation is over all edges."""
-        bounds = super().certify(primal_point, dual_point)
+        """That of the original."""
         whole, L = self.original, self.basis @ float64(primal_point)
         L = L if whole.operator.ignores_constants else whole.operator.Q.T @ L
+        own = super().certify(primal_point, dual_point)  # the lifted multipliers price too much
         _, missed = whole.primal_at(L, whole.operator.forward_factor(L))
         self.multipliers = self.lifted(float64(primal_point), float64(dual_point))
-        dual = whole.bound(self.multipliers)
-        return Bounds(bounds.primal, dual, max(bounds.violation, missed))
+        dual = min(whole.bound(self.multipliers), own.primal)
+        return Bounds(own.primal, dual, max(own.violation, missed))
 
     def proven(self, L: Any, point: Any) -> float:
         return self.original.bound(self.lifted(L, point.u))

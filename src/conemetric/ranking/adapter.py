@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.sklearn_private import StrOptions
 from .base import RANKING_PARAMETERS, RankingEstimator
+from .engines import ENGINES
 from .forms import BilinearForm
 
 __all__ = ["QueryAdapter"]
@@ -32,8 +33,8 @@ class QueryAdapter(RankingEstimator):
     C : float or "auto", default="auto"
         Weight of the loss, free of units; near 0 the embedding hardly changes. "auto"
         chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries, and
-        whether columns of scores help; if no setting beats the embedding by more than a
-        standard error, it warns and changes nothing.
+        whether columns of scores help; if no setting surely gains over the embedding
+        (`conemetric.ranking.candidates`), it warns and changes nothing.
     similarity : {"cosine", "inner"}, default="cosine"
         How the index compares a query with its documents.
     n_hard, n_random : int, default=10
@@ -43,6 +44,12 @@ class QueryAdapter(RankingEstimator):
     normalization : {"auto", "raw", "range", "spread"}, default="auto"
         How columns of scores are scaled (`conemetric.ranking.columns`): the one that the search
         system uses (`conemetric.export.to_hybrid_query`), or the best on held-out queries.
+    target : str, default=None
+        The search engine that will rank (`conemetric.ranking.engines.ENGINES`): "pgvector",
+        "duckdb", "sqlite", "qdrant", "milvus", "lancedb", "llama-index", "elasticsearch" or
+        "opensearch". Columns are then scaled, cut and added up as it can, so that the query that
+        `conemetric.export.to_hybrid_query` writes ranks as `rank` does. Give ``scores`` that the
+        engine itself lists. None: nothing is exported, or to an engine that suits.
     n_components : int, default=None
         Shorten the embedding: map queries and documents to this many directions, those
         along which the documents have the largest second moment. None maps queries only.
@@ -76,7 +83,10 @@ class QueryAdapter(RankingEstimator):
     candidates_ : list of Candidate
         All settings tried by ``C="auto"`` and their nDCG@10 on held-out queries, with
         standard errors of the gain; the first is the unchanged embedding, and with ``scores``
-        every column alone and plain mixes follow.
+        every column alone and plain mixes follow. With few queries, the best map and the best
+        map with columns have means over several splits, and the others are not compared with them.
+    chosen_ : Candidate
+        The one of them that was chosen.
     certificate_ : Certificate
         Objective of the map, proven lower bound on the optimum, gap, status.
     objective_, n_iter_, history_
@@ -108,6 +118,7 @@ class QueryAdapter(RankingEstimator):
     _parameter_constraints = {
         **RANKING_PARAMETERS,
         "similarity": [StrOptions({"cosine", "inner"})],
+        "target": [StrOptions(set(ENGINES)), None],
     }
 
     def __init__(
@@ -118,6 +129,7 @@ class QueryAdapter(RankingEstimator):
         n_hard: int = 10,
         n_random: int = 10,
         normalization: Literal["auto", "raw", "range", "spread"] = "auto",
+        target: str | None = None,
         n_components: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -129,6 +141,7 @@ class QueryAdapter(RankingEstimator):
         self.n_hard = n_hard
         self.n_random = n_random
         self.normalization = normalization
+        self.target = target
         self.n_components = n_components
         self.tol = tol
         self.max_iter = max_iter

@@ -25,6 +25,7 @@ from .candidates import DEPTH, Candidate, Setting
 from .choice import Choice
 from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores, picked
 from .comparisons import Remembered, TrainingData
+from .engines import check_target
 from .forms import ScoreForm
 from .judgements import check_relevance
 from .measures import ndcg
@@ -40,6 +41,9 @@ RANKING_PARAMETERS = {
     "normalization": [StrOptions({AUTO, *NORMALIZATIONS})],
     **SOLVER_PARAMETERS,
 }
+# curvature pairs of a solve: as many as hold so many numbers, within limits (CISI, 26 queries,
+# C = 10: 596 iterations with 10 pairs, 376 with 40, 224 with 100)
+STORED, LEAST_MEMORY, MOST_MEMORY = 1 << 22, 10, 100
 CHOICE_PARAMETERS = ("normalization", "n_hard", "n_random", "tol")
 
 
@@ -50,6 +54,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
     """
 
     model_: RankingModel
+    target: str | None = None  # a search engine, where the estimator has such a parameter
 
     @property
     @abstractmethod
@@ -156,13 +161,13 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             return choice.given(self.C)
         setting = choice.settle()
         self.candidates_ = choice.candidates
+        self.chosen_ = next(c for c in choice.candidates if c.setting == setting)
         if setting == self.candidates_[0].setting:
             most = max(self.candidates_, key=lambda candidate: candidate.gain)
             warn_user(
-                "no setting ranked held-out queries better than the embedding does by more than "
-                f"one standard error (best: {100 * most.gain:+.2f} +- "
-                f"{100 * most.standard_error:.2f} points of nDCG@10); the embedding is left as "
-                "it is."
+                "no setting gained more than its error over the embedding on held-out queries "
+                f"(best: {100 * most.gain:+.2f} +- {100 * most.standard_error:.2f} points of "
+                "nDCG@10); the embedding is left as it is."
             )
         return setting
 
@@ -193,7 +198,9 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             program = program.single
         start = remembered.multipliers
         start = None if start is None else program.operator.constraint_vector(start) * program.unit
-        solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
+        # few queries with many judgements make programs that take hundreds of iterations
+        memory = int(np.clip(STORED // len(comparisons.triplets), LEAST_MEMORY, MOST_MEMORY))
+        solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter, memory=memory)
         result = self._run(solver, program, keep=keep, start=start)
         map_, weights = result.kept
         if self.n_components is not None:
@@ -201,7 +208,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             point = model.joint_point(comparisons, short, weights)
             primal = program.certify(point, result.dual_point).primal
             result = replace(result, certificate=result.certificate.truncated(primal, self.tol))
-        self._store(data, setting, map_, weights)
+        counted = model.weights_beside(data.columns, comparisons, setting, weights)
+        self._store(data, setting, map_, counted)
         if comparisons.columns is not None:
             start = np.array(setting.weights) * comparisons.unit / setting.margin
             pull = comparisons.columns.T @ float64(to_numpy(result.dual_point)) / comparisons.scale
@@ -218,7 +226,9 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         weights = np.asarray(weights) if len(weights) else np.zeros(len(names))
         weights = {EMBEDDING: setting.embedding} | dict(zip(names, weights.tolist(), strict=True))
         maps = self._form.sides(data, map_, self.n_components)
-        self.model_ = RankingModel(*maps, self._form.similarity, weights, setting.normalization)
+        listed = (data.columns.target, data.columns.window or None) if data.columns else ()
+        how = self._form.similarity, weights, setting.normalization, *listed
+        self.model_ = RankingModel(*maps, *how)
         self._store_maps(*maps)
         self.score_weights_, self.normalization_ = weights, setting.normalization
         self.score_multipliers_ = dict.fromkeys(names, 0.0)
@@ -273,9 +283,12 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         judgements = check_relevance(relevance, len(queries), len(documents))
         answered = np.flatnonzero(judgements.n_relevant > 0)
         columns = None
+        if self.target is not None:
+            check_target(self.target, self.normalization, self._form.similarity, scores)
         if scores is not None:
             nearest = self._nearest(queries, documents)
             columns = check_scores(scores, len(queries), len(documents), nearest).select(answered)
+            columns = columns.listed_by(self.target, None if reset else self.model_.window)
             columns.tried(self.normalization)
         judged = judgements.select(answered), columns
         return TrainingData(queries[answered], documents, *judged, self._form.prepared)

@@ -2,12 +2,13 @@
 
 Candidates, simplest first: the embedding as it is; every column of scores alone; the plain
 mix of both, whose weights are tuned; the map alone; and the joint program, which starts at
-the mix. The largest *sure* gain wins, the mean gain over the embedding less its standard
-error, and the simplest of equal ones. Whatever wins is within one standard error of the best:
-if g_a - e_a >= g_b - e_b, then g_b - g_a <= e_b - e_a, which is at most the standard error of
-the difference.
+the mix. Of those with a sure gain (`ranking.candidates`) the one with the most after its standard
+error wins, and the simplest of equal ones; so the embedding stays as it is unless something surely
+gains.
 
-A map is judged on queries it has not seen: folds are solved side by side, each solve starts
+Weights of a mix are judged on queries that did not tune them, and a map on queries it has not
+seen; where queries are few, the best map and the best joint program are judged on several splits,
+so that the choice depends less on how they fall. Folds are solved side by side, each solve starts
 from the nearest one on the path, and C goes up by half decades while that helps, or else
 down; other margins and negatives are tried at the best C only. These solves are coarse and
 need no certificate, and those of few queries run in the span of the queries.
@@ -30,7 +31,7 @@ from ..core.progress import all_or_nothing, emit
 from ..core.threads import n_threads, single_threaded
 from ..solvers.base import relative_gap
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
+from .candidates import DEPTH, Candidate, Setting, best_candidate, crossed_mix
 from .columns import Pool
 from .comparisons import Remembered, TrainingData, query_weights
 from .judgements import Judgements
@@ -44,6 +45,8 @@ STEP = 0.5  # of the path, in decades
 FLAT = 0.2  # standard errors of a gain by which another C has to be better
 N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
+# splits of the last candidates: as many as hold out this many queries in all, and at most
+REPEATED_QUERIES, MOST_SPLITS = 200, 3
 # queries that bound the time: standard errors of a gain are below two points
 MOST_HELD_OUT, MOST_TRAINING = 500, 1000
 # relative gap of the fits that only serve the choice: at C, where less is to be gained for
@@ -71,6 +74,10 @@ class Choice:
     ):
         self.model, self.data, self.seed, self.tol = model, data, seed, tol
         self.normalization, self.n_hard, self.n_random = normalization, n_hard, n_random
+        self.options: dict[str, Any] = dict(
+            normalization=normalization, n_hard=n_hard, n_random=n_random, tol=tol
+        )
+        self._splits = [self]  # and further ones of the same queries
         n = len(data.queries)
         self.folds: list[tuple[np.ndarray, np.ndarray]] = []
         self.held_out = np.arange(n)[:MOST_HELD_OUT]
@@ -104,10 +111,13 @@ class Choice:
             self._try_unchanged()
             start = self._try_columns() if self.columns else None
             best = self._variants(self._climb(self.later(self.plain))).setting
+            last = [best]
             if start is not None:
                 joint = replace(best, normalization=start.normalization, weights=start.weights)
-                self._reweighted(self._climb(joint).setting)
-        return best_candidate(self.candidates).setting
+                last.append(self._reweighted(self._climb(joint).setting))
+            self._judge_again(last)
+        unchanged, *others = (c for c in self.candidates if not c.setting.C or c.setting in last)
+        return best_candidate([unchanged, *(c for c in others if c.is_sure)]).setting
 
     def given(self, C: float) -> Setting:
         """The setting of a given C, which starts at the best mix where there are columns."""
@@ -148,7 +158,8 @@ class Choice:
         for how in kinds:
             setting = replace(self.plain, normalization=how)
             of_mix = partial(self._ndcg, self._unchanged, setting)
-            weights, values = tuned_mix(of_mix, self._unchanged.sizes(how), np.zeros(c))
+            sizes = self._unchanged.sizes(how)
+            weights, values = crossed_mix(of_mix, sizes, np.zeros(c), self._test_masks())
             mixes.append(self._add(replace(setting, weights=tuple(weights.tolist())), values))
         return max(mixes, key=lambda candidate: candidate.mean).setting
 
@@ -173,8 +184,8 @@ class Choice:
         pool, weights = self._pools[setting]
         means = {t: self._ndcg(pool, setting, t * weights).mean() for t in (1.0, 0.5, 2.0)}
         factor = max(means, key=lambda t: means[t])
-        if factor != 1.0:
-            self._solved(replace(setting, weights=tuple(factor * w for w in setting.weights)))
+        other = replace(setting, weights=tuple(factor * w for w in setting.weights))
+        return best_candidate([self._solved(setting), self._solved(other)]).setting
 
     def _variants(self, best):
         """Other margins and kinds of negatives, at the best C."""
@@ -186,6 +197,35 @@ class Choice:
             drawn = setting.n_hard + setting.n_random
             tried.append(self._solved(replace(setting, n_hard=0, n_random=drawn)))
         return best_candidate(tried)
+
+    def _judge_again(self, settings):
+        """Replace the values of these candidates by their means over several splits."""
+        n = len(self.data.queries)
+        n_splits = min(MOST_SPLITS, -(-REPEATED_QUERIES // n)) if len(self.held_out) == n else 1
+        for split in range(1, n_splits):
+            again = Choice(self.model, self.data, self.seed + split, **self.options)
+            again._try_unchanged()
+            for setting in settings:
+                again._solved(setting)
+            self._splits.append(again)
+        for i, candidate in enumerate(self.candidates):
+            if candidate.setting in settings and self._splits:
+                values = np.mean([s._by_query(candidate.setting) for s in self._splits], axis=0)
+                ours = values[self.held_out]
+                self.candidates[i] = Candidate.from_values(
+                    candidate.setting, ours, self.candidates[0].values
+                )
+
+    def _by_query(self, setting):
+        """Values of a candidate in the order of the queries."""
+        values = np.zeros(len(self.data.queries))
+        values[self.held_out] = self._solved(setting).values
+        return values
+
+    def _test_masks(self):
+        """The held-out queries of each fold among all of them."""
+        number = np.repeat(np.arange(len(self.folds)), [len(test) for _, test in self.folds])
+        return [number == fold for fold in range(len(self.folds))]
 
     def comparisons(self, setting: Setting) -> Any:
         """All comparisons of a setting."""
@@ -264,6 +304,7 @@ class Choice:
         counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
         rows, documents = slice(counts[fold], counts[fold + 1]), self.data.documents
         found = self._search([like(factor, documents) for factor in factors], rows)
+        weights = self.model.weights_beside(self.columns, comparisons, setting, weights)
         return found, weights, iterate.dual_point / program.unit
 
     def _approached(self, program, start, C):
@@ -294,8 +335,10 @@ class Choice:
         listed = self.columns and self.columns.listed[rows]
         queries, documents = self.data.rows
         options = {"listed": listed, "ties": self.data.ties}
-        queries = queries[self.held_out[rows]]
-        return self.model.form.search(factors, queries, documents, DEPTH, **options)
+        queries, depth = queries[self.held_out[rows]], DEPTH
+        if self.columns:
+            depth = self.columns.depth(DEPTH)
+        return self.model.form.search(factors, queries, documents, depth, **options)
 
     def _pool(self, found):
         """What was found on all folds, as one."""

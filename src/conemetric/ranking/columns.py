@@ -14,7 +14,7 @@ listed, or among the nearest by the embedding: nothing else has to be ranked.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.arrays import to_numpy
+from .engines import ENGINES, EVERY, as_listed
 from .judgements import Judgements, ListedDocuments
 from .top_k import Found, best_of
 
@@ -36,22 +37,59 @@ EMBEDDING = "embedding"  # the name of the embedding's own scores among the weig
 @dataclass(frozen=True)
 class Columns(ListedDocuments):
     """Scores of the documents listed: ``raw`` (nnz, c) holds one column for each name, NaN if
-    that column does not list the document.
+    that column does not list the document. In a ``target`` engine (`ranking.engines`) every score
+    lists ``window`` documents.
     """
 
     names: tuple[str, ...]
     raw: np.ndarray
+    target: str | None = None
+    window: int = 0
     _beside = "raw"
+
+    def listed_by(self, target: str | None, window: int | None = None) -> Self:
+        """As an engine lists them: the first ``window`` of each column, or as many as the longest
+        list here has.
+        """
+        if target is None:
+            return self
+        raw, place, longest = self.raw.copy(), np.arange(len(self.raw)), 0
+        for column in raw.T:
+            order = np.lexsort((self.document, -column, self.query))  # NaN come last
+            listed = place - self.start[self.query]
+            longest = max(longest, int((listed + 1)[~np.isnan(column[order])].max(initial=0)))
+            column[order[listed >= (window or len(raw))]] = np.nan
+        kept = ~np.isnan(raw).all(1)
+        start = np.searchsorted(self.query[kept], np.arange(self.n_queries + 1))
+        listed = {"start": start, "document": self.document[kept], "raw": raw[kept]}
+        return replace(self, **listed, target=target, window=window or max(longest, 1))
+
+    @property
+    def embedding(self) -> str:
+        """What the embedding counts (`ranking.engines`)."""
+        return ENGINES[self.target].embedding if self.target else EVERY
+
+    def depth(self, k: int) -> int:
+        """How many of the nearest documents decide the first k."""
+        return k if self.embedding == EVERY else max(k, self.window)
 
     @property
     def normalizations(self) -> tuple[str, ...]:
-        """Those that make sense: with negative scores 0 does not mean nothing."""
-        return NORMALIZATIONS[int((self.raw < 0).any()) :]
+        """Those that make sense, with negative scores 0 does not mean nothing, and that the
+        target has.
+        """
+        known = ENGINES[self.target].normalizations if self.target else NORMALIZATIONS
+        return tuple(how for how in NORMALIZATIONS[int((self.raw < 0).any()) :] if how in known)
 
     def tried(self, normalization: str) -> tuple[str, ...]:
         """The one given, or with "auto" all that make sense; an error if it does not."""
-        if normalization == AUTO:
+        if normalization == AUTO and self.normalizations:
             return self.normalizations
+        if not self.normalizations:
+            raise ValueError(
+                f"target={self.target!r} adds scores as they are, and these columns have negative "
+                "ones; add a constant, so that none is."
+            )
         if normalization not in self.normalizations:
             raise ValueError(
                 f"normalization={normalization!r} does not suit these columns"
@@ -127,6 +165,18 @@ class Pool:
             scores = np.concatenate([listed, scores], axis=1)
         return cls(columns, near, scores, ties)
 
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """What the embedding counts for each document beside columns."""
+        if self.columns is None or self.columns.embedding == EVERY:
+            return self.scores
+        columns = self.columns
+        ties = self.ties[self.documents]
+        counted = as_listed(self.scores, ties, columns.window, columns.embedding)
+        unlisted = np.where(self.scores == -np.inf, -np.inf, 0.0)
+        unlisted[:, columns.listed.shape[1] :] = -np.inf  # by no column either
+        return np.where(np.isnan(counted), unlisted, counted)
+
     def spreads(self, how: str) -> np.ndarray:
         """By how much each column differs over its list, at least a rounding."""
         listed = self.columns.listed >= 0
@@ -136,7 +186,7 @@ class Pool:
     def sizes(self, how: str) -> np.ndarray:
         """Weights by which the columns differ as much over their lists as the embedding."""
         listed = self.columns.listed >= 0
-        return _spread(self.scores[:, : listed.shape[1]], listed) / self.spreads(how)
+        return _spread(self.counted[:, : listed.shape[1]], listed) / self.spreads(how)
 
     def rank(
         self,
@@ -150,8 +200,9 @@ class Pool:
         scores and ``weights`` (c,) or (n, c) times the columns, without the documents that are
         judged in ``excluded``.
         """
-        none = (self.documents < 0) | (self.scores == -np.inf)
-        scores = embedding * np.where(none, 0.0, self.scores)
+        scores = self.scores if how is None else self.counted
+        none = (self.documents < 0) | (scores == -np.inf)
+        scores = embedding * np.where(none, 0.0, scores)
         if how is not None and self.columns is not None:
             rows = self.columns.rows(how)
             weights = np.broadcast_to(weights, (len(rows), rows.shape[2]))

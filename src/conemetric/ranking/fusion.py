@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .candidates import DEPTH, Candidate, Setting, best_candidate, tuned_mix
+from .candidates import DEPTH, Candidate, Setting, best_candidate, crossed_mix
 from .columns import AUTO, NORMALIZATIONS, Pool, check_scores, picked
 from .judgements import check_relevance
 from .measures import ndcg
@@ -17,6 +17,7 @@ from .top_k import check_depth
 __all__ = ["Fusion", "fuse", "reciprocal_ranks"]
 
 RANK = "rank"  # a normalisation of `fuse` alone: reciprocal ranks in place of scores
+N_FOLDS = 4  # of queries that tune weights or judge them
 RANK_SHIFT = 60  # of reciprocal ranks: Cormack, Clarke and Buettcher, SIGIR 2009
 
 
@@ -62,8 +63,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     """Weights of several columns of scores, chosen by nDCG@10 of judged queries.
 
     Each column alone is a candidate, and so is a sum for every normalisation, its weights
-    tuned one after the other; the largest gain over the best single column less its standard
-    error wins, and a single column wins ties.
+    tuned one after the other and judged on queries that did not tune them; the best of those with
+    a sure gain over the best single column wins (`conemetric.ranking.candidates`), else that column.
 
     Parameters
     ----------
@@ -106,10 +107,12 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     tried = [(kinds[0], column) for column in alone]
     values = [values_of(*each) for each in tried]
     best = int(np.argmax([each.mean() for each in values]))
+    number = np.arange(len(answered)) % N_FOLDS
+    folds = [number == fold for fold in range(N_FOLDS)] if len(answered) > N_FOLDS else []
     for how in kinds:
         spreads = pool.spreads(how)
         sizes = np.where(alone[best] > 0, 0.0, spreads[best] / spreads)
-        mix = tuned_mix(partial(values_of, how), sizes, alone[best])
+        mix = crossed_mix(partial(values_of, how), sizes, alone[best], folds)
         tried.append((how, mix[0]))
         values.append(mix[1])
     candidates = [
@@ -118,7 +121,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
         )
         for (how, w), each in zip(tried, values, strict=True)
     ]
-    setting = best_candidate(candidates).setting
+    single, mixes = candidates[: len(alone)], candidates[len(alone) :]
+    setting = best_candidate([*single, *(mix for mix in mixes if mix.is_sure)]).setting
     weights = dict(zip(columns.names, setting.weights, strict=True))
     how = RANK if normalization == RANK else setting.normalization or NORMALIZATIONS[0]
     return Fusion(weights, how, candidates)

@@ -22,6 +22,7 @@ __all__ = [
     "ListedDocuments",
     "check_relevance",
     "graded_triplets",
+    "judgements_from_log",
     "random_negatives",
 ]
 
@@ -127,6 +128,66 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
     return Judgements(start, document[first], n_documents, grade[first])
 
 
+def judgements_from_log(
+    log: Any, ranking: Any, n_documents: int, prior: float = 1.0
+) -> sparse.csr_array:
+    """Grades from a log of clicks or thumbs, as ``relevance`` for ``fit``, that begin at the
+    ranking which people were shown.
+
+    A document at rank r of that ranking counts as if it had been clicked prior / r times before
+    the log begins, so that one click far down does not outweigh the first document, and several
+    do. The grade is log2(1 + count), in which the gain of nDCG is the count itself. Queries
+    without a positive count are left out: they say nothing.
+
+    Parameters
+    ----------
+    log : array-like (r, 2) or (r, 3)
+        Rows [query, document] or [query, document, count], as stored: rows of a pair add up, and
+        a thumb down counts -1.
+    ranking : integer array (n_queries, depth)
+        The first documents of every query in the ranking in use, as from
+        `conemetric.ranking.measures.rank`; -1 for none.
+    n_documents : int
+    prior : float, default=1.0
+        Clicks that the first document of the ranking has beforehand; 0 for none.
+
+    Returns
+    -------
+    sparse matrix (n_queries, n_documents)
+        A stored zero means judged not relevant.
+
+    Examples
+    --------
+    >>> from conemetric.ranking.judgements import judgements_from_log
+    >>> log = [[0, 2, 3], [0, 1, -1]]  # three clicks on document 2, a thumb down for 1
+    >>> judgements_from_log(log, [[0, 1, 2], [0, 1, 2]], 3).toarray().round(2)
+    array([[1.  , 0.  , 2.12],
+           [0.  , 0.  , 0.  ]])
+    """
+    ranking = np.asarray(to_numpy(ranking))
+    if (
+        ranking.ndim != 2
+        or ranking.dtype.kind not in "iu"
+        or ranking.max(initial=-1) >= n_documents
+    ):
+        raise ValueError(
+            f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; give numbers of the "
+            f"{n_documents} documents, one row for each query."
+        )
+    if not 0 <= prior < np.inf:
+        raise ValueError(f"prior={prior!r} must be a number of clicks, at least 0.")
+    shape = len(ranking), n_documents
+    query, document, count = _from_rows(log, *shape, "log")
+    if not np.isfinite(count).all():
+        raise ValueError("log has counts that are NaN or infinite; drop those rows.")
+    counts = sparse.csr_array((count, (query, document)), shape)  # adds up
+    row, place = np.nonzero((ranking >= 0) & (counts.max(axis=1).toarray() > 0)[:, None])
+    beforehand = prior / (1.0 + place), (row, ranking[row, place])
+    grades = counts + sparse.csr_array(beforehand, shape)
+    grades.data = np.log2(1 + np.maximum(grades.data, 0.0))
+    return grades
+
+
 def _warn_of_conflicts(query, document, grade, first):
     """Warn about pairs with several grades; sorted, ``first`` marks each pair's first."""
     conflicts = np.flatnonzero(~first & (grade != np.roll(grade, 1)))
@@ -150,26 +211,26 @@ def _from_sparse(relevance, n_queries, n_documents):
     return query, document, np.asarray(entries.data, np.float64)
 
 
-def _from_rows(relevance, n_queries, n_documents):
+def _from_rows(relevance, n_queries, n_documents, name="relevance"):
     rows = np.asarray(to_numpy(relevance))
     if rows.ndim != 2 or rows.shape[1] not in (2, 3) or rows.dtype.kind not in "iuf":
         raise ValueError(
-            f"relevance has shape {rows.shape} and dtype {rows.dtype}; give integer rows "
+            f"{name} has shape {rows.shape} and dtype {rows.dtype}; give integer rows "
             "[query, document] or [query, document, grade], or a sparse matrix."
         )
     if not _are_row_numbers(rows[:, :2]):
         raise ValueError(
-            "relevance holds fractions or NaN in its first two columns; give the row numbers of "
+            f"{name} holds fractions or NaN in its first two columns; give the row numbers of "
             "queries and documents."
         )
     query, document = rows[:, :2].T.astype(np.int64)
-    for name, numbers, n in (("queries", query, n_queries), ("documents", document, n_documents)):
+    for what, numbers, n in (("queries", query, n_queries), ("documents", document, n_documents)):
         outside = (numbers < 0) | (numbers >= n)
         if outside.any():
             first = int(np.flatnonzero(outside)[0])
             raise ValueError(
-                f"{int(outside.sum())} of the {len(rows)} rows of relevance name {name} that are "
-                f"not there, first relevance[{first}] = {rows[first].tolist()}; use numbers from "
+                f"{int(outside.sum())} of the {len(rows)} rows of {name} name {what} that are "
+                f"not there, first {name}[{first}] = {rows[first].tolist()}; use numbers from "
                 f"0 to {n - 1}."
             )
     grade = rows[:, 2].astype(np.float64) if rows.shape[1] == 3 else np.ones(len(rows))

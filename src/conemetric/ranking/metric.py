@@ -42,7 +42,7 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``.
     model_, setting_, C_, score_weights_, score_multipliers_, normalization_, candidates_, \
-certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
+chosen_, certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
         As in `QueryAdapter`.
 
     See Also

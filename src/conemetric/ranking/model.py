@@ -11,6 +11,7 @@ from ..core.arrays import is_torch, like, namespace, refuse_masked, to_numpy
 from ..core.fields import Array, Named, Number, Text, check, expect
 from ..estimators.validation import check_tensor
 from .columns import EMBEDDING, NORMALIZATIONS, Columns, Pool, check_scores, picked
+from .engines import ENGINES
 from .top_k import SIMILARITIES, check_depth, search, tie_ranks, unit_rows
 
 __all__ = ["FIELDS", "RankingModel", "check_rows"]
@@ -37,6 +38,11 @@ class RankingModel:
         Of the embedding's own scores ("embedding") and of every column, none negative.
     normalization : {"raw", "range", "spread"} or None
         Of the columns; None if none has a weight.
+    target : str, default=None
+        The search engine that it was learned for (`conemetric.ranking.engines`): the embedding
+        counts beside columns as it does in the query exported to that engine.
+    window : int, default=None
+        Documents that each score lists there: `rank` uses no more of a column.
 
     Examples
     --------
@@ -55,6 +61,8 @@ class RankingModel:
     similarity: str
     weights: dict[str, float]
     normalization: str | None = None
+    target: str | None = None
+    window: int | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -110,8 +118,8 @@ class RankingModel:
                 f"documents has {documents.shape[1]} features, but mapped queries have "
                 f"{queries.shape[1]}; map the documents as when the ranking was learned."
             )
-        listed = None if columns is None else columns.listed
-        found = search(queries, documents, k, self.similarity, listed=listed, ties=ties)
+        listed, depth = (None, k) if columns is None else (columns.listed, columns.depth(k))
+        found = search(queries, documents, depth, self.similarity, listed=listed, ties=ties)
         weights = np.array([self.weights[name] for name in (columns.names if columns else ())])
         pool, k = Pool.of(columns, found, ties), min(k, len(documents))
         return pool.rank(self.normalization, weights, k, self.weights[EMBEDDING])
@@ -123,6 +131,7 @@ class RankingModel:
         if not used or self.normalization is None:
             return None
         columns = check_scores(scores, shape[0], shape[1], nearest)
+        columns = columns.listed_by(self.target, self.window)
         columns.tried(self.normalization)  # refuses columns that it does not suit
         return columns
 
@@ -134,6 +143,8 @@ class RankingModel:
             "similarity": self.similarity,
             "weights": dict(self.weights),
             "normalization": self.normalization,
+            "target": self.target,
+            "window": self.window,
         }
 
     @classmethod
@@ -156,6 +167,8 @@ FIELDS = {
     "similarity": Text(tuple(SIMILARITIES)),
     "weights": Named(Number(0)),
     "normalization": Text(NORMALIZATIONS, optional=True),
+    "target": Text(tuple(ENGINES), optional=True),
+    "window": Number(1, whole=True, optional=True),
 }
 
 

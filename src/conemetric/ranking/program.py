@@ -19,7 +19,7 @@ from ..operators.base import Operator
 from ..operators.columns import WithColumns, joined
 from ..problems.frobenius import FrobeniusProgram
 from .candidates import Setting
-from .columns import Pool
+from .columns import Columns, Pool
 from .comparisons import (
     LEAST_SPREAD,
     SPREAD_POWER,
@@ -87,6 +87,8 @@ class RankingProgram:
         given part costs STIFFNESS times what a change of the map by that part does.
         """
         values = data.columns.normalized(setting.normalization)
+        if data.columns.embedding == "range":  # dividing the embedding's scores does the same
+            values = values * self._ranges(data)[data.columns.query, None]
         query, better, worse = made.triplets.T
         columns = data.columns.at(values, query, better) - data.columns.at(values, query, worse)
         scale = made.scale
@@ -96,6 +98,14 @@ class RankingProgram:
             size = np.sqrt(made.weights @ (columns / most) ** 2 / made.weights.sum())
             scale = most * np.where(size > 0, size, 1.0) * (STIFFNESS * len(made.T)) ** 0.5
         return replace(made, columns=columns / scale, scale=scale)
+
+    def _ranges(self, data):
+        """By how much the embedding's own scores of its nearest documents differ, by query."""
+        map_, (queries, documents) = (self.form.initial_map(data.documents),), data.rows
+        window, ties = data.columns.window, data.ties
+        scores = self.form.search(map_, queries, documents, window, ties=ties).scores
+        ranges = to_numpy(scores[:, 0] - scores[:, -1])
+        return np.where(ranges > 0, ranges, 1.0)
 
     def _hard_negatives(self, data, setting):
         """The best unjudged documents of each query in the ranking that the program starts from."""
@@ -168,6 +178,16 @@ class RankingProgram:
             point, v = self.form.parted(point, len(comparisons.scale))
             weights = to_numpy(v) / comparisons.scale
         return map_of(like(comparisons.T, point), point), weights
+
+    def weights_beside(
+        self, columns: Columns | None, comparisons: Comparisons, setting: Setting, weights: Any
+    ) -> Any:
+        """The weights of a solution beside what the embedding counts in the target: where that is
+        scaled by its range, the size of the map is lost.
+        """
+        if columns is None or columns.embedding != "range":
+            return weights
+        return weights * setting.margin / comparisons.unit
 
     def joint_point(self, comparisons: Comparisons, map_: Any, weights: np.ndarray) -> Any:
         """The point that corresponds to a map and weights: inverts `solution`."""

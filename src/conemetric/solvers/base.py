@@ -142,9 +142,14 @@ class Certificate:
         figures = {name: f"{value:.6g}" for name, value in vars(self).items() if name != "status"}
         return html_table(f"Certificate: {self.status}", figures)
 
+    @property
+    def error(self) -> float:
+        """The larger of relative gap and violation."""
+        return max(abs(self.relative_gap), self.violation)
+
     def meets(self, tol: float) -> bool:
         """Whether gap and violation are within ``tol``."""
-        return abs(self.relative_gap) <= tol and self.violation <= tol
+        return self.error <= tol
 
     def truncated(self, primal: float, tol: float) -> "Certificate":
         """For a truncated point of value ``primal``: the same bound, the gap including the cut."""

@@ -56,6 +56,7 @@ class InteriorPoint(Solver):
     def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         state: PathPoint | None = PathPoint.begin(problem)
         proven = last = -math.inf
+        primal = lowest = math.inf
         while state is not None:
             point = problem.evaluate(problem.project(state.u))
             iterate = state.iterate(point)
@@ -63,12 +64,13 @@ class InteriorPoint(Solver):
                 iterate = state.iterate(point, problem.repaired(iterate.primal_point))
                 if iterate.violation <= self.tol:  # good enough, if the bound can be proven
                     last, proven = proven, problem.proven(iterate.primal_point, point)
+                    lowest, primal = primal, iterate.primal
                     iterate = replace(iterate, dual=proven)
             reason = problem.refutation(point)
             if reason:
                 raise Infeasible(reason, iterate)
             yield iterate
-            if -math.inf < proven <= last:
+            if -math.inf < proven <= last and primal >= lowest:
                 return  # larger multipliers only lose digits
             state = state.advanced()
 

@@ -98,6 +98,8 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
     shape = list(arrays["components"].shape) if "components" in arrays else None
     expect(header["shape"] == shape, "the shape in the header", header["shape"], f"{shape}")
     certificate = certificate_from_values(header["certificate"])
+    if isinstance(header["scores"], dict):
+        header["scores"] |= {"target": None, "window": None}
     return {
         **{key: header[key] for key in KEYS - {"format", "shape"}},
         **dict.fromkeys(known),

@@ -34,7 +34,7 @@ from .frames import check_categories, frame_features, source_columns
 
 __all__ = ["LearnedAdapter", "LearnedMap", "LearnedMetric"]
 
-SUM = ("weights", "normalization", "similarity")  # what a ranking adds up
+SUM = ("weights", "normalization", "similarity", "target", "window")  # what a ranking adds up
 ARRAYS = ("components", "offset", "fill", "document_components")
 PLAIN_FIELDS = ("method", "categories", "scores")  # kept as they are
 FIELDS = {

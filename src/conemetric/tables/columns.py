@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Literal
@@ -47,7 +47,8 @@ class Column:
     integers : bool
         Whether the table stores it as integers of a named column.
     types : frozenset of str
-        Of words: what their Python objects were ("str", "number", "bool", "date").
+        Of words: what their Python objects were ("str", "number", "bool", "date"), and "category"
+        if the table says that they are categories, even if they spell numbers.
     order : tuple of str or None
         The categories of an ordered category.
     """
@@ -108,7 +109,7 @@ def _read(values: Any, name: str, as_words: bool = False) -> Column:
             f"column {name!r} holds {dtype}; give one column for each entry, or drop it."
         )
     order = tuple(map(str, dtype.categories)) if isinstance(dtype, nw.Enum) else None
-    return _words(values.to_list(), name, order)
+    return _words(values.to_list(), name, order, {"category"} if dtype == nw.Categorical else ())
 
 
 def _from_vector(values, name, as_words):
@@ -142,9 +143,14 @@ def _finite(numbers, name):
 # ---- words
 
 
-def _words(values: list[Any], name: str, order: tuple[str, ...] | None = None) -> Column:
+def _words(
+    values: list[Any],
+    name: str,
+    order: tuple[str, ...] | None = None,
+    dtypes: Iterable[str] = (),
+) -> Column:
     """Python objects as words: strings without spaces around them, None for a gap."""
-    types: set[str] = set()
+    types = set(dtypes)
     words = np.empty(len(values), object)
     for row, value in enumerate(values):
         if type(value) is str:
@@ -172,6 +178,9 @@ def _word(value: Any, name: str) -> tuple[str, str]:
         return str(value), "str"
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace"), "str"
+    if isinstance(value, time):
+        since_midnight = datetime.combine(date.min, value) - datetime.min
+        return number_word(since_midnight.total_seconds()), "number"
     if isinstance(value, date):
         return value.isoformat(), "date"
     if isinstance(value, np.datetime64):
@@ -203,12 +212,12 @@ def seconds_of_word(word: str, formats: Iterable[str] = DATE_FORMATS) -> float |
     if word.casefold() in MISSING_NUMBERS:
         return math.nan
     for form in formats:
-        for time in TIMES if form != "iso" else ("",):
+        for of_day in TIMES if form != "iso" else ("",):
             try:
                 stamp = (
                     datetime.fromisoformat(word)
                     if form == "iso"
-                    else datetime.strptime(word, form + time)
+                    else datetime.strptime(word, form + of_day)
                 )
             except ValueError:
                 continue

@@ -1,5 +1,6 @@
 """`TableEncoder`: a table of numbers, words, dates and gaps as one block of numbers per column."""
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +10,17 @@ from operator import add
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_array, hstack, issparse
+from scipy.sparse import hstack, issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.extras import require
 from ..core.fields import Each, Field, Named, Nested, Number, Plain, Text, Texts, check, expect
-from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
 from ..core.weights import check_weights
 from .columns import column_names, frame_of, table_columns
-from .kinds import KINDS, MISSING, IgnoredColumn, Kind, Settings, kind_from_state, learn_kind
+from .kinds import KINDS, IgnoredColumn, Kind, Settings, kind_from_state, learn_kind
 from .summaries import Summary, summarize
 
 __all__ = ["Block", "TableEncoder", "TableSummary"]
@@ -240,12 +241,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             del self.feature_names_in_
         start = 0
         for column in columns:
-            widths = {column.kind: len(column.suffixes)}
-            if column.missing_share is not None:
-                widths["missing"] = 1
-            for kind, width in widths.items():
-                self.blocks_.append(Block(column.name, kind, slice(start, start + width)))
-                start += width
+            for kind, suffixes in column.suffixes.items():
+                stop = start + len(suffixes)
+                self.blocks_.append(Block(column.name, kind, slice(start, stop)))
+                start = stop
         self._n_features_out = start
         return self
 
@@ -280,21 +279,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X, positions = self._found(X)
         wanted = zip(positions, self.columns_, strict=True)
         columns = table_columns(X, [(at, kind.name, kind.words) for at, kind in wanted])
-        if self._sparse():
-            return self._sparse_features(columns)
-        out = np.empty((len(X), self._n_features_out))
-        start = 0
         for kind, column in zip(self.columns_, columns, strict=True):
             if self.missing == "error" and kind.gaps(column).any():
                 raise ValueError(_gap_message(kind.name))
-            stop = start + len(kind.suffixes)
-            kind.encode(column, out[:, start:stop])
-            if not np.isfinite(out[:, start:stop]).all():
-                raise ValueError(f"column {kind.name!r} holds values far beyond those in fit.")
-            if kind.missing_share is not None:
-                out[:, stop] = self._missing(kind, column) - _centre(kind.missing_share)
-                stop += 1
-            start = stop
+        encoded = zip(self.columns_, columns, strict=True)
+        if self._sparse():
+            return hstack([kind.sparse(column) for kind, column in encoded], format="csr")
+        out, start = np.empty((len(X), self._n_features_out)), 0
+        for kind, column in encoded:
+            block = kind.encode(column)
+            out[:, start : start + block.shape[1]] = block
+            start += block.shape[1]
         return out
 
     def _transform_parts(self, X):
@@ -306,21 +301,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X = X.rechunk({1: -1})
         return X.map_blocks(encoder.transform, chunks=(X.chunks[0], (k,)), meta=meta)
 
-    def _missing(self, kind, column):
-        p = kind.missing_share
-        return kind.gaps(column) / (p * (1 - p)) ** 0.5
-
-    def _sparse_features(self, columns):
-        blocks = []
-        for kind, column in zip(self.columns_, columns, strict=True):
-            blocks.append(kind.sparse(column))
-            if kind.missing_share is not None:
-                blocks.append(csr_array(self._missing(kind, column)[:, None]))
-        return hstack(blocks, format="csr")
-
     def _sparse(self) -> bool:
-        if self.sparse_output != "auto":
-            return bool(self.sparse_output)
+        if (
+            self.sparse_output != "auto"
+            or get_output_config("transform", self)["dense"] != "default"
+        ):
+            return self.sparse_output is True
         density = len(self.blocks_) / self._n_features_out
         return self._n_features_out >= FEWEST_SPARSE and density <= MOST_DENSITY
 
@@ -346,8 +332,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names: dict[str, None] = {}
         for kind in self.columns_:
-            gap = [f"={MISSING}"] if kind.missing_share is not None else []
-            for suffix in [*kind.suffixes, *gap]:
+            for suffix in itertools.chain(*kind.suffixes.values()):
                 name = f"{kind.name}{suffix}"
                 while name in names:  # a word may look like the name of another feature
                     name += "'"
@@ -474,8 +459,3 @@ def _summary(encoder, part):
 
 def _gap_message(name):
     return f"Input X contains NaN: column {name!r} has missing values and missing='error'."
-
-
-def _centre(share):
-    """The mean of the indicator of what is missing, standardised."""
-    return share / (share * (1 - share)) ** 0.5

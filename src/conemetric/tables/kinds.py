@@ -5,7 +5,7 @@ A new kind is a class here and a line in `KINDS`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -13,16 +13,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..core.fields import Array, Field, FieldError, Flag, Number, Text, Texts, check, expect
-from .columns import DATE_FORMATS, DAY, Column, date_formats, number_of_word, seconds_of_word
-from .summaries import (
-    PERIODS,
-    DateSummary,
-    Moments,
-    NumberSummary,
-    Summary,
-    WordSummary,
-    cycles,
-)
+from .columns import DATE_FORMATS, Column, date_formats, number_of_word, seconds_of_word
+from .summaries import PERIODS, DateSummary, Moments, NumberSummary, Summary, WordSummary, cycles
 
 __all__ = ["KINDS", "IgnoredColumn", "Kind", "Settings", "kind_from_state", "learn_kind"]
 
@@ -30,8 +22,8 @@ MISSING, RARE = "(missing)", "(rare)"
 MISSING_SHARES = (0.01, 0.99)  # within which a block says what is missing
 # of a column of free text: the mean number of words in a value, and the share of different values
 FREE_TEXT = (4, 0.5)
-# periods that must pass before a date is seen as part of a cycle
-CYCLES_NEEDED = 2
+CYCLES_NEEDED = 2  # periods that must pass before a date is seen as part of a cycle
+LEAST_CYCLE = 1e-12  # variance of a cycle that is told apart
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 
 
@@ -56,8 +48,8 @@ class IgnoredColumn:
 class Kind(ABC):
     """A column of one kind, learned.
 
-    A subclass names its ``kind``, declares its stored ``FIELDS``, which are its attributes, and
-    says which summaries it ``recognizes``, how it is learned from one, and how it encodes.
+    A subclass names its ``kind``, declares its stored ``FIELDS``, which are its attributes, and says
+    which summaries it ``recognizes``, how it is learned from one, and how it encodes.
     """
 
     name: str
@@ -77,31 +69,20 @@ class Kind(ABC):
 
     @property
     @abstractmethod
-    def suffixes(self) -> list[str]:
-        """What is added to the column's name to name each feature."""
+    def suffixes(self) -> dict[str, list[str]]:
+        """By block, what is added to the column's name to name each feature."""
 
     @abstractmethod
-    def encode(self, column: Column, out: np.ndarray) -> None:
-        """Write the block of these rows (n, k) to ``out``."""
+    def encode(self, column: Column) -> np.ndarray:
+        """The features of these rows (n, k)."""
 
-    @property
-    def missing_share(self) -> float | None:
-        """Share of rows whose value is missing, if a block of its own says which."""
-        return None
-
-    def sparse(self, column: Column) -> csr_array:
-        """The block moved by a constant row so that most of it is zero."""
-        out = np.empty((len(column.values), len(self.suffixes)))
-        self.encode(column, out)
-        return csr_array(out)
-
+    @abstractmethod
     def gaps(self, column: Column) -> np.ndarray:
         """Which rows are missing."""
-        return np.isnan(self.numbers(column))
 
-    def numbers(self, column: Column) -> np.ndarray:
-        """The values as numbers, NaN where missing."""
-        raise NotImplementedError
+    def sparse(self, column: Column) -> csr_array:
+        """The features moved by a constant row so that most of them are zero."""
+        return csr_array(self.encode(column))
 
     def state(self) -> dict[str, Any]:
         """The column as JSON values and arrays."""
@@ -114,24 +95,28 @@ class Kind(ABC):
         return cls(**{key: value for key, value in state.items() if key != "kind"})
 
 
-SHARE = Number(0, 1, strict=True, optional=True)
-
-
 @dataclass(frozen=True)
 class NumberColumn(Kind):
     """A number x: (x - mean) / std; a gap is at the mean."""
 
-    mean: float  # in units of 2 ** exponent, as std
-    std: float
-    exponent: int
-    missing: float | None
+    mean: np.ndarray  # by feature, in units of 2 ** exponent, as std
+    std: np.ndarray
+    exponent: np.ndarray
+    missing: float | None  # the share of gaps, if a block says where they are
     kind = "number"
     FIELDS: ClassVar[dict[str, Field]] = {
-        "mean": Number(-1, 1),
-        "std": Number(0, 1, strict=True),
-        "exponent": Number(-1100, 1100, whole=True),
-        "missing": SHARE,
+        "mean": Array("f", ("k",)),
+        "std": Array("f", ("k",), low=0, strict=True),
+        "exponent": Array("i", ("k",), low=-1100, high=1100),
+        "missing": Number(0, 1, strict=True, optional=True),
     }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], within: str = "column") -> Self:
+        column = super().from_state(state, within)
+        k = len(column.suffixes[cls.kind])
+        expect(len(column.mean) == k, f"{within}.mean.shape", column.mean.shape, f"({k},)")
+        return column
 
     @classmethod
     def recognizes(cls, summary: Summary) -> bool:
@@ -142,29 +127,69 @@ class NumberColumn(Kind):
     @classmethod
     def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
         if isinstance(summary, WordSummary):
-            summary = _numbers_of_words(summary, number_of_word, cls.kind)
-        moments, constant = summary.moments, _constant(summary.moments)
-        missing = _missing_block(summary, settings)
+            values, weights, common = _read_words(summary, number_of_word, cls.kind)
+            summary = NumberSummary(**common, moments=Moments.of(values[:, None], weights))
+        return cls.scaled(summary, settings, [[0]])
+
+    @classmethod
+    def scaled(
+        cls, summary: Any, settings: Settings, parts: list[list[int]], **more: Any
+    ) -> "Self | IgnoredColumn":
+        """The column whose features are in parts, each with the same weight."""
+        moments, (low, high), share = summary.moments, MISSING_SHARES, summary.missing_share
+        missing = share if settings.missing == "auto" and low <= share <= high else None
+        constant = moments.low[0] == moments.high[0]
         if constant and missing is None:
             return IgnoredColumn(summary.name, "one value only")
-        std = 1.0 if constant else float((moments.squares[0] / summary.weight) ** 0.5)
-        exponent = int(moments.exponent[0])
-        return cls(summary.name, float(moments.mean[0]), min(std, 1.0), exponent, missing)
+        squares = moments.squares / summary.weight
+        std = [np.full(len(part), (len(parts) * squares[part].sum()) ** 0.5) for part in parts]
+        kept = np.concatenate(parts)
+        return cls(
+            summary.name,
+            moments.mean[kept],
+            np.ones(len(kept)) if constant else np.concatenate(std),
+            moments.exponent[kept].astype(np.int64),
+            missing,
+            **more,
+        )
 
     @property
-    def suffixes(self) -> list[str]:
+    def suffixes(self) -> dict[str, list[str]]:
+        gap = {} if self.missing is None else {"missing": [f"={MISSING}"]}
+        return {self.kind: self.feature_suffixes} | gap
+
+    @property
+    def feature_suffixes(self) -> list[str]:
         return [""]
 
-    @property
-    def missing_share(self) -> float | None:
-        return self.missing
+    def encode(self, column: Column) -> np.ndarray:
+        numbers = self.numbers(column)
+        scaled = (np.ldexp(self.features(numbers), -self.exponent) - self.mean) / self.std
+        if np.isinf(scaled).any():
+            raise ValueError(f"column {self.name!r} holds values far beyond those in fit.")
+        scaled = np.nan_to_num(scaled)
+        if self.missing is None:
+            return scaled
+        p = self.missing
+        return np.column_stack([scaled, (np.isnan(numbers) - p) / (p * (1 - p)) ** 0.5])
 
-    def encode(self, column: Column, out: np.ndarray) -> None:
-        values = np.ldexp(self.numbers(column), -self.exponent)
-        out[:, 0] = np.nan_to_num((values - self.mean) / self.std, nan=0.0, posinf=np.inf)
+    def sparse(self, column: Column) -> csr_array:
+        out = self.encode(column)
+        if self.missing is not None:
+            out[~self.gaps(column), -1] = 0
+            out[self.gaps(column), -1] = (self.missing * (1 - self.missing)) ** -0.5
+        return csr_array(out)
+
+    def gaps(self, column: Column) -> np.ndarray:
+        return np.isnan(self.numbers(column))
 
     def numbers(self, column: Column) -> np.ndarray:
-        return _numbers(column, number_of_word, "number")
+        """The values as numbers, NaN where missing."""
+        return _numbers(column, number_of_word, self.kind)
+
+    def features(self, numbers: np.ndarray) -> np.ndarray:
+        """What is standardised (n, k)."""
+        return numbers[:, None]
 
 
 @dataclass(frozen=True)
@@ -184,15 +209,69 @@ class OrderedColumn(NumberColumn):
     def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
         order = list(summary.order or sorted(summary.weights))
         rank = {word: float(i) for i, word in enumerate(order)}
-        summary = _numbers_of_words(summary, rank.get, cls.kind)
-        learned = NumberColumn.learn(summary, settings)
-        if isinstance(learned, IgnoredColumn):
-            return learned
-        return cls(**vars(learned), order=order)
+        values, weights, common = _read_words(summary, rank.get, cls.kind)
+        ranks = NumberSummary(**common, moments=Moments.of(values[:, None], weights))
+        return cls.scaled(ranks, settings, [[0]], order=order)
 
     def numbers(self, column: Column) -> np.ndarray:
         rank = {word: float(i) for i, word in enumerate(self.order)}
         return np.array([rank.get(word, np.nan) for word in column.values], np.float64)
+
+
+@dataclass(frozen=True)
+class DateColumn(NumberColumn):
+    """A date: the time that has passed, and its place in the day, the week and the year where the
+    data span them, all parts with the same weight.
+    """
+
+    formats: list[str]  # of dates that are words
+    periods: list[str]
+    kind = "date"
+    FIELDS: ClassVar[dict[str, Field]] = {
+        **NumberColumn.FIELDS,
+        "formats": Texts(choices=DATE_FORMATS),
+        "periods": Texts(choices=tuple(PERIODS)),
+    }
+
+    @classmethod
+    def recognizes(cls, summary: Summary) -> bool:
+        if isinstance(summary, WordSummary):
+            return "category" not in summary.types and bool(date_formats(summary.weights))
+        return isinstance(summary, DateSummary)
+
+    @classmethod
+    def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
+        formats: list[str] = []
+        if settings.dates == "ignore":
+            return IgnoredColumn(summary.name, "dates are ignored")
+        if isinstance(summary, WordSummary):
+            formats = list(date_formats(summary.weights) or DATE_FORMATS)
+            read = _read_words(summary, lambda word: seconds_of_word(word, formats), cls.kind)
+            summary = DateSummary.of(*read)
+        moments = summary.moments
+        span, variance = moments.high[0] - moments.low[0], moments.squares / summary.weight
+        parts, periods = [[0]], []
+        for i, (period, seconds) in enumerate(PERIODS.items()):
+            pair = [1 + 2 * i, 2 + 2 * i]
+            seen = span >= CYCLES_NEEDED * seconds and (period != "day" or summary.timed)
+            if settings.dates == "auto" and seen and variance[pair].sum() > LEAST_CYCLE:
+                parts.append(pair)
+                periods.append(period)
+        return cls.scaled(summary, settings, parts, formats=formats, periods=periods)
+
+    @property
+    def feature_suffixes(self) -> list[str]:
+        return ["", *(f":{p}_{wave}" for p in self.periods for wave in ("cos", "sin"))]
+
+    def features(self, numbers: np.ndarray) -> np.ndarray:
+        kept = [0]
+        for i, period in enumerate(PERIODS):
+            kept += [1 + 2 * i, 2 + 2 * i] if period in self.periods else []
+        return cycles(numbers)[:, kept]
+
+    def numbers(self, column: Column) -> np.ndarray:
+        formats = (*self.formats, *(each for each in DATE_FORMATS if each not in self.formats))
+        return _numbers(column, lambda word: seconds_of_word(word, formats), self.kind)
 
 
 @dataclass(frozen=True)
@@ -209,7 +288,7 @@ class WordColumn(Kind):
     kind = "word"
     words = True
     FIELDS: ClassVar[dict[str, Field]] = {
-        "values": Texts("v"),
+        "values": Texts(),
         "rare": Texts(),
         "shares": Array("f", ("levels",), low=0, high=1, strict=True),
         "gap": Flag(),
@@ -232,27 +311,19 @@ class WordColumn(Kind):
 
     @classmethod
     def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
-        weights, rows = summary.weights, summary.counts
+        weights, rows, least = summary.weights, summary.counts, settings.min_frequency
         if rows is None:
             return IgnoredColumn(summary.name, "too many different words")
-        least = settings.min_frequency
-        share = least if isinstance(least, float) else 0.0
-        fewest = 2 if isinstance(least, float) else least
-        rare = [
-            word
-            for word in sorted(rows)
-            if rows[word] < fewest or weights[word] < share * summary.weight
-        ]
-        rare = rare if len(rare) > 1 else []
-        pooled = set(rare)
-        values = [word for word in sorted(rows) if word not in pooled]
+        fewest, share = (2, least) if isinstance(least, float) else (least, 0.0)
+        seldom = {w for w in rows if rows[w] < fewest or weights[w] < share * summary.weight}
+        rare = sorted(seldom) if len(seldom) > 1 else []
+        values = sorted(set(rows).difference(rare))
         levels = [weights[word] for word in values]
-        if rare:
-            levels.append(sum(weights[word] for word in rare))
-        if summary.missing:
-            levels.append(summary.missing)
+        levels += [sum(weights[word] for word in rare)] if rare else []
+        levels += [summary.missing] if summary.missing else []
         if len(levels) < 2:
-            return IgnoredColumn(summary.name, "every value is rare" if rare else "one value only")
+            reason = "every value is rare" if rare else "one value only"
+            return IgnoredColumn(summary.name, reason)
         shares = np.array(levels) / summary.weight
         return cls(summary.name, values, rare, shares, summary.missing > 0)
 
@@ -262,43 +333,42 @@ class WordColumn(Kind):
         return [*self.values, *([RARE] if self.rare else []), *([MISSING] if self.gap else [])]
 
     @property
-    def suffixes(self) -> list[str]:
+    def suffixes(self) -> dict[str, list[str]]:
         names = [f"={level}" for level in self.levels]
-        return names[1:] if len(names) == 2 else names
+        return {self.kind: names[1:] if len(names) == 2 else names}
 
-    def encode(self, column: Column, out: np.ndarray) -> None:
-        codes, first, scale, shares = self._codes(column)
-        out[:] = -shares / scale
-        rows = np.flatnonzero(codes >= first)
-        out[rows, codes[rows] - first] += 1 / scale
-        out[codes < 0] = 0
+    def encode(self, column: Column) -> np.ndarray:
+        return self.sparse(column).toarray() - self._centre
+
+    @property
+    def _scale(self):
+        return float(self.shares @ (1 - self.shares) / (2 if len(self.shares) == 2 else 1)) ** 0.5
+
+    @property
+    def _centre(self):
+        return (self.shares[1:] if len(self.shares) == 2 else self.shares) / self._scale
 
     def sparse(self, column: Column) -> csr_array:
-        codes, first, scale, shares = self._codes(column)
-        n, k = len(codes), len(shares)
-        rows, unknown = np.flatnonzero(codes >= first), np.flatnonzero(codes < 0)
-        entries = np.concatenate(
-            [np.full(len(rows), 1 / scale), np.tile(shares / scale, len(unknown))]
-        )
-        where = (
-            np.concatenate([rows, np.repeat(unknown, k)]),
-            np.concatenate([codes[rows] - first, np.tile(np.arange(k), len(unknown))]),
-        )
-        return csr_array((entries, where), shape=(n, k))
+        codes, centre = self._codes(column), self._centre
+        k, first = len(centre), len(self.shares) - len(centre)
+        known, unknown = np.flatnonzero(codes >= first), np.flatnonzero(codes < 0)
+        entries = [np.full(len(known), 1 / self._scale), np.tile(centre, len(unknown))]
+        rows = np.concatenate([known, np.repeat(unknown, k)])
+        at = np.concatenate([codes[known] - first, np.tile(np.arange(k), len(unknown))])
+        return csr_array((np.concatenate(entries), (rows, at)), shape=(len(codes), k))
+
+    def gaps(self, column: Column) -> np.ndarray:
+        return np.array([word is None for word in column.values], bool)
 
     def _codes(self, column):
-        """The level of each row (-1: unknown), the first with a feature, the scale, the shares."""
+        """The level of each row; -1 if unknown."""
         number: dict[str | None, int] = {word: i for i, word in enumerate(self.values)}
         number |= dict.fromkeys(self.rare, len(self.values))
         if self.gap:
             number[None] = len(self.shares) - 1
-        words = self.read(column)
-        codes = np.array([number.get(word, -1) for word in words], int)
-        first = 1 if len(self.shares) == 2 else 0
-        spread = float(self.shares @ (1 - self.shares))
-        return codes, first, (spread / (1 + first)) ** 0.5, self.shares[first:]
+        return np.array([number.get(word, -1) for word in self.read(column)], int)
 
-    def read(self, column: Column) -> Iterable[str | None]:
+    def read(self, column: Column) -> np.ndarray | list[str | None]:
         """The words of a column, None where missing."""
         return column.values
 
@@ -313,90 +383,9 @@ class BooleanColumn(WordColumn):
     def recognizes(cls, summary: Summary) -> bool:
         return isinstance(summary, WordSummary) and summary.types == {"bool"}
 
-    def read(self, column: Column) -> Iterable[str | None]:
+    def read(self, column: Column) -> np.ndarray | list[str | None]:
         known = dict.fromkeys(TRUE, "True") | dict.fromkeys(FALSE, "False")
         return [word and known.get(word.casefold(), word) for word in column.values]
-
-
-@dataclass(frozen=True)
-class DateColumn(Kind):
-    """A date: the time that has passed, and its place in the day, the week and the year where the
-    data span them, all parts with the same weight.
-    """
-
-    formats: list[str]  # of dates that are words
-    periods: list[str]
-    mean: np.ndarray
-    std: np.ndarray  # by feature, the number of parts included
-    missing: float | None
-    kind = "date"
-    FIELDS: ClassVar[dict[str, Field]] = {
-        "formats": Texts(),
-        "periods": Texts(),
-        "mean": Array("f", ("k",)),
-        "std": Array("f", ("k",), low=0, strict=True),
-        "missing": SHARE,
-    }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], within: str = "column") -> Self:
-        column = super().from_state(state, within)
-        for name, known in (("formats", DATE_FORMATS), ("periods", PERIODS)):
-            given = getattr(column, name)
-            expect(set(given) <= set(known), f"{within}.{name}", given, f"some of {list(known)}")
-        k = 1 + 2 * len(column.periods)
-        expect(len(column.mean) == k, f"{within}.mean", column.mean, f"{k} numbers")
-        return column
-
-    @classmethod
-    def recognizes(cls, summary: Summary) -> bool:
-        if isinstance(summary, WordSummary):
-            return bool(date_formats(summary.weights))
-        return isinstance(summary, DateSummary)
-
-    @classmethod
-    def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
-        formats: list[str] = []
-        if settings.dates == "ignore":
-            return IgnoredColumn(summary.name, "dates are ignored")
-        if isinstance(summary, WordSummary):
-            formats = list(date_formats(summary.weights)) or list(DATE_FORMATS)
-            summary = _dates_of_words(summary, formats)
-        moments, missing = summary.moments, _missing_block(summary, settings)
-        if moments.low[0] == moments.high[0]:
-            return IgnoredColumn(summary.name, "one value only")
-        mean, squares = moments.in_units(np.zeros_like(moments.exponent))
-        variance = squares / summary.weight
-        span = moments.high[0] - moments.low[0]
-        parts, periods = [[0]], []
-        for i, (period, seconds) in enumerate(PERIODS.items()):
-            pair = [1 + 2 * i, 2 + 2 * i]
-            seen = span >= CYCLES_NEEDED * seconds and (period != "day" or summary.timed)
-            if settings.dates == "auto" and seen and variance[pair].sum() > 1e-12:
-                parts.append(pair)
-                periods.append(period)
-        std = np.concatenate(
-            [np.full(len(part), (len(parts) * variance[part].sum()) ** 0.5) for part in parts]
-        )
-        return cls(summary.name, formats, periods, mean[np.concatenate(parts)], std, missing)
-
-    @property
-    def suffixes(self) -> list[str]:
-        return ["", *(f":{p}_{wave}" for p in self.periods for wave in ("cos", "sin"))]
-
-    @property
-    def missing_share(self) -> float | None:
-        return self.missing
-
-    def encode(self, column: Column, out: np.ndarray) -> None:
-        kept = [0]
-        for i, period in enumerate(PERIODS):
-            kept += [1 + 2 * i, 2 + 2 * i] if period in self.periods else []
-        out[:] = np.nan_to_num((cycles(self.numbers(column))[:, kept] - self.mean) / self.std)
-
-    def numbers(self, column: Column) -> np.ndarray:
-        formats = (*self.formats, *(each for each in DATE_FORMATS if each not in self.formats))
-        return _numbers(column, lambda word: seconds_of_word(word, formats), "date")
 
 
 KINDS: dict[str, type[Kind]] = {  # in the order in which they are asked
@@ -410,13 +399,11 @@ def learn_kind(summary: Summary, settings: Settings, kind: str | None) -> Kind |
         return IgnoredColumn(summary.name, "as asked")
     if not summary.weight > summary.missing:
         return IgnoredColumn(summary.name, "no values")
-    if kind is None:
-        found = next(each for each in KINDS.values() if each.recognizes(summary))
-        reason = _not_a_feature(summary) if found in (NumberColumn, WordColumn) else None
-        if reason:
-            return IgnoredColumn(summary.name, reason)
-        return found.learn(summary, settings)
-    return KINDS[kind].learn(summary, settings)
+    if kind is not None:
+        return KINDS[kind].learn(summary, settings)
+    found = next(each for each in KINDS.values() if each.recognizes(summary))
+    reason = _not_a_feature(summary) if found in (NumberColumn, WordColumn) else None
+    return IgnoredColumn(summary.name, reason) if reason else found.learn(summary, settings)
 
 
 def kind_from_state(state: Any, within: str) -> Kind:
@@ -445,19 +432,9 @@ def _not_a_feature(summary):
     return "all values are different" if distinct == rows > 1 else None
 
 
-def _missing_block(summary, settings):
-    low, high = MISSING_SHARES
-    share = summary.missing_share
-    return share if settings.missing == "auto" and low <= share <= high else None
-
-
-def _constant(moments: Moments) -> bool:
-    return bool(moments.low[0] == moments.high[0])
-
-
 def _all_read(summary, read):
-    """Whether every word is read, and some as a value."""
-    if summary.counts is None:
+    """Whether every word is read, and some as a value, unless they are said to be categories."""
+    if summary.counts is None or "category" in summary.types:
         return False
     values = [read(word) for word in summary.counts]
     return None not in values and any(value == value for value in values)
@@ -466,40 +443,23 @@ def _all_read(summary, read):
 def _read_words(summary, read, kind):
     """The values of words, their weights, and the common part of a summary of them."""
     if summary.counts is None:
-        raise ValueError(f"column {summary.name!r} has too many different words.")
+        raise ValueError(f"column {summary.name!r} has too many different words for a {kind}.")
     words = list(summary.weights)
     values = np.array([_or_refuse(read(word), word, summary.name, kind) for word in words])
     weights, gaps = np.array([summary.weights[word] for word in words]), np.isnan(values)
-    common = {
-        "name": summary.name,
-        "n_rows": summary.n_rows,
-        "weight": summary.weight,
-        "missing": summary.missing + float(weights[gaps].sum()),
-    }
-    return values[~gaps], weights[~gaps], common
-
-
-def _numbers_of_words(summary, read, kind):
-    values, weights, common = _read_words(summary, read, kind)
-    return NumberSummary(**common, moments=Moments.of(values[:, None], weights))
-
-
-def _dates_of_words(summary, formats):
-    values, weights, common = _read_words(
-        summary, lambda word: seconds_of_word(word, formats), "date"
-    )
-    timed = bool((values % DAY != 0).any())
-    return DateSummary(**common, moments=Moments.of(cycles(values), weights), timed=timed)
+    missing = summary.missing + float(weights[gaps].sum())
+    common = {"name": summary.name, "n_rows": summary.n_rows, "weight": summary.weight}
+    return values[~gaps], weights[~gaps], {**common, "missing": missing}
 
 
 def _numbers(column, read, kind):
     """The values of a column as numbers, words read."""
-    if column.family != "word":
-        if column.family != kind:
-            raise ValueError(
-                f"column {column.name!r} was one of {kind}s in fit and now holds {column.family}s."
-            )
+    if column.family == kind:
         return column.values
+    if column.family != "word":
+        raise ValueError(
+            f"column {column.name!r} was one of {kind}s in fit and now holds {column.family}s."
+        )
     if kind == "number" and column.types == {"bool"}:
         read = {"True": 1.0, "False": 0.0}.get
     known: dict[str | None, float] = {None: np.nan}

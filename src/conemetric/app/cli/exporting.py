@@ -11,15 +11,11 @@ from rich.markup import escape
 from ...core.extras import require
 from .files import check_file, check_free
 from .invocation import state
-from .options import Command, Overwrite, option
+from .options import ENGINES, Command, Overwrite, option
 from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
-# of weights: the keys of `export.hybrid.SYSTEMS`
-SYSTEMS = (
-    *("opensearch", "elasticsearch", "qdrant", "milvus", "pgvector"),
-    *("llama-index", "langchain", "json"),
-)
+SYSTEMS = (*ENGINES, "json")  # of weights: the keys of `export.hybrid.SYSTEMS`
 
 
 @dataclass(frozen=True, kw_only=True)

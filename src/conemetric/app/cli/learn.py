@@ -50,10 +50,6 @@ class Learn(Command, Supervised, Judging):
     """Options of `learn`."""
 
     method: Annotated[str | None, option("NAME", METHOD)] = None
-    time_budget: Annotated[
-        float | None,
-        option("SECONDS", "Time that auto may take to learn, without compiling.", min=0.1),
-    ] = Judging.time_budget
     repeats: Annotated[
         int, option("N", "Judge on this many random splits; one fit for each.", min=1)
     ] = 1

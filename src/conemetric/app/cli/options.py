@@ -27,6 +27,11 @@ from ..studies.options import AdaptOptions, Options
 from .files import check_file
 from .invocation import state
 
+# the keys of `ranking.engines.ENGINES`
+ENGINES = (
+    *("pgvector", "duckdb", "sqlite", "qdrant", "milvus", "lancedb"),
+    *("llama-index", "elasticsearch", "opensearch"),
+)
 DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
 
 
@@ -268,6 +273,14 @@ class Sources:
         list[Path] | None,
         option("FILE", "TREC run of another system, to learn its weight; may be repeated."),
     ] = None
+    server: Annotated[
+        Text,
+        option(
+            "URL",
+            "PostgreSQL that scores words for --target pgvector, postgresql://...; default: one "
+            "that is started for the purpose.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,6 +298,9 @@ class Adapting(AdaptOptions):
     )
     n_components: Annotated[
         int | None, option("N", "Make the embedding this short as well.", "--components", min=1)
+    ] = None
+    target: Annotated[
+        Text, option("ENGINE", f"Search engine that will rank: {', '.join(ENGINES)}.")
     ] = None
     normalization: Annotated[
         str, option("HOW", "Of other scores: raw, range or spread; auto tries all.")

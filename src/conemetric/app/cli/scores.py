@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...export import postgres_connection, postgres_scores
+from ...ranking.engines import ENGINES
 from ...ranking.lexical import bm25
 from ..studies.adapting import Collection
 from .dialects import decoded
@@ -14,11 +16,16 @@ from .options import Sources
 from .wording import plural
 
 BM25 = "bm25"
+WORDS = "words"  # the column that PostgreSQL scores
 RUN_FIELDS = 6  # query, Q0, document, rank, score, tag
 
 
-def read_scores(collection: Collection, chosen: Sources) -> tuple[dict[str, Any] | None, list[str]]:
-    """The columns by name, None without any, and notes about them."""
+def read_scores(
+    collection: Collection, chosen: Sources, target: str | None = None
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """The columns by name, None without any, and notes about them. Words are scored as the
+    target engine does.
+    """
     columns: dict[str, Any] = {}
     notes: list[str] = []
     if chosen.lexical:
@@ -27,13 +34,29 @@ def read_scores(collection: Collection, chosen: Sources) -> tuple[dict[str, Any]
                 "--lexical needs the texts of queries and documents, and the collection has only "
                 "vectors; give files with texts, or BM25 of another system as --scores FILE."
             )
-        columns[BM25] = bm25(collection.query_texts, collection.document_texts, chosen.language)
+        texts = collection.query_texts, collection.document_texts
+        if target == "pgvector":
+            language = postgres_language(chosen.language)
+            with postgres_connection(chosen.server) as connection:
+                columns[WORDS] = postgres_scores(*texts, connection, language=language)
+        elif target is None or ENGINES[target].words == "bm25 vectors":
+            columns[BM25] = bm25(*texts, chosen.language)
+        else:
+            raise ValueError(
+                f"--lexical: {target} scores words in a way of its own; give what it lists for "
+                "every query by --scores FILE (a TREC run)."
+            )
     for path in chosen.scores or ():
         name = Path(path).stem
         if name in columns:
             raise ValueError(f"--scores '{path}': there is a column '{name}' already; rename it.")
         columns[name] = read_run(path, collection, notes)
     return columns or None, notes
+
+
+def postgres_language(language: str) -> str:
+    """The text search configuration of PostgreSQL."""
+    return "simple" if language == "none" else language
 
 
 def read_run(path: Path, collection: Collection, notes: list[str]) -> sparse.csr_array:

@@ -72,7 +72,7 @@ def headline(found: Adaptation) -> str:
     if found.unchanged:
         return (
             "No setting ranked held-out training queries better than the embedding does by more "
-            "than a standard error: keep the embedding."
+            "than its error: keep the embedding."
         )
     change = found.difference(MAIN)
     scores = (

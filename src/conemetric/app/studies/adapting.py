@@ -16,6 +16,7 @@ from ...ranking import measures
 from ...ranking.adapter import QueryAdapter
 from ...ranking.base import RankingEstimator
 from ...ranking.columns import EMBEDDING
+from ...ranking.engines import ENGINES, check_target
 from ...ranking.fusion import RANK, Fusion
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
@@ -121,7 +122,7 @@ class Adaptation:
 def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adaptation:
     """Hold queries out, learn from the others, and judge before and after."""
     options = options or AdaptOptions()
-    maps = _maps(options)
+    maps = check_options(options)
     if options.similarity == "cosine":  # unit rows, so that both estimators see the same data
         queries, documents = (
             unit_rows(np.asarray(X)) for X in (collection.queries, collection.documents)
@@ -138,11 +139,10 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
             fitted[name] = _estimator(name, options).fit(*_part(collection, train))
         seconds[name] = time.perf_counter() - began
         notes += [f"Map of {name}: {in_options(warning)}" for warning in collected]
-    gains = {
-        name: max(candidate.sure_gain for candidate in estimator.candidates_)
-        for name, estimator in fitted.items()
-    }
-    chosen = max(gains, key=lambda name: gains[name])
+    chosen, *others = fitted  # queries first: a map of both has to be surely better
+    for name in others:
+        if fitted[name].chosen_.beats(fitted[chosen].chosen_):
+            chosen = name
     emit("stage", stage="judging")
     queries, documents, relevance, scores = _part(collection, test)
     judged = check_relevance(relevance, len(queries), len(documents))
@@ -163,7 +163,7 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
     )
 
 
-def _maps(options):
+def check_options(options: AdaptOptions) -> tuple[str, ...]:
     """Which maps to try; an error if the options do not go together."""
     if options.map not in ("auto", *MAPS):
         raise ValueError(f"map={options.map!r} is not known; use auto, {' or '.join(MAPS)}.")
@@ -174,6 +174,17 @@ def _maps(options):
             "map='both' learns a distance, which ranks as a cosine does; for an index by inner "
             "product use map='queries'."
         )
+    if options.target is not None:
+        if options.target not in ENGINES:
+            known = ", ".join(ENGINES)
+            raise ValueError(f"target={options.target!r} is not known; use one of {known}.")
+        if options.map == "both":
+            raise ValueError(
+                f"map='both' is not learned for target={options.target!r}; use map='queries', which "
+                "leaves the engine's index as it is."
+            )
+        check_target(options.target, options.normalization, options.similarity)
+        return ("queries",)
     if options.map != "auto":
         return (options.map,)
     return MAPS if options.similarity == "cosine" else ("queries",)
@@ -187,7 +198,7 @@ def _estimator(name, options):
         "random_state": options.seed,
     }
     if name == "queries":
-        return QueryAdapter(similarity=options.similarity, **shared)
+        return QueryAdapter(similarity=options.similarity, target=options.target, **shared)
     return RelevanceMetric(**shared)
 
 

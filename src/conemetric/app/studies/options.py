@@ -33,8 +33,6 @@ class Options:
         Judge on this many random splits; the metric is that of the first.
     seed : int
         Of the first split; the others count on from it.
-    time_budget : float or None
-        Seconds that "auto" may take to learn; None: no limit.
     tol : float
         Certified relative gap to stop at.
     """
@@ -49,7 +47,6 @@ class Options:
     max_test_rows: int = 5_000
     repeats: int = 1
     seed: int = 0
-    time_budget: float | None = 20.0
     tol: float = 1e-3
 
 
@@ -62,6 +59,7 @@ class AdaptOptions:
     map: str = "auto"
     similarity: str = "cosine"  # or "inner"
     n_components: int | None = None
+    target: str | None = None  # search engine that will rank, which maps queries only
     normalization: str = "auto"  # of other scores: "raw", "range" or "spread"
     test_size: float = 0.3  # share of the judged queries, unless the collection names them
     tol: float = 1e-3

@@ -34,6 +34,9 @@ EUCLIDEAN = "euclidean"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
 SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
+# rows of a fold times (features + 100) that a candidate of "auto" learns from, at most: all candidates
+# take about a minute on one core
+AUTO_VALUES = 4_000_000
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
 
 
@@ -372,7 +375,8 @@ def _check_preprocessing(task, options):
 
 def _fit(method, task, options, notes):
     """The fitted estimator, and why its metric is useless, if it is."""
-    given = {name: getattr(options, name) for name in ("n_neighbors", "time_budget", "tol")}
+    given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
+    given["max_rows"] = AUTO_VALUES // (task.n_features + 100)
     estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
     with collected_warnings() as collected:
         task.fit(estimator)
