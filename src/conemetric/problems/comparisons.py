@@ -43,7 +43,7 @@ class ComparisonProgram(Problem):
     ):
         self.operator, self.C = operator, float(C)
         m, p = operator.n_constraints, operator.n_features
-        self.prices = self.C * np.ones(m) if weights is None else self.C * weights  # c
+        self.penalties = self.C * np.ones(m) if weights is None else self.C * weights  # c
         self.diagonal, self.is_diagonal = np.ones(p), True
         if gram is not None:
             self.L = np.ascontiguousarray(gram, dtype=np.float64) ** 2
@@ -113,12 +113,12 @@ class ComparisonProgram(Problem):
         return y + np.maximum(combined - self.weigh(y), 0.0) * self.inverse_diagonal
 
     def primal_value(self, w: np.ndarray, loss: float) -> float:
-        """P(w), given the sum of the hinge losses, each times its price."""
+        """P(w), given the sum of the hinge losses, each times its penalty."""
         return 0.5 * float(w @ self.weigh(w)) + float(loss)
 
     def loss(self, margins: np.ndarray) -> float:
         """sum_i c_i max(0, 1 - z_i'w), given the ``margins`` Zw."""
-        return float(self.prices @ np.maximum(1 - margins, 0.0))
+        return float(self.penalties @ np.maximum(1 - margins, 0.0))
 
     def dual_value(self, total: float, y: np.ndarray) -> float:
         """D(lam, y), given the sum of lam and a feasible y."""
@@ -131,7 +131,7 @@ class ComparisonProgram(Problem):
 
     def lower_bound(self, dual_point: Any) -> float:
         """D at a dual point made feasible."""
-        lam, y = np.clip(dual_point[0], 0.0, self.prices), dual_point[1]
+        lam, y = np.clip(dual_point[0], 0.0, self.penalties), dual_point[1]
         return self.dual_value(lam.sum(), self.cover(y, self.combine(lam)))
 
 

@@ -123,8 +123,8 @@ class UnfoldingProgram(ConstrainedProgram):
                 pass  # a dense decomposition always works
         return spectral.leading_eigenpairs(self.offset - self.operator.adjoint(u), k)
 
-    def evaluate(self, u: Any, rank_guess: int | None = None, *wanted: Any) -> Evaluation:
-        return UnfoldingEvaluation(self, u, rank_guess, wanted)
+    def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> Evaluation:
+        return UnfoldingEvaluation(self, u, rank_guess, requested)
 
     def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
         trace = float((float64(factor) ** 2).sum())
@@ -203,7 +203,7 @@ class UnfoldingProgram(ConstrainedProgram):
         Y = Y - Y.mean(0) if self.operator.ignores_constants else Y
         margins = exact.operator.forward_factor(Y)
         primal, violation = exact.primal_at(Y, margins)
-        violation = max(violation, exact.price(u, margins, primal))
+        violation = max(violation, exact.penalised_violation(u, margins, primal))
         return Bounds(primal, min(exact.bound(u), primal), violation)
 
     def bound(self, u: Any) -> float:

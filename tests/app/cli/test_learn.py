@@ -414,7 +414,7 @@ def test_a_useless_metric_is_the_headline_of_the_report(run, tmp_path):
     assert "The metric that LMNNEig learned is zero" in page
     assert "LMNNEig learned is zero" in run(*args, "--overwrite", "--json").json["alarm"]
     compared = run(*("compare", *args[1:-2]), "--method", "lmnn-eig", "--overwrite", "--json").json
-    assert compared["results"][1]["useless"] and "LMNNEig learned is zero" in compared["notes"][0]
+    assert compared["results"][1]["collapsed"] and "LMNNEig learned is zero" in compared["notes"][0]
 
 
 def test_warnings_name_options_of_the_command(run, csv, tmp_path):

@@ -32,7 +32,7 @@ from ...decisions.base import Explanation
 from ...decisions.classifier import MetricClassifier
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
-from ...estimators.useless import UselessMetricWarning
+from ...estimators.collapsed import CollapsedMetricWarning
 from ..advice import in_options
 from .judging import Judgement
 from .task import word_columns
@@ -139,7 +139,7 @@ def _fit(decision, X, y, notes):
     with collected_warnings() as collected:
         decision.fit(X, y)
     for warning in collected:
-        if not isinstance(warning, UselessMetricWarning):  # it may have chosen the plain metric
+        if not isinstance(warning, CollapsedMetricWarning):  # it may have chosen the plain metric
             notes.append(f"Decision: {in_options(warning)}")
 
 

@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from ...core.clock import seconds_compiling, stopwatch
 from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
+from ...estimators.collapsed import CollapsedMetricWarning
 from ...estimators.scales import ScaleWarning
-from ...estimators.useless import UselessMetricWarning
 from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
@@ -63,7 +63,7 @@ class Study:
     notes : list of str
         Choices made on the way, in words.
     alarm : str
-        Why the metric is useless; empty if it is not.
+        Why the metric has collapsed; empty if it has not.
     names : list of str or None
         Of the columns of the data.
     decided : deciding.Decided or None
@@ -374,7 +374,7 @@ def _check_preprocessing(task, options):
 
 
 def _fit(method, task, options, notes):
-    """The fitted estimator, and why its metric is useless, if it is."""
+    """The fitted estimator, and why its metric has collapsed, if it has."""
     given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
     given["max_rows"] = AUTO_VALUES // (task.n_features + 100)
     estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
@@ -382,7 +382,7 @@ def _fit(method, task, options, notes):
         task.fit(estimator)
     alarm = ""
     for warning in collected:
-        if isinstance(warning, UselessMetricWarning):
+        if isinstance(warning, CollapsedMetricWarning):
             alarm = in_options(warning)
         elif not isinstance(warning, ScaleWarning):  # options.scale has decided
             notes.append(in_options(warning))
