@@ -52,7 +52,7 @@ def sweep_seconds(problem):
             starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
             args = (
                 problem.inverse_diagonal,
-                problem.prices[rows],
+                problem.penalties[rows],
                 np.inf,
                 *state,
                 lam[rows],

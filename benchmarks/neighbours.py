@@ -1,7 +1,7 @@
 """The neighbour search on the host beside FAISS: all rows, a sample, whole fits, growth.
 
     python benchmarks/neighbours.py mnist            searches and fits of 50,000 digits
-    python benchmarks/neighbours.py sample           among samples of 180,000 shifted digits
+    python benchmarks/neighbours.py sample           among samples of 180,000 shifted digits, 200,000 points
     python benchmarks/neighbours.py surface          searches of 100,000 x 128, 100 classes
     python benchmarks/neighbours.py million          1,000,000 x 128, labels to metric
     python benchmarks/neighbours.py growth --results growth.json --methods sample all
@@ -222,7 +222,16 @@ def shifted_digits(n):
 
 
 def sample(n):
-    X, y, X_test, y_test = shifted_digits(n)
+    print("shifted digits")
+    among_samples(*shifted_digits(n or 180_000))
+    n = n or 200_000
+    X, y = surface(n + 5000, 64)
+    print("overlapping classes")
+    among_samples(X[:n], y[:n], X[n:], y[n:])
+
+
+def among_samples(X, y, X_test, y_test):
+    print(f"Euclidean: {100 * knn_error(None, X, y, X_test, y_test):.2f} %", flush=True)
     for count in (5000, 20_000, 50_000):
         FrobMetric(n_references=500, tol=0.1).fit(X[:3000], y[:3000])  # compile the kernels
         references = sample_rows(y, count, 3, 0)
@@ -335,7 +344,7 @@ def main():
     if options.what == "mnist":
         mnist(options.points or 50_000)
     elif options.what == "sample":
-        sample(options.points or 180_000)
+        sample(options.points)
     elif options.what == "surface":
         X, y = surface(options.points or 100_000, options.dimensions)
         print(f"surface, {len(X)} x {X.shape[1]} float32, {n_threads()} threads", flush=True)

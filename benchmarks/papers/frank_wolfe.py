@@ -30,14 +30,14 @@ class FrankWolfe(Solver):
 
     mu: float = 1e-4
     takes_start: ClassVar[bool] = False
-    requires: ClassVar[str] = "operator trace_weight price hard"
+    requires: ClassVar[str] = "operator trace_weight slack_penalty hard"
 
     def steps(self, problem, start):
         operator, xp = problem.operator, problem.operator.xp
-        w, D, price, slack = (
+        w, D, slack_penalty, slack = (
             problem.trace_weight,
             operator.n_features,
-            problem.price,
+            problem.slack_penalty,
             not problem.hard,
         )
         L = xp.eye(D, dtype=operator.dtype, device=operator.reference.device) / (w * D) ** 0.5
@@ -48,7 +48,7 @@ class FrankWolfe(Solver):
             if t > 0:
                 _, u, _ = LogSumExp().evaluate((xi + margins) / self.mu)
             largest, v = spectral.leading_eigenpair(operator.adjoint(u), v)
-            most = float((u / price).max())
+            most = float((u / slack_penalty).max())
             bound = max(largest / w, most) if slack else largest / w
             value = float((xi + margins).min())
             primal, dual = _bounds(problem, value, bound)
@@ -63,8 +63,8 @@ class FrankWolfe(Solver):
                 if L.shape[1] > 2 * D:
                     L = spectral.canonical_factor(L)
             else:  # shared where several constraints weigh most
-                leading = u / price == most
-                xi = xi + step * leading / (price * leading.sum())
+                leading = u / slack_penalty == most
+                xi = xi + step * leading / (slack_penalty * leading.sum())
 
 
 def _bounds(problem, value, bound):

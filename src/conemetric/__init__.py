@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .decisions.regressor import MetricRegressor as MetricRegressor
     from .estimators.automatic import AutoMetric as AutoMetric
     from .estimators.boostmetric import BoostMetric as BoostMetric
+    from .estimators.collapsed import CollapsedMetricWarning as CollapsedMetricWarning
     from .estimators.dml_eig import DMLEig as DMLEig
     from .estimators.frobmetric import FrobMetric as FrobMetric
     from .estimators.frobmetric_cv import FrobMetricCV as FrobMetricCV
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from .estimators.scales import ScaleWarning as ScaleWarning
     from .estimators.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
     from .estimators.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
-    from .estimators.useless import UselessMetricWarning as UselessMetricWarning
     from .ranking.adapter import QueryAdapter as QueryAdapter
     from .ranking.cutoff import calibrate_cutoff as calibrate_cutoff
     from .ranking.fusion import fuse as fuse
@@ -71,7 +71,7 @@ _HOME = {  # of each public name, the module that defines it
     "ScaleWarning": "estimators.scales",
     "Status": "solvers.base",
     "TableEncoder": "tables",
-    "UselessMetricWarning": "estimators.useless",
+    "CollapsedMetricWarning": "estimators.collapsed",
     "blend": "storage",
     "calibrate_cutoff": "ranking.cutoff",
     "frobmetric_path": "estimators.frobmetric_cv",

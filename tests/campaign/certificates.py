@@ -342,6 +342,7 @@ def judged(kind, **options):
                 estimator.tol,
                 value,
                 lambda: judged_optimum(estimator, checked, compared, setting),
+                estimator.C * D / setting.margin,
             )
 
         return f"{estimator!r} to {n_queries} queries, {n_documents} documents of {D} features", fit

@@ -1,5 +1,7 @@
 """Labels: which are missing, which mean none, and which are a quantity."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -41,39 +43,33 @@ def test_missing_labels_are_refused(y):
         encode_labels(y)
 
 
-SEEDS = pytest.mark.parametrize("seed", range(3))
-
-
-@SEEDS
-@pytest.mark.parametrize("each", [2, 3, 4])
 @pytest.mark.parametrize("numbering", ["from 0", "from 1", "with gaps", "with -1", "floats"])
-@pytest.mark.parametrize("n_classes", [2, 10, 77, 300])
-def test_few_rows_of_every_class_are_classes(n_classes, numbering, each, seed):
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.repeat(np.arange(n_classes), each))
-    if numbering == "with gaps":
-        y = rng.permutation(10 * n_classes)[:n_classes][y]
-    elif numbering == "with -1":
-        y[: len(y) // 2] = -1
-    y = {"from 1": y + 1, "floats": y.astype(float)}.get(numbering, y)
-    assert not is_continuous(y)
+def test_few_rows_of_every_class_are_classes(numbering):
+    for n_classes, each, seed in product([2, 10, 77, 300], [2, 3, 4], range(3)):
+        rng = np.random.default_rng(seed)
+        y = rng.permutation(np.repeat(np.arange(n_classes), each))
+        if numbering == "with gaps":
+            y = rng.permutation(10 * n_classes)[:n_classes][y]
+        elif numbering == "with -1":
+            y[: len(y) // 2] = -1
+        y = {"from 1": y + 1, "floats": y.astype(float)}.get(numbering, y)
+        assert not is_continuous(y), (n_classes, each, seed)
 
 
-@SEEDS
-@pytest.mark.parametrize("n_rows", [40, 100, 1000])
 @pytest.mark.parametrize("kind", ["uniform", "normal", "prices", "many zeros"])
-@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float32, np.float64])
-def test_whole_numbers_with_many_values_are_a_quantity(dtype, kind, n_rows, seed):
-    rng = np.random.default_rng(seed)
-    y = {
-        "uniform": rng.integers(0, n_rows, n_rows),
-        "normal": rng.normal(150, n_rows, n_rows).round(),
-        "prices": np.exp(rng.normal(7, 1, n_rows)).round(),
-        "many zeros": rng.integers(0, 100 * n_rows, n_rows) * (rng.random(n_rows) < 0.7),
-    }[kind].astype(dtype)
-    assert is_continuous(y)
-    assert not is_continuous(y, "classes")
-    assert not is_continuous(y.astype(str))
+def test_whole_numbers_with_many_values_are_a_quantity(kind):
+    dtypes = [np.int64, np.int32, np.float32, np.float64]
+    for dtype, n_rows, seed in product(dtypes, [40, 100, 1000], range(3)):
+        rng = np.random.default_rng(seed)
+        y = {
+            "uniform": rng.integers(0, n_rows, n_rows),
+            "normal": rng.normal(150, n_rows, n_rows).round(),
+            "prices": np.exp(rng.normal(7, 1, n_rows)).round(),
+            "many zeros": rng.integers(0, 100 * n_rows, n_rows) * (rng.random(n_rows) < 0.7),
+        }[kind].astype(dtype)
+        assert is_continuous(y), (dtype, n_rows, seed)
+        assert not is_continuous(y, "classes")
+        assert not is_continuous(y.astype(str))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conemetric import BoostMetric, UselessMetricWarning
+from conemetric import BoostMetric, CollapsedMetricWarning
 from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.core.arrays import to_numpy
 
@@ -186,7 +186,7 @@ def test_the_default_v_has_no_units(loss, iris):
     assert second.v_ == pytest.approx(first.v_ * 1000**power, rel=1e-9)
     zero = BoostMetric(100 * first.v_, loss=loss) if power else None
     if zero is not None:  # from there on the zero metric is optimal
-        with pytest.warns(UselessMetricWarning):
+        with pytest.warns(CollapsedMetricWarning):
             assert not zero.fit(*iris).components_.any()
 
 

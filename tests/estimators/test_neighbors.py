@@ -7,7 +7,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, RelativeComparisons
 from conemetric.core.arrays import to_numpy
-from conemetric.neighbours import neighbours_by_label, sampling
+from conemetric.neighbours import neighbours_by_label
 
 ESTIMATORS = [
     FrobMetric(tol=1e-2),
@@ -65,17 +65,17 @@ def test_neighbours_go_with_labels_alone(estimator, data):
             estimator.fit(X, **wrong, neighbors=found)
 
 
-def test_many_rows_are_searched_among_a_sample(estimator, data, monkeypatch):
+def test_neighbours_are_searched_among_a_sample_if_asked(estimator, data):
     X, y = data
-    monkeypatch.setattr(sampling, "MAX_WORK_IN_MEMORY", 100.0**2 * X.shape[1])
-    monkeypatch.setattr(sampling, "N_REFERENCES", 40)
-    estimator.set_params(random_state=3)
+    if "n_references" not in estimator.get_params():
+        pytest.skip("searches all rows")
+    estimator.set_params(random_state=3, n_references=40)
     first = to_numpy(estimator.fit(X, y).components_)
     assert estimator.n_references_ == 40
     given = estimator.pairs_ if isinstance(estimator, DMLEig) else estimator.triplets_
     assert len(np.unique(to_numpy(given)[:, 1:])) <= 41  # rounding may add one of a class
     assert_array_equal(to_numpy(estimator.fit(X, y).components_), first)
-    monkeypatch.setattr(sampling, "MAX_WORK_IN_MEMORY", 120.0**2 * X.shape[1])
+    estimator.set_params(n_references="auto")
     assert estimator.fit(X, y).n_references_ is None
 
 

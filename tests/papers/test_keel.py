@@ -37,6 +37,23 @@ def test_summary():
     assert auto["seconds"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("error", "seconds", "met"), [(8.0, 2.0, "met"), (9.5, 1.0, "missed"), (8.0, 2.1, "missed")]
+)
+def test_the_bar_of_the_judged_sets(error, seconds, met):
+    rows = [
+        row("tae", *cell)
+        for cell in (
+            ("Euclidean", 12.0, 0.0),
+            ("NCA", 9.0, 2.0),
+            ("AutoMetric", error, seconds),
+        )
+    ]
+    plain, nca, auto = KEEL_AUTO.summary(rows)
+    assert auto["bar"] == f"0.94 of the error, 1.0 of the time: {met}"
+    assert "bar" not in plain and "bar" not in nca
+
+
 def test_no_more_rows_are_learned_from_than_the_protocol_has():
     y = np.arange(5000) % 3
     split = KEEL_AUTO.split("keel_letter", y, 2)

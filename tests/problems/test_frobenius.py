@@ -199,9 +199,11 @@ def test_gradient_and_bend_of_every_loss(loss, prior, weighted):
     points = [problem.evaluate(u + t * h * direction) for t in (-1, 0, 1)]
     slope = (points[2].dual - points[0].dual) / (2 * h)
     assert slope == pytest.approx(points[1].gradient @ direction, rel=1e-5)
-    bend = problem.gain_bend(u)
+    curvature = problem.gain_curvature(u)
     change = (problem.gain_slope(u + h * direction) - problem.gain_slope(u)) / h
-    np.testing.assert_allclose(change, 0.0 if bend is None else -bend * direction, rtol=1e-3)
+    np.testing.assert_allclose(
+        change, 0.0 if curvature is None else -curvature * direction, rtol=1e-3
+    )
 
 
 def test_a_weight_of_two_is_a_constraint_twice():

@@ -36,7 +36,7 @@ def test_multiplier_slope_and_bend_are_derivatives(name, asarray):
     rise = values(loss.gain, v + h) - values(loss.gain, v - h)
     assert_allclose(values(loss.slope, v), rise / (2 * h), atol=1e-5)
     fall = values(loss.slope, v - h) - values(loss.slope, v + h)
-    assert_allclose(values(loss.bend, v), fall / (2 * h), atol=1e-4)
+    assert_allclose(values(loss.curvature, v), fall / (2 * h), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", SMOOTH)

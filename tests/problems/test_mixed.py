@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
-from conemetric.operators.columns import WithColumns, joined, parted
+from conemetric.operators.columns import WithColumns, concatenated, partitioned
 from conemetric.operators.difference import from_comparisons
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.mixed import MixedProgram
@@ -68,7 +68,7 @@ def solved(kind, seed, cone, asarray=np.asarray, dtype=np.float64):
     operator = WithColumns(operator, columns)
     W0, v0 = (part.astype(dtype).astype(float) for part in (W0, v0))
     kind = FrobeniusProgram if cone else MixedProgram
-    program = kind(operator, C, prior=joined(W0, v0), weights=weights)
+    program = kind(operator, C, prior=concatenated(W0, v0), weights=weights)
     tol = 1e-7 if dtype == np.float64 else 1e-3
     result = DualQuasiNewton(tol=tol, max_iter=5000).solve(program, retried=True)
     return result, program, conic_optimum(rows, columns, weights, C, W0, v0, cone)
@@ -88,7 +88,7 @@ def test_reaches_the_optimum_of_a_conic_solver(kind, cone, seed, asarray, dtype)
 def test_multipliers_of_the_signs_are_those_of_a_conic_solver(kind, seed):
     result, program, (_, multipliers) = solved(kind, seed, cone=False)
     point = program.evaluate(result.dual_point)
-    _, v = parted(point.primal_point, program.operator.n_columns)
+    _, v = partitioned(point.primal_point, program.operator.n_columns)
     assert (v >= 0).all()
     assert_allclose(point.cut * v, 0, atol=1e-9)
     assert_allclose(point.cut, multipliers, atol=2e-3 * (1 + abs(multipliers).max()))
@@ -107,7 +107,9 @@ def test_forward_and_adjoint_agree(cone, seed, asarray, dtype):
     _, program, _ = solved("plain", seed, cone, asarray, dtype)
     operator, rng = program.operator, np.random.default_rng(seed)
     block = rng.normal(size=(D, D))
-    M = operator.constraint_vector(joined(block + block.T, rng.normal(size=operator.n_columns)))
+    M = operator.constraint_vector(
+        concatenated(block + block.T, rng.normal(size=operator.n_columns))
+    )
     u = operator.constraint_vector(rng.normal(size=operator.n_constraints))
     left, right = float((operator.forward(M) * u).sum()), float((M * operator.adjoint(u)).sum())
     assert left == pytest.approx(right, rel=1e-4 if dtype == np.float32 else 1e-10, abs=1e-4)

@@ -20,7 +20,7 @@ def test_value_is_the_best_over_rho(margins, share):
     margins = np.array(margins)
     v = 1 / (1 + share * (len(margins) - 1))
     problem = object.__new__(SoftMarginProgram)
-    problem.price = np.full(len(margins), v)
+    problem.slack_penalty = np.full(len(margins), v)
     candidates = [v * np.maximum(rho - margins, 0).sum() - rho for rho in margins]
     assert_allclose(problem.value(margins), min(candidates), atol=1e-9)
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from conemetric import QueryAdapter, RelevanceMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
-from conemetric.operators.columns import joined
+from conemetric.operators.columns import concatenated
 from conemetric.ranking.measures import ndcg, rank
 from conemetric.ranking.program import RankingProgram
 
@@ -340,4 +340,4 @@ def test_a_file_ranks_as_the_estimator(kind, columns, n_components, asarray, dty
 
 
 def test_joined_holds_both():
-    assert_array_equal(joined(np.ones((1, 2)), np.array([3.0])), [[1, 1, 0], [0, 0, 3]])
+    assert_array_equal(concatenated(np.ones((1, 2)), np.array([3.0])), [[1, 1, 0], [0, 0, 3]])

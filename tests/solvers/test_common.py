@@ -2,7 +2,9 @@
 callbacks, honest starts and requirements; on every backend and in both precisions it knows.
 """
 
+import operator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,7 @@ class Case:
     arrays: bool = True  # whether points may be tensors, and in single precision
     reaches: float = 1e-3
     in_single: float = 1e-3  # the gap it reaches in float32
+    start: Any = operator.attrgetter("dual_point")  # what it resumes from, of an iterate
 
 
 CASES = {
@@ -91,6 +94,7 @@ CASES = {
         lambda P: TraceProgram(from_triplets(P, T), V, Logistic()),
         lambda: trace_optimum(X, T, "logistic", V)[0],
         in_single=1e-2,
+        start=operator.attrgetter("state"),
     ),
     "LinearColumnGeneration": Case(
         LinearColumnGeneration(),
@@ -115,12 +119,19 @@ CASES = {
         lambda: mmmf_optimum(ROWS, COLUMNS, RATINGS.ravel(), RATINGS.shape, np.zeros(1), 0.7),
         arrays=False,
     ),
-    "LowRankLagrangian": Case(LowRankLagrangian(), ring, arrays=False),
+    "LowRankLagrangian": Case(
+        LowRankLagrangian(), ring, arrays=False, start=operator.attrgetter("primal_point")
+    ),
     "ADMM": Case(
-        ADMM(tol=1e-3), explicit_isometry, lambda: near_isometry_optimum(explicit_isometry(X))
+        ADMM(tol=1e-3),
+        explicit_isometry,
+        lambda: near_isometry_optimum(explicit_isometry(X)),
+        start=operator.attrgetter("primal_point", "dual_point"),
     ),
     "SecantGeneration": Case(
-        SecantGeneration(), lambda P: SecantIsometryProgram(AllSecants(P), 0.3)
+        SecantGeneration(),
+        lambda P: SecantIsometryProgram(AllSecants(P), 0.3),
+        start=operator.attrgetter("primal_point", "dual_point"),
     ),
 }
 EVERY = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -214,6 +225,15 @@ def test_a_start_is_used_or_refused(case):
     if not case.solver.takes_start:
         with pytest.raises(TypeError, match="give no start"):
             case.solver.solve(case.make(X), start=np.zeros(3))
+        return
+    problem = case.make(X)
+    iterates = list(islice(case.solver.steps(problem, None), 40))
+    resumed = next(iter(case.solver.steps(problem, case.start(iterates[-1]))))
+    misses = [
+        abs(relative_gap(each.primal, each.dual)) + each.violation
+        for each in (iterates[0], resumed)
+    ]
+    assert misses[1] < misses[0] / 2
 
 
 @EVERY

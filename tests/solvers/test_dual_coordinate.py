@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators import from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.solvers import dual_coordinate
+from conemetric.solvers import dual_coordinate, semismooth_newton
 from conemetric.solvers.dual_coordinate import DualCoordinate, dual_sweep
 from conemetric.solvers.semismooth_newton import SemismoothNewton, nonnegative_quadratic, workspace
 
@@ -25,7 +25,7 @@ def make(X, T, A, C, **options):
 @pytest.fixture
 def sweeping(monkeypatch):
     """Let small problems be swept too."""
-    monkeypatch.setattr(dual_coordinate, "FEW", 0)
+    monkeypatch.setattr(dual_coordinate, "MAX_HESSIAN_WORK", 0)
 
 
 @pytest.mark.parametrize("basis", BASES)
@@ -148,6 +148,19 @@ def test_streaming_gives_the_same_answer(sweeping):
     assert streamed.certificate.primal == pytest.approx(stored.certificate.primal, rel=1e-9)
 
 
+@pytest.mark.parametrize("basis", ["identity", "random"])
+@pytest.mark.parametrize(("limit", "value"), [("WORK", 0), ("NARROW", 0)])
+def test_products_within_the_compiled_steps_or_outside_give_the_same_answer(
+    limit, value, basis, monkeypatch
+):
+    problem = make(*comparison_instance("random", basis))
+    inside = SemismoothNewton(tol=1e-9).solve(problem)
+    monkeypatch.setattr(semismooth_newton, limit, value)
+    outside = SemismoothNewton(tol=1e-9).solve(problem)
+    assert outside.certificate.relative_gap <= 1e-9
+    assert outside.certificate.primal == pytest.approx(inside.certificate.primal, rel=2e-9)
+
+
 def test_tolerance_out_of_reach_warns_and_keeps_the_best():
     X, T, A, C = comparison_instance("duplicates", "near-parallel")
     with pytest.warns(ConvergenceWarning, match="stalled"):
@@ -178,14 +191,14 @@ def test_dual_sweep_against_plain_python():
     every step.
     """
     rng = np.random.default_rng(0)
-    Z, L, prices = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), rng.uniform(0.1, 0.5, 20)
+    Z, L, penalties = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), rng.uniform(0.1, 0.5, 20)
     order, lam, expected = rng.permutation(20), np.zeros(20), np.zeros(20)
     u, w = np.zeros(5), np.zeros(5)
-    dual_sweep(Z, order, 1, 1 / L, prices, np.inf, u, w, lam, np.ones(20, dtype=bool))
+    dual_sweep(Z, order, 1, 1 / L, penalties, np.inf, u, w, lam, np.ones(20, dtype=bool))
     for i in order:
         t = np.maximum(-(Z.T @ expected), 0)
         gradient = Z[i] @ ((Z.T @ expected + t) / L) - 1
-        expected[i] = np.clip(expected[i] - gradient / (Z[i] @ (Z[i] / L)), 0, prices[i])
+        expected[i] = np.clip(expected[i] - gradient / (Z[i] @ (Z[i] / L)), 0, penalties[i])
     assert_allclose(lam, expected, atol=1e-12)
     assert_allclose(u, Z.T @ lam, atol=1e-12)
     assert_allclose(w, np.maximum(u, 0) / L, atol=1e-12)

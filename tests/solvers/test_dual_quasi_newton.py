@@ -27,7 +27,9 @@ def test_newton_direction_solves_the_system_of_the_free_multipliers(kind, seed, 
     direction = to_numpy(direction)
     H = dense_hessian(problem, point, len(T), asarray)
     g = to_numpy(point.gradient) * free
-    diagonal = problem.sigma * to_numpy(problem.sizes) ** 2 + to_numpy(problem.gain_bend(point.u))
+    diagonal = problem.sigma * to_numpy(problem.sizes) ** 2 + to_numpy(
+        problem.gain_curvature(point.u)
+    )
     residual = g - free * (H @ direction)
     assert np.all(direction[free == 0] == 0)
     assert residual @ (residual / diagonal) <= 1.01 * ACCURACY**2 * (g @ (g / diagonal))

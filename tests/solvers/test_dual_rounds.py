@@ -20,8 +20,8 @@ from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 @pytest.fixture
 def always(monkeypatch):
     """Rounds however few constraints there are and however many of them are free."""
-    monkeypatch.setattr(dual_rounds, "SMALL", 1)
-    monkeypatch.setattr(dual_rounds, "FEW", 1.0)
+    monkeypatch.setattr(dual_rounds, "MIN_CONSTRAINTS", 1)
+    monkeypatch.setattr(dual_rounds, "MAX_FREE_SHARE", 1.0)
     monkeypatch.setattr(dual_rounds, "FEW_FROM", 4)
     monkeypatch.setattr(dual_rounds, "LONGEST", 5)
 
@@ -92,7 +92,7 @@ def test_a_mixture_is_never_worse_and_knows_its_objective(which, kind, seed, asa
     mixture = Mixture.of(problem, points[0].matrix, points[0].margins)
     rounding = 1e-9 if dtype == np.float64 else 1e-3
     for point in points[1:]:
-        further = mixture.joined(point)
+        further = mixture.extended(point)
         assert further.value <= mixture.value * (1 + rounding)
         assert further.value <= point.primal[0] * (1 + rounding)
         again = Mixture.of(problem, further.matrix, further.margins).value
@@ -147,9 +147,9 @@ def test_many_constraints_with_and_without_rounds(tol, loss, many, asarray, monk
     """The same optimum within the gaps; at the end few multipliers are inside their bounds."""
     X, T = many
     problem = FrobeniusProgram(from_triplets(asarray(X), T), 300.0, loss)
-    monkeypatch.setattr(dual_rounds, "SMALL", 1000)
+    monkeypatch.setattr(dual_rounds, "MIN_CONSTRAINTS", 1000)
     within = DualQuasiNewton(tol=tol).solve(problem).certificate
-    monkeypatch.setattr(dual_rounds, "SMALL", np.inf)
+    monkeypatch.setattr(dual_rounds, "MIN_CONSTRAINTS", np.inf)
     without = DualQuasiNewton(tol=tol).solve(problem).certificate
     assert within.meets(tol)
     assert without.meets(tol)
@@ -190,7 +190,7 @@ def test_a_round_that_is_cut_short_keeps_what_it_reached(n_iter, monkeypatch):
         ends.append(result.n_iter)
         return result.certificate.relative_gap
 
-    monkeypatch.setattr(dual_rounds, "SMALL", 1)
+    monkeypatch.setattr(dual_rounds, "MIN_CONSTRAINTS", 1)
     rng, ends = np.random.default_rng(0), []
     y = np.arange(150) % 3
     X = rng.normal(size=(150, 6)) + 0.7 * y[:, None]

@@ -14,6 +14,7 @@ from conemetric import NuMax
 from conemetric.core.arrays import to_numpy
 from conemetric.operators.secants import ONCE, AllSecants, ListedSecants
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
+from conemetric.solvers import admm
 from conemetric.solvers.admm import ADMM, CG_TOL
 from conemetric.solvers.base import Status
 from conemetric.solvers.secant_generation import SecantGeneration, _cut
@@ -89,6 +90,17 @@ def test_either_factorisation_solves_the_least_squares(few, asarray):
     z, rest = ADMM(rho=0.7, max_direct=1)._least_squares(A)(r)
     assert_allclose(to_numpy(A.gram() @ z + 0.7 * z + rest), to_numpy(r), atol=1e-10)
     assert np.linalg.norm(to_numpy(rest)) <= CG_TOL * np.linalg.norm(to_numpy(r))
+
+
+def test_many_steps_are_solved_by_a_factorisation_the_first_by_conjugate_gradients(asarray):
+    rng = np.random.default_rng(0)
+    secants = AllSecants(asarray(rng.normal(size=(5, 5))))
+    A = secants.operator(every_pair(secants))
+    solve, r = admm._Patient(A, 0.7, 2), asarray(rng.normal(size=A.n_constraints))
+    for number in range(4):
+        z, rest = solve(r)
+        assert_allclose(to_numpy(A.gram() @ z + 0.7 * z + rest), to_numpy(r), atol=1e-10)
+        assert np.abs(to_numpy(rest)).max() > 1e-8 if number < 2 else rest == 0
 
 
 @settings(max_examples=20, deadline=None)

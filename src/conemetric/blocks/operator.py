@@ -65,8 +65,8 @@ class BlockOperator(Operator):
     def adjoint(self, u: Any) -> Any:
         return self.adjoint_and(u)[0]
 
-    def adjoint_and(self, u: Any, *wanted: Any) -> tuple[Any, list]:
-        adjoint, *results = self.space.totals(total(_adjoint, self.blocks, u), *wanted)
+    def adjoint_and(self, u: Any, *requested: Any) -> tuple[Any, list]:
+        adjoint, *results = self.space.totals(total(_adjoint, self.blocks, u), *requested)
         return adjoint.astype(self.dtype, copy=False), results
 
     def precise_adjoint(self, u: Any) -> Any:

@@ -51,17 +51,17 @@ class Program:
     """What one visit does to each block.
 
     Values 0, 1, ... are first the inputs, then the results of the steps. Those in ``kept``
-    stay with the block; the results of ``wanted`` are joined over all blocks.
+    stay with the block; the results of ``requested`` are joined over all blocks.
     """
 
     steps: tuple[Step, ...]
     kept: tuple[int, ...]
-    wanted: tuple[Step, ...]
+    requested: tuple[Step, ...]
     joins: tuple[Callable, ...]
 
     def run(self, inputs: Sequence[Any]) -> tuple[tuple, tuple]:
         """(pieces that stay, results to join) of one block."""
-        values, calls = list(inputs), (*self.steps, *self.wanted)
+        values, calls = list(inputs), (*self.steps, *self.requested)
         last = {number: k for k, step in enumerate(calls) for number in step.uses()}
         results: list = []
         for k, step in enumerate(calls):

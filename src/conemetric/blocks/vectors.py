@@ -153,22 +153,22 @@ class BlockSpace(VectorSpace):
 
     def gather(self, function: Callable, /, *vectors: Any, **small: Any) -> list:
         """What ``function`` returns for each block, in their order, on the host."""
-        wanted = Total(_listed, vectors, {"function": function, "small": small}, operator.add)
-        return self.totals(wanted)[0]
+        requested = Total(_listed, vectors, {"function": function, "small": small}, operator.add)
+        return self.totals(requested)[0]
 
-    def totals(self, *wanted: Total) -> list:
-        in_blocks = [each for each in wanted if _of_blocks(each.vectors)]
+    def totals(self, *requested: Total) -> list:
+        in_blocks = [each for each in requested if _of_blocks(each.vectors)]
         visited = iter(self._visited(in_blocks) if in_blocks else ())
         return [
             next(visited)
             if _of_blocks(each.vectors)
             else on_host(each.function(*each.vectors, **each.small))
-            for each in wanted
+            for each in requested
         ]
 
-    def _visited(self, wanted):
+    def _visited(self, requested):
         """Compute these reductions in one visit."""
-        calls = [_step(each.function, each.vectors, each.small) for each in wanted]
+        calls = [_step(each.function, each.vectors, each.small) for each in requested]
         order = _in_order_of_need([each for call in calls for each in Promise(call).needs()])
         inputs = [promise for promise in order if promise.column is not None]
         missing = [promise for promise in order if promise.column is None]
@@ -179,7 +179,7 @@ class BlockSpace(VectorSpace):
             tuple(promise.call.numbered(numbers) for promise in missing),
             tuple(numbers[id(promise)].number for promise in kept),
             tuple(call.numbered(numbers) for call in calls),
-            tuple(each.join for each in wanted),
+            tuple(each.join for each in requested),
         )
         columns, results = self.engine.visit(program, [promise.column for promise in inputs])
         for promise, column in zip(kept, columns, strict=True):

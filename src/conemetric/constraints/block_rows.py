@@ -19,7 +19,7 @@ from .labels import refuse_missing_labels
 __all__ = ["BlockRows", "Partition", "is_dask", "read"]
 
 CHUNK = 1 << 12  # rows converted to float64 at a time
-# rows of each block, so that 20 blocks give the 1000 of all by which `estimators.useless` judges a
+# rows of each block, so that 20 blocks give the 1000 of all by which `estimators.collapsed` judges a
 # metric in memory: a share of 0.1 of them, its limit, then has a standard error of 0.01
 SAMPLED, MOST_SAMPLED = 50, 1000
 

@@ -20,11 +20,11 @@ __all__ = [
 ]
 
 LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
-# whole numbers are a quantity, not classes, if they have more than FEW_VALUES values, if at
-# least the share LONELY of these occurs once, and if at least the share GAPS of the whole
+# whole numbers are a quantity, not classes, if they have more than MAX_CLASS_VALUES values, if at
+# least the share MIN_SINGLETON_SHARE of these occurs once, and if at least the share MIN_GAP_SHARE of the whole
 # numbers between the least and the largest is missing: chosen by judgement, so that few
 # shots of many classes stay classes and prices do not
-FEW_VALUES, LONELY, GAPS = 20, 1 / 3, 1 / 4
+MAX_CLASS_VALUES, MIN_SINGLETON_SHARE, MIN_GAP_SHARE = 20, 1 / 3, 1 / 4
 
 
 def check_labels(
@@ -72,7 +72,7 @@ def check_class_sizes(
         warn_user(
             f"{len(small)} of {len(classes)} classes have {n_same} or fewer rows (first: "
             f"{small.tolist()[0]!r}), so their rows have fewer than {n_same} others of their "
-            f"class; {remedy}{quantity if len(classes) > FEW_VALUES else ''}.",
+            f"class; {remedy}{quantity if len(classes) > MAX_CLASS_VALUES else ''}.",
         )
 
 
@@ -145,8 +145,12 @@ def holds_quantity(values: np.ndarray, counts: np.ndarray, target: str = "auto")
     if first_means_none(values) and counts[0] > counts[1:].max():
         return False  # rows without a label
     extent = float(values[-1]) - float(values[0]) + 1
-    lonely, gaps = (counts == 1).mean(), 1 - len(values) / extent
-    return bool(len(values) > FEW_VALUES and lonely >= LONELY and gaps >= GAPS)
+    singletons, gaps = (counts == 1).mean(), 1 - len(values) / extent
+    return bool(
+        len(values) > MAX_CLASS_VALUES
+        and singletons >= MIN_SINGLETON_SHARE
+        and gaps >= MIN_GAP_SHARE
+    )
 
 
 def refuse_continuous(values: np.ndarray, counts: np.ndarray, target: str, name: str) -> None:

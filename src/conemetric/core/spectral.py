@@ -29,7 +29,7 @@ NEGLIGIBLE = 1e-7  # relative to the norm, what is rounding in single precision
 SIGN_STEPS = 21  # iterations after which eigenvalues as small as NEGLIGIBLE have their sign
 ABOVE = 1.001  # times the norm: above every eigenvalue, also after the shift by NEGLIGIBLE
 UNDECIDED = 1e-3  # distance of a trace from an integer that reveals an eigenvalue without sign
-FEW = 10  # leading eigenpairs are few up to this fraction of the order, as LOBPCG needs
+MIN_ORDER_PER_PAIR = 10  # order of a matrix over the leading eigenpairs that LOBPCG may find
 SPARE = 5  # eigenpairs computed beyond the expected rank, to see the sign change
 LOBPCG_STEPS = 500  # it converges in far fewer; a limit against a stall
 LOBPCG_TOL = 0.75  # exponent of eps in the residual at which LOBPCG ends
@@ -234,7 +234,7 @@ def shrink(S: Any, threshold: float, rank_guess: int | None = None) -> PSDPart:
     n = S.shape[0]
     if rank_guess is not None and n > PARTIAL_FROM:
         k = rank_guess + SPARE
-        while k <= n // FEW:
+        while k <= n // MIN_ORDER_PER_PAIR:
             values, vectors = leading_eigenpairs(S, k)
             if float(values[-1]) <= threshold:
                 return replace(_positive(values - threshold, vectors), tail=None)
@@ -298,7 +298,7 @@ def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> t
     if issparse(S) and n <= PARTIAL_FROM:
         S = S.toarray()
     explicit = hasattr(S, "dtype") and (is_torch(S) or isinstance(S, np.ndarray))
-    if explicit and (n <= PARTIAL_FROM or k > n // FEW):
+    if explicit and (n <= PARTIAL_FROM or k > n // MIN_ORDER_PER_PAIR):
         values, vectors = eigh(S)
         return values[:k], vectors[:, :k]
     if is_torch(S):

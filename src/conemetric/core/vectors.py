@@ -101,7 +101,7 @@ class VectorSpace(ABC):
         """The vector of the results of ``function`` for each block, arrays or tuples of them."""
 
     @abstractmethod
-    def totals(self, *wanted: Total) -> list:
+    def totals(self, *requested: Total) -> list:
         """The results of several reductions, in one visit to the blocks."""
 
     def sum(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
@@ -131,8 +131,8 @@ class ArraySpace(VectorSpace):
     def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
         return function(*vectors, **small)
 
-    def totals(self, *wanted: Total) -> list:
-        return on_host([each.function(*each.vectors, **each.small) for each in wanted])
+    def totals(self, *requested: Total) -> list:
+        return on_host([each.function(*each.vectors, **each.small) for each in requested])
 
 
 ARRAYS = ArraySpace()

@@ -28,8 +28,8 @@ from ..core.sklearn_private import Interval
 from ..operators.span import Coordinates
 from ..problems.base import Problem
 from ..solvers.base import Solver, SolveResult
+from .collapsed import warn_if_collapsed
 from .tuples import TupleMethods, look_up
-from .useless import warn_if_useless
 from .validation import check_tensor, validate_labelled_points, validate_points
 
 __all__ = ["CertifiedEstimator", "MahalanobisMetric"]
@@ -193,7 +193,7 @@ class MahalanobisMetric(
             L = like(np.zeros((L.shape[0], 1)), L)
         self._forget_threshold()
         self.components_ = transposed(L)
-        warn_if_useless(points, point, type(self).__name__, self._remedy)
+        warn_if_collapsed(points, point, type(self).__name__, self._remedy)
         return self._store_result(replace(result, certificate=certificate))
 
     # for a metric that does not separate the points

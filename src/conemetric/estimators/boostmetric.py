@@ -198,7 +198,7 @@ class BoostMetric(TripletMetric):
         self.n_passes_ = len(results)
         if given.row_numbers is not None:
             self.triplets_ = given.row_numbers
-        return self._store(problem, _joined(results), points)
+        return self._store(problem, _concatenated(results), points)
 
     def _boost_in_passes(self, given):
         """(constraints of the last pass, its problem, results of all passes, its points)"""
@@ -361,7 +361,7 @@ def _objective_is_steady(results, tol):
     return abs(relative_gap(before, after)) <= tol
 
 
-def _joined(results):
+def _concatenated(results):
     """The last pass's result, with the history of all passes."""
     last = results[-1]
     histories = [

@@ -52,8 +52,8 @@ class FrobMetric(TripletMetric):
         classes overlap; the guide has the rule.
     n_references : int, "auto" or None, default="auto"
         Search for neighbours among a random sample of this many rows, stratified by class;
-        None for all rows. "auto" takes all while n^2 n_features is at most 2e12 (half a minute
-        on two cores) and on a GPU, and of a dask collection up to 200,000; else 20,000.
+        None for all rows. "auto" takes all, or 20,000 of a dask collection of more than
+        200,000.
     class_weight : "balanced", dict or None, default=None
         From labels: factors of the weights of the classes. "balanced" gives every class the
         same total weight.

@@ -62,8 +62,7 @@ class RelativeComparisons(SupervisedMetric):
         Most iterations: a coordinate sweep, or as many Newton steps as read about a million
         entries of z.
     random_state : int, RandomState or None, default=None
-        For the order of the coordinate sweeps, and the sample of rows among which neighbours are
-        searched where n^2 n_features exceeds 2e12.
+        For the order of the coordinate sweeps.
 
     Attributes
     ----------

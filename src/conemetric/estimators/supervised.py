@@ -22,7 +22,6 @@ from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours import (
-    max_rows_searched,
     neighbours_by_label,
     precomputed_neighbours,
     sample_rows,
@@ -290,7 +289,7 @@ class SupervisedMetric(MahalanobisMetric):
         if given is not None:
             return precomputed_neighbours(given, X, y, self.n_targets, self.n_impostors)
         references = None  # all rows
-        self.n_references_ = sample_size(self.n_references, len(y), max_rows_searched(X))
+        self.n_references_ = sample_size(self.n_references, len(y), np.inf)
         if self.n_references_ is not None:
             references = sample_rows(y, self.n_references_, self.n_targets, self.random_state)
         return neighbours_by_label(X, y, self.n_targets, self.n_impostors, references)

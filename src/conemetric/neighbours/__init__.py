@@ -7,7 +7,7 @@
 from .merge import merge
 from .precomputed import precomputed_neighbours
 from .query import LabelledRows, SearchQuery
-from .sampling import max_rows_searched, sample_classes, sample_rows, sample_size
+from .sampling import sample_classes, sample_rows, sample_size
 from .search import (
     MOST_IMPOSTORS,
     enough_of,
@@ -27,7 +27,6 @@ __all__ = [
     "enough_of",
     "exact_search",
     "labelled_keys",
-    "max_rows_searched",
     "merge",
     "nearer_impostors",
     "nearest",

@@ -14,6 +14,7 @@ from .rounding import product_gamma, tie_rule
 
 __all__ = ["Frame", "HostSearch"]
 
+PIECE = 1 << 17  # numbers centred at a time, which stay in the cache of a core
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
 
 
@@ -31,8 +32,7 @@ class Frame(NamedTuple):
     def centred(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """These rows of X relative to the centre, in the unit, in float32."""
         Z = np.empty((len(rows), X.shape[1]), np.float32)
-        for part in slices(len(rows), X.shape[1]):
-            Z[part] = (X[rows[part]] - self.centre) / self.unit
+        threaded(_centre, len(rows), Z.size, X, rows, self, Z)
         return Z
 
 
@@ -118,6 +118,12 @@ class HostSearch:
         eps = max(float(np.finfo(part.dtype).eps) for part in (X, R))
         per_length, slope = tie_rule(X.shape[1], eps)
         return 2 * np.sqrt(self.squares.astype(np.float64)), gamma, per_length * lengths, slope
+
+
+def _centre(start, stop, X, rows, frame, Z):
+    for part in slices(stop - start, X.shape[1], PIECE):
+        part = slice(start + part.start, start + part.stop)
+        Z[part] = (X[rows[part]] - frame.centre) / frame.unit
 
 
 def _power_of_two(X):

@@ -12,7 +12,7 @@ from .ties import row_keys
 
 __all__ = ["precomputed_neighbours"]
 
-MANY = 0.5  # share of points with too few neighbours in a graph above which we warn
+MAX_SHORT_SHARE = 0.5  # share of points with too few neighbours in a graph above which we warn
 
 
 def precomputed_neighbours(
@@ -98,7 +98,7 @@ def _from_graph(graph, keys, y, n_targets, n_impostors):
     if n_impostors == "auto":
         impostors = impostors[:, : enough_impostors(target_distances, distances)]
     short = float(((targets[:, -1] < 0) | (impostors[:, -1] < 0))[y >= 0].mean())
-    if short > MANY:
+    if short > MAX_SHORT_SHARE:
         warn_user(
             f"{short:.0%} of the points have fewer than {n_targets} neighbours of their label or "
             f"{impostors.shape[1]} of another in the graph; build it with more neighbours.",

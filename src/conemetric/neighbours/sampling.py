@@ -5,34 +5,21 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..core.arrays import on_device
-from ..core.sparse_rows import SparseRows
-
-__all__ = ["max_rows_searched", "sample_classes", "sample_rows", "sample_size"]
+__all__ = ["sample_classes", "sample_rows", "sample_size"]
 
 MAX_ROWS_IN_BLOCKS = 200_000  # of a Dask collection, up to which all are searched
-MAX_WORK_IN_MEMORY = 2e12  # n^2 D up to which all rows are searched: half a minute on two cores
 N_REFERENCES = 20_000  # rows of the sample beyond
 
 
 def sample_size(
     n_references: int | str | None, n_rows: int, most: float = MAX_ROWS_IN_BLOCKS
 ) -> int | None:
-    """How many rows to search among, None for all. "auto" takes all of up to ``most`` rows, else
-    `N_REFERENCES`.
+    """How many rows to search among, None for all. "auto" takes all of up to ``most`` rows (any
+    number in memory), else `N_REFERENCES`.
     """
     if n_references == "auto":
         n_references = N_REFERENCES if n_rows > most else None
     return None if n_references is None or int(n_references) >= n_rows else int(n_references)
-
-
-def max_rows_searched(X: Any) -> float:
-    """Rows in memory of the width and kind of X up to which all are searched: on a device and among
-    sparse rows any number.
-    """
-    if isinstance(X, SparseRows) or on_device(X):
-        return np.inf
-    return (MAX_WORK_IN_MEMORY / X.shape[1]) ** 0.5
 
 
 def sample_classes(

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
-ENOUGH_FOR = 2 / 3  # share of points that "auto" gives all impostors nearer than a target
+COVERED_SHARE = 2 / 3  # share of points that "auto" gives all impostors nearer than a target
 NEARER = 1 - 1e-6  # share of another distance below which rounding cannot have put one
 
 
@@ -104,7 +104,7 @@ def nearer_impostors(target_distances: np.ndarray, impostor_distances: np.ndarra
 
 def enough_of(counts: np.ndarray) -> int:
     """`enough_impostors`, from the counts of `nearer_impostors`."""
-    place = int(np.ceil(ENOUGH_FOR * (counts.sum() - 1)))
+    place = int(np.ceil(COVERED_SHARE * (counts.sum() - 1)))
     return max(FEWEST_IMPOSTORS, int(np.searchsorted(np.cumsum(counts), place, side="right")))
 
 

@@ -45,9 +45,9 @@ class Operator(ABC):
     def adjoint(self, u: Any) -> Any:
         """A*(u), a symmetric D x D matrix."""
 
-    def adjoint_and(self, u: Any, *wanted: Total) -> tuple[Any, list]:
+    def adjoint_and(self, u: Any, *requested: Total) -> tuple[Any, list]:
         """A*(u) and the results of reductions over vectors, in one visit to the blocks."""
-        return self.adjoint(u), self.space.totals(*wanted)
+        return self.adjoint(u), self.space.totals(*requested)
 
     def precise_adjoint(self, u: Any) -> Any:
         """A*(u) for a certificate, with all digits even if pairs nearly coincide."""

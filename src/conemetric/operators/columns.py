@@ -14,7 +14,7 @@ from typing import Any
 from ..core.arrays import like, zeros
 from .base import Operator
 
-__all__ = ["WithColumns", "joined", "parted"]
+__all__ = ["WithColumns", "concatenated", "partitioned"]
 
 
 class WithColumns(Operator):
@@ -28,7 +28,7 @@ class WithColumns(Operator):
         self.n_features = operator.n_features + self.n_columns
 
     def forward(self, M):
-        block, v = parted(M, self.n_columns)
+        block, v = partitioned(M, self.n_columns)
         return self.operator.forward(block) + self.columns @ v
 
     def forward_factor(self, L):
@@ -36,10 +36,10 @@ class WithColumns(Operator):
         return self.operator.forward_factor(block) + self.columns @ (tail**2).sum(1)
 
     def adjoint(self, u):
-        return joined(self.operator.adjoint(u), self.columns.T @ u)
+        return concatenated(self.operator.adjoint(u), self.columns.T @ u)
 
     def precise_adjoint(self, u):
-        return joined(self.operator.precise_adjoint(u), self.columns.T @ u)
+        return concatenated(self.operator.precise_adjoint(u), self.columns.T @ u)
 
     @property
     def row_sizes(self):
@@ -59,7 +59,7 @@ class WithColumns(Operator):
         return self.operator.empty_constraint_vector()
 
 
-def joined(block: Any, v: Any) -> Any:
+def concatenated(block: Any, v: Any) -> Any:
     """The matrix with the diagonal blocks ``block`` and diag(``v``); ``block`` may be a factor."""
     rows, columns = block.shape
     whole = zeros((rows + len(v), columns + len(v)), block)
@@ -69,6 +69,6 @@ def joined(block: Any, v: Any) -> Any:
     return whole
 
 
-def parted(M: Any, n_columns: int) -> tuple[Any, Any]:
-    """The matrix and the numbers of which M is `joined`."""
+def partitioned(M: Any, n_columns: int) -> tuple[Any, Any]:
+    """The matrix and the numbers of which M is `concatenated`."""
     return M[:-n_columns, :-n_columns], M[-n_columns:, -n_columns:].diagonal()

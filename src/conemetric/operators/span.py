@@ -78,7 +78,7 @@ class Coordinates:
             outside = outside - self.lift(self.lower(outside))
             outside = outside / xp.linalg.norm(outside)
         points = xp.concat([points, zeros((len(points), 1), points)], 1)
-        return Coordinates(points, (Beside(self.maps, outside),))
+        return Coordinates(points, (WithColumn(self.maps, outside),))
 
 
 def lift(maps: tuple["Map", ...], L: Any) -> Any:
@@ -168,7 +168,7 @@ class Matrix(Map):
 
 
 @dataclass(frozen=True)
-class Beside(Map):
+class WithColumn(Map):
     """A product of maps, and a column orthogonal to theirs."""
 
     maps: tuple[Map, ...]

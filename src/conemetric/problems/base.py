@@ -87,25 +87,27 @@ class SpectralDual(ABC):
         """Gradient of the gain."""
         return self.linear
 
-    def gain_bend(self, u: Any) -> Any:
+    def gain_curvature(self, u: Any) -> Any:
         """Minus the second derivatives of the gain, one per constraint; None if all are zero."""
         return None
 
-    def evaluate(self, u: Any, rank_guess: int | None = None, *wanted: Any) -> "Evaluation":
-        """The dual at u, with the sums ``wanted`` computed in the same visit (`Evaluation.also`)."""
-        return Evaluation(self, u, rank_guess, wanted)
+    def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> "Evaluation":
+        """The dual at u, with the sums ``requested`` computed in the same visit, as
+        `Evaluation.requested_totals`.
+        """
+        return Evaluation(self, u, rank_guess, requested)
 
     def curvature(self, direction: Any, u: Any) -> float:
         """An upper bound on the dual's curvature at u along ``direction``."""
-        bend = self.gain_bend(u)
-        wanted = [] if bend is None else [total(_bent, bend, direction)]
-        adjoint, bent = self.operator.adjoint_and(direction, *wanted)
-        return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(bent)
+        curvature = self.gain_curvature(u)
+        requested = [] if curvature is None else [total(_curvature_along, curvature, direction)]
+        adjoint, along = self.operator.adjoint_and(direction, *requested)
+        return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(along)
 
     def hessian(self, point: Any) -> "Hessian":
         """Minus the second derivative of the dual at ``point``."""
         K = point.combined if self.offset is None else point.combined + self.offset
-        return Hessian(self, spectral.psd_derivative(K), self.gain_bend(point.u))
+        return Hessian(self, spectral.psd_derivative(K), self.gain_curvature(point.u))
 
     def refutation(self, point: Any) -> str | None:
         """Why no point is feasible, if the multipliers at ``point`` prove it; else None."""
@@ -123,7 +125,7 @@ class SpectralDual(ABC):
     def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
         """(objective, relative violation) of X = L L', L = ``factor``, given `primal_terms`."""
 
-    def price(self, u: Any, margins: Any, primal: float) -> float:
+    def penalised_violation(self, u: Any, margins: Any, primal: float) -> float:
         """What an infeasible point may have gained, relative to its objective ``primal``: sum_r
         |u_r| times what A(X)_r = ``margins`` misses.
 
@@ -150,29 +152,31 @@ class SpectralProgram(SpectralDual, Problem):
         L, u = float64(primal_point), exact.project(float64(dual_point))
         margins = exact.margins_of(L)
         point = exact.evaluate(u, None, exact.primal_terms(margins))
-        primal, violation = exact.primal_value(point.also[0], squared_norm(L), L)
-        return Bounds(primal, point.bound, max(violation, exact.price(u, margins, primal)))
+        primal, violation = exact.primal_value(point.requested_totals[0], squared_norm(L), L)
+        return Bounds(
+            primal, point.bound, max(violation, exact.penalised_violation(u, margins, primal))
+        )
 
 
 class Evaluation:
     """The dual at one point; gradient and primal point are computed on first use."""
 
     def __init__(
-        self, problem: Any, u: Any, rank_guess: int | None = None, wanted: tuple[Total, ...] = ()
+        self, problem: Any, u: Any, rank_guess: int | None = None, requested: tuple[Total, ...] = ()
     ):
-        self.problem, self.u, self.rank_guess, self.wanted = problem, u, rank_guess, wanted
+        self.problem, self.u, self.rank_guess, self.requested = problem, u, rank_guess, requested
         self._terms: Any = None  # set by `measure`
 
     @cached_property
     def _first(self):
-        """A*(u), the gain, and the sums wanted."""
+        """A*(u), the gain, and the sums requested."""
         p = self.problem
-        adjoint, (gain, *also) = p.operator.adjoint_and(self.u, p.gain(self.u), *self.wanted)
-        return adjoint, gain, also
+        adjoint, (gain, *totals) = p.operator.adjoint_and(self.u, p.gain(self.u), *self.requested)
+        return adjoint, gain, totals
 
     @property
-    def also(self) -> list:
-        """The results of the sums wanted."""
+    def requested_totals(self) -> list:
+        """The results of the sums ``requested``."""
         return self._first[2]
 
     @property
@@ -243,7 +247,7 @@ class Evaluation:
         """(objective, violation) of X(u)."""
         squared_norm = self.problem.sigma**2 * self.part.squared_norm
         value, violation = self.problem.primal_value(self.terms, squared_norm, self.factor)
-        return value, max(violation, self.problem.price(self.u, self.margins, value))
+        return value, max(violation, self.problem.penalised_violation(self.u, self.margins, value))
 
     @property
     def terms(self) -> Any:
@@ -260,32 +264,32 @@ class Evaluation:
             vars(point).pop(vector, None)
         return point
 
-    def measure(self, *wanted: Total) -> list:
+    def measure(self, *requested: Total) -> list:
         """The results of these reductions, in one visit with `terms`."""
         p = self.problem
-        self._terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *wanted)
+        self._terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *requested)
         return results
 
 
 @dataclass(frozen=True)
 class Hessian:
-    """The map d -> sigma A(W(A*(d))) + bend d, W the derivative of the positive part."""
+    """The map d -> sigma A(W(A*(d))) + curvature d, W the derivative of the positive part."""
 
     problem: Any  # a SpectralDual
     derivative: spectral.SpectralMap  # W
-    bend: Any  # of the gain, one per constraint; None where all are zero
+    curvature: Any  # of the gain, one per constraint; None where all are zero
 
     def __call__(self, d: Any) -> Any:
         operator = self.problem.operator
         curved = operator.forward(self.derivative(operator.adjoint(d))) * self.problem.sigma
-        return curved if self.bend is None else curved + self.bend * d
+        return curved if self.curvature is None else curved + self.curvature * d
 
     @property
     def diagonal(self) -> Any:
         """The diagonal with the identity for W."""
         sizes = self.problem.sizes
         own = sizes * sizes * self.problem.sigma
-        return own if self.bend is None else own + self.bend
+        return own if self.curvature is None else own + self.curvature
 
 
 def squared_norm(factor: Any) -> float:
@@ -305,8 +309,8 @@ def relative(amount: Any, objective: float) -> float:
 # ---- functions mapped and summed over blocks of multipliers
 
 
-def _bent(bend, direction):
-    return (bend * direction**2).sum(dtype=namespace(direction).float64)
+def _curvature_along(curvature, direction):
+    return (curvature * direction**2).sum(dtype=namespace(direction).float64)
 
 
 def _gradient(slope, margins, sign):

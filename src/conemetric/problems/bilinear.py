@@ -21,8 +21,8 @@ __all__ = ["BilinearProgram"]
 class BilinearProgram(FrobeniusProgram):
     """See the module docstring; parameters as for `FrobeniusProgram`, with a prior."""
 
-    def evaluate(self, u: Any, rank_guess: int | None = None, *wanted: Any) -> Evaluation:
-        return BilinearEvaluation(self, u, rank_guess, wanted)
+    def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> Evaluation:
+        return BilinearEvaluation(self, u, rank_guess, requested)
 
     def primal_value(self, terms: Any, squared_norm: Any, W: Any) -> tuple[float, float]:
         return self.constant + 0.5 * self.significant(W - self.prior) + terms, 0.0

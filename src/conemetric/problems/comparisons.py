@@ -27,7 +27,7 @@ from ..core.slices import slices
 from ..core.threads import threaded
 from .base import Bounds, Problem
 
-__all__ = ["ComparisonProgram", "MeasuredComparisonProgram"]
+__all__ = ["ComparisonProgram", "MeasuredComparisonProgram", "add_combined", "row_products"]
 
 ENTRIES = 1 << 21  # of Z processed at a time
 
@@ -43,7 +43,7 @@ class ComparisonProgram(Problem):
     ):
         self.operator, self.C = operator, float(C)
         m, p = operator.n_constraints, operator.n_features
-        self.prices = self.C * np.ones(m) if weights is None else self.C * weights  # c
+        self.penalties = self.C * np.ones(m) if weights is None else self.C * weights  # c
         self.diagonal, self.is_diagonal = np.ones(p), True
         if gram is not None:
             self.L = np.ascontiguousarray(gram, dtype=np.float64) ** 2
@@ -86,7 +86,7 @@ class ComparisonProgram(Problem):
         out = np.empty(self.operator.n_constraints)
         for rows in self.slices:
             n = rows.stop - rows.start
-            threaded(_margins, n, n * len(w), self.block(rows), w, out[rows])
+            threaded(row_products, n, n * len(w), self.block(rows), w, out[rows])
         return out
 
     def combine(self, lam: np.ndarray) -> np.ndarray:
@@ -95,7 +95,7 @@ class ComparisonProgram(Problem):
         for rows in self.slices:
             part = lam[rows]
             if self._Z is not None or part.any():
-                _add_combined(self.block(rows), part, out)
+                add_combined(self.block(rows), part, out)
         return out
 
     def gram(self, chosen: np.ndarray) -> np.ndarray:
@@ -113,12 +113,12 @@ class ComparisonProgram(Problem):
         return y + np.maximum(combined - self.weigh(y), 0.0) * self.inverse_diagonal
 
     def primal_value(self, w: np.ndarray, loss: float) -> float:
-        """P(w), given the sum of the hinge losses, each times its price."""
+        """P(w), given the sum of the hinge losses, each times its penalty."""
         return 0.5 * float(w @ self.weigh(w)) + float(loss)
 
     def loss(self, margins: np.ndarray) -> float:
         """sum_i c_i max(0, 1 - z_i'w), given the ``margins`` Zw."""
-        return float(self.prices @ np.maximum(1 - margins, 0.0))
+        return float(self.penalties @ np.maximum(1 - margins, 0.0))
 
     def dual_value(self, total: float, y: np.ndarray) -> float:
         """D(lam, y), given the sum of lam and a feasible y."""
@@ -131,7 +131,7 @@ class ComparisonProgram(Problem):
 
     def lower_bound(self, dual_point: Any) -> float:
         """D at a dual point made feasible."""
-        lam, y = np.clip(dual_point[0], 0.0, self.prices), dual_point[1]
+        lam, y = np.clip(dual_point[0], 0.0, self.penalties), dual_point[1]
         return self.dual_value(lam.sum(), self.cover(y, self.combine(lam)))
 
 
@@ -170,7 +170,7 @@ def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
 
 
 @jit_sums
-def _margins(start, stop, Z, w, out):
+def row_products(start, stop, Z, w, out):
     """out[r] = z_r'w for r in start:stop; for few columns three times faster than BLAS."""
     for r in range(start, stop):
         total = 0.0
@@ -180,7 +180,7 @@ def _margins(start, stop, Z, w, out):
 
 
 @jit
-def _add_combined(Z, lam, out):
+def add_combined(Z, lam, out):
     """out += Z'lam."""
     for r in range(len(lam)):
         if lam[r] != 0:

@@ -59,7 +59,7 @@ class EigenvalueProgram(Problem):
         return is_scalar(self.loss_weight) and math.isinf(self.loss_weight)
 
     @property
-    def price(self) -> Any:
+    def slack_penalty(self) -> Any:
         """c if finite: the size of a multiplier, up to scale."""
         return 1.0 if self.hard else self.loss_weight
 
@@ -81,9 +81,9 @@ class EigenvalueProgram(Problem):
     def bounds(self, L: Any, u: Any, precise: bool = False) -> Bounds:
         """P(L L'), and D of u scaled to feasibility (of equal multipliers if u is zero)."""
         operator = self.operator
-        wanted = self.terms(operator.forward_factor(L))
+        requested = self.terms(operator.forward_factor(L))
         u = operator.space.map(clipped, u, lower=0.0, upper=None)
-        adjoint, (terms, *of_u) = operator.adjoint_and(u, wanted, *self._of_multipliers(u))
+        adjoint, (terms, *of_u) = operator.adjoint_and(u, requested, *self._of_multipliers(u))
         if not of_u[0] > 0:
             u = operator.empty_constraint_vector() + 1
             adjoint, of_u = operator.adjoint_and(u, *self._of_multipliers(u))
@@ -93,7 +93,7 @@ class EigenvalueProgram(Problem):
         return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
 
     def _of_multipliers(self, u):
-        return greatest(most_of_price, u, self.price), total(weighted_sum, u, self.target)
+        return greatest(largest_ratio, u, self.slack_penalty), total(weighted_sum, u, self.target)
 
     def _scale(self, adjoint, most):
         """The factor that makes u feasible, given A*(u) and ``most``, the largest u_r / c_r."""
@@ -116,7 +116,7 @@ class EigenvalueProgram(Problem):
         """Feasible multipliers, a factor of the zero matrix, and a first sigma."""
         operator, unit = self.operator, self.unit
         adjoint, (most, sum_) = operator.adjoint_and(
-            unit, greatest(most_of_price, unit, self.price), total(weighted_sum, unit)
+            unit, greatest(largest_ratio, unit, self.slack_penalty), total(weighted_sum, unit)
         )
         scale = self._scale(adjoint, most)
         center = zeros((operator.n_features, 0), operator.reference)
@@ -232,9 +232,9 @@ class MMMFProgram(EigenvalueProgram):
 # ---- functions mapped and summed over blocks of multipliers
 
 
-def most_of_price(u: Any, price: Any) -> Any:
+def largest_ratio(u: Any, slack_penalty: Any) -> Any:
     """max_r u_r / c_r."""
-    return u.max() / price if is_scalar(price) else (u / price).max()
+    return u.max() / slack_penalty if is_scalar(slack_penalty) else (u / slack_penalty).max()
 
 
 def _missing(margins, target, loss_weight):

@@ -98,12 +98,12 @@ class FrobeniusProgram(SpectralProgram):
     def gain_slope(self, u: Any) -> Any:
         return self.linear if self.loss.linear else self._relative(self.loss.slope, u)
 
-    def gain_bend(self, u: Any) -> Any:
-        return None if self.loss.linear else self._relative(self.loss.bend, u) / self.unit
+    def gain_curvature(self, u: Any) -> Any:
+        return None if self.loss.linear else self._relative(self.loss.curvature, u) / self.unit
 
-    def evaluate(self, u: Any, rank_guess: int | None = None, *wanted: Any) -> Evaluation:
+    def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> Evaluation:
         kind = PlainEvaluation if self.prior is None else PriorEvaluation
-        return kind(self, u, rank_guess, wanted)
+        return kind(self, u, rank_guess, requested)
 
     def primal_terms(self, margins: Any) -> Total:
         return total(_loss, margins, self.unit, loss=self.loss)

@@ -2,7 +2,7 @@
 
 A loss l falls as the margin grows, and is convex. Its multiplier v = -l'(rho) says how much the
 margin still matters. A program with weights c_r and multipliers u_r = c_r v_r needs, besides l, the
-concave gain g(v) = -l*(-v) of the multipliers (l* the conjugate), its slope and its bend:
+concave gain g(v) = -l*(-v) of the multipliers (l* the conjugate), its slope and its curvature:
 
     sum_r c_r l(rho_r) >= sum_r c_r g(u_r / c_r) - u'rho       for all rho and u in the domain
 
@@ -53,7 +53,7 @@ class Loss(ABC):
         """g'(v), elementwise."""
 
     @abstractmethod
-    def bend(self, v: Any) -> Any:
+    def curvature(self, v: Any) -> Any:
         """-g''(v) >= 0, elementwise."""
 
     def value_and_multiplier(self, margins: Any) -> tuple[Any, Any]:
@@ -64,7 +64,7 @@ class Loss(ABC):
         """First and second derivative of the sum of w l at ``margins + t change`` by t."""
         v = self.multiplier(margins + t * change)
         weighted = weights * change
-        return -(v * weighted).sum(), (change * weighted / self.bend(v)).sum()
+        return -(v * weighted).sum(), (change * weighted / self.curvature(v)).sum()
 
     def evaluate(
         self, margins: Any, space: VectorSpace = ARRAYS, weights: Any = 1.0
@@ -118,7 +118,7 @@ class Hinge(Loss):
     def slope(self, v: Any) -> Any:
         return v * 0 + 1
 
-    def bend(self, v: Any) -> Any:
+    def curvature(self, v: Any) -> Any:
         return v * 0
 
     def best_multiple(self, C: float, curvature: float) -> float:
@@ -140,7 +140,7 @@ class SquaredHinge(Loss):
     def slope(self, v: Any) -> Any:
         return 1 - v
 
-    def bend(self, v: Any) -> Any:
+    def curvature(self, v: Any) -> Any:
         return v * 0 + 1
 
 
@@ -171,7 +171,7 @@ class Logistic(Loss):
         xp = namespace(v)
         return xp.log1p(-v) - xp.log(v)
 
-    def bend(self, v: Any) -> Any:
+    def curvature(self, v: Any) -> Any:
         return 1 / (v * (1 - v))
 
 
@@ -195,7 +195,7 @@ class Exponential(Loss):
     def slope(self, v: Any) -> Any:
         return -namespace(v).log(v)
 
-    def bend(self, v: Any) -> Any:
+    def curvature(self, v: Any) -> Any:
         return 1 / v
 
 
@@ -206,8 +206,8 @@ class LogSumExp:
         self, margins: Any, space: Any = ARRAYS, weights: Any = 1.0
     ) -> tuple[float, Any, float]:
         powers = space.map(_powers, _less_log(margins, weights, space))
-        wanted = Total(_sums_of_powers, (powers, margins), join=_join_scaled)
-        ((shift, total, captured),) = space.totals(wanted)
+        requested = Total(_sums_of_powers, (powers, margins), join=_join_scaled)
+        ((shift, total, captured),) = space.totals(requested)
         u = space.map(_normalised, powers, shift=shift, total=total)
         return shift + np.log(total), u, captured / total
 
@@ -215,8 +215,8 @@ class LogSumExp:
         self, margins: Any, change: Any, t: float, space: Any = ARRAYS, weights: Any = 1.0
     ) -> tuple[float, float]:
         margins = _less_log(margins, weights, space)
-        wanted = Total(_moments, (margins, change), {"t": t}, _join_scaled)
-        ((_, total, first, second),) = space.totals(wanted)
+        requested = Total(_moments, (margins, change), {"t": t}, _join_scaled)
+        ((_, total, first, second),) = space.totals(requested)
         mean = first / total
         return -mean, second / total - mean**2
 

@@ -14,7 +14,7 @@ two diagonal blocks is positive semidefinite where both are.
 from functools import cached_property
 
 from ..core.arrays import float64
-from ..operators.columns import parted
+from ..operators.columns import partitioned
 from .bilinear import BilinearEvaluation, BilinearProgram
 
 __all__ = ["MixedProgram"]
@@ -26,20 +26,20 @@ class MixedProgram(BilinearProgram):
     Examples
     --------
     >>> import numpy as np
-    >>> from conemetric.operators.columns import WithColumns, joined
+    >>> from conemetric.operators.columns import WithColumns, concatenated
     >>> from conemetric.operators.difference import from_comparisons
     >>> from conemetric.problems.mixed import MixedProgram
     >>> Q, D = np.array([[2.0]]), np.array([[0.0], [1.0]])
     >>> operator = WithColumns(from_comparisons(Q, D, np.array([[0, 1, 0]])), np.array([[1.0]]))
-    >>> prior = joined(np.array([[0.25]]), np.array([0.0]))
+    >>> prior = concatenated(np.array([[0.25]]), np.array([0.0]))
     >>> program = MixedProgram(operator, C=1.0, prior=prior)  # A(W) + S v = 2 W + v
-    >>> found = program.certify(joined(np.array([[0.45]]), np.array([0.1])), np.array([0.1]))
+    >>> found = program.certify(concatenated(np.array([[0.45]]), np.array([0.1])), np.array([0.1]))
     >>> round(found.primal, 6), round(found.dual, 6)
     (0.025, 0.025)
     """
 
-    def evaluate(self, u, rank_guess=None, *wanted):
-        return MixedEvaluation(self, u, rank_guess, wanted)
+    def evaluate(self, u, rank_guess=None, *requested):
+        return MixedEvaluation(self, u, rank_guess, requested)
 
 
 class MixedEvaluation(BilinearEvaluation):
@@ -48,7 +48,7 @@ class MixedEvaluation(BilinearEvaluation):
     @cached_property
     def cut(self):
         """v(u) - v0 - S'u, the multipliers of v >= 0."""
-        _, v = parted(self.problem.prior + self.combined, self.problem.operator.n_columns)
+        _, v = partitioned(self.problem.prior + self.combined, self.problem.operator.n_columns)
         return -self.problem.operator.xp.clip(v, None, 0.0)
 
     @cached_property

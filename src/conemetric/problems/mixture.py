@@ -39,7 +39,7 @@ class Mixture:
         squared, losses = on_host([squared, _losses(problem, margins[None])[0]])
         return cls(problem, matrix, margins, problem.constant + 0.5 * squared + losses)
 
-    def joined(self, point: Any) -> Self:
+    def extended(self, point: Any) -> Self:
         """With the best share of the primal point of an evaluation; unchanged if none helps."""
         p = self.problem
         change, further = point.matrix - self.matrix, point.margins - self.margins
@@ -48,9 +48,9 @@ class Mixture:
         t = like(SHARES, further)
         losses = _losses(p, self.margins + t[:, None] * further)
         squares = distance @ distance, distance @ step, step @ step
-        losses, (still, slope, bend) = on_host([losses, squares])
+        losses, (still, slope, curvature) = on_host([losses, squares])
         shares = like(SHARES, losses)
-        values = p.constant + 0.5 * still + shares * slope + 0.5 * shares**2 * bend + losses
+        values = p.constant + 0.5 * still + shares * slope + 0.5 * shares**2 * curvature + losses
         best = int(values.argmin())
         if not values[best] < self.value:
             return self

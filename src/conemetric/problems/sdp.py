@@ -33,7 +33,7 @@ class ConstrainedProgram(SpectralProgram):
     def primal_terms(self, margins: Any) -> Total:
         return greatest(_largest_miss, margins, self.b, self.equality)
 
-    def price(self, u: Any, margins: Any, primal: float) -> float:
+    def penalised_violation(self, u: Any, margins: Any, primal: float) -> float:
         missed = self.operator.space.sum(_priced_misses, u, margins, self.b, self.equality)
         return relative(missed, primal)
 

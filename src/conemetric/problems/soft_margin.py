@@ -28,7 +28,7 @@ ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance":
 
 class SoftMarginProgram(Problem):
     """Soft-margin metric of trace one; see the module docstring. ``operator`` has one row per
-    triplet, v is the price of a unit of slack, at least 1 / (sum of the weights), and ``weights``
+    triplet, v is the penalty of a unit of slack, at least 1 / (sum of the weights), and ``weights``
     are w, positive (None: ones).
     """
 
@@ -41,19 +41,21 @@ class SoftMarginProgram(Problem):
             )
         self.operator, self.v = operator, float(v)
         unit = operator.empty_constraint_vector() + 1 if weights is None else weights
-        self.price = self.v * operator.constraint_vector(unit)
+        self.slack_penalty = self.v * operator.constraint_vector(unit)
 
     def start(self) -> Any:
         """Multipliers proportional to the weights."""
-        return self.price / float(self.price.sum())
+        return self.slack_penalty / float(self.slack_penalty.sum())
 
     def value(self, margins: Any) -> float:
         """P at a metric of trace one with these margins."""
-        margins, price = (to_numpy(values).astype(np.float64) for values in (margins, self.price))
+        margins, slack_penalty = (
+            to_numpy(values).astype(np.float64) for values in (margins, self.slack_penalty)
+        )
         order = np.argsort(margins, kind="stable")
-        enough = min(int(np.searchsorted(np.cumsum(price[order]), 1.0)), len(order) - 1)
+        enough = min(int(np.searchsorted(np.cumsum(slack_penalty[order]), 1.0)), len(order) - 1)
         rho = margins[order[enough]]
-        return float(price @ np.maximum(rho - margins, 0) - rho)
+        return float(slack_penalty @ np.maximum(rho - margins, 0) - rho)
 
     def restricted(self, H: Any) -> tuple[np.ndarray, np.ndarray, float] | None:
         """The program over M = sum_j w_j z_j z_j', with margins H[j]: a linear program.
@@ -63,7 +65,7 @@ class SoftMarginProgram(Problem):
         """
         J, m = H.shape
         size = float(abs(H).max()) or 1.0  # HiGHS has absolute tolerances
-        prices = to_numpy(self.price).tolist()
+        penalties = to_numpy(self.slack_penalty).tolist()
         for method in ("highs", "highs-ipm"):
             result = optimize.linprog(
                 np.append(np.zeros(m), 1.0),
@@ -71,7 +73,7 @@ class SoftMarginProgram(Problem):
                 b_ub=np.zeros(J),
                 A_eq=np.append(np.ones(m), 0.0)[None],
                 b_eq=[1.0],
-                bounds=[*((0.0, price) for price in prices), (None, None)],
+                bounds=[*((0.0, penalty) for penalty in penalties), (None, None)],
                 method=method,
                 options=ACCURACY,
             )
@@ -82,8 +84,8 @@ class SoftMarginProgram(Problem):
 
     def feasible(self, u: Any) -> Any:
         """``u`` clipped to the box of the dual, then scaled down or filled up to sum one."""
-        u = self.operator.xp.clip(u, u * 0, self.price)
-        missing, room = 1 - float(u.sum()), self.price - u
+        u = self.operator.xp.clip(u, u * 0, self.slack_penalty)
+        missing, room = 1 - float(u.sum()), self.slack_penalty - u
         return u / (1 - missing) if missing < 0 else u + missing * room / float(room.sum() or 1.0)
 
     def certify(self, primal_point: Any, dual_point: Any) -> Bounds:

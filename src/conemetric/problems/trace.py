@@ -22,7 +22,7 @@ the Frank-Wolfe bound. For any N it is lower by at most (Tr N - tau) max(0, lamb
 that excess it is global. For a sum of losses `certify` returns the better D(s u), s = min(1, v /
 lambda): u scaled until it is feasible, a bound for every metric. The exponential program, whose u
 is in the simplex, has no such bound: there the Frank-Wolfe bound is the dual value and max(0,
-lambda - v) / v, by which u misses its constraint, the violation. If that is above `FAR` it says
+lambda - v) / v, by which u misses its constraint, the violation. If that is above `MAX_EXCESS` it says
 nothing about larger metrics, and the dual value is minus infinity.
 """
 
@@ -40,7 +40,7 @@ from .losses import Loss, weighted_sum
 __all__ = ["MARGIN_LIMIT", "TraceProgram", "combined_rows"]
 
 MARGIN_LIMIT = 1e4  # largest change of a margin by one weight: steps end here without a minimum
-FAR = 0.1  # relative excess of lambda_max(A*(u)) over v above which there is no bound
+MAX_EXCESS = 0.1  # relative excess of lambda_max(A*(u)) over v above which there is no bound
 INNER = {"maxcor": 30, "maxiter": 100}  # of L-BFGS-B, which starts from the last weights
 
 
@@ -98,7 +98,7 @@ class TraceProgram(Problem):
         bounds = self.bounds(loss, captured, float((L * L).sum()), leading)
         if self.additive:
             return Bounds(bounds.primal, exact.lower_bound(u, leading))
-        return bounds._replace(dual=-np.inf) if bounds.violation > FAR else bounds
+        return bounds._replace(dual=-np.inf) if bounds.violation > MAX_EXCESS else bounds
 
     def unbounded(self, primal_point: Any) -> str:
         if self.additive:

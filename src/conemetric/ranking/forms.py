@@ -18,7 +18,7 @@ from ..core.arrays import float64, like, namespace, transposed
 from ..estimators.prior import prior_matrix
 from ..operators import from_triplets
 from ..operators.base import Operator
-from ..operators.columns import joined, parted
+from ..operators.columns import concatenated, partitioned
 from ..operators.difference import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from ..problems.frobenius import FrobeniusProgram
@@ -78,12 +78,12 @@ class ScoreForm(ABC):
         """The solution that corresponds to a map: inverts `map`."""
 
     @abstractmethod
-    def parted(self, point: Any, n_columns: int) -> tuple[Any, Any]:
+    def partitioned(self, point: Any, n_columns: int) -> tuple[Any, Any]:
         """The solution, and the numbers besides, of a program with columns."""
 
     @abstractmethod
-    def joined(self, point: Any, v: Any) -> Any:
-        """Inverts `parted`."""
+    def concatenated(self, point: Any, v: Any) -> Any:
+        """Inverts `partitioned`."""
 
     def spanned(self, mapped: Remembered) -> tuple[Remembered, Any]:
         """The same comparisons in fewer coordinates, and the basis that leads back; None if
@@ -141,11 +141,11 @@ class BilinearForm(ScoreForm):
     def point(self, inverse, map_):
         return inverse @ map_ @ inverse
 
-    def parted(self, point, n_columns):
-        return parted(point, n_columns)
+    def partitioned(self, point, n_columns):
+        return partitioned(point, n_columns)
 
-    def joined(self, point, v):
-        return joined(point, v)
+    def concatenated(self, point, v):
+        return concatenated(point, v)
 
     def spanned(self, mapped):
         """W differs from W0 only in the span of the queries: q = B z, and B'W is learned."""
@@ -218,11 +218,11 @@ class DistanceForm(ScoreForm):
     def point(self, inverse, map_):
         return inverse @ map_
 
-    def parted(self, point, n_columns):
+    def partitioned(self, point, n_columns):
         return point[:-n_columns], (point[-n_columns:] ** 2).sum(1)
 
-    def joined(self, point, v):
-        return joined(point, v**0.5)
+    def concatenated(self, point, v):
+        return concatenated(point, v**0.5)
 
     def truncated(self, data, map_, n_components):
         return map_[:, :n_components]

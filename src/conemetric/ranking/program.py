@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.arrays import float64, like, to_numpy
 from ..operators.base import Operator
-from ..operators.columns import WithColumns, joined
+from ..operators.columns import WithColumns, concatenated
 from ..problems.frobenius import FrobeniusProgram
 from .candidates import Setting
 from .columns import Columns, Pool
@@ -159,7 +159,7 @@ class RankingProgram:
         prior, kind = comparisons.prior / setting.margin, self.form.program_type
         if comparisons.columns is not None:
             start = np.array(setting.weights) * comparisons.unit / setting.margin
-            prior, kind = joined(prior, start * comparisons.scale), self.form.joint_type
+            prior, kind = concatenated(prior, start * comparisons.scale), self.form.joint_type
         D = len(comparisons.T)
         program = kind(
             operator, setting.C * D / setting.margin, prior=prior, weights=comparisons.weights
@@ -175,7 +175,7 @@ class RankingProgram:
         """What ``map_of(T, solution)`` makes of a point of the program, and the weights."""
         weights = np.zeros(0)
         if comparisons.columns is not None:
-            point, v = self.form.parted(point, len(comparisons.scale))
+            point, v = self.form.partitioned(point, len(comparisons.scale))
             weights = to_numpy(v) / comparisons.scale
         return map_of(like(comparisons.T, point), point), weights
 
@@ -194,4 +194,4 @@ class RankingProgram:
         point = self.form.point(comparisons.inverse, float64(map_))
         if comparisons.columns is None:
             return point
-        return self.form.joined(point, like(weights * comparisons.scale, point))
+        return self.form.concatenated(point, like(weights * comparisons.scale, point))

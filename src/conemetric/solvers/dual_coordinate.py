@@ -39,7 +39,9 @@ WORTHWHILE = 4.0  # factor by which a sweep must divide the gap before Newton st
 WIDE = 500  # weights up to which Newton's p x p matrices are small
 PATIENCE = 200  # sweeps to divide the gap in, for a program with more weights than triplets
 RUN = 1 << 12  # entries of Z in a run of rows swept in order: six times faster than single rows
-FEW = 1 << 16  # entries of Z up to which all Newton steps cost less than a few sweeps
+MAX_HESSIAN_WORK = (
+    1 << 21
+)  # operations of a Hessian up to which Newton steps cost less than a few sweeps
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,15 @@ class DualCoordinate(Solver):
     def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
         m, p = problem.operator.n_constraints, len(problem.diagonal)
         wide = p > max(m, WIDE)
-        if problem.is_diagonal and (wide or m * p > FEW):
+        if problem.is_diagonal and (wide or m * p * p > MAX_HESSIAN_WORK):
             start = yield from self._sweeps(problem, start, PATIENCE if wide else 1)
         yield from SemismoothNewton(self.tol, self.max_iter).steps(problem, start)
 
     def _sweeps(self, problem, start, patience):
         """Sweep while the gap falls fast enough; return multipliers and weights."""
-        m, prices, inverse = len(problem.prices), problem.prices, problem.inverse_diagonal
+        m, penalties, inverse = len(problem.penalties), problem.penalties, problem.inverse_diagonal
         rng, length = np.random.default_rng(self.seed), max(1, RUN // len(inverse))
-        lam = np.zeros(m) if start is None else np.clip(start[0], 0.0, prices)
+        lam = np.zeros(m) if start is None else np.clip(start[0], 0.0, penalties)
         combined = problem.combine(lam)
         w = np.maximum(combined, 0.0) * inverse
         active, bound, last = np.ones(m, dtype=bool), np.inf, np.inf
@@ -80,13 +82,13 @@ class DualCoordinate(Solver):
             for piece in rng.permutation(len(problem.slices)):
                 rows = problem.slices[piece]
                 starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
-                args = (inverse, prices[rows], bound, combined, w, lam[rows], active[rows])
+                args = (inverse, penalties[rows], bound, combined, w, lam[rows], active[rows])
                 worst = max(worst, dual_sweep(problem.block(rows), starts, length, *args))
             bound = worst if worst > 0 else np.inf
 
 
 @jit_sums
-def dual_sweep(Z, starts, length, inverse, prices, bound, u, w, lam, active):
+def dual_sweep(Z, starts, length, inverse, penalties, bound, u, w, lam, active):
     """One coordinate maximisation of the dual per row of Z, with diagonal L (FastQP, algorithm 2).
 
     Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` = Z'lam (over
@@ -108,14 +110,14 @@ def dual_sweep(Z, starts, length, inverse, prices, bound, u, w, lam, active):
             if old <= 0 and gradient <= 0:
                 active[i] = gradient >= -bound
                 continue
-            if old >= prices[i] and gradient >= 0:
+            if old >= penalties[i] and gradient >= 0:
                 active[i] = gradient <= bound
                 continue
             worst = max(worst, abs(gradient))
             # a row of zeros has gradient 1 for every w: its multiplier belongs at c_i
-            new = prices[i]
+            new = penalties[i]
             if curvature > 0:
-                new = min(max(old + gradient / curvature, 0.0), prices[i])
+                new = min(max(old + gradient / curvature, 0.0), penalties[i])
             lam[i] = new
             move = new - old
             for c in range(p):

@@ -39,7 +39,7 @@ __all__ = ["BALANCE_FROM", "MAX_TRIALS", "Box", "DualQuasiNewton", "two_loop"]
 ARMIJO = 1e-4  # share of the predicted rise that a step must reach (Nocedal & Wright, 3.1)
 LEAST_COSINE = 1e-2  # between the two vectors of a curvature pair that is used
 MAX_TRIALS = 40  # halvings or doublings of one step
-HARDLY = 0.99  # share of the slope that is left after a whole step if the step should double
+MIN_SLOPE_RATIO = 0.99  # slope after a whole step over that before, if the step should double
 NOISE = 1e3  # roundings of D, within which slopes decide instead of values
 BALANCE_FROM = 20  # evaluations after which units follow the sizes of constraints
 NEWTON_FROM = 5  # evaluations after which Newton directions are used, if they pay
@@ -108,9 +108,9 @@ class DualQuasiNewton(Solver):
         slope = space.sum(dot, point.gradient, direction)
         if not slope > 0 or not np.isfinite(slope):
             return None, memory, tried
-        bend = problem.curvature(direction, point.u)
-        if bend > 0:
-            direction = direction * (slope / bend)
+        curvature = problem.curvature(direction, point.u)
+        if curvature > 0:
+            direction = direction * (slope / curvature)
         accepted, memory, more = self._search(problem, point, direction, memory)
         return accepted, memory, tried + more
 
@@ -139,7 +139,7 @@ class DualQuasiNewton(Solver):
         for tried in range(1, MAX_TRIALS + 1):
             u = space.map(_advanced, point.u, direction, problem.lower, problem.upper, t=t)
             trial = problem.evaluate(u, point.rank, total(_slope, point.gradient, u, point.u))
-            rise, (slope,) = trial.dual - point.dual, trial.also
+            rise, (slope,) = trial.dual - point.dual, trial.requested_totals
             if best is not None and not rise > best.dual - point.dual:
                 break
             if not slope > 0:
@@ -151,8 +151,8 @@ class DualQuasiNewton(Solver):
                     total(_slope, trial.gradient, u, point.u), extended.gram(trial)
                 )
                 if risen or slope_there >= (2 * ARMIJO - 1) * slope:
-                    best, kept = trial, extended.knowing(gram)
-                    if t < 1 or slope_there < HARDLY * slope:
+                    best, kept = trial, extended.with_products(gram)
+                    if t < 1 or slope_there < MIN_SLOPE_RATIO * slope:
                         break
                     t *= 2
                     continue
@@ -236,7 +236,7 @@ class CurvatureMemory:
         """The reduction to the Gram matrix of all pairs and the gradient."""
         return total(_gram, self.pairs, *self.box.at(point))
 
-    def knowing(self, products: Any) -> Self:
+    def with_products(self, products: Any) -> Self:
         """With the result of `gram`."""
         return replace(self, products=products)
 

@@ -20,12 +20,12 @@ from .base import Iterate, relative_gap
 
 __all__ = ["Rounds", "as_iterate", "placed", "unbound"]
 
-SMALL = 10_000  # constraints below which no round pays for its setup
-FEW = 0.1  # share of free multipliers up to which only they, and as many more, move
+MIN_CONSTRAINTS = 10_000  # constraints below which no round pays for its setup
+MAX_FREE_SHARE = 0.1  # share of free multipliers up to which only they, and as many more, move
 FEW_FROM = 20  # evaluations before which the free set changes too quickly
 LONGEST = 50  # steps of a round
 SHORTEST = 3  # iterations left below which no round begins
-ENOUGH, SURE = 0.03, 0.9  # shares of the gap of the program, and of tol, at which a round ends
+GAP_SHARE, TOL_SHARE = 0.03, 0.9  # of the gap of the program, and of tol, at which a round ends
 FINEST = 1e-4  # gap that single precision can reach
 SINGLE_FROM = 3 * FINEST  # gap above which single precision is used
 AT_BOUND = 1e-6  # share of a bound that rounding to single precision may lose
@@ -41,7 +41,7 @@ class Rounds:
         # on an accelerator few multipliers take as long as all
         operator = problem.operator
         worth = problem.restrictable and not on_device(operator.reference)
-        self.possible = worth and operator.n_constraints >= SMALL
+        self.possible = worth and operator.n_constraints >= MIN_CONSTRAINTS
         self.single = self.possible and _fits_single(problem)
         self.stuck = False  # whether the last round made no progress
         self.n_iterations = 0  # of all rounds
@@ -72,8 +72,8 @@ class Rounds:
         problem = self.problem
         part = problem if index is None else problem.restricted(index, point.u)
         part = part.single if single else part
-        enough = max(SURE * self.solver.tol, FINEST if single else 0.0)
-        enough = enough if index is None else max(enough, ENOUGH * self._gap(point))
+        enough = max(TOL_SHARE * self.solver.tol, FINEST if single else 0.0)
+        enough = enough if index is None else max(enough, GAP_SHARE * self._gap(point))
         within = memory.restricted(index, part.operator.reference)
         u = point.u if index is None else point.u[index]
         first = inner = part.evaluate(like(u, part.operator.reference), point.rank)
@@ -90,7 +90,7 @@ class Rounds:
             evaluations += tried
             if accepted is None:
                 break
-            inner, mixture = accepted, mixture and mixture.joined(accepted)
+            inner, mixture = accepted, mixture and mixture.extended(accepted)
             self.n_iterations += 1
             if index is None:
                 yield self._rounded(inner, evaluations)
@@ -111,7 +111,7 @@ class Rounds:
         if self.mixture is None:
             return Mixture.of(part, inner.matrix, inner.margins)
         parts = self.mixture.matrix, self.mixture.margins[index]
-        return Mixture.of(part, *(like(each, inner.u) for each in parts)).joined(inner)
+        return Mixture.of(part, *(like(each, inner.u) for each in parts)).extended(inner)
 
     def _rounded(self, inner, evaluations):
         """A point of all multipliers in single precision, with values relaxed by its accuracy."""
@@ -153,7 +153,7 @@ def _fits_single(problem):
 
 def few_are_free(problem: Any, point: Any) -> bool:
     """Whether most multipliers are at their bounds, at least for now."""
-    return 0 < int(_free(problem, point).sum()) <= FEW * len(point.u)
+    return 0 < int(_free(problem, point).sum()) <= MAX_FREE_SHARE * len(point.u)
 
 
 def _free(problem, point):

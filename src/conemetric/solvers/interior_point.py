@@ -34,7 +34,9 @@ from .base import Infeasible, Iterate, Solver, relative_gap
 __all__ = ["InteriorPoint", "PathPoint", "System"]
 
 LARGE = 0.1  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1 %
-NEARLY = 3.0  # gap, in units of tol, at which repairing X begins to pay
+REPAIR_GAP = 3.0  # gap, in units of tol, at which repairing X begins to pay
+# violation, in units of tol, up to which it pays for more than few constraints, whose repair is cheap
+FEASIBLY, FEW_CONSTRAINTS = 10.0, 200
 REFINEMENTS, REFINED = 5, 1e-10  # of one linear system, at most; and the residual that is enough
 SHORT = 0.95  # share of the way to the boundary
 SMALLEST_STEP = 1e-5  # below which rounding dominates
@@ -49,7 +51,8 @@ class InteriorPoint(Solver):
     max_iter: int = 100
     takes_start: ClassVar[bool] = False
     requires: ClassVar[str] = (
-        "b evaluate factor_of lower offset operator price primal_at project proven refutation "
+        "b evaluate factor_of lower offset operator penalised_violation primal_at project proven "
+        "refutation "
         "repaired sigma"
     )
 
@@ -60,7 +63,8 @@ class InteriorPoint(Solver):
         while state is not None:
             point = problem.evaluate(problem.project(state.u))
             iterate = state.iterate(point)
-            if abs(relative_gap(iterate.primal, iterate.dual)) <= NEARLY * self.tol:
+            near = iterate.violation <= FEASIBLY * self.tol or len(problem.b) <= FEW_CONSTRAINTS
+            if near and abs(relative_gap(iterate.primal, iterate.dual)) <= REPAIR_GAP * self.tol:
                 iterate = state.iterate(point, problem.repaired(iterate.primal_point))
                 if iterate.violation <= self.tol:  # good enough, if the bound can be proven
                     last, proven = proven, problem.proven(iterate.primal_point, point)
@@ -107,9 +111,9 @@ class PathPoint:
         L = p.factor_of(self.X) if L is None else L
         margins = p.operator.forward_factor(L)
         primal, violation = p.primal_at(L, margins)
-        # a point is good only with its own multipliers, which price its violation
+        # a point is good only with its own multipliers, which penalise its violation
         own_gap = abs(relative_gap(primal, point.dual))
-        violation = max(violation, p.price(point.u, margins, primal), own_gap)
+        violation = max(violation, p.penalised_violation(point.u, margins, primal), own_gap)
         extra = {"rank": L.shape[1], "barrier": float(self.barrier)}
         return Iterate(primal, point.dual, L, point.u, violation, extra)
 

@@ -24,7 +24,7 @@ from .ensemble import Ensemble
 __all__ = ["LinearColumnGeneration"]
 
 PATIENCE = 10  # iterations that a column without weight is kept: it may come back
-STALE, LITTLE = 20, 0.99  # iterations in which the gap must fall, and to what share of itself
+STALL_WINDOW, STALL_RATIO = 20, 0.99  # iterations in which the gap must fall to this share
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class LinearColumnGeneration(Solver):
             yield Iterate(primal, bound, ensemble.factor(), best, extra=extra, state=ensemble)
             least = min(least, primal)
             gaps.append(least - bound)
-            if len(gaps) > STALE and gaps[-1] > LITTLE * gaps[-1 - STALE]:
+            if len(gaps) > STALL_WINDOW and gaps[-1] > STALL_RATIO * gaps[-1 - STALL_WINDOW]:
                 return  # what is left is below the accuracy of the linear programs
 
     def _separate(self, operator, points, ceiling, bound, best):

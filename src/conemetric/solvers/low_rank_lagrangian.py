@@ -39,7 +39,7 @@ INNER, FLOOR, FLOOR_REGULARISED = 0.1, 0.1, 0.03  # share of the error, of tol a
 EXHAUSTED = 1e-11  # relative accuracy of a gradient that double precision cannot improve on
 NEW_COLUMNS = 3  # at most, per outer iteration
 REFRESHED = 30  # iterations after which the smoother is computed again
-NEARLY = 3.0  # gap and violation, in units of tol, at which repairing Y begins to pay
+REPAIR_GAP = 3.0  # gap and violation, in units of tol, at which repairing Y begins to pay
 NEGLIGIBLE = 1e-10  # squared length of a column, relative to the largest, below which it is dropped
 FLAT = 0.1  # share of the first slope at which a line search ends
 LONGEST = 10.0  # factor by which a step may grow in one trial
@@ -51,7 +51,7 @@ class LowRankLagrangian(Solver):
 
     max_iter: int = 100
     requires: ClassVar[str] = (
-        "b bounded cost_product evaluate price primal_at project repaired sigma smoother "
+        "b bounded cost_product evaluate penalised_violation primal_at project repaired sigma smoother "
         "start_factor"
     )
 
@@ -71,16 +71,16 @@ class LowRankLagrangian(Solver):
             u = problem.project(u + mu * (margins - b))
             point = problem.evaluate(u, Y.shape[1])
             primal, violation = problem.primal_at(Y, margins)
-            violation = max(violation, problem.price(u, margins, primal))
+            violation = max(violation, problem.penalised_violation(u, margins, primal))
             extra = {"rank": Y.shape[1], "evaluations": evaluations}
             extra |= {"penalty": mu, "accuracy": reached}
             known = np.isfinite(point.dual)
             error = max(violation, abs(relative_gap(primal, point.dual)) if known else 1.0)
-            if error <= NEARLY * self.tol:
+            if error <= REPAIR_GAP * self.tol:
                 repaired = problem.repaired(Y)
                 margins = forward(repaired)
                 value, missed = problem.primal_at(repaired, margins)
-                missed = max(missed, problem.price(u, margins, value))
+                missed = max(missed, problem.penalised_violation(u, margins, value))
                 yield Iterate(value, point.dual, repaired, u, missed, extra)
             else:
                 yield Iterate(primal, point.dual, Y, u, violation, extra)
@@ -134,8 +134,8 @@ class LowRankLagrangian(Solver):
         for i in range(max(0, len(values) - NEW_COLUMNS), len(values)):
             if values[i] > accuracy:
                 new = V @ vectors[:, i : i + 1]
-                bend = mu * (forward(new) ** 2).sum() + 1 / problem.sigma
-                Y = xp.concatenate([Y, new * (values[i] / bend) ** 0.5], 1)
+                curvature = mu * (forward(new) ** 2).sum() + 1 / problem.sigma
+                Y = xp.concatenate([Y, new * (values[i] / curvature) ** 0.5], 1)
         return Y
 
 
@@ -248,8 +248,8 @@ class Section:
         lam = self.problem.project(unclipped)
         left = xp.stack([lam, xp.where(lam == unclipped, rate, 0.0)])
         right = xp.stack([rate, self.A2])
-        (along, bent), (stiff, _) = to_numpy(left @ right.T)
-        return first + along, second + 2 * bent + self.mu * stiff
+        (along, curved), (stiff, _) = to_numpy(left @ right.T)
+        return first + along, second + 2 * curved + self.mu * stiff
 
     def lowest(self) -> float | None:
         """A step with slope `FLAT`, by Newton's method inside a bracket; None without descent."""
@@ -257,11 +257,11 @@ class Section:
             return None
         low, high, t = 0.0, np.inf, 1.0
         for _ in range(MAX_TRIALS):
-            slope, bend = self.slopes(t)
+            slope, curvature = self.slopes(t)
             if abs(slope) <= FLAT * abs(self.slope_at_zero):
                 break
             low, high = (t, high) if slope < 0 else (low, t)
-            newton, longest = t - slope / bend if bend > 0 else np.inf, LONGEST * t
+            newton, longest = t - slope / curvature if curvature > 0 else np.inf, LONGEST * t
             t = newton if low < newton < min(high, longest) else min(longest, (low + high) / 2)
         return t
 
@@ -272,8 +272,8 @@ def _objective_slope(gram, s):
     YY, YZ, ZZ = gram[:r, :r], gram[:r, r : 2 * r], gram[r : 2 * r, r : 2 * r]
     YCZ, ZCZ = np.trace(gram[:r, 2 * r :]), np.trace(gram[r : 2 * r, 2 * r :])
     square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
-    linear, bent = YCZ + s * (YY * YZ).sum(), ZCZ + s * square
-    return 2 * np.array([linear, bent, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
+    linear, quadratic = YCZ + s * (YY * YZ).sum(), ZCZ + s * square
+    return 2 * np.array([linear, quadratic, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
 
 
 def _penalty_slope(gram, mu):

@@ -1,6 +1,6 @@
 """Newton directions of a box-constrained spectral dual, by conjugate gradients.
 
-    H d = g on the free multipliers,    H = sigma A_F W A_F* + bend        (problems.base.SpectralDual.hessian)
+    H d = g on the free multipliers,    H = sigma A_F W A_F* + curvature        (problems.base.SpectralDual.hessian)
 
 [K]_+ is strongly semismooth, so steps d with ever smaller residuals converge superlinearly (Qi &
 Sun 2006; Zhao, Sun & Toh 2010). W acts through one eigenbasis of K: a product with H is an adjoint,
@@ -30,13 +30,13 @@ def newton_direction(problem: Any, point: Any, free: Any) -> tuple[Any, int]:
     steps = 0
     while steps < MOST and rest > ACCURACY**2 * first:
         image = hessian(search) * free
-        bent, length = space.sum(_bent, search, image, diagonal)
-        if not bent > problem.operator.eps * length:
+        along, length = space.sum(_curvature_along, search, image, diagonal)
+        if not along > problem.operator.eps * length:
             break
         steps += 1
-        step = search * (rest / bent)
+        step = search * (rest / along)
         direction = step if direction is None else direction + step
-        residual = residual - image * (rest / bent)
+        residual = residual - image * (rest / along)
         scaled = residual / diagonal
         last, rest = rest, space.sum(dot, residual, scaled)
         search = scaled + search * (rest / last)
@@ -47,5 +47,5 @@ def dot(a: Any, b: Any) -> Any:
     return namespace(a).dot(a, b)  # vecdot and matmul would keep other threads waiting
 
 
-def _bent(search, image, diagonal):
+def _curvature_along(search, image, diagonal):
     return dot(search, image), dot(search, search * diagonal)

@@ -29,7 +29,7 @@ CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
 QUICK, LIMIT = 20, 60  # steps up to which sigma grows; after which a subproblem is abandoned
 GROWTH = 2.0  # of sigma
 SHARE = 0.5  # gap of a solved subproblem, relative to that of the program
-ENOUGH = 0.3  # gap of a solved subproblem, in units of tol
+INNER_GAP = 0.3  # gap of a solved subproblem, in units of tol
 MAX_FAILED = 20  # subproblems abandoned in a row before giving up
 # relative gap, in units of eps, below which a subproblem that does not reduce it by SHARE is the
 # last; in float32 gaps wander between 0.1 and 3 of these units
@@ -86,7 +86,7 @@ class ProximalPoint(Solver):
 
     def _solved(self, bounds, point):
         """Whether the gap of the subproblem at ``point`` is small against that of the program."""
-        enough = max(SHARE * relative_gap(bounds.primal, bounds.dual), ENOUGH * self.tol)
+        enough = max(SHARE * relative_gap(bounds.primal, bounds.dual), INNER_GAP * self.tol)
         return relative_gap(point.primal, point.dual) <= enough
 
     def _iterate(self, bounds, point, subproblems, sigma):

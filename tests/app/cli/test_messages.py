@@ -12,10 +12,10 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from conemetric import (
+    CollapsedMetricWarning,
     FrobMetric,
     MetricClassifier,
     RelevanceMetric,
-    UselessMetricWarning,
     load_metric,
     save_metric,
 )
@@ -167,7 +167,7 @@ def test_no_command_advises_a_parameter(run):
         FrobMetric().fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
     assert "C as a number" not in in_options(torn.value)
     line, alternating = np.arange(40.0)[:, None] * [[1.0, 0.5]], np.arange(40) % 2
-    with pytest.warns(UselessMetricWarning, match="n_impostors") as useless:
+    with pytest.warns(CollapsedMetricWarning, match="n_impostors") as useless:
         FrobMetric().fit(line, alternating)
     (advice,) = (in_options(each.message) for each in useless)
     assert advice.endswith("try another --method, or keep the Euclidean distance.")

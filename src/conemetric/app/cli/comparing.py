@@ -67,7 +67,6 @@ def compare(given: Compare) -> None:
                     task,
                     replace(given, method=chosen.name),
                     feature_names=table.names,
-                    categories=table.categories,
                 )
             save_metric(out / files[chosen.name], study.metric)
             studies.append(study)
@@ -91,10 +90,10 @@ def compare(given: Compare) -> None:
 def _row(study):
     """One method in the table."""
     p = study.before.p_value(study.after)
-    facts = {"p_value": p, **fit_facts(study), "useless": bool(study.alarm)}
+    facts = {"p_value": p, **fit_facts(study), "collapsed": bool(study.alarm)}
     return {**row(study.options.method, study.after), **facts}
 
 
 def _marked(line):
-    """A row for the screen, marked if its metric is useless."""
-    return {**line, "method": f"{line['method']} (useless)"} if line.get("useless") else line
+    """A row for the screen, marked if its metric has collapsed."""
+    return {**line, "method": f"{line['method']} (collapsed)"} if line.get("collapsed") else line

@@ -1,4 +1,4 @@
-"""Optima that are useless as metrics come with a warning."""
+"""Metrics that collapse the rows come with a warning."""
 
 import warnings
 
@@ -9,14 +9,14 @@ from sklearn.datasets import load_iris
 
 from conemetric import (
     BoostMetric,
+    CollapsedMetricWarning,
     DMLEig,
     FrobMetric,
     LMNNEig,
     NuMax,
     RelativeComparisons,
-    UselessMetricWarning,
 )
-from conemetric.estimators.useless import warn_if_useless
+from conemetric.estimators.collapsed import warn_if_collapsed
 
 LINE = np.arange(40.0)[:, None] * [[1.0, 0.5]]
 ALTERNATING = np.arange(40) % 2  # every point is nearer to the other class than to its own
@@ -29,18 +29,20 @@ ALTERNATING = np.arange(40) % 2  # every point is nearer to the other class than
 )
 def test_the_zero_metric_is_named_with_a_remedy(estimator, asarray, dtype):
     X = asarray(LINE.astype(dtype))
-    with pytest.warns(UselessMetricWarning, match=f"{type(estimator).__name__} learned is zero"):
+    with pytest.warns(CollapsedMetricWarning, match=f"{type(estimator).__name__} learned is zero"):
         metric = clone(estimator).fit(X, ALTERNATING)
     assert metric.certificate_.status == "converged"
     assert float(abs(metric.transform(X)).max()) == 0
-    with pytest.warns(UselessMetricWarning, match="n_impostors.* or keep the Euclidean distance"):
+    with pytest.warns(CollapsedMetricWarning, match="n_impostors.* or keep the Euclidean distance"):
         metric.fit(X, ALTERNATING)
 
 
 def test_points_that_fall_on_few_places_are_counted():
     rng, y = np.random.default_rng(0), np.arange(60) % 2
     X = np.c_[10.0 * y, rng.normal(size=60)]
-    with pytest.warns(UselessMetricWarning, match="tells 2 places apart where 60 rows of X differ"):
+    with pytest.warns(
+        CollapsedMetricWarning, match="tells 2 places apart where 60 rows of X differ"
+    ):
         RelativeComparisons(basis=[[1.0], [0.0]]).fit(X, y)
 
 
@@ -61,7 +63,7 @@ def test_points_that_fall_on_few_places_are_counted():
 def test_useful_metrics_do_not_warn(estimator):
     X, y = load_iris(return_X_y=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UselessMetricWarning)
+        warnings.simplefilter("error", CollapsedMetricWarning)
         clone(estimator).fit(X[::2], y[::2])
         repeated = np.repeat(X[::15], 20, axis=0)  # no metric tells equal rows apart
         clone(estimator).fit(repeated + np.linspace(0, 1e-3, 200)[:, None], np.repeat(y[::15], 20))
@@ -82,7 +84,7 @@ def test_one_row_that_differs_is_enough(n_rows, place, asarray):
     X = np.ones((n_rows, 2))
     X[round(place * (n_rows - 1))] = 2.0
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UselessMetricWarning)
+        warnings.simplefilter("error", CollapsedMetricWarning)
         warnings.filterwarnings("ignore", "pairs of rows coincide")
         metric = NuMax(0.3).fit(asarray(X))
     assert float(abs(metric.components_).max()) > 0.1
@@ -90,9 +92,9 @@ def test_one_row_that_differs_is_enough(n_rows, place, asarray):
 
 @pytest.mark.parametrize("zero", [True, False])
 @pytest.mark.parametrize("n_rows", [10, 1500])
-def test_of_rows_that_coincide_only_the_zero_metric_is_useless(n_rows, zero):
+def test_of_rows_that_coincide_only_the_zero_metric_has_collapsed(n_rows, zero):
     L = np.full((3, 2), 0.0 if zero else 1.0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_if_useless(np.ones((n_rows, 3)), L, "Some", "something else")
-    assert [item.category for item in caught] == [UselessMetricWarning] * zero
+        warn_if_collapsed(np.ones((n_rows, 3)), L, "Some", "something else")
+    assert [item.category for item in caught] == [CollapsedMetricWarning] * zero

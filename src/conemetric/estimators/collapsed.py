@@ -8,21 +8,21 @@ from ..core.advice import Advice
 from ..core.arrays import like, take, to_numpy
 from ..core.warn import warn_user
 
-__all__ = ["UselessMetricWarning", "warn_if_useless"]
+__all__ = ["CollapsedMetricWarning", "warn_if_collapsed"]
 
-# chosen by judgement: a metric is useless if it maps a sample of the rows to few places
+# chosen by judgement: a metric has collapsed if it maps a sample of the rows to few places
 USELESS_SAMPLE = 1000  # rows
 SAME_PLACE = 1e-9  # distance of mapped rows, relative to the extent of all of them
 FEW_PLACES = 0.1  # relative to the number of places in X
 
 
-class UselessMetricWarning(Advice, UserWarning):
-    """The optimum was found but is useless as a metric: it maps all points, or nearly
+class CollapsedMetricWarning(Advice, UserWarning):
+    """The optimum was found but the metric has collapsed: it maps all points, or nearly
     all, to the same place.
     """
 
 
-def warn_if_useless(points: Any, L: Any, name: str, remedy: str) -> None:
+def warn_if_collapsed(points: Any, L: Any, name: str, remedy: str) -> None:
     """Warn if the metric L L' that ``name`` learned is zero, or tells few of the points apart."""
     rows = np.linspace(0, len(points) - 1, min(len(points), USELESS_SAMPLE)).astype(int)
     sample = take(points, rows)
@@ -39,7 +39,7 @@ def warn_if_useless(points: Any, L: Any, name: str, remedy: str) -> None:
         else f"tells {n_after} places apart where {n_before} rows of X differ"
     )
     warn_user(
-        UselessMetricWarning(
+        CollapsedMetricWarning(
             f"The metric that {name} learned {fault}, so nearest neighbours are arbitrary. It is "
             "optimal, but the classes overlap too much for the program to separate them",
             {"method": f"try {remedy}", "": "keep the Euclidean distance"},
