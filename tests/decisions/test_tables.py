@@ -121,3 +121,15 @@ def test_rows_of_weight_zero_do_not_change_the_encoding(kind):
     one = KINDS[kind](**options).fit(changed, y, sample_weight=1.0 * there)
     other = KINDS[kind](**options).fit(X[there], y[there])
     np.testing.assert_array_equal(one.predict(X), other.predict(X))
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e100])
+def test_units_of_a_column_do_not_matter(factor):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 1] > 0).astype(int)
+    scaled = X * [1, factor, 1]
+    one = MetricClassifier(metric=None, random_state=0).fit(X, y)
+    two = MetricClassifier(metric=None, random_state=0).fit(scaled, y)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(scaled), atol=0.02)
+    assert (two.predict(scaled) == y).mean() > 0.9

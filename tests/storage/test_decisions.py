@@ -199,7 +199,7 @@ def outside(**values):
         (lambda header, arrays: arrays.pop("decision.X"), "X"),
         (put_array("Y", lambda Y: Y[:, :2].copy()), "Y.shape|t = "),
         (put_array("keys", lambda keys: keys.astype(float)), "keys.dtype"),
-        (put_array("X", lambda X: np.full_like(X, np.nan)), "NaN or infinity"),
+        (put_array("X", lambda X: np.full_like(X, np.nan)), "an entry of .* is (nan|inf)"),
         (put_array("scale", np.zeros_like), "scale"),
         (put_array("weights", lambda w: -w), "weights"),
         (put_array("held_out", lambda h: h[::-1].copy()), "held_out is 'not sorted'"),

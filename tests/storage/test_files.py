@@ -504,8 +504,8 @@ def spoil(name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (spoil("components", lambda a: np.where(a == a[0, 0], np.nan, a)), "NaN or infinity"),
-        (spoil("components", lambda a: a * 1e300), "larger than distances can be"),
+        (spoil("components", lambda a: np.where(a == a[0, 0], np.nan, a)), "an entry of .* is nan"),
+        (spoil("components", lambda a: a * 1e300), "entry of components is"),
         (spoil("components", lambda a: a.astype(np.int64)), "components.dtype is"),
         (spoil("components", lambda a: a[:2]), "offset.shape is"),
         (spoil("offset", lambda a: a[:, None]), "offset.shape is"),
@@ -667,7 +667,7 @@ def test_a_crafted_file_is_refused_by_name_or_used(tmp_path, crafted_metric, see
         header, name = crafted(header, rng)
     else:
         name = list(arrays)[rng.integers(len(arrays))]
-        array = arrays[name].copy()
+        array = arrays[name].astype(np.float64)
         kind = seed // 3 % 5
         if kind < 3 and array.size:
             array.flat[rng.integers(array.size)] = [np.nan, 1e300, -1.0][kind]

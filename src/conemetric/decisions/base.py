@@ -33,7 +33,7 @@ from ..core.sparse_rows import SparseRows
 from ..core.weights import check_weights
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
-from ..estimators.validation import dense, refuse_unusable, validate_points
+from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import mean_differences
@@ -231,11 +231,11 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         return self.encoder_.transform(X)
 
     def _new_encoder(self, X: Any) -> TableEncoder | None:
-        """The unfitted encoder of a table; None for an array of numbers without gaps."""
+        """The unfitted encoder of a table; None for an array of numbers that needs none."""
         if is_torch(X) or issparse(X) or isinstance(X, SparseRows):
             return None
         by_dtype = isinstance(self.categorical_features, str | None)
-        if by_dtype and frame_of(X) is None and not _has_gaps_or_words(X):
+        if by_dtype and frame_of(X) is None and not _needs_encoding(X):
             return None
         return TableEncoder(categorical_features=self.categorical_features, sparse_output=False)
 
@@ -472,7 +472,17 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         parts = self.blend_.parts
         return np.sum([p.weight * p.fitted.scores(mapped(X, p.L)) for p in parts], axis=0)
 
-    def _n_held_out(self, alpha):
+    @property
+    def n_kept_(self) -> int:
+        """Training rows that predictions are made of."""
+        return len(self._given)
+
+    @property
+    def n_held_out_(self) -> int:
+        """Held-out rows that promises rest on."""
+        return len(self._held_out)
+
+    def held_out_for(self, alpha: float) -> int:
         """How many held-out rows a promise of ``alpha`` rests on; an error if they are too few."""
         check_is_fitted(self)
         check_share(alpha, "alpha")
@@ -620,11 +630,16 @@ def _nearness(part, difference, X):
     return (typical - apart) / (typical.sum() or 1.0)
 
 
-def _has_gaps_or_words(X):
+def _needs_encoding(X):
+    """Whether an array has words, gaps, or columns whose squares leave the range of floats."""
     values = np.asarray(X)
     if values.dtype.kind in "OUS":
         return True
-    return values.dtype.kind == "f" and bool(np.isnan(values).any())
+    if values.dtype.kind != "f" or values.ndim != 2 or not values.size:
+        return False
+    size, largest = abs(values).max(0), LARGEST_EXTENT.get(values.dtype.itemsize, 1e15)
+    extreme = (size > largest) | ((size > 0) & (size < 1 / largest))
+    return bool(np.isnan(size).any() or (extreme & np.isfinite(size)).any())
 
 
 def _slices(folds):

@@ -27,7 +27,7 @@ from ..core.slices import slices
 from ..core.threads import threaded
 from .base import Bounds, Problem
 
-__all__ = ["ComparisonProgram", "MeasuredComparisonProgram"]
+__all__ = ["ComparisonProgram", "MeasuredComparisonProgram", "add_combined", "row_products"]
 
 ENTRIES = 1 << 21  # of Z processed at a time
 
@@ -86,7 +86,7 @@ class ComparisonProgram(Problem):
         out = np.empty(self.operator.n_constraints)
         for rows in self.slices:
             n = rows.stop - rows.start
-            threaded(_margins, n, n * len(w), self.block(rows), w, out[rows])
+            threaded(row_products, n, n * len(w), self.block(rows), w, out[rows])
         return out
 
     def combine(self, lam: np.ndarray) -> np.ndarray:
@@ -95,7 +95,7 @@ class ComparisonProgram(Problem):
         for rows in self.slices:
             part = lam[rows]
             if self._Z is not None or part.any():
-                _add_combined(self.block(rows), part, out)
+                add_combined(self.block(rows), part, out)
         return out
 
     def gram(self, chosen: np.ndarray) -> np.ndarray:
@@ -170,7 +170,7 @@ def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
 
 
 @jit_sums
-def _margins(start, stop, Z, w, out):
+def row_products(start, stop, Z, w, out):
     """out[r] = z_r'w for r in start:stop; for few columns three times faster than BLAS."""
     for r in range(start, stop):
         total = 0.0
@@ -180,7 +180,7 @@ def _margins(start, stop, Z, w, out):
 
 
 @jit
-def _add_combined(Z, lam, out):
+def add_combined(Z, lam, out):
     """out += Z'lam."""
     for r in range(len(lam)):
         if lam[r] != 0:

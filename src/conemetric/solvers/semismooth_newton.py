@@ -29,6 +29,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..core.compiled import jit, jit_inner, jit_inner_sums
+from ..problems.comparisons import add_combined, row_products
 from .base import Iterate, Solver
 
 __all__ = ["SemismoothNewton", "nonnegative_quadratic", "workspace"]
@@ -128,10 +129,9 @@ class _Run:
         """Make ``n_steps`` steps, or fewer if the gap is within ``tol`` or nothing moves any more."""
         problem, arrays, place = self.problem, self.arrays, EVALUATE
         limits = tol, self.progress.n_steps + n_steps, self.largest
-        while True:
-            place, *numbers = _advance(
-                place, limits, self.Z, *self.fixed, self.progress, arrays, self.work
-            )
+        while place != DONE:
+            program, now = (self.Z, *self.fixed), self.progress
+            place, *numbers = _advance(place, limits, *program, now, arrays, self.work)
             self.progress = _Progress(*numbers)
             if place == COMBINE:
                 arrays.combined[:] += problem.combine(arrays.change)
@@ -139,8 +139,6 @@ class _Run:
                 arrays.H[:] = problem.gram(arrays.inside)
             elif place == MARGINS:
                 arrays.change[:] = problem.margins(arrays.d)
-            else:
-                return
 
 
 @jit
@@ -164,7 +162,7 @@ def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays,
             place = COMBINE
             if len(Z) == 0:
                 break
-            _add_transposed(Z, change, combined)
+            add_combined(Z, change, combined)
         if place == COMBINE:
             square, square_y, product = _values(
                 L, w, combined, inverse_diagonal, arrays.slope, arrays.y
@@ -191,7 +189,7 @@ def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays,
             for j in range(len(w)):
                 for c in range(len(w)):
                     H[j, c] = L[j, c] + sigma * H[j, c]
-            _times(H, w, q)
+            row_products(0, len(w), H, w, q)
             for j in range(len(w)):
                 q[j] -= arrays.slope[j]
                 d[j] = w[j]
@@ -201,9 +199,9 @@ def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays,
             place = MARGINS
             if len(Z) == 0:
                 break
-            _times(Z, d, change)
+            row_products(0, len(Z), Z, d, change)
         if place == MARGINS:
-            _times(L, d, q)
+            row_products(0, len(w), L, d, q)
             initial, linear, quadratic = _dot(d, arrays.slope), _dot(w, q), _dot(d, q)
             step = _hinge_step(s, change, centre, sigma, penalties, initial, linear, quadratic)
             _add(step, d, w)
@@ -235,25 +233,6 @@ def _dot(a, b):
     for i in range(len(a)):
         total += a[i] * b[i]
     return total
-
-
-@jit_inner_sums
-def _times(A, x, out):
-    """out = A x."""
-    for r in range(len(A)):
-        total = 0.0
-        for c in range(len(x)):
-            total += A[r, c] * x[c]
-        out[r] = total
-
-
-@jit_inner_sums
-def _add_transposed(A, x, out):
-    """out += A'x."""
-    for r in range(len(A)):
-        if x[r] != 0.0:
-            for c in range(len(out)):
-                out[c] += x[r] * A[r, c]
 
 
 @jit_inner_sums

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,15 @@ __all__ = [
     "MetricFileError",
     "fields_of_file",
     "kind_of",
-    "read_checked",
     "read_state",
-    "write_checked",
     "write_state",
 ]
 
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
 READ = 1 << 20  # numbers read at a time for the checksum
-LARGEST = 1e150  # its square is still finite
-FLOATS = ("F32", "F64")
 STATE_KEYS = {"format", "kind", "state"}
-NUMBERS = (*FLOATS, "I64", "U64", "I32", "U8", "BOOL")  # types of the arrays of a state
+NUMBERS = ("F32", "F64", "I64", "U64", "I32", "U8", "BOOL")  # types of the arrays of a state
 
 
 class MetricFileError(ValueError):
@@ -48,8 +44,16 @@ def write_state(
 ) -> None:
     """Write the state of an object, atomically, as a file of this kind and format."""
     values, arrays = split_state(state)
-    header = {"format": version, "kind": kind, "state": values}
-    write_checked(path, header, arrays, lambda *_: None)
+    try:
+        text = json.dumps({"format": version, "kind": kind, "state": values}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{error}; a file keeps text, numbers, booleans and arrays, and notes of JSON values."
+        ) from error
+    _parse(text, path)  # an error now rather than at loading
+    metadata = {"conemetric": text, "sha256": digest(text, arrays)}
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(to_safetensors(arrays, metadata))
 
 
 def read_state(
@@ -61,16 +65,23 @@ def read_state(
     """The state in a file of this kind, to be checked by the object that it is the state of;
     ``upgrade(header, arrays)`` gives that of a file of an older format, which has no "state".
     """
-
-    def check(header, shapes, path):
-        fits = check_version(header, newest, path)
-        fits(upgrade or set(header) == STATE_KEYS, f"the keys are {sorted(header)[:20]}")
-
-    header, arrays = read_checked(path, kind, check, {}, NUMBERS)
+    with _opened(path, kind) as (file, text, header):
+        require(_kind(header) == kind, path, f"holds a {_kind(header)!s:.20}, not a {kind}")
+        _check_version(header, newest, path)
+        found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        for name, array in found.items():
+            fault = f"holds {name} of type {array.get_dtype()}, not one of {', '.join(NUMBERS)}"
+            require(array.get_dtype() in NUMBERS, path, fault)
+        require(
+            file.metadata().get("sha256") == digest(text, found),
+            path,
+            "was changed after it was written: its checksum does not match",
+        )
+        arrays = {name: file.get_tensor(name) for name in found}
     with fields_of_file(path):
         if upgrade is not None and set(header) != STATE_KEYS:
             return upgrade(header, arrays)
-        return join_state(header["state"], arrays)
+        return join_state(header.get("state"), arrays)
 
 
 @contextmanager
@@ -82,56 +93,6 @@ def fields_of_file(path: str | os.PathLike[str]) -> Iterator[None]:
         raise MetricFileError(f"'{path}' cannot be used: {error}.") from error
     except RecursionError as error:
         raise MetricFileError(f"'{path}' cannot be used: its header is nested too deep.") from error
-
-
-def write_checked(
-    path: str | os.PathLike[str],
-    header: dict[str, Any],
-    arrays: dict[str, np.ndarray],
-    check: Callable[[Any, dict[str, Any], Any], None],
-) -> None:
-    """Write C-contiguous arrays with a header that ``check`` accepts."""
-    try:
-        text = json.dumps(header, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"{error}; a file keeps classes that are text, numbers or booleans, and notes of JSON "
-            "values."
-        ) from error
-    check(_parse(text, path), {name: array.shape for name, array in arrays.items()}, path)
-    _check_values(arrays, path)
-    metadata = {"conemetric": text, "sha256": digest(text, arrays)}
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(to_safetensors(arrays, metadata))
-
-
-def read_checked(
-    path: str | os.PathLike[str],
-    kind: str,
-    check: Callable[[Any, dict[str, Any], Any], None],
-    dtypes: Mapping[str, tuple[str, ...]],
-    other_dtypes: tuple[str, ...] = FLOATS,
-) -> tuple[Any, dict[str, Any]]:
-    """Header and arrays of a file of this kind. ``check(header, shapes, path)``, ``dtypes`` and
-    ``other_dtypes``, for arrays not named there, refuse those that do not fit before any array is
-    read.
-    """
-    with _opened(path, kind) as (file, text, header):
-        require(_kind(header) == kind, path, f"holds a {_kind(header)!s:.20}, not a {kind}")
-        found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        check(header, {name: tuple(array.get_shape()) for name, array in found.items()}, path)
-        for name, array in found.items():
-            dtype, allowed = array.get_dtype(), dtypes.get(name, other_dtypes)
-            fault = f"holds {name} of type {dtype}, not {' or '.join(allowed)}"
-            require(dtype in allowed, path, fault)
-        require(
-            file.metadata().get("sha256") == digest(text, found),
-            path,
-            "was changed after it was written: its checksum does not match",
-        )
-        arrays = {name: file.get_tensor(name) for name in found}
-    _check_values(arrays, path)
-    return header, arrays
 
 
 def kind_of(path: str | os.PathLike[str]) -> Any:
@@ -180,54 +141,14 @@ def require(condition: object, path: Any, fault: str) -> None:
         raise MetricFileError(f"'{path}' {fault}.")
 
 
-def check_header(
-    header: Any, newest: int, added: Mapping[str, int], keys: set[str], path: Any
-) -> Callable[[object, str], None]:
-    """Refuse a header of no format, of one newer than this, or with other keys; the function that
-    refuses it for another fault unless a condition holds. Keys that a later format ``added`` are
-    None in an older one.
-    """
-
-    fits = check_version(header, newest, path)
-    header.update((key, None) for key, since in added.items() if header["format"] < since)
-    fits(set(header) == keys, f"the keys are {sorted(map(str, header))[:20]}")
-    for name in ("parameters", "notes"):
-        fits(isinstance(header[name], dict), f"{name} is not an object")
-    fits(isinstance(header["certificate"], dict | None), "certificate is not an object")
-    return fits
-
-
-def check_version(header: Any, newest: int, path: Any) -> Callable[[object, str], None]:
-    """Refuse a header of no format or of one newer than this; the function that refuses it for
-    another fault unless a condition holds.
-    """
-
-    def fits(condition, fault):
-        require(condition, path, f"has a header that does not fit: {fault}")
-
-    fits(isinstance(header, dict), "it is not an object")
+def _check_version(header: Any, newest: int, path: Any) -> None:
+    """Refuse a header of no format, or of one newer than this."""
+    misfit = "has a header that does not fit"
+    require(isinstance(header, dict), path, f"{misfit}: it is not an object")
     version = header.get("format")
-    fits(isinstance(version, int) and version >= 1, "no format number")
-    fits(
-        version <= newest,
-        f"format {version} is newer than the {newest} this version reads; upgrade conemetric",
-    )
-    return fits
-
-
-def are_strings(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def _check_values(arrays, path):
-    """Refuse numbers that distances cannot be computed with."""
-    for name, array in arrays.items():
-        require(np.isfinite(array).all(), path, f"cannot be used: {name} contains NaN or infinity")
-        require(
-            float(abs(array).max(initial=0)) <= LARGEST,
-            path,
-            f"holds {name} larger than distances can be computed with",
-        )
+    require(isinstance(version, int) and version >= 1, path, f"{misfit}: no format number")
+    advice = f"is newer than the {newest} this version reads; upgrade conemetric"
+    require(version <= newest, path, f"{misfit}: format {version} {advice}")
 
 
 def _parse(text, path):
