@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import engines
 from conemetric import QueryAdapter, RelevanceMetric
-from conemetric.export import Examples, postgres_scores, to_hybrid_query
+from conemetric.export import Examples, postgres_scores, to_hybrid_query, to_sql
 from conemetric.ranking.engines import ENGINES
 
 N, M, D = 24, 90, 8
@@ -160,3 +160,22 @@ def test_scores_leave_nothing_behind_and_unknown_functions_are_refused(server):
     assert server.connection.execute(count).fetchone()[0] == 0
     with pytest.raises(ValueError, match=r"words='tf'.*bm25, ts_rank, ts_rank_cd"):
         postgres_scores(["a"], ["b"], server.connection, words="tf")
+
+
+def test_the_map_inside_postgresql_finds_the_learned_neighbours(server):
+    """`to_sql`: a generated column of mapped vectors, searched by L2."""
+    queries, documents, relevance, *_ = collection(0)
+    metric = RelevanceMetric(1.0, random_state=0).fit(queries, documents, relevance)
+    statement, comments = to_sql(metric, "pgvector").split("\n\n", 1)
+    run = server.connection.execute
+    run(statement)
+    lines = comments.replace("--", "").split(";")[:2]
+    try:
+        for line in lines:  # the column and its index, as the comments say
+            run(line)
+        order = "SELECT id FROM items ORDER BY learned <-> learned_map(%s::vector) LIMIT 10"
+        found = [[row[0] for row in run(order, (str(v.tolist()),))] for v in np.float32(queries)]
+    finally:
+        run("ALTER TABLE items DROP COLUMN IF EXISTS learned")
+    equal, _ = engines.compared(metric, queries, documents, None, found)
+    assert all(equal)

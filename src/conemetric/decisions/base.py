@@ -472,7 +472,17 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         parts = self.blend_.parts
         return np.sum([p.weight * p.fitted.scores(mapped(X, p.L)) for p in parts], axis=0)
 
-    def _n_held_out(self, alpha):
+    @property
+    def n_kept_(self) -> int:
+        """Training rows that predictions are made of."""
+        return len(self._given)
+
+    @property
+    def n_held_out_(self) -> int:
+        """Held-out rows that promises rest on."""
+        return len(self._held_out)
+
+    def held_out_for(self, alpha: float) -> int:
         """How many held-out rows a promise of ``alpha`` rests on; an error if they are too few."""
         check_is_fitted(self)
         check_share(alpha, "alpha")

@@ -329,7 +329,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         -------
         array of bool (n, n_classes)
         """
-        n = self._n_held_out(alpha)
+        n = self.held_out_for(alpha)
         if self.unseen_ > alpha:
             warn_user(
                 f"about {self.unseen_:.0%} of new rows are of classes that training lacks, since as "

@@ -224,7 +224,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         array (n, 2)
             Lower and upper ends.
         """
-        n = self._n_held_out(alpha)
+        n = self.held_out_for(alpha)
         centre = self.predict(X)
         half = self._held_out[min(int(np.ceil((1 - alpha) * (n + 1))), n) - 1]
         return np.column_stack([centre - half, centre + half])

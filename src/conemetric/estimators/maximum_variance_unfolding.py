@@ -1,5 +1,6 @@
 """Maximum variance unfolding: keep the distances between neighbours, spread everything else."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
 from ..core.arrays import float64, like, to_numpy, zeros
+from ..core.blas import one_blas_thread
 from ..core.sklearn_private import Interval, StrOptions, barycenter_weights, fit_context
 from ..neighbours import nearest
 from ..operators.base import Operator
@@ -37,6 +39,8 @@ __all__ = ["MaximumVarianceUnfolding"]
 
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
+# edges up to which one BLAS thread is used: those of NumPy and SciPy wait for each other longer
+ONE_THREAD_UP_TO = 1500
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
@@ -250,7 +254,9 @@ class MaximumVarianceUnfolding(
 
         few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
         solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
-        return self._run(solver, problem, keep=keep, **options)
+        small = problem.operator.n_constraints <= ONE_THREAD_UP_TO
+        with one_blas_thread() if small else nullcontext():
+            return self._run(solver, problem, keep=keep, **options)
 
     def _feasible_rows(self, points, face):
         """The rows of X, which keep every distance; and with those that nearly coincide joined, as

@@ -45,7 +45,7 @@ __all__ = ["UnfoldingOnFace", "UnfoldingProgram"]
 
 REPAIRS = 12  # Levenberg-Marquardt steps, at most
 FIRST_DAMPING = 1e-6  # relative to the diagonal
-HOPEFUL, HOPELESS = 5, 0.1  # steps after which the error must be down to that share
+HOPEFUL, HOPELESS = 2, 0.3  # steps after which the error must be down to that share
 SHARES = 1e-1, 1e-2, 1e-3, 1e-4, 1e-6  # of the trace: columns with less are left out, in turn
 RIGHT = 1e-9  # relative error of squared distances that are right but for rounding
 SHORTEST = 1e-6  # squared distance, relative to the longest, below which errors count less
@@ -114,7 +114,7 @@ class UnfoldingProgram(ConstrainedProgram):
         """The k largest eigenvalues and eigenvectors of K(u); on the host from the sparse A*(u)."""
         n = self.operator.n_features
         sparse = self.operator.xp is np and self.operator.ignores_constants
-        if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.FEW:
+        if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.MIN_ORDER_PER_PAIR:
             A, dtype = self.operator.sparse_adjoint(u), self.b.dtype
             K = LinearOperator((n, n), lambda y: y - 2 * y.mean() - A @ y, dtype=dtype)
             try:
@@ -296,7 +296,7 @@ class UnfoldingEvaluation(Evaluation):
         """(positive part, whether it is complete)."""
         p, n = self.problem, self.problem.operator.n_features
         k = n if self.rank_guess is None else self.rank_guess + SPARE
-        if n <= spectral.PARTIAL_FROM or k > n // spectral.FEW:
+        if n <= spectral.PARTIAL_FROM or k > n // spectral.MIN_ORDER_PER_PAIR:
             return spectral.psd_split(p.offset + self.combined), True
         values, vectors = p.leading_eigenpairs(self.u, k)
         keep = int((values > 0).sum())

@@ -35,6 +35,8 @@ __all__ = ["InteriorPoint", "PathPoint", "System"]
 
 LARGE = 0.1  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1 %
 REPAIR_GAP = 3.0  # gap, in units of tol, at which repairing X begins to pay
+# violation, in units of tol, up to which it pays for more than few constraints, whose repair is cheap
+FEASIBLY, FEW_CONSTRAINTS = 10.0, 200
 REFINEMENTS, REFINED = 5, 1e-10  # of one linear system, at most; and the residual that is enough
 SHORT = 0.95  # share of the way to the boundary
 SMALLEST_STEP = 1e-5  # below which rounding dominates
@@ -61,7 +63,8 @@ class InteriorPoint(Solver):
         while state is not None:
             point = problem.evaluate(problem.project(state.u))
             iterate = state.iterate(point)
-            if abs(relative_gap(iterate.primal, iterate.dual)) <= REPAIR_GAP * self.tol:
+            near = iterate.violation <= FEASIBLY * self.tol or len(problem.b) <= FEW_CONSTRAINTS
+            if near and abs(relative_gap(iterate.primal, iterate.dual)) <= REPAIR_GAP * self.tol:
                 iterate = state.iterate(point, problem.repaired(iterate.primal_point))
                 if iterate.violation <= self.tol:  # good enough, if the bound can be proven
                     last, proven = proven, problem.proven(iterate.primal_point, point)

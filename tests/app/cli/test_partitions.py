@@ -56,7 +56,7 @@ def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path
 
 def test_large_files_are_cut_and_held_out_rows_not_learned_from(pattern, monkeypatch):
     monkeypatch.setattr(module, "PARTITION_BYTES", 14 * 8 * 30)
-    parts = find_partitions(pattern, Reading(label="kind", keep=["row_id"]))
+    parts = find_partitions(pattern, Reading(label="kind", numbers=["row_id"]))
     assert len(parts.sizes) == 4 + 3 and max(parts.sizes) <= 30 and sum(parts.sizes) == 178
     assert parts.names == [*(f"f{i}" for i in range(13)), "row_id"]
     options = Options(test_size=0.25)

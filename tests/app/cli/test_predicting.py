@@ -22,7 +22,7 @@ from conemetric.storage import certificate_values
 
 X, y = load_wine(return_X_y=True)
 KINDS = np.array(["Barolo", "Grignolino", "Barbera"])[y]
-QUICK = {"labels": ("--label", "kind"), "quantity": ("--label", "f0")}
+QUICK = {"labels": ("--label", "kind"), "quantity": ("--label", "f0", "--ignore", "kind")}
 
 
 @pytest.fixture
@@ -116,20 +116,23 @@ def test_missing_values_and_words_are_treated_as_when_learning(run, learned, fra
     holes = frame.with_columns(
         note=pl.Series(words), f3=pl.when(pl.int_range(178) % 7 > 0).then(pl.col("f3"))
     )
-    path = tmp_path / "holes.csv"
-    holes.write_csv(path)
-    options = ("--impute", "median", "--one-hot", "--ignore", "bottle", "--method", "frob")
-    _, out = learned(*QUICK["labels"], *options, data=path)
+    holes.write_csv(tmp_path / "holes.csv")
+    _, out = learned(*QUICK["labels"], "--method", "frob", data=tmp_path / "holes.csv")
     decision = load_decision(out / "decision.safetensors")
-    assert decision.notes_["categories"] == {"note": ["dark red", "red"]}
-    fill = np.array(decision.notes_["fill"])
-    rows = np.column_stack(
-        [holes.select(f"f{i}" for i in range(13)), words == words[1], words == words[0]]
+    assert {each.name: each.kind for each in decision.encoder_.columns_}["note"] == "word"
+    new = holes.with_columns(
+        note=pl.when(pl.int_range(178) % 2 == 0).then(pl.lit("violet")),
+        f5=pl.when(pl.int_range(178) % 3 > 0).then(pl.col("f5")),
     )
-    rows = np.where(np.isnan(rows.astype(float)), fill, rows.astype(float))
-    result = run("predict", path, "--decision", out / "decision.safetensors", "--json").json
-    expected = decision.predict(rows).tolist()
-    assert [row["class"] for row in result["predictions"]] == expected
+    new.select(reversed(new.columns)).write_csv(tmp_path / "new.csv")  # in another order
+    args = ("--decision", out / "decision.safetensors")
+    result = run("predict", tmp_path / "new.csv", *args, "--json").json["predictions"]
+    assert [row["class"] for row in result] == decision.predict(new).tolist()
+    found = [list(row["probabilities"].values()) for row in result]
+    np.testing.assert_allclose(found, decision.predict_proba(new))
+    assert list(result[0]["probabilities"]) == decision.classes_.tolist()
+    assert run("predict", tmp_path / "new.csv", *args, "--out", tmp_path / "p.csv").code == 0
+    assert "probability of Barolo" in pl.read_csv(tmp_path / "p.csv").columns
 
 
 @pytest.mark.parametrize(
@@ -172,7 +175,7 @@ def test_columns_that_a_decision_lacks_are_named(run, frame, tmp_path, estimator
     new = frame.select(names[:-missing])
     if form == "csv":
         new.write_csv(data)
-        message = f"lacks {missing} column{'s' * (missing > 1)} used in training (first: "
+        message = f"lacks {missing} column{'s' * (missing > 1)} used in training: 'f"
     else:
         np.save(data, new.to_numpy())
         message = f"has {13 - missing} columns of numbers; training used 13."
@@ -199,7 +202,7 @@ def test_inspect_tells_what_is_in_a_decision(run, frame, tmp_path, before, n):
     save_decision(path, before)
     answer = run("inspect", path, "--json").json
     assert answer["method"] == type(before).__name__
-    assert answer["decision"] == str(before.chosen_)
+    assert answer["decision"] == str(before.blend_)
     assert answer["classes"] == (before.classes_.tolist() if classes else None)
     assert answer["feature_names"] == names and answer["training_rows"] == n
     certificate = before.certificate_

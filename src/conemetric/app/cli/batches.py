@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,9 +11,18 @@ from polars.io.plugins import register_io_source
 
 from ...core.progress import emit
 from ...storage import LearnedMetric, atomic_path
-from .columns import column_matrix, feature_columns, in_order
 from .options import Reading
-from .tables import ARRAYS, TABLES, load_arrays, not_readable, readable, scan
+from .tables import (
+    ARRAYS,
+    TABLES,
+    as_encoded,
+    load_arrays,
+    not_readable,
+    numbers_for,
+    readable,
+    scan,
+    unzipped,
+)
 from .wording import plural
 
 BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision
@@ -33,7 +43,9 @@ class EmbeddedBatches:
     def __iter__(self) -> Iterator[pl.DataFrame]:
         size = max(1, BATCH // self.metric.n_features_in_)
         for X, carried in _batches(self.path, self.metric, self.reading, size, self.notes):
-            bad = (~np.isfinite(X) if self.metric.fill is None else np.isinf(X)).any(axis=1)
+            bad: Any = np.zeros(len(X), bool)
+            if isinstance(X, np.ndarray) and self.metric.encoder is None:
+                bad = ~np.isfinite(X).all(axis=1)
             if bad.any() and not self.reading.drop_missing:
                 raise ValueError(
                     f"'{self.path}': row {self.n_read + int(np.argmax(bad))} has a missing or "
@@ -44,35 +56,41 @@ class EmbeddedBatches:
             emit("stage", stage=f"embedded {plural(self.n_read, 'row')}")
             if bad.all():
                 continue
-            Z = self.metric.transform(X[~bad])
+            Z = self.metric.transform(X[~bad] if bad.any() else X)
             coordinates = pl.DataFrame(Z, schema=[f"e{i}" for i in range(Z.shape[1])])
             yield coordinates if carried is None else carried.filter(~bad).hstack(coordinates)
 
 
 def _batches(path, metric, reading, size, notes):
     """Features and carried-over columns of at most ``size`` rows at a time."""
+    path = unzipped(path)
     if path.suffix.lower() in ARRAYS:
         X = load_arrays(path)["X"]
-        if X.ndim != 2 or X.shape[1] != metric.n_features_in_ or X.dtype.kind not in "fiub":
+        width = metric.n_features_in_ if metric.encoder is None else metric.encoder.n_features_in_
+        if X.ndim != 2 or X.shape[1] != width or X.dtype.kind not in "fiub":
             raise ValueError(
                 f"'{path}' has shape {X.shape} and dtype {X.dtype}; the metric takes rows of "
-                f"{metric.n_features_in_} numbers."
+                f"{width} numbers."
             )
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         for start in range(0, len(X), size):
-            yield np.asarray(X[start : start + size], dtype), None
+            yield metric.fill_missing(np.asarray(X[start : start + size], dtype)), None
         return
     if path.suffix.lower() not in TABLES:
         raise not_readable(path, TABLES + ARRAYS)
     frame = scan(path, reading, notes)
-    schema = frame.collect_schema()
-    columns = feature_columns(path, schema, metric.columns, words=metric.categories or ())
-    carried = [name for name in schema.names() if name not in columns]
     with readable(path, reading):
         for batch in frame.collect_batches(chunk_size=size, maintain_order=True):
-            X, names = column_matrix(batch, columns, path, metric.categories)
-            beside = batch.select(carried) if carried else None  # of no columns, no rows are left
-            yield in_order(path, X, names, metric), beside
+            rows: Any
+            if metric.encoder is None:
+                rows, columns = numbers_for(path, batch, metric)
+            else:
+                rows, columns = as_encoded(path, batch, metric.encoder, notes), metric.columns
+            carried = [name for name in batch.columns if name not in columns]
+            yield (
+                rows,
+                batch.select(carried) if carried else None,
+            )  # of no columns, no rows are left
 
 
 def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int:

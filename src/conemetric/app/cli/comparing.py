@@ -67,7 +67,6 @@ def compare(given: Compare) -> None:
                     task,
                     replace(given, method=chosen.name),
                     feature_names=table.names,
-                    categories=table.categories,
                 )
             save_metric(out / files[chosen.name], study.metric)
             studies.append(study)

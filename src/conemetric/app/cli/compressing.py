@@ -13,14 +13,14 @@ from .invocation import progress_bar, state
 from .options import (
     Command,
     Dialect,
-    DropMissing,
     IdColumn,
     Ignore,
-    Keep,
     Label,
     Labels,
+    Numbers,
     Overwrite,
     Seed,
+    Words,
     check_reading,
     data_argument,
     folder_for,
@@ -31,7 +31,7 @@ from .wording import filled_grid, in_words, plural, use_in_python, written
 if TYPE_CHECKING:
     import numpy as np
 
-    from .rows import Table
+    from .intake import Table
 
 N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
 MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
@@ -56,8 +56,8 @@ class Compress(Command, Dialect):
     labels: Labels = None
     id_column: IdColumn = None
     ignore: Ignore = None
-    keep: Keep = None
-    drop_missing: DropMissing = False
+    words: Words = None
+    numbers: Numbers = None
     delta: Annotated[
         float,
         option("SHARE", "Squared distances change by at most this share.", min=0.001, max=0.999),
@@ -83,9 +83,11 @@ def compress(given: Compress) -> None:
     out = output_folder(given.out, [METRIC, TABLE], given.overwrite)
 
     import numpy as np
+    from sklearn.pipeline import make_pipeline
 
     from ...solvers.base import Status
     from ...storage import LearnedMetric, save_metric
+    from ..studies.task import table_encoder
     from .loading import load_rows
 
     with progress_bar():
@@ -94,19 +96,23 @@ def compress(given: Compress) -> None:
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
         rows, test = _split(table, given.max_rows, np.random.default_rng(seed))
+        encoder = table_encoder(table.X)
+        X = table.X if encoder is None else encoder.fit(table.X[rows]).transform(table.X)
         estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
         emit("stage", stage="learning")
         labels = table.labels if class_aware else None
-        estimator.fit(table.X[rows], None if labels is None else labels[rows])
+        estimator.fit(X[rows], None if labels is None else labels[rows])
         metric = LearnedMetric.from_estimator(
-            estimator, feature_names=table.names, notes={"rows": len(rows), "delta": delta}
+            estimator if encoder is None else make_pipeline(encoder, estimator),
+            feature_names=table.names if encoder is None else None,
+            notes={"rows": len(rows), "delta": delta},
         )
         save_metric(out / METRIC, metric)
         emit("stage", stage="judging")
-        results = _results(metric, table.X, rows, test, seed)
-        needed = None if class_aware else components_needed(table.X[rows], delta)
+        results = _results(metric.of_features(), X, rows, test, seed)
+        needed = None if class_aware else components_needed(X[rows], delta)
     write_csv(out / TABLE, results)
-    _answer(name, table, delta, metric, results, (rows, test), out, needed)
+    _answer(name, table, X.shape[1], delta, metric, results, (rows, test), out, needed)
     if metric.certificate.status is Status.INTERRUPTED:
         raise typer.Exit(130)
 
@@ -144,8 +150,8 @@ def components_needed(X: "np.ndarray", delta: float) -> int:
     return Z.shape[1]
 
 
-def _answer(name, table, delta, metric, results, split, out, needed):
-    n_features, rank = table.X.shape[1], len(metric.components)
+def _answer(name, table, n_features, delta, metric, results, split, out, needed):
+    rank = len(metric.components)
     rows, test = (plural(len(part), "row") for part in split)
     held_out = "" if split[0] is split[1] else " held out"
     last = [written(out, f"{METRIC}, {TABLE}")]

@@ -129,7 +129,13 @@ def _untidy(path, dialect, width):
     of several columns, empty lines.
     """
     mark = dialect.separator.encode()
-    faults = [mark + b" ", b" " + mark, *([b"\n\n", b"\n\r\n"] if width > 1 else [])]
+    faults = [
+        mark + b" ",
+        b" " + mark,
+        b" \n",
+        b" \r\n",
+        *([b"\n\n", b"\n\r\n"] if width > 1 else []),
+    ]
     among = re.escape(mark)
     within = re.compile(b'[^\\s"%b]"[^"\\s%b]' % (among, among))
     with path.open("rb") as file:

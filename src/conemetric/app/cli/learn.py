@@ -119,17 +119,15 @@ def learn(given: Learn) -> None:
             task,
             given,
             feature_names=table.names,
-            categories=table.categories,
             on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
             decide=not (given.no_decision or many),
             refit=not many,
         )
-        study.notes.extend(table.notes)
         files = _write(study, table, out)
         emit("stage", stage="writing the report")
-        page = {"name": name, "image_shape": shape, "ids": table.ids}
+        page = {"name": name, "image_shape": shape, "ids": table.ids, "notes": table.notes}
         write_report(out / FILES["report"], study, **page)
-    _answer(study, name, out, files)
+    _answer(study, table, name, out, files)
 
 
 def _write(study, table, out):
@@ -165,19 +163,12 @@ def _rows(study):
 
 
 def _reading(study, table):
-    """How `conemetric predict` reads new rows, and what it calls the training rows."""
-    fill, ids, rows = study.metric.fill, table.ids, study.decided.final_rows
-    named = ids is not None or len(rows) < study.task.n_rows
-    return {
-        "feature_names": study.metric.feature_names,
-        "categories": study.metric.categories,
-        "fill": None if fill is None else fill.tolist(),
-        "row_names": {
-            str(i): str(row if ids is None else ids[row]) for i, row in enumerate(rows.tolist())
-        }
-        if named
-        else None,
-    }
+    """What `conemetric predict` calls the training rows."""
+    ids, rows = table.ids, study.decided.final_rows
+    if ids is None and len(rows) == study.task.n_rows:
+        return {}
+    names = rows if ids is None else ids[rows]
+    return {"row_names": {str(i): str(name) for i, name in enumerate(names.tolist())}}
 
 
 def _predictions(study, ids):
@@ -230,7 +221,7 @@ def _image_shape(image, data):
         ) from None
 
 
-def _answer(study, name, out, files):
+def _answer(study, table, name, out, files):
     from ..report.metric import table_headings, table_rows
     from ..studies.study import COMPILING
 
@@ -239,7 +230,7 @@ def _answer(study, name, out, files):
     values = {
         "data": name,
         "rows": study.task.n_rows,
-        "features": study.metric.n_features_in_,
+        "features": study.task.raw.shape[1],
         "verdict": study.verdict,
         "recommended": study.recommended,
         "alarm": study.alarm,
@@ -258,8 +249,8 @@ def _answer(study, name, out, files):
         "files": {kind: str(out / file) for kind, file in files.items()},
     }
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
-    rows, features = plural(study.task.n_rows, "row"), study.metric.n_features_in_
-    title = f"{name}: {rows}, {plural(features, 'feature')}"
+    shown += [f"[dim]- {escape(note)}[/]" for note in table.notes]
+    title = f"{name}: {plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
     shown.append(grid(title, table_headings(study), table_rows(study)))
     if study.before.figures:
         figures = (f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}" for line in (before, after))
@@ -267,10 +258,12 @@ def _answer(study, name, out, files):
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
     if decided is not None:
-        shown.append(f"decision: {escape(str(decided.final.chosen_))}")
+        shown.append(f"decision: {escape(str(decided.final.blend_))}")
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict)}[/]"]
+    if state.json:
+        study.notes[:0] = table.notes
     state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, out)])
 
 

@@ -8,8 +8,8 @@ from ...constraints.labels import is_continuous
 from ..datasets import ALIASES, BUNDLED, load_bundled
 from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
 from .files import check_file
+from .intake import Table
 from .options import Reading
-from .rows import Table
 from .wording import listed
 
 

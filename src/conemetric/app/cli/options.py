@@ -99,15 +99,15 @@ def data_argument(default: str) -> Any:
     """The file to read, or a bundled data set: this one if none is given."""
     return typer.Argument(
         metavar="DATA",
-        help=f"CSV, Parquet, npy or npz file, or a bundled set: {default} (default) or another "
+        help=f"CSV (also gzipped), Parquet, npy or npz file, or a bundled set: {default} (default) or another "
         "that `conemetric datasets` lists. A pattern (quoted) names many Parquet files, learned "
         "from partition by partition.",
     )
 
 
-IMPUTE = "Fill missing values with the mean or median of their column in the training rows."
 TRIPLETS = "Learn from triplets: a file of id, id, id; the first is nearer to the second."
-KEEP = "Column to learn from although it looks like row numbers; may be repeated."
+WORDS = "Column whose entries are categories, although they look like numbers or identifiers."
+NUMBERS = "Column of numbers, although it looks like row numbers or words; others are gaps."
 TARGET = "What the labels are: classes, continuous (a quantity: regression), or auto."
 HEADER = "Whether line 1 of a CSV file names the columns (else column_0, ...); default: detected."
 DataArgument = Annotated[Text, data_argument("vehicle")]
@@ -121,7 +121,8 @@ Label = Annotated[Text, _data("COLUMN", "Column (or npz array) that holds the cl
 Labels = Annotated[File, _data("FILE", "File of one label per row, instead of --label.")]
 IdColumn = Annotated[Text, _data("COLUMN", "Column of unique row names.", "--id")]
 Ignore = Annotated[list[str] | None, _data("COLUMN", "Column to leave out; may be repeated.")]
-Keep = Annotated[list[str] | None, _data("COLUMN", KEEP)]
+Words = Annotated[list[str] | None, _data("COLUMN", WORDS)]
+Numbers = Annotated[list[str] | None, _data("COLUMN", NUMBERS)]
 DropMissing = Annotated[
     bool, _data("", "Leave out rows with missing or infinite values.", "--drop-missing")
 ]
@@ -152,10 +153,9 @@ class Reading:
     triplets: File = None
     id_column: Text = None
     ignore: list[str] | None = None
-    keep: list[str] | None = None
+    words: list[str] | None = None
+    numbers: list[str] | None = None
     drop_missing: bool = False
-    impute: Text = None
-    one_hot: bool = False
     separator: Text = None
     decimal: Text = None
     encoding: Text = None
@@ -197,12 +197,8 @@ class Supervised(Dialect):
     triplets: Annotated[File, _data("FILE", TRIPLETS)] = None
     id_column: IdColumn = None
     ignore: Ignore = None
-    keep: Keep = None
-    drop_missing: DropMissing = False
-    impute: Annotated[Text, _data("HOW", IMPUTE)] = None
-    one_hot: Annotated[
-        bool, _data("", "Also learn from text columns: a feature per value.", "--one-hot")
-    ] = False
+    words: Words = None
+    numbers: Numbers = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,20 +230,12 @@ def is_pattern(data: str | None) -> bool:
 
 def check_reading(data: str | None, reading: Reading) -> None:
     """Refuse options that contradict each other, and files that are not there."""
-    if reading.drop_missing and reading.impute:
-        raise ValueError("got --drop-missing and --impute; give one of them.")
     if reading.target != "auto" and (reading.pairs or reading.triplets):
         raise ValueError(f"--target {reading.target} goes with --label or --labels; leave it out.")
     kinds = ("label", "labels", "pairs", "triplets")
     given = [f"--{name}" for name in kinds if getattr(reading, name)]
     if len(given) > 1:
         raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
-    by_number = (reading.pairs or reading.triplets) and reading.id_column is None
-    if reading.drop_missing and by_number:
-        raise ValueError(
-            "--drop-missing would change the row numbers that pairs and triplets use; name the "
-            "rows by --id."
-        )
     bundled = data is None or ALIASES.get(data, data) in BUNDLED
     for path in (None if bundled else data, reading.labels, reading.pairs, reading.triplets):
         if path is not None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from .columns import row_numbers
+from .features import row_numbers
 from .files import check_file
-from .rows import Table
+from .intake import Table
 from .tables import load_arrays, read_frame
 from .wording import plural
 

@@ -14,11 +14,12 @@ import numpy as np
 import polars as pl
 
 from ...core.extras import require
+from ...tables import TableEncoder
 from ..studies.partitioned import Partitioned
-from .columns import check_columns, choose_columns, class_labels, column_matrix
+from .features import check_columns, class_labels, column_matrix, feature_columns, is_vector
 from .invocation import state
 from .options import Reading
-from .wording import plural
+from .wording import listed, plural
 
 if TYPE_CHECKING:
     from .learn import Learn
@@ -36,7 +37,7 @@ class Partitions:
     sizes: list[int]  # rows of each
     names: list[str]  # of the features
     notes: tuple[str, ...]  # what was ignored, in words
-    ids = categories = None
+    ids = None
 
 
 def load_partitions(pattern: str | None, given: "Learn") -> tuple[Partitions, Partitioned, str]:
@@ -61,9 +62,8 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     schema = pl.scan_parquet(paths[0]).collect_schema()
     check_columns(paths[0], schema, reading)
     notes: list[str] = []
-    first, columns, _ = choose_columns(
-        paths[0], pl.scan_parquet(paths[0]).head(FIRST_ROWS), reading, notes
-    )
+    columns = _columns(paths[0], reading, notes)
+    first = pl.scan_parquet(paths[0]).head(1).select(columns).collect()
     X, names = column_matrix(first, columns, paths[0])
     most = max(1, PARTITION_BYTES // (X.shape[1] * X.dtype.itemsize))
     readers: list[Callable] = []
@@ -80,6 +80,27 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     if sum(sizes) == 0:
         raise ValueError(f"'{pattern}', {plural(len(paths), 'file')}, has no rows.")
     return Partitions(readers, sizes, names, tuple(notes))
+
+
+def _columns(path, reading, notes):
+    """The columns of numbers that say something about their row, by the first rows of a file."""
+    lazy = pl.scan_parquet(path)
+    schema, aside = lazy.collect_schema(), {reading.label, *(reading.ignore or ())}
+    columns = feature_columns(path, schema, leave_out=aside)
+    others = [name for name in schema.names() if name not in (*columns, *aside)]
+    if others:
+        notes.append(f"Ignored: {listed(others)}: not numbers, which many files are learned from.")
+    plain = [name for name in columns if not is_vector(schema[name])]
+    if not plain:
+        return columns
+    first = lazy.head(FIRST_ROWS).select(plain).collect()
+    kinds = dict.fromkeys(reading.numbers or (), "number")
+    ignored = TableEncoder(kinds=kinds).fit(first).ignored_
+    rows = [name for name in plain if name in ignored and "row number" in ignored[name]]
+    if rows:
+        hint = f"--numbers {rows[0]} learns from it"
+        notes.append(f"Ignored: {listed(rows)}: looks like a row number; {hint}.")
+    return [name for name in columns if name not in rows]
 
 
 def _paths(pattern):
@@ -116,8 +137,8 @@ def read_partition(
 
 
 ONE_FILE = (
-    *("max_rows", "labels", "target", "pairs", "triplets", "id_column", "drop_missing", "impute"),
-    *("one_hot", "separator", "decimal", "encoding", "header"),
+    *("max_rows", "labels", "target", "pairs", "triplets", "id_column", "words"),
+    *("separator", "decimal", "encoding", "header"),
 )
 
 

@@ -58,28 +58,24 @@ def predict(given: Predict) -> None:
     check_file(given.data)
     check_free([out] if out is not None else [], given.overwrite)
 
-    import numpy as np
-
     from ...storage import load_decision
     from .tables import read_table
 
     estimator = load_decision(given.decision)
     if _promises(estimator):
-        estimator._n_held_out(alpha)  # an error before any row is read
-    columns = _columns(estimator)
-    table = read_table(given.data, given, columns)
-    X = table.X if columns.fill is None else np.where(np.isnan(table.X), columns.fill, table.X)
+        estimator.held_out_for(alpha)  # an error before any row is read
+    table = read_table(given.data, given, estimator.encoder_ or _columns(estimator))
     with progress_bar():
         emit("stage", stage="predicting")
         rows = [
             {"row": name, **values}
             for name, values in zip(
                 table.row_names.tolist(),
-                predicted_rows(estimator, X, alpha, given.explained),
+                predicted_rows(estimator, table.X, alpha, given.explained),
                 strict=True,
             )
         ]
-    values = {"rows": len(rows), "decision": str(estimator.chosen_), "alpha": alpha}
+    values = {"rows": len(rows), "decision": str(estimator.blend_), "alpha": alpha}
     notes = table.notes if _promises(estimator) else [*table.notes, NO_PROMISE]
     if out is None:
         _show(rows, values, notes)
@@ -93,7 +89,7 @@ def predict(given: Predict) -> None:
 
 
 def _columns(estimator):
-    """The columns of the decision, as `read_table` takes them from a metric."""
+    """The columns of a decision without an encoder, as `read_table` takes them from a metric."""
     import numpy as np
 
     from ...storage import LearnedMetric
@@ -115,15 +111,16 @@ def predicted_rows(
     """What is predicted for each row: class, probability and set, or number and interval, and
     the n training rows that decided.
     """
+    import numpy as np
     import polars as pl
 
     from ...decisions.classifier import MetricClassifier
 
     names = estimator.notes_.get("row_names") or {}
-    step = max(1, BLOCK // (len(estimator._kept) + n * X.shape[1]))
+    step = max(1, BLOCK // (estimator.n_kept_ + n * X.shape[1]))
     for start in range(0, len(X), step):
         block: Any = X[start : start + step]
-        if hasattr(estimator, "feature_names_in_"):
+        if isinstance(block, np.ndarray) and hasattr(estimator, "feature_names_in_"):
             block = pl.DataFrame(block, schema=list(estimator.feature_names_in_))
         why = estimator.explain(block, n)
         classes = isinstance(estimator, MetricClassifier)
@@ -137,9 +134,12 @@ def predicted_rows(
 
 
 def _classes(estimator, X, alpha):
-    likely = estimator.predict_proba(X).max(1).tolist()
-    classes = estimator.predict(X).tolist()
-    rows = [{"class": name, "probability": p} for name, p in zip(classes, likely, strict=True)]
+    probabilities = estimator.predict_proba(X).tolist()
+    classes, known = estimator.predict(X).tolist(), estimator.classes_.tolist()
+    rows = [
+        {"class": name, "probability": max(p), "probabilities": dict(zip(known, p, strict=True))}
+        for name, p in zip(classes, probabilities, strict=True)
+    ]
     if not _promises(estimator):
         return rows
     sets = estimator.predict_set(X, alpha)
@@ -161,7 +161,7 @@ def _numbers(estimator, X, alpha):
 
 def _promises(estimator):
     """Whether the decision has held-out rows, which sets and intervals rest on."""
-    return len(estimator._held_out) > 0
+    return estimator.n_held_out_ > 0
 
 
 def _flat(row):
@@ -169,6 +169,8 @@ def _flat(row):
     flat = {key: value for key, value in row.items() if key != "decided_by"}
     if "set" in flat:
         flat["set"] = "|".join(map(str, flat["set"]))
+    if "probabilities" in flat:
+        flat |= {f"probability of {name}": p for name, p in flat.pop("probabilities").items()}
     for i, decided in enumerate(row["decided_by"], start=1):
         flat |= {f"decided_by_{i}": decided["row"], f"share_{i}": decided["share"]}
     return flat

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from .columns import column_matrix, is_vector, row_numbers
+from .features import column_matrix, is_vector, row_numbers
 from .files import check_file
 from .tables import ARRAYS, TABLES, load_arrays, not_readable, read_frame
 from .wording import listed, plural

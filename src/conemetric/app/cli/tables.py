@@ -2,55 +2,114 @@
 work starts.
 """
 
+import gzip
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from ...storage import LearnedMetric
-from .columns import (
+from ...tables import TableEncoder
+from .csv_files import explain, scan_text
+from .dialects import decoded
+from .features import (
     check_columns,
-    choose_columns,
+    check_lacking,
     class_labels,
     column_matrix,
     feature_columns,
     in_order,
 )
-from .csv_files import explain, place_of, scan_text
-from .dialects import decoded
 from .files import check_file
+from .intake import Table, check_ids, is_text, labelled_rows, learnable, with_entries
+from .invocation import state
 from .options import Reading
-from .rows import Table, check_ids, is_text, refuse_huge, without_missing
 from .wording import listed, plural
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
-# digits of another script, or thousands separators: numbers to a person only
-ODD_NUMBER = r"^[+-]?(\d+([.,]\d*)?|\d{1,3}([,. ']\d{3})+([.,]\d+)?)$"
 
 
-def read_table(path: str | Path, reading: Reading, metric: LearnedMetric | None = None) -> Table:
-    """Read the rows of a file: the columns that ``metric`` needs, or else all numeric ones."""
-    path = check_file(path)
+def read_table(
+    path: str | Path, reading: Reading, encoded: TableEncoder | LearnedMetric | None = None
+) -> Table:
+    """Read the rows of a file to learn from, or as an encoder or a metric expects them."""
+    path = unzipped(check_file(path))
+    if isinstance(encoded, LearnedMetric) and encoded.encoder is not None:
+        encoded = encoded.encoder
     if path.suffix.lower() in ARRAYS:
-        table = _read_array(path, reading)
-        if metric is not None:
-            in_order(path, table.X, None, metric)
+        table = _read_array(path, reading, encoded)
     elif path.suffix.lower() in TABLES:
-        table = _read_frame(path, reading, metric)
+        table = _read_frame(path, reading, encoded)
     else:
         raise not_readable(path, TABLES + ARRAYS)
     if reading.labels is not None:
         table = _with_labels(table, reading.labels)
-    fills = reading.impute is not None or (metric is not None and metric.fill is not None)
-    refuse_huge(table, path, reading)
-    table = without_missing(table, path, reading, fills)
     check_ids(table, path, reading.id_column)
-    return table
+    if encoded is None:
+        return _labelled(table, reading)
+    return without_missing(table, path, reading) if isinstance(encoded, LearnedMetric) else table
+
+
+def unzipped(path: Path) -> Path:
+    """The file, or what a gzipped one holds, in a folder that is removed when the command ends."""
+    if path.suffix.lower() != ".gz":
+        return path
+    folder = state.at_end.enter_context(tempfile.TemporaryDirectory())
+    plain = Path(folder) / path.stem
+    try:
+        with gzip.open(path) as packed, plain.open("wb") as file:
+            shutil.copyfileobj(packed, file)
+    except (OSError, EOFError) as error:
+        raise ValueError(f"'{path}' cannot be unpacked: {error}") from error
+    return plain
+
+
+def _labelled(table, reading):
+    """The rows that have a label, by number or by name unless other files name them."""
+    notes = list(table.notes)
+    X, labels = table.X, table.labels
+    kept = labelled_rows(labels, len(X), reading.label, notes)
+    if not kept.all():
+        labels = labels[kept]
+        if labels.dtype.kind == "f" and (labels == labels.round()).all():
+            labels = labels.astype(np.int64)
+        ids = None if table.ids is None else table.ids[kept]
+        table = replace(table, X=X[kept] if isinstance(X, np.ndarray) else X.filter(kept), ids=ids)
+    return replace(table, labels=labels, notes=tuple(notes))
+
+
+def without_missing(table: Table, path: Path, reading: Reading) -> Table:
+    """Refuse rows with missing or infinite values, or leave them out, where a metric has no way to
+    fill them.
+    """
+    bad = ~np.isfinite(table.X)
+    rows = bad.any(axis=1)
+    if not rows.any():
+        return table
+    columns = np.flatnonzero(bad.any(axis=0))
+    names = [table.names[i] if table.names else f"column {i}" for i in columns]
+    fault = (
+        f"{int(rows.sum()):,} of {plural(len(rows), 'row')} "
+        f"{'has' if rows.sum() == 1 else 'have'} missing or infinite values, in {listed(names, 3)}"
+    )
+    if not reading.drop_missing:
+        remedy = reading.remedies(drop_missing="use --drop-missing to leave those rows out")
+        raise ValueError(
+            f"'{path}': {fault}, and the metric was learned from complete rows; fill them in{remedy}."
+        )
+    if rows.all():
+        raise ValueError(f"'{path}': {fault}; nothing is left when they are dropped.")
+    ids = None if table.ids is None else table.ids[~rows]
+    notes = (*table.notes, f"Dropped: {fault}.")
+    return replace(table, X=table.X[~rows], ids=ids, notes=notes)
 
 
 def not_readable(path: Path, kinds: tuple[str, ...]) -> ValueError:
@@ -85,7 +144,7 @@ def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
         return scan(path, Reading(), notes).collect()
 
 
-def _read_array(path, reading):
+def _read_array(path, reading, encoded):
     if reading.id_column is not None:
         raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
     if reading.label is not None and path.suffix.lower() == ".npy":
@@ -115,7 +174,19 @@ def _read_array(path, reading):
         )
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
-    return Table(np.ascontiguousarray(X), labels=labels)
+    if isinstance(encoded, LearnedMetric):
+        X = encoded.fill_missing(in_order(path, X, None, encoded))
+    elif encoded is not None and X.shape[1] != encoded.n_features_in_:
+        raise ValueError(
+            f"'{path}' has {plural(X.shape[1], 'column')} of numbers; training used "
+            f"{encoded.n_features_in_:,}."
+        )
+    notes = []
+    if encoded is None and not np.isfinite(X).all():
+        X = np.where(np.isfinite(X), X, np.nan)
+        share = np.isnan(X).mean()
+        notes.append(f"Gaps: {share:.1%} of the entries, at the centre of their column.")
+    return Table(np.ascontiguousarray(X), labels=labels, notes=tuple(notes))
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -134,31 +205,68 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def _read_frame(path, reading, metric):
+def _read_frame(path, reading, encoded):
     notes: list[str] = []
     lazy = scan(path, reading, notes)
     with readable(path, reading):
-        if is_text(path):  # all columns: only then is a row of too many fields refused, not cut
-            lazy = _typed_empty(lazy.collect(engine="streaming")).lazy()
-        check_columns(path, lazy.collect_schema(), reading)
-        if lazy.select(pl.len()).collect().item() == 0:
-            raise ValueError(f"'{path}' has no rows.")
-        if metric is None:
-            if is_text(path):
-                _refuse_slips(path, reading, lazy)
-            frame, columns, categories = choose_columns(path, lazy, reading, notes)
-        else:
-            categories = metric.categories or {}
-            beside = [name for name in (reading.label, reading.id_column) if name is not None]
-            schema = lazy.collect_schema()
-            columns = feature_columns(path, schema, metric.columns, beside, categories)
-            frame = lazy.select([*columns, *beside]).collect()
-            notes.append(f"Columns used: {listed(columns, 30)}.")
-    X, names = column_matrix(frame, columns, path, categories)
-    X = X if metric is None else in_order(path, X, names, metric)
+        frame = lazy.collect(engine="streaming")
+    if is_text(path):
+        frame = _typed_empty(frame)
+    check_columns(path, frame.schema, reading)
+    if len(frame) == 0:
+        raise ValueError(f"'{path}' has no rows.")
     labels = None if reading.label is None else class_labels(frame[reading.label])
     ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
-    return Table(X, names, labels, ids, categories or None, tuple(notes))
+    aside = [reading.label, reading.id_column, *(reading.ignore or ())]
+    features = frame.drop(name for name in dict.fromkeys(aside) if name is not None)
+    X: Any
+    if isinstance(encoded, LearnedMetric):
+        X, names = numbers_for(path, frame, encoded)
+        notes.append(f"Columns used: {listed(names, 30)}.")
+    elif encoded is not None:
+        X = as_encoded(path, frame, encoded, notes)
+        names = X.columns
+    elif not features.width:
+        raise ValueError(f"'{path}' has no column to learn from beside the label.")
+    else:
+        X, names = learnable(path, features, reading, notes)
+    return Table(X, names, labels, ids, tuple(notes))
+
+
+def as_encoded(
+    path: str | Path, frame: pl.DataFrame, encoder: TableEncoder, notes: list[str]
+) -> pl.DataFrame:
+    """The columns of an encoder; entries that are no numbers where numbers are expected are gaps,
+    and notes say so.
+    """
+    frame = with_entries(frame, path)
+    kinds = {column.name: column.kind for column in encoder.columns_}
+    check_lacking(path, frame.schema, list(kinds))
+    read = []
+    for name, kind in kinds.items():
+        column = frame[name]
+        if kind == "number" and column.dtype == pl.String:
+            numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+            slips = column.filter(column.is_not_null() & numbers.is_null())
+            if len(slips):
+                notes.append(
+                    f"Numbers: '{name}' has {plural(len(slips), 'entry')} that are none (first: "
+                    f"'{slips[0]}'), taken as missing."
+                )
+            column = numbers
+        if kind == "number" and column.dtype.is_float():
+            column = column.replace([float("inf"), -float("inf")], None)
+        read.append(column)
+    return pl.DataFrame(read)
+
+
+def numbers_for(
+    path: Path, frame: pl.DataFrame, metric: LearnedMetric
+) -> tuple[np.ndarray, list[str]]:
+    """The columns of a metric without an encoder as numbers, gaps filled if it knows how."""
+    columns = feature_columns(path, frame.schema, metric.columns, words=metric.categories or ())
+    X, names = column_matrix(frame, columns, path, metric.categories)
+    return metric.fill_missing(in_order(path, X, names, metric)), columns
 
 
 def _typed_empty(frame):
@@ -169,28 +277,6 @@ def _typed_empty(frame):
         if kind == pl.String and frame[name].null_count() == len(frame)
     ]
     return frame.with_columns(pl.col(empty).cast(pl.Float64))
-
-
-def _refuse_slips(path, reading, lazy):
-    """Refuse a column whose entries are numbers except for a few, or for their notation."""
-    aside = {reading.label, reading.id_column, *(reading.ignore or ())}
-    for column in lazy.collect().iter_columns():
-        if column.dtype != pl.String or column.name in aside:
-            continue
-        given = column.is_not_null()
-        slips = given & column.str.strip_chars().cast(pl.Float64, strict=False).is_null()
-        odd = column.str.strip_chars().str.contains(ODD_NUMBER) & slips
-        if not (0 < slips.sum() < 0.5 * given.sum() or odd.sum() > 0.5 * given.sum()):
-            continue
-        line, value = place_of(path, reading, int(slips.arg_true()[0]), column.name)
-        how_many = f"{slips.sum():,} of {plural(int(given.sum()), 'value')}"
-        fault = (
-            f"writes numbers as '{value}'; use the digits 0 to 9 without thousands separators"
-            if odd.sum() > 0.5 * given.sum()
-            else f"holds numbers except for {how_many} (first: '{value}'); correct them"
-        )
-        remedy = reading.remedies(ignore=f"leave the column out by --ignore {column.name}")
-        raise ValueError(f"'{path}', line {line}: column '{column.name}' {fault}{remedy}.")
 
 
 def _with_labels(table, path):

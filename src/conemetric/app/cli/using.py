@@ -186,8 +186,9 @@ def _inside_metric(learned):
         "dimensions": len(learned.components),
         "feature_names": learned.feature_names,
         "preprocessing": list(learned.preprocessing),
+        "columns": _kinds(learned.encoder),
         "words": learned.categories,
-        "fills_missing_values": learned.fill is not None,
+        "fills_missing_values": learned.fill is not None or learned.encoder is not None,
         "parameters": learned.parameters,
         "certificate": certificate_values(learned.certificate),
         "threshold": json_value(getattr(learned, "threshold_", None)),
@@ -199,6 +200,14 @@ def _inside_metric(learned):
     return values, {"certificate": values["certificate"] or NO_CERTIFICATE}
 
 
+def _kinds(encoder):
+    """The kind of each column, and why others are ignored; None without an encoder."""
+    if encoder is None:
+        return None
+    ignored = {name: f"ignored: {why}" for name, why in encoder.ignored_.items()}
+    return {column.name: column.kind for column in encoder.columns_} | ignored
+
+
 def _inside_decision(estimator):
     from ...storage import certificate_values
 
@@ -207,14 +216,13 @@ def _inside_decision(estimator):
     known = notes.pop("feature_names", None) if names is None else names.tolist()
     values = {
         "method": type(estimator).__name__,
-        "decision": str(estimator.chosen_),
+        "decision": str(estimator.blend_),
         "features": estimator.n_features_in_,
         "feature_names": known,
         "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
-        "training_rows": len(estimator._kept),
-        "held_out_rows": len(estimator._held_out),
-        "words": notes.pop("categories", None),
-        "fills_missing_values": notes.pop("fill", None) is not None,
+        "training_rows": estimator.n_kept_,
+        "held_out_rows": estimator.n_held_out_,
+        "columns": _kinds(estimator.encoder_),
         "certificate": certificate_values(estimator.certificate_),
         "evidence": None if evidence is None else asdict(evidence),
         "notes": {name: value for name, value in notes.items() if name != "row_names"},

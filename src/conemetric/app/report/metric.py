@@ -1,6 +1,6 @@
 """The report of a study: what a learned metric gained, what it looks at, how far it is proven."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
@@ -23,6 +23,7 @@ def write_report(
     name: str = "data",
     image_shape: tuple[int, int] | None = None,
     ids: Any = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """Write the report of a study as one HTML file that needs no network.
 
@@ -36,6 +37,8 @@ def write_report(
         Height and width if the rows are grey images.
     ids : array, default=None
         Names of the rows.
+    notes : sequence of str
+        What was done with the columns, in words.
 
     Examples
     --------
@@ -51,7 +54,7 @@ def write_report(
     <!DOCTYPE html>
     """
     rows = ShownRows(study.task.kind, ids, image_shape)
-    rows.check_image_shape(study.metric.n_features_in_)
+    rows.check_image_shape(study.task.raw.shape[1])
     dimensions, confusion = content.dimensions(study), content.confusion(study)
     changed = _changed_rows(study)
     fields = {
@@ -72,7 +75,7 @@ def write_report(
         "suggested": dimensions.suggested,
         "candidates": candidates(study),
         "facts": facts(study),
-        "notes": study.notes,
+        "notes": [*notes, *study.notes],
     }
     write_page(path, "metric.html", fields)
 
@@ -104,8 +107,8 @@ def pictures(
 
 
 def _column_names(study):
-    metric = study.metric
-    return metric.feature_names or [f"column {i}" for i in range(metric.n_features_in_)]
+    """The columns of the data; those that an encoder left out in this split included."""
+    return study.names or [f"column {i}" for i in range(study.task.raw.shape[1])]
 
 
 def _changed_rows(study):
@@ -263,11 +266,11 @@ def _proof_card(study):
 def facts(study: Study) -> list[tuple[str, str]]:
     """Certificate, parameters and timings, by name."""
     metric = study.metric
-    columns = ", ".join(metric.feature_names or ()) or "all, by position"
+    columns = ", ".join(study.names or ()) or "all, by position"
     parameters = (f"{name}={value}" for name, value in (metric.parameters or {}).items())
     return [
         ("Data", f"{study.task.n_rows:,} rows, id {(metric.notes or {})['data_id']}"),
-        (f"Columns used ({metric.n_features_in_:,})", columns),
+        (f"Columns used ({study.task.raw.shape[1]:,})", columns),
         ("Method", str(metric.method)),
         ("Parameters", ", ".join(parameters)),
         ("Preprocessing", ", ".join(metric.preprocessing) or "none"),

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -34,6 +35,7 @@ from ...estimators.automatic import AutoMetric
 from ...estimators.collapsed import CollapsedMetricWarning
 from ..advice import in_options
 from .judging import Judgement
+from .task import word_columns
 
 if TYPE_CHECKING:
     from .study import Study
@@ -80,7 +82,9 @@ def decide(study: "Study") -> Decided | None:
     if study.options.n_pca is not None:
         study.notes.append("No decision: it is learned from columns, not principal components.")
         return None
-    X = _filled(study)
+    X = task.raw
+    if isinstance(X, np.ndarray) and study.names is not None:
+        X = pl.DataFrame(X, schema=study.names)
     learn, test = task.original(task.learn), task.original(task.test)
     decision = _decision(study)
     name = type(decision).__name__
@@ -121,19 +125,14 @@ def refitted(study: "Study", whole: Any) -> Decided:
     return replace(decided, final=final, final_rows=rows)
 
 
-def _filled(study):
-    """All rows of the data, missing values filled if the metric of the study fills them."""
-    X, fill = study.task.raw, study.metric.fill
-    return X if fill is None else np.where(np.isnan(X), fill, X)
-
-
 def _decision(study):
     """The unfitted decision: in the plain metric or that of the study's method."""
-    seed, metric = study.options.seed, study.estimator
+    metric, X = study.estimator, study.task.raw
+    words = "from_dtype" if isinstance(X, np.ndarray) else word_columns(X) or "from_dtype"
+    given = {"categorical_features": words, "random_state": study.options.seed}
     if study.task.kind == "quantity":
-        return MetricRegressor(random_state=seed)
-    own = "auto" if isinstance(metric, AutoMetric) else clone(metric)
-    return MetricClassifier(own, random_state=seed)
+        return MetricRegressor(**given)
+    return MetricClassifier("auto" if isinstance(metric, AutoMetric) else clone(metric), **given)
 
 
 def _fit(decision, X, y, notes):
@@ -180,13 +179,6 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         quiet = {"verbose": 0, "allow_writing_files": False, "random_seed": seed}
         model = of(**quiet, cat_features=list(range(len(words))) or None)
         yield "CatBoost", make_pipeline(FunctionTransformer(partial(_as_objects, gap="")), model)
-
-
-def word_columns(X: Any) -> list[str]:
-    """The columns of a Polars frame that hold words."""
-    return [
-        name for name, kind in X.schema.items() if not (kind.is_numeric() or kind.is_temporal())
-    ]
 
 
 def _as_objects(X, gap=np.nan):

@@ -15,11 +15,9 @@ class Options:
         the given supervision: "auto" (`AutoMetric`) for labels.
     parameters : dict
         Parameters of the estimator; those its class does not have are ignored.
-    impute : {None, "mean", "median"}
-        Fill missing values (NaN) with the mean or median of the column in the training
-        rows; None refuses them.
     scale : {"auto", "standard", "none"}
-        "auto" standardises the columns if that lowers the Euclidean error on training rows.
+        "auto" standardises the columns if that lowers the Euclidean error on training rows. A
+        table with words or gaps is encoded by `TableEncoder` instead.
     n_pca : int or None
         Reduce to this many principal components first.
     n_neighbors : int
@@ -41,7 +39,6 @@ class Options:
 
     method: str | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
-    impute: str | None = None
     scale: str = "auto"
     n_pca: int | None = None
     n_neighbors: int = 3

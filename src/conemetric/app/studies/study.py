@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -21,11 +20,12 @@ from ...estimators.scales import ScaleWarning
 from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
+from ...tables import TableEncoder
 from ..advice import in_options
 from .judging import Judgement
 from .methods import find, methods_for
 from .options import Options
-from .task import Task, data_id
+from .task import Task, data_id, table_encoder
 
 if TYPE_CHECKING:
     from .deciding import Decided
@@ -64,6 +64,8 @@ class Study:
         Choices made on the way, in words.
     alarm : str
         Why the metric has collapsed; empty if it has not.
+    names : list of str or None
+        Of the columns of the data.
     decided : deciding.Decided or None
         The decision of the first split.
     refitted : LearnedMetric or None
@@ -79,6 +81,7 @@ class Study:
     seconds: dict[str, float]
     notes: list[str]
     alarm: str = ""
+    names: list[str] | None = None
     decided: "Decided | None" = None
     refitted: LearnedMetric | None = None
 
@@ -212,7 +215,6 @@ def run_study(
     *,
     on_metric: Callable[[LearnedMetric, bool], None] | None = None,
     feature_names: Sequence[str] | None = None,
-    categories: dict[str, list[str]] | None = None,
     decide: bool = False,
     refit: bool = False,
 ) -> Study:
@@ -228,8 +230,6 @@ def run_study(
         ``on_metric(metric, interrupted)``: called as soon as the `LearnedMetric` exists, before
         it is judged; ``interrupted`` says whether Ctrl-C ended its fit.
     feature_names : sequence of str, default=None
-    categories : dict, default=None
-        Text columns behind features named ``column=value``, for the metric file.
     decide : bool, default=False
         Whether a classifier or regressor, and what it is compared with, is learned too.
     refit : bool, default=False
@@ -250,22 +250,22 @@ def run_study(
     >>> study.after.rate <= 0.1, study.metric.method
     (True, 'FrobMetric')
     """
-    named = {"feature_names": feature_names, "categories": categories}
-    study = _study(task, options, on_metric, named, decide)
+    names = None if feature_names is None else list(feature_names)
+    study = _study(task, options, on_metric, names, decide)
     for seed in range(options.seed + 1, options.seed + options.repeats):
         with (
             all_or_nothing(),
             labelled(method=f"split {len(study.judged) + 1} of {options.repeats}"),
         ):
-            again = _study(task, replace(options, seed=seed), decide=decide)
+            again = _study(task, replace(options, seed=seed), None, names, decide)
         study.judged.extend(again.judged)
     if options.repeats > 1:
         rates = ", ".join(f"{before:.1%} to {after:.1%}" for before, after in study.rates)
         study.notes.append(f"Before and after on each split: {rates}.")
-    return _refitted(task, study, on_metric, named) if refit else study
+    return _refitted(task, study, on_metric) if refit else study
 
 
-def _study(task, options, on_metric=None, named=None, decide=False):
+def _study(task, options, on_metric, names, decide):
     """The study of one split."""
     seconds: dict[str, float] = {}
     compiled_before = seconds_compiling()
@@ -280,7 +280,7 @@ def _study(task, options, on_metric=None, named=None, decide=False):
         task = task.prepared(prepare)
     with _stage("learning", seconds):
         estimator, alarm = _fit(method, task, options, notes)
-    metric = _folded(prepare, estimator, task, options, identity, named)
+    metric = _folded(prepare, estimator, task, options, identity, names)
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
     with _stage("judging", seconds):
@@ -288,7 +288,7 @@ def _study(task, options, on_metric=None, named=None, decide=False):
             EUCLIDEAN: task.judge(None, options),
             method.name: task.judge(estimator, options),
         }
-    study = Study(options, estimator, prepare, metric, task, [judged], seconds, notes, alarm)
+    study = Study(options, estimator, prepare, metric, task, [judged], seconds, notes, alarm, names)
     if decide:
         from .deciding import decide as decided
 
@@ -300,7 +300,7 @@ def _study(task, options, on_metric=None, named=None, decide=False):
     return study
 
 
-def _refitted(task, study, on_metric, named):
+def _refitted(task, study, on_metric):
     """The study with metric and decision learned again from all items."""
     from .deciding import refitted
 
@@ -308,12 +308,11 @@ def _refitted(task, study, on_metric, named):
     notes: list[str] = []
     with labelled(method="all rows"), _stage("learning from all rows", study.seconds):
         whole = task.whole(options, np.random.default_rng(options.seed))
-        steps = [clone(step) for _, step in study.prepare.steps]
-        prepare = make_pipeline(*steps).fit(whole.training_rows())
+        prepare = clone(study.prepare).fit(whole.training_rows())
         whole = whole.prepared(prepare)
         method = find(str(options.method), task.kind)
         estimator, _ = _fit(method, whole, options, notes)
-        metric = _folded(prepare, estimator, whole, options, data_id(task), named)
+        metric = _folded(prepare, estimator, whole, options, data_id(task), study.names)
         decided = study.decided and refitted(study, whole)
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
@@ -323,11 +322,12 @@ def _refitted(task, study, on_metric, named):
     return replace(study, refitted=metric, decided=decided)
 
 
-def _folded(prepare, estimator, task, options, identity, named):
+def _folded(prepare, estimator, task, options, identity, names):
     """Preprocessing and learned map in one."""
+    encoded = isinstance(prepare[0], TableEncoder)
     return LearnedMetric.from_estimator(
         make_pipeline(*(step for _, step in prepare.steps), estimator),
-        **(named or {}),
+        feature_names=None if encoded else names,
         notes={
             "data_id": identity,
             "rows": task.n_rows,
@@ -340,27 +340,21 @@ def _folded(prepare, estimator, task, options, identity, named):
 
 
 def _preprocessing(task, options, notes):
-    """The unfitted steps: fill, scale, reduce."""
+    """The unfitted steps: encode or scale, reduce."""
     _check_preprocessing(task, options)
-    first = []
-    if options.impute is not None:
-        first = [SimpleImputer(strategy=options.impute, keep_empty_features=True)]
-        n = int(np.isnan(task.X).sum())
-        notes.append(
-            f"Filled {n:,} missing value{'s' * (n != 1)} with the {options.impute} of "
-            f"{'its' if n == 1 else 'their'} column in the training rows."
-        )
-    standard = options.scale == "standard"
-    if options.scale == "auto":
+    encoder = table_encoder(task.X)
+    steps = [] if encoder is None else [encoder]
+    standard = options.scale == "standard" and encoder is None
+    if options.scale == "auto" and encoder is None:
         kept, scaled = (
-            task.quick_error([*first, *steps], options, SMALL) for steps in ([], [StandardScaler()])
+            task.quick_error(steps, options, SMALL) for steps in ([], [StandardScaler()])
         )
         standard = scaled < kept
         notes.append(
             f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean "
             f"{task.measure} on training rows: as they are {kept:.1%}, standardised {scaled:.1%}."
         )
-    steps = [*first, *([StandardScaler()] if standard else [])]
+    steps += [StandardScaler()] if standard else []
     if options.n_pca is not None:
         steps.append(PCA(options.n_pca, random_state=options.seed))
     return steps or ["passthrough"]
@@ -369,8 +363,6 @@ def _preprocessing(task, options, notes):
 def _check_preprocessing(task, options):
     if options.scale not in ("auto", "standard", "none"):
         raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
-    if options.impute not in (None, "mean", "median"):
-        raise ValueError(f"impute='{options.impute}' is not known; use mean or median.")
     if options.n_pca is None:
         return
     rows, columns = task.training_rows().shape

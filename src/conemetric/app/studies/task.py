@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
+from ...tables import TableEncoder
 from .judging import Judgement
 from .options import Options
 
@@ -82,6 +83,20 @@ class Task(ABC):
         trial = self.validation(most, np.random.default_rng(options.seed))
         prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
         return trial.prepared(prepare).judge(None, options).rate
+
+
+def table_encoder(X: Any) -> TableEncoder | None:
+    """The unfitted encoder of a table with words, dates or gaps; None for numbers alone."""
+    if isinstance(X, np.ndarray):
+        return TableEncoder(sparse_output=False) if np.isnan(X).any() else None
+    return TableEncoder(categorical_features=word_columns(X), sparse_output=False)
+
+
+def word_columns(X: Any) -> list[str]:
+    """The columns of a Polars frame that hold words."""
+    return [
+        name for name, kind in X.schema.items() if not (kind.is_numeric() or kind.is_temporal())
+    ]
 
 
 def data_id(task: Task) -> str:

@@ -2,7 +2,6 @@
 
 import difflib
 import itertools
-import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,6 @@ from ...storage import LearnedMetric
 from .options import Reading
 from .wording import listed, plural
 
-FEWEST_NUMBERED = 10  # rows; fewer integers may well rise by chance
-MOST_VALUES = 50  # of a text column whose values become features; more are names, not categories
-ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|index|nr|no|key)$|^id[_ .-])|[a-z](Id|ID)$")
-NOT_NUMERIC, ROW_NUMBER = "not numeric", "looks like a row number"  # why a column is ignored
-WORDS = (pl.String, pl.Categorical, pl.Enum)
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
 
 
@@ -28,7 +22,8 @@ def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None
         "--label": [reading.label],
         "--id": [reading.id_column],
         "--ignore": reading.ignore or (),
-        "--keep": reading.keep or (),
+        "--words": reading.words or (),
+        "--numbers": reading.numbers or (),
     }
     for option, names in options.items():
         for name in names:
@@ -37,58 +32,6 @@ def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None
                 columns = f"the columns are {listed(schema.names())}."
                 hint = f"did you mean '{close[0]}'?" if close else columns
                 raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
-
-
-def choose_columns(
-    path: str | Path, lazy: pl.LazyFrame, reading: Reading, notes: list[str]
-) -> tuple[pl.DataFrame, list[str], dict[str, list[str]]]:
-    """What to learn from: the columns that are features or that options name, read; the features
-    among them; and the values of text columns that become features. Columns without values,
-    columns that number the rows and text columns of too many values are left out.
-    """
-    schema = lazy.collect_schema()
-    named = (reading.label, reading.id_column, *(reading.ignore or ()))
-    aside = [name for name in dict.fromkeys(named) if name is not None]
-    others = [name for name in schema.names() if name not in aside]
-    words = [name for name in others if reading.one_hot and schema[name] in WORDS]
-    columns = feature_columns(path, schema, leave_out=aside, words=words)
-    frame = lazy.select([*columns, *aside]).collect()
-    values = {name: frame[name].cast(pl.String).drop_nulls().unique().sort() for name in words}
-    kept = reading.keep or ()
-    ignored = {
-        NOT_NUMERIC: [name for name in others if name not in columns],
-        "no values": [name for name in columns if frame[name].null_count() == len(frame)],
-        f"more than {MOST_VALUES} different values": [
-            name for name, found in values.items() if len(found) > MOST_VALUES
-        ],
-        ROW_NUMBER: [name for name in columns if name not in kept and _numbers_rows(frame[name])],
-    }
-    hints = {ROW_NUMBER: {"keep": "--keep {} learns from it"}}
-    if not reading.one_hot:
-        hints[NOT_NUMERIC] = {"one_hot": "--one-hot learns from words"}
-    ignored = {why: names for why, names in ignored.items() if names}
-    reasons = [f"{why}: {listed(names)}" for why, names in ignored.items()]
-    for reason, (why, names) in zip(reasons, ignored.items(), strict=True):
-        hint = reading.remedies("; ", **hints.get(why, {})).format(names[0])
-        notes.append(f"Ignored: {reason}{hint}.")
-    out = set(itertools.chain(*ignored.values()))
-    left = [name for name in columns if name not in out]
-    if not left:
-        raise ValueError(f"'{path}' has no column to learn from ({'; '.join(reasons)}).")
-    notes.append(f"Columns used: {listed(left, 30)}.")
-    return frame, left, {name: values[name].to_list() for name in words if name in left}
-
-
-def _numbers_rows(column):
-    """Whether a column only numbers the rows: distinct integers that have no gaps, rise from row
-    to row, or have the name of an id.
-    """
-    if not column.dtype.is_integer() or column.null_count() or len(column) < FEWEST_NUMBERED:
-        return False
-    if column.n_unique() < len(column):
-        return False
-    run = int(column.max()) - int(column.min()) == len(column) - 1
-    return run or column.is_sorted() or bool(ID_NAME.search(column.name))
 
 
 def is_vector(kind: Any) -> bool:
@@ -118,23 +61,39 @@ def feature_columns(
             for name in columns
             if name in only or (is_vector(schema[name]) and f"{name}_0" in only)
         ]
-        missing = [
-            name for name in only if name not in columns and name.rpartition("_")[0] not in columns
-        ]
-        if missing:
-            close = difflib.get_close_matches(missing[0], schema.names(), 1)
-            hint = f"; is it '{close[0]}'?" if close else ""
-            hint = ", which holds no numbers" if missing[0] in schema else hint
-            raise ValueError(
-                f"'{path}' lacks {plural(len(missing), 'column')} used in training (first: "
-                f"'{missing[0]}'{hint})."
-            )
+        vectors = {column for column in columns if is_vector(schema[column])}
+        check_lacking(
+            path,
+            schema,
+            [
+                name
+                for name in only
+                if name not in columns and name.rpartition("_")[0] not in vectors
+            ],
+            known=columns,
+        )
     if not columns:
         raise ValueError(
             f"'{path}' has no numeric column beside the label; the columns are "
             f"{listed(schema.names())}."
         )
     return columns
+
+
+def check_lacking(
+    path: str | Path, schema: Any, needed: Sequence[str], known: Collection[str] | None = None
+) -> None:
+    """Refuse a table that lacks columns used in training."""
+    missing = [name for name in needed if name not in (schema if known is None else known)]
+    if not missing:
+        return
+    others = [name for name in schema if name not in needed]
+    close = difflib.get_close_matches(missing[0], others, 1)
+    hint = f"; is the first '{close[0]}'?" if close else "."
+    hint = "; the first holds no numbers." if missing[0] in schema else hint
+    raise ValueError(
+        f"'{path}' lacks {plural(len(missing), 'column')} used in training: {listed(missing)}{hint}"
+    )
 
 
 def column_matrix(
