@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.compose import make_column_transformer
@@ -127,7 +128,7 @@ class MixedTable(Experiment):
     def measure(self, column, method, run):
         frame, y = load_table(column)
         train, test = split_rows(column, y, run)
-        competitor = self.methods[method]
+        competitor: Any = self.methods[method]
         kept = frame.columns[frame.iloc[train].notna().any()]
         prepared = competitor.prepare(frame[kept])
         model = competitor.wrap(competitor.make(), prepared.iloc[train])

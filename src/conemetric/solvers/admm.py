@@ -48,7 +48,7 @@ ETA = 1.618  # length of the multiplier step, the paper's
 RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
 # secants per square root of a step: after so many steps by conjugate gradients a factorisation pays
 # on an H200 (38,000 secants: 550 ms and 7 a step, against 14 a step)
-PATIENCE = 4300
+PATIENCE, PATIENT_FROM = 4300, 16_000  # and the secants from which that is worthwhile
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,9 @@ class ADMM(Solver):
             )
         if A.n_constraints > limit:
             return lambda r: _conjugate_gradients(A, self.rho, r)
-        n_first = (A.n_constraints / PATIENCE) ** 2 if on_device(A.V) else 0
-        return _Patient(A, self.rho, int(n_first))
+        many = on_device(A.V) and A.n_constraints >= PATIENT_FROM
+        n_first = int((A.n_constraints / PATIENCE) ** 2) if many else 0
+        return _Patient(A, self.rho, n_first)
 
 
 class _Patient:
