@@ -107,7 +107,12 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     tried = [(kinds[0], column) for column in alone]
     values = [values_of(*each) for each in tried]
     best = int(np.argmax([each.mean() for each in values]))
-    number = np.arange(len(answered)) % N_FOLDS
+    # dealt out by what does not depend on the order of queries or columns
+    ordered = sorted(range(len(tried)), key=lambda c: values[c].mean())
+    heights = [pool.rank(*tried[c], DEPTH)[1].sum(axis=1) for c in ordered]
+    number = np.empty(len(answered), int)
+    keys = [*heights, *(values[c] for c in ordered)]
+    number[np.lexsort(keys)] = np.arange(len(answered)) % N_FOLDS
     folds = [number == fold for fold in range(N_FOLDS)] if len(answered) > N_FOLDS else []
     for how in kinds:
         spreads = pool.spreads(how)

@@ -375,7 +375,7 @@ class LearnedMetric(LearnedMap, MahalanobisMetric):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-categories, notes, scores, document_components
+categories, encoder, notes, scores, document_components
         As in `LearnedMap`.
 
     Examples
@@ -419,7 +419,7 @@ class LearnedAdapter(LearnedMap):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-categories, notes, scores, document_components
+categories, encoder, notes, scores, document_components
         As in `LearnedMap`.
     """
 
