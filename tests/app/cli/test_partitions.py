@@ -85,7 +85,7 @@ def test_rows_are_numbered_by_a_column_that_is_left_out(pattern):
     [
         (["--label", "kinds"], "did you mean 'kind'"),
         ([], "by --label"),
-        (["--label", "kind", "--one-hot"], "--one-hot does not go with many files"),
+        (["--label", "kind", "--words", "f0"], "--words does not go with many files"),
         (["--label", "kind", "--workers", "2", "--scheduler", "tcp://x:1"], "give one of them"),
         (["--label", "kind", "--method", "numax"], "works in memory"),
     ],

@@ -109,14 +109,16 @@ def test_other_splits_are_those_of_the_seeds_that_follow(kind, repeats, seed):
     assert study.verdict.startswith("Use it") == better == (study.outcome == "better")
 
 
-@pytest.mark.parametrize(
-    ("missing", "words"), [(1, "1 missing value with"), (3, "3 missing values")]
-)
-def test_filled_values_are_counted(missing, words):
+@pytest.mark.parametrize("missing", [1, 30])
+def test_gaps_are_encoded_within_the_training_rows(missing):
     gaps = X.copy()
     gaps[:missing, 0] = np.nan
-    study = run_study(Labelled(gaps, y), Options(method="frob", impute="mean"))
-    assert any(words in note for note in study.notes)
+    study = run_study(Labelled(gaps, y), Options(method="frob"))
+    assert study.metric.preprocessing == ["TableEncoder"]
+    learn = gaps[study.task.original(study.task.learn)]
+    encoded = study.task.X[study.task.learn]
+    expected = study.metric.encoder.fit(learn).transform(learn)
+    np.testing.assert_allclose(encoded, expected, atol=1e-12)
 
 
 def test_progress_names_the_candidate():

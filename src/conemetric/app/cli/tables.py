@@ -91,6 +91,14 @@ def without_missing(table: Table, path: Path, reading: Reading) -> Table:
     fill them.
     """
     bad = ~np.isfinite(table.X)
+    huge = np.abs(table.X) > np.sqrt(np.finfo(table.X.dtype).max / (4 * table.X.shape[1]))
+    if (huge & ~bad).any():
+        row, column = (int(i) for i in np.argwhere(huge & ~bad)[0])
+        name = table.names[column] if table.names else f"column {column}"
+        raise ValueError(
+            f"'{path}', row {row}: column '{name}' has {table.X[row, column]:g}, too large to "
+            "square; correct it, or leave it empty if it stands for a missing value."
+        )
     rows = bad.any(axis=1)
     if not rows.any():
         return table
