@@ -11,6 +11,7 @@ from benchmarks.papers import (
     isometry,
     knn_tables,
     measurements,
+    mixed,
     regression,
     toys,
     unfolding,
@@ -190,6 +191,7 @@ def test_cells_share_an_embedding_unless_it_is_drawn_anew():
 def test_columns_are_known_data_sets_or_synthetic():
     known = {"circles", "squares", "swiss_roll", "blob", "disk or square", *REGISTRY}
     known |= {"diabetes", *regression.SETS}
+    known |= {f"{kind}_{name}" for kind, names in mixed.NAMES.items() for name in names.split()}
     for experiment in EXPERIMENTS.values():
         for column in experiment.columns:
             source = column.partition(":")[0]
