@@ -141,7 +141,7 @@ class Study:
         or it is no better than neighbours; else the learned distance if it is better than the
         Euclidean one. Tests are paired; those against several rivals count each of them.
         """
-        plain = str(self.options.method) if self.outcome == "better" else EUCLIDEAN
+        plain = self._neighbours
         if self.decided is None:
             return plain
         ours = self.decided.name
@@ -149,6 +149,11 @@ class Study:
         if better:
             return better
         return ours if self._better([ours], plain) else (self._better(self.rivals, plain) or plain)
+
+    @property
+    def _neighbours(self):
+        """The distance whose nearest neighbours are the simplest way to predict."""
+        return str(self.options.method) if self.outcome == "better" else EUCLIDEAN
 
     def _better(self, names, than):
         """The best of these rows if it is better than another by more than chance; else empty."""
@@ -171,10 +176,11 @@ class Study:
             )
             return f"To predict, use {ours}: {self.task.measure} {self._figure(ours)}{compared}. {distance}"
         if best in self.rivals:
-            p = self.p_of(best, ours)
+            than = ours if self._better(self.rivals, ours) else self._neighbours
+            by = ours if than == ours else "the nearest neighbours"
             return (
-                f"To predict, {best} is better here: {self.task.measure} "
-                f"{self._figure(best)} against {self._figure(ours)} by {ours}, p = {p:.2g}. {distance}"
+                f"To predict, {best} is better here: {self.task.measure} {self._figure(best)} "
+                f"against {self._figure(than)} by {by}, p = {self.p_of(than, best):.2g}. {distance}"
             )
         p = self.p_of(best, ours)
         return (
