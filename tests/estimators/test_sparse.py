@@ -32,7 +32,7 @@ ESTIMATORS = {
     "exponential": BoostMetric(max_iter=15),
     "two passes": BoostMetric(v=1.0, loss="logistic", max_iter=8, n_passes=2),
     "hinge": BoostMetric(v=0.05, loss="hinge", max_iter=6, n_targets=1, n_impostors=1),
-    "relative": RelativeComparisons(),
+    "relative": RelativeComparisons(tol=1e-9),
     "relative, pca": RelativeComparisons(basis="pca"),
     "numax": NuMax(delta=0.4),
 }
