@@ -2,12 +2,13 @@
 certificate claims.
 """
 
+import mpmath as mp
 import numpy as np
 import pytest
 from oracles import unfolding_optimum
 from sklearn.neighbors import kneighbors_graph
 
-from conemetric.operators.edges import EdgeOperator
+from conemetric.operators.edges import EdgeOperator, ReducedEdges
 from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.interior_point import InteriorPoint
 from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
@@ -90,6 +91,34 @@ def test_every_multiplier_gives_a_lower_bound(equality, sigma):
         bounds = problem.certify(Y, u)
         assert bounds.dual <= optimum + 1e-6 * abs(optimum)
         assert bounds.violation > 0
+
+
+@pytest.mark.parametrize("size", [1e6, 1e10, 1e12])
+@pytest.mark.parametrize("number", range(8))
+def test_bounds_hold_where_multipliers_cancel(number, size):
+    """Large multipliers of opposite signs on parallel edges of rows that coincide in pairs."""
+    rng = np.random.default_rng(number)
+    X = np.repeat(rng.integers(-8, 9, size=(6, 2)) * 2.0**-12, 2, axis=0)
+    edges = np.array([(i, j) for i in range(12) for j in range(i + 1, 12) if i // 2 < j // 2])
+    b = ((X[edges[:, 0]] - X[edges[:, 1]]) ** 2).sum(1)
+    edges, b, sigma = edges[b > 0], b[b > 0], 100.0
+    pairs, parallel = np.unique(edges // 2, axis=0, return_inverse=True)
+    sign = np.where(edges[:, 0] % 2, 1.0, -1.0)
+    u = 0.01 * rng.exponential(size=len(b)) + size * sign * rng.normal(size=len(pairs))[parallel]
+    Q = np.linalg.qr(np.column_stack([np.ones(6), rng.normal(size=(6, 5))]))[0][:, 1:]
+    operator = ReducedEdges(EdgeOperator(edges, 12, np.zeros(1)), np.repeat(Q, 2, axis=0) / 2**0.5)
+    with mp.workdps(50):
+        K = mp.matrix(6, 6)
+        for i, j in np.ndindex(6, 6):
+            K[i, j] = (i == j) - mp.mpf(1) / 3  # -1 for constants, which the positive part ignores
+        linear = mp.mpf(0)
+        for (i, j), weight, squared in zip(edges // 2, u.tolist(), b.tolist(), strict=True):
+            linear -= mp.mpf(weight) * mp.mpf(squared)
+            for row, column, way in ((i, i, -1), (j, j, -1), (i, j, 1), (j, i, 1)):
+                K[row, column] += way * mp.mpf(weight) / 2
+        values = mp.eigsy(K, eigvals_only=True)
+        exact = linear - mp.mpf(sigma) / 2 * mp.fsum(value**2 for value in values if value > 0)
+        assert UnfoldingProgram(operator, b, sigma, True).bound(u) <= exact
 
 
 def test_kkt_of_the_regularised_program():

@@ -18,7 +18,7 @@ the products do. D(u) is lowered by all of it, so a bound is loose, not false, w
 With <= a point is scaled until no distance is exceeded, and has no violation. With = Gauss-Newton
 steps lead to distances that are right to rounding where the edges allow it; what is left is the
 violation: the larger of max_e |residual_e| / max_e b_e and sum_e |u_e residual_e| / |P|, which is
-what missing them can have gained. No bound above P is claimed, so a gap is never negative.
+what missing them can have gained. If P is beyond the bound for that, the gap is the violation.
 
 With equalities and neighbourhoods that contain flat cliques no kernel of full rank is feasible, and
 D is approached only as |u| grows; with <= (the paper's form) D is attained. `UnfoldingOnFace` is
@@ -204,7 +204,7 @@ class UnfoldingProgram(ConstrainedProgram):
         margins = exact.operator.forward_factor(Y)
         primal, violation = exact.primal_at(Y, margins)
         violation = max(violation, exact.penalised_violation(u, margins, primal))
-        return Bounds(primal, min(exact.bound(u), primal), violation)
+        return below(primal, exact.bound(u), violation)
 
     def bound(self, u: Any) -> float:
         """D(u) less what rounding may have added."""
@@ -281,11 +281,18 @@ class UnfoldingOnFace(UnfoldingProgram):
         own = super().certify(primal_point, dual_point)  # the lifted multipliers price too much
         _, missed = whole.primal_at(L, whole.operator.forward_factor(L))
         self.multipliers = self.lifted(float64(primal_point), float64(dual_point))
-        dual = min(whole.bound(self.multipliers), own.primal)
-        return Bounds(own.primal, dual, max(own.violation, missed))
+        dual = whole.bound(self.multipliers)
+        return below(own.primal, dual, max(own.violation, missed))
 
     def proven(self, L: Any, point: Any) -> float:
         return self.original.bound(self.lifted(L, point.u))
+
+
+def below(primal: float, dual: float, violation: float) -> Bounds:
+    """The bounds; if an infeasible point is beyond its bound, that is lowered by the violation."""
+    if dual > primal:
+        dual = primal - min(violation, 1.0) * abs(primal)
+    return Bounds(primal, dual, violation)
 
 
 class UnfoldingEvaluation(Evaluation):
