@@ -167,7 +167,7 @@ class GradientMetric(MahalanobisMetric):
     Parameters
     ----------
     kernel : {"laplacian", "gaussian", "city block"}, default="laplacian"
-        exp(-d) or exp(-d^2) of the learned distance, or exp(-sum_j w_j |x_j - z_j|) with one
+        exp(-d) or exp(-d^2) of the learned distance, or ``exp(-sum_j w_j |x_j - z_j|)`` with one
         weight per column: ``components_`` is then diagonal, and the weights apply to city block
         distances of transformed rows.
     diagonal : bool or integer array-like (n_features,), default=False
