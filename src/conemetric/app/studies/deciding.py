@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -84,7 +83,7 @@ def decide(study: "Study") -> Decided | None:
         return None
     X = task.raw
     if isinstance(X, np.ndarray) and study.names is not None:
-        X = pl.DataFrame(X, schema=study.names)
+        X = require("polars", "cli").DataFrame(X, schema=study.names)
     learn, test = task.original(task.learn), task.original(task.test)
     decision = _decision(study)
     name = type(decision).__name__
