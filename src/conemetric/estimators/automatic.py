@@ -274,7 +274,8 @@ class AutoMetric(MahalanobisMetric):
                 )
                 for fold in rows.folds
             )
-        except (ValueError, np.linalg.LinAlgError) as error:
+        # scikit-learn's LDA raises IndexError where the class means of all rows coincide
+        except (ValueError, IndexError, np.linalg.LinAlgError) as error:
             if self.candidates != "auto":
                 raise
             return self._leave_out(name, str(error))
