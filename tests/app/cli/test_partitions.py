@@ -32,7 +32,7 @@ def no_report(monkeypatch):
 @pytest.mark.slow
 def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path):
     distributed = pytest.importorskip("distributed")
-    usual = "learn", pattern, "--label", "kind", "--keep", "row_id", "--tol", "1e-2"
+    usual = "learn", pattern, "--label", "kind", "--numbers", "row_id", "--tol", "1e-2"
     here = run(*usual, "--out", tmp_path / "here", "--json")
     assert here.code == 0
     assert here.json["rows"] == 178 and here.json["features"] == 14
