@@ -26,7 +26,7 @@ from ..core.arrays import (
     to_numpy,
 )
 from ..core.blas import half_the_cores, one_blas_thread
-from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Text, Texts, check, expect
+from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Text, check, expect
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
@@ -71,7 +71,7 @@ DECISION_PARAMETERS: dict[str, Any] = {
 FIELDS: dict[str, Field] = {
     "parameters": Plain(dict),
     "encoder": Field(optional=True),
-    "feature_names": Texts(optional=True),
+    "feature_names": Each(Text(), distinct=True, optional=True),
     "rows": Array("i", ("m",), low=0, increasing=True),
     "X": Array("f", ("m", "d")),
     "Y": Array("f", ("m", "t")),
