@@ -137,7 +137,7 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
     own = {new: header["numbers"][old] for old, new in NUMBERS[name].items()}
     if name == "MetricClassifier":
         own |= {"classes": _classes(header["classes"]), "unseen": 0.0}
-    names, encoder, shift = header["feature_names"], None, 0.0
+    names, encoder, shift = header["feature_names"], None, np.zeros(1)
     notes = {"feature_names": names, "categories": None, "fill": None} | header["notes"]
     if notes["categories"] is not None or notes["fill"] is not None:
         encoder, shift = encoder_of_words(

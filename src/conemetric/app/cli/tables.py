@@ -272,8 +272,8 @@ def numbers_for(
     path: Path, frame: pl.DataFrame, metric: LearnedMetric
 ) -> tuple[np.ndarray, list[str]]:
     """The columns of a metric without an encoder as numbers, gaps filled if it knows how."""
-    columns = feature_columns(path, frame.schema, metric.columns, words=metric.categories or ())
-    X, names = column_matrix(frame, columns, path, metric.categories)
+    columns = feature_columns(path, frame.schema, metric.columns)
+    X, names = column_matrix(frame, columns, path)
     return metric.fill_missing(in_order(path, X, names, metric)), columns
 
 
