@@ -43,7 +43,7 @@ class NeighborVote:
     @classmethod
     def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
         """The number of neighbours and their weights, in every metric."""
-        if not rows.votes:
+        if not rows.candidate.votes:
             return
         most = rows.nearest(max(NEIGHBOURS))[0].distances.shape[1]
         tried = [cls(k, w) for k in NEIGHBOURS if k <= most for w in VOTE_WEIGHTS]
@@ -60,11 +60,7 @@ class NeighborVote:
         """Scores of the held-out rows, fold by fold."""
         return np.concatenate(
             [
-                self.mean(
-                    near.distances,
-                    rows.Y[fold.train][near.rows],
-                    rows.weights[fold.train][near.rows],
-                )
+                self.mean(near.distances, fold.train.Y[near.rows], fold.train.weights[near.rows])
                 for fold, near in zip(rows.folds, rows.nearest(max(NEIGHBOURS)), strict=True)
             ]
         )
