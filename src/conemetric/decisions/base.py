@@ -4,7 +4,6 @@ and blended by held-out rows, and fitted to all rows.
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -26,7 +25,7 @@ from ..core.arrays import (
     to_numpy,
 )
 from ..core.blas import half_the_cores, one_blas_thread
-from ..core.fields import Array, Each, Field, FieldError, Plain, Texts, check, expect
+from ..core.fields import Array, Each, Field, FieldError, Plain, Stored, Text, check, expect
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
@@ -70,7 +69,7 @@ DECISION_PARAMETERS: dict[str, Any] = {
 FIELDS: dict[str, Field] = {
     "parameters": Plain(dict),
     "encoder": Field(optional=True),
-    "feature_names": Texts(optional=True),
+    "feature_names": Each(Text(), distinct=True, optional=True),
     "rows": Array("i", ("m",), low=0, increasing=True),
     "X": Array("f", ("m", "d")),
     "Y": Array("f", ("m", "t")),
@@ -96,7 +95,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     verbose: int
     _target: ClassVar[str]  # what y is, to a metric that asks
     _own_fields: ClassVar[dict[str, Field]]
-    _evidence: ClassVar[Any]  # its class: a dataclass whose ``fields`` are those of files
+    _evidence: ClassVar[type[Stored]]
     _held_out: np.ndarray
 
     # ---- input
@@ -341,7 +340,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         total = abs(moved).sum(1, keepdims=True)
         shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
         difference = to_numpy(X)[:, None, :] - known[top]
-        near = sum(part.weight * part.nearness(difference, known) for part in self.blend_.parts)
+        parts = self.blend_.parts
+        near = np.sum([p.weight * p.nearness(difference, known) for p in parts], axis=0)
         return Explanation(self._given[top], shares, self._by_column(near))
 
     def _by_column(self, features: np.ndarray) -> np.ndarray:
@@ -398,7 +398,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             "held_out": self._held_out,
             "parts": [part.state() for part in self.blend_.parts],
             "certificate": None if certificate is None else certificate.state(),
-            "evidence": None if self.evidence_ is None else asdict(self.evidence_),
+            "evidence": None if self.evidence_ is None else self.evidence_.state(),
             **self._own_state(),
         }
 
@@ -437,13 +437,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         bound = None if certificate is None else Certificate.from_state(certificate)
         estimator._store_parts(parts, bound)
         estimator.metric_, estimator.trials_ = None, []
-        evidence = state["evidence"]
+        estimator.evidence_, evidence = None, state["evidence"]
         if evidence is not None:
-            check(evidence, cls._evidence.fields, "evidence")
+            estimator.evidence_ = cls._evidence.from_state(evidence, "evidence")
             for name in ("chosen", "usual"):
                 known = evidence[name] in evidence["error"]
                 expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
-        estimator.evidence_ = None if evidence is None else cls._evidence(**evidence)
         estimator._restore(state)
         return estimator
 

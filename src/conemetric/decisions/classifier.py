@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -12,14 +12,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.fields import (
-    Labels,
-    Named,
-    Number,
-    Text,
-    labels_from_state,
-    labels_state,
-)
+from ..core.fields import Labels, Named, Number, Stored, Text, labels_from_state, labels_state
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.warn import warn_user
 from ..core.weights import check_weights, class_factors
@@ -41,7 +34,7 @@ N_BINS = 10  # of the calibration error, with equally many rows each
 
 
 @dataclass(frozen=True)
-class DecisionEvidence:
+class DecisionEvidence(Stored):
     """Held-out error of the best rule of each kind in each metric, and of their blend.
 
     Attributes
@@ -62,23 +55,13 @@ class DecisionEvidence:
         Held-out rows.
     """
 
-    error: Mapping[str, float]
-    standard_error: Mapping[str, float]
-    chosen: str
-    usual: str
-    p_value: float
-    calibration_error: float
-    n_rows: int
-
-    fields: ClassVar = {
-        "error": Named(Number(0, 1)),
-        "standard_error": Named(Number(0, 1)),
-        "chosen": Text(),
-        "usual": Text(),
-        "p_value": Number(0, 1),
-        "calibration_error": Number(0, 1),
-        "n_rows": Number(1, whole=True),
-    }
+    error: Annotated[Mapping[str, float], Named(Number(0, 1))]
+    standard_error: Annotated[Mapping[str, float], Named(Number(0, 1))]
+    chosen: Annotated[str, Text()]
+    usual: Annotated[str, Text()]
+    p_value: Annotated[float, Number(0, 1)]
+    calibration_error: Annotated[float, Number(0, 1)]
+    n_rows: Annotated[int, Number(1, whole=True)]
 
     def __str__(self) -> str:
         return (

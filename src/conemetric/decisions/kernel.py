@@ -5,18 +5,17 @@ rows, and from there the search moves to better neighbours on the grid.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from ..core.arrays import like, namespace, to_numpy
-from ..core.fields import Array, Flag, Number, Plain, Text, check
+from ..core.fields import Array, Number, Plain, check
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import (
     CITY_BLOCK,
-    KERNELS,
     KernelSetting,
     KernelSum,
     fit_exactly,
@@ -42,13 +41,8 @@ COARSE = 2  # every other width and ridge is tried on few rows
 N_COARSE = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds
 N_TRIED = 4  # settings of the coarse search that are tried on all rows
 N_KEPT = 8  # settings of each kernel whose scores are kept
-FIELDS = {
-    "kernel": Text(tuple(KERNELS)),
-    "width": Number(0, strict=True),
-    "ridge": Number(0, strict=True),
-}
 FITTED_FIELDS = {
-    "landmarks": Flag(),
+    "landmarks": Plain(bool),
     "scale": Number(0, strict=True),
     "coefficients": Array("f", ("n", "t")),
     "offset": Array("f", ("t",)),
@@ -88,16 +82,6 @@ class KernelRule(KernelSetting):
     @property
     def by_columns(self) -> bool:
         return self.kernel == CITY_BLOCK
-
-    def state(self) -> dict[str, Any]:
-        """The settings."""
-        return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The rule with these settings."""
-        check(state, FIELDS, "rule")
-        return cls(**state)
 
     def restored(self, rows: Training, state: dict[str, Any]) -> "FittedKernel":
         """The kernel sum of this state."""

@@ -105,7 +105,7 @@ class Part:
     def from_state(cls, state: Any, within: str, rows: Training) -> Self:
         """The part of such a state, fitted to these rows."""
         check(state, FIELDS, within, {"m": len(rows.Y), "d": rows.Z.shape[1]})
-        rule = RULES[state["rule"]].from_state(state["setting"])
+        rule = RULES[state["rule"]].from_state(state["setting"], f"{within}.setting")
         L, places = state["map"], state["places"]
         square = L is None or L.shape[0] == L.shape[1]
         expect(square or not rule.by_columns, f"{within}.map", "not square", "weights of columns")

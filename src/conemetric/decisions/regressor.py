@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..core.fields import Named, Number, Text
+from ..core.fields import Named, Number, Stored, Text
 from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
@@ -24,7 +24,7 @@ FEWEST_ROWS = 10  # below it nothing is held out
 
 
 @dataclass(frozen=True)
-class RegressionEvidence:
+class RegressionEvidence(Stored):
     """Held-out root mean squared error of every rule that was tried.
 
     Attributes
@@ -39,19 +39,11 @@ class RegressionEvidence:
         Held-out rows.
     """
 
-    error: Mapping[str, float]
-    chosen: str
-    usual: str
-    r2: float
-    n_rows: int
-
-    fields: ClassVar = {
-        "error": Named(Number(0)),
-        "chosen": Text(),
-        "usual": Text(),
-        "r2": Number(high=1.0),
-        "n_rows": Number(1, whole=True),
-    }
+    error: Annotated[Mapping[str, float], Named(Number(0))]
+    chosen: Annotated[str, Text()]
+    usual: Annotated[str, Text()]
+    r2: Annotated[float, Number(high=1.0)]
+    n_rows: Annotated[int, Number(1, whole=True)]
 
     def __str__(self) -> str:
         return (

@@ -89,7 +89,7 @@ class Rule(Protocol):
         """The settings as plain values."""
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: dict[str, Any], within: str) -> Self:
         """The rule with these settings; an error that names the one that is out of range."""
 
     def restored(self, rows: Training, state: dict[str, Any]) -> FittedRule:

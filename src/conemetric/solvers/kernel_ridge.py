@@ -28,27 +28,17 @@ in blocks, and memory for m^2 numbers.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
 from ..core.arrays import float64, identity, is_torch, like, namespace, on_device, zeros
+from ..core.fields import Number, Stored, Text
 from ..core.slices import slices
 from ..problems.base import Bounds
 from .base import Certificate, Status
-
-__all__ = [
-    "CITY_BLOCK",
-    "KERNELS",
-    "KernelSetting",
-    "KernelSum",
-    "fit_exactly",
-    "fit_landmarks",
-    "ridge_solve",
-    "solve_exactly",
-]
 
 JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coincide
 # in units of eps, of a squared distance relative to the sizes of both rows: equal rows reach 9 (1 to
@@ -60,12 +50,12 @@ MOST_STEPS = 20  # of conjugate gradients; two or three are usual
 
 
 @dataclass(frozen=True)
-class KernelSetting:
+class KernelSetting(Stored):
     """A kernel, its width relative to the mean squared distance, and the ridge."""
 
-    kernel: str
-    width: float
-    ridge: float
+    kernel: Annotated[str, Text(("gaussian", "laplacian", "city block"))]
+    width: Annotated[float, Number(0, strict=True)]
+    ridge: Annotated[float, Number(0, strict=True)]
 
     def __str__(self) -> str:
         return f"{self.kernel} kernel, width {self.width:g}, ridge {self.ridge:g}"

@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.extras import require
-from ..core.fields import Each, Field, Named, Nested, Number, Plain, Text, Texts, check, expect
+from ..core.fields import Each, Field, Named, Number, Plain, Text, check, expect
 from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
 from ..core.weights import check_weights
 from .columns import column_names, frame_of, table_columns
@@ -367,6 +367,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def from_state(cls, state: Mapping[str, Any], within: str = "encoder") -> Self:
         """The encoder of such a state, after checking all of it."""
         check(state, FIELDS, within)
+        check(state["parameters"], PARAMETERS, f"{within}.parameters")
         columns = [
             kind_from_state(each, f"{within}.columns.{number}")
             for number, each in enumerate(state["columns"])
@@ -383,16 +384,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 FIELDS = {
     "columns": Each(Field(), least=1),
     "ignored": Named(Text()),
-    "names": Texts(),
+    "names": Each(Text(), distinct=True),
     "named": Plain(bool),
-    "parameters": Nested(
-        {
-            "min_frequency": Number(0),
-            "missing": Text(("auto", "center", "error")),
-            "dates": Text(("auto", "elapsed", "ignore")),
-            "sparse_output": Plain(),
-        }
-    ),
+    "parameters": Field(),
+}
+PARAMETERS = {
+    "min_frequency": Number(0),
+    "missing": Text(("auto", "center", "error")),
+    "dates": Text(("auto", "elapsed", "ignore")),
+    "sparse_output": Field(),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..core.fields import Array, Field, FieldError, Flag, Number, Text, Texts, check, expect
+from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Text, check, expect
 from .columns import DATE_FORMATS, Column, date_formats, number_of_word, seconds_of_word
 from .summaries import PERIODS, DateSummary, Moments, NumberSummary, Summary, WordSummary, cycles
 
@@ -199,7 +199,10 @@ class OrderedColumn(NumberColumn):
     order: list[str]
     kind = "ordered"
     words = True
-    FIELDS: ClassVar[dict[str, Field]] = {**NumberColumn.FIELDS, "order": Texts()}
+    FIELDS: ClassVar[dict[str, Field]] = {
+        **NumberColumn.FIELDS,
+        "order": Each(Text(), distinct=True),
+    }
 
     @classmethod
     def recognizes(cls, summary: Summary) -> bool:
@@ -229,8 +232,8 @@ class DateColumn(NumberColumn):
     kind = "date"
     FIELDS: ClassVar[dict[str, Field]] = {
         **NumberColumn.FIELDS,
-        "formats": Texts(choices=DATE_FORMATS),
-        "periods": Texts(choices=tuple(PERIODS)),
+        "formats": Each(Text(DATE_FORMATS), distinct=True),
+        "periods": Each(Text(tuple(PERIODS)), distinct=True),
     }
 
     @classmethod
@@ -288,10 +291,10 @@ class WordColumn(Kind):
     kind = "word"
     words = True
     FIELDS: ClassVar[dict[str, Field]] = {
-        "values": Texts(),
-        "rare": Texts(),
+        "values": Each(Text(), distinct=True),
+        "rare": Each(Text(), distinct=True),
         "shares": Array("f", ("levels",), low=0, high=1, strict=True),
-        "gap": Flag(),
+        "gap": Plain(bool),
     }
 
     @classmethod

@@ -97,10 +97,7 @@ def verify(given: Verify) -> None:
             ("learned", learned, X),
         )
     }
-    found = {
-        name: cross_validate(lambda train, score=score: score, same, fold)
-        for name, score in scores.items()
-    }
+    found = {name: cross_validate(score, same, fold) for name, score in scores.items()}
     promised = None
     if max_false_alarms is not None:
         promised = _promise(learned, -scores["learned"], same, max_false_alarms, confidence)
