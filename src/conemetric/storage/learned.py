@@ -8,32 +8,18 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from ..core import fields
 from ..core.arrays import as_array, like, namespace
-from ..core.fields import (
-    Array,
-    Each,
-    Field,
-    FieldError,
-    Named,
-    Number,
-    Plain,
-    Text,
-    check,
-    expect,
-)
+from ..core.fields import Array, Each, FieldError, Plain, Text, expect
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.model import RankingModel
 from ..solvers.base import Certificate
 from ..tables import TableEncoder
+from ..tables.columns import positions
 from .folding import METRICS, folded
-from .frames import check_categories, frame_features, source_columns
 
-__all__ = ["LearnedAdapter", "LearnedMap", "LearnedMetric"]
-
-ARRAYS = ("components", "offset", "fill", "document_components")
-PLAIN_FIELDS = ("method", "categories", "scores")  # kept as they are
 FIELDS = {
     "components": Array("f", ("rank", "features")),
     "offset": Array("f", ("rank",)),
@@ -43,13 +29,12 @@ FIELDS = {
     "feature_names": Each(Text(), "features", optional=True),
     "preprocessing": Each(Text()),
     "fill": Array("f", ("features",), optional=True),
-    "categories": Named(Each(Text(), distinct=True), optional=True),
-    "encoder": Field(optional=True),
+    "encoder": fields.Field(optional=True),
     "notes": Plain(dict),
     "scores": Plain(dict, optional=True),
     "document_components": Array("f", ("rank", "features"), optional=True),
     "maps": Text(("rows", "queries")),
-    "threshold": Number(nan=True, optional=True),
+    "threshold": fields.Number(nan=True, optional=True),
     "threshold_promise": Plain(dict, optional=True),
 }
 
@@ -75,9 +60,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         Names of the steps folded into the map.
     fill : array (n_features,), default=None
         Replaces missing values (NaN) of each feature; None requires complete rows.
-    categories : dict of str to list of str, default=None
-        Columns of text and their categories. Each category is a feature, named
-        ``column=category`` in ``feature_names``: 1 where the column has it, else 0.
     encoder : TableEncoder, default=None
         Encodes a table before the map; ``feature_names`` are then the names of its features.
     notes : dict, default=None
@@ -103,7 +85,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         feature_names: Sequence[str] | None = None,
         preprocessing: Sequence[str] = (),
         fill: np.ndarray | None = None,
-        categories: dict[str, list[str]] | None = None,
         encoder: TableEncoder | None = None,
         notes: dict[str, Any] | None = None,
         scores: dict[str, Any] | None = None,
@@ -117,7 +98,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         self.feature_names = feature_names
         self.preprocessing = preprocessing
         self.fill = fill
-        self.categories = categories
         self.encoder = encoder
         self.notes = notes
         self.scores = scores
@@ -130,7 +110,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         estimator: Any,
         *,
         feature_names: Iterable[str] | None = None,
-        categories: dict[str, list[str]] | None = None,
         notes: dict[str, Any] | None = None,
     ) -> Any:
         """Fold a fitted estimator, or a pipeline of `StandardScaler`, `PCA` and an
@@ -144,8 +123,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
             `LearnedAdapter` is returned as it is, or with the arguments below in place of its own.
         feature_names : sequence of str, default=None
             Names of the columns; by default those of the data frame in ``fit``, if any.
-        categories : dict of str to list of str, default=None
-            Categories of the columns of text behind features ``column=category``.
         notes : dict, default=None
 
         Returns
@@ -153,7 +130,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         LearnedMetric, or LearnedAdapter of a `QueryAdapter`
         """
         names = None if feature_names is None else [str(name) for name in feature_names]
-        given = {"feature_names": names, "categories": categories, "notes": notes}
+        given = {"feature_names": names, "notes": notes}
         given = {key: value for key, value in given.items() if value is not None}
         if isinstance(estimator, LearnedMap):
             return estimator.as_kind(cls).replaced(**given)
@@ -167,21 +144,19 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
 
     @property
     def columns(self) -> list[str] | None:
-        """The columns needed in a data frame, in order; None if features have no names.
-
-        These are the ``feature_names``, with each column of text listed once.
-        """
-        if self.encoder is not None:
-            named = hasattr(self.encoder, "feature_names_in_")
-            return [column.name for column in self.encoder.columns_] if named else None
-        if self.feature_names is None:
-            return None
-        return source_columns(self.feature_names, self.categories)
+        """The columns needed in a data frame, in order; None if features have no names."""
+        if self.encoder is None:
+            return None if self.feature_names is None else list(self.feature_names)
+        named = hasattr(self.encoder, "feature_names_in_")
+        return [column.name for column in self.encoder.columns_] if named else None
 
     def _validate_X(self, X, reset=False, min_samples=1):
         if hasattr(X, "columns"):
-            columns = self.columns
-            X = X.to_numpy() if columns is None else frame_features(X, columns, self.categories)
+            given, columns = list(X.columns), self.columns
+            if columns not in (None, given):
+                positions(given, columns, "; the metric needs all of metric.columns.")
+                X = X[columns]
+            X = X.to_numpy()
         return validate_points(self, self.fill_missing(X), reset=reset, min_samples=min_samples)
 
     def fill_missing(self, X: Any) -> Any:
@@ -278,7 +253,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
     def as_kind(self, kind: type) -> Self:
         """Return self; an error if it is not of this kind."""
         if not isinstance(self, kind):
-            raise TypeError(self._no_other_kind)
+            raise TypeError(f"This file or estimator {NO_OTHER[type(self)]}.")
         return self
 
     def replaced(self, **changed: Any) -> Self:
@@ -293,9 +268,11 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         """The metric as a nested dict of JSON values and arrays."""
         promise = getattr(self, "threshold_promise_", None)
         threshold = getattr(self, "threshold_", None)
+        arrays = ("components", "offset", "fill", "document_components")
         return {
-            **{name: getattr(self, name) for name in PLAIN_FIELDS},
-            **{name: _float64(getattr(self, name)) for name in ARRAYS},
+            "method": self.method,
+            "scores": self.scores,
+            **{name: _float64(getattr(self, name)) for name in arrays},
             "maps": next(maps for maps, kind in MAPS.items() if isinstance(self, kind)),
             "parameters": self.parameters or {},
             "preprocessing": list(self.preprocessing),
@@ -310,40 +287,34 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Any:
         """The metric of such a state, after checking all of it."""
-        sizes = check(state, FIELDS)
-        rank, n_features = sizes["rank"], sizes["features"]
-        fits = 1 <= rank <= n_features
-        expect(fits, "components.shape", (rank, n_features), "at most as many rows as columns")
+        sizes = fields.check(state, FIELDS)
         given = dict(state)
+        shape = sizes["rank"], sizes["features"]
+        fits = 1 <= shape[0] <= shape[1]
+        expect(fits, "components.shape", shape, "at most as many rows as columns")
         threshold, promise = given.pop("threshold"), given.pop("threshold_promise")
         if given["certificate"] is not None:
             given["certificate"] = Certificate.from_state(given["certificate"])
         if given["encoder"] is not None:
-            given["encoder"] = encoder = TableEncoder.from_state(given["encoder"])
-            names = encoder.get_feature_names_out().tolist()
+            given["encoder"] = TableEncoder.from_state(given["encoder"])
+            names = given["encoder"].get_feature_names_out().tolist()
             fits = names == given["feature_names"]
             expect(fits, "feature_names", given["feature_names"], "those of the encoder")
-        if given["categories"] is not None:
-            check_categories(given["feature_names"], given["categories"])
-        if given["scores"] is not None:
-            maps = {"query_map": None, "document_map": None}
-            fits = not maps.keys() & given["scores"].keys()
-            expect(fits, "scores", given["scores"], "no maps, which are fields of their own")
-            RankingModel.from_state({**given["scores"], **maps}, "scores")
+        scores, maps = given["scores"], {"query_map": None, "document_map": None}
+        if scores is not None:
+            expect(not maps.keys() & scores.keys(), "scores", scores, "no maps")
+            RankingModel.from_state({**scores, **maps}, "scores")
         kind = MAPS[given.pop("maps")]
-        of_rows = kind is LearnedMetric
+        of_rows, documents = kind is LearnedMetric, given["document_components"]
         expect(of_rows or threshold is None, "threshold", threshold, "none: it is no distance")
-        documents = given["document_components"]
+        expect(not of_rows or documents is None, "document_components", documents, "none")
         expect(
-            documents is None or not of_rows, "document_components", documents, "none of a metric"
+            promise is None or threshold is not None, "threshold_promise", promise, "a threshold"
         )
         metric = kind(**given).as_kind(cls)
         if threshold is not None:
             metric.set_threshold(threshold)
             metric.threshold_promise_ = None if promise is None else _promise(promise)
-        expect(
-            threshold is not None or promise is None, "threshold_promise", promise, "a threshold"
-        )
         return metric
 
     def __sklearn_clone__(self):
@@ -374,7 +345,7 @@ class LearnedMetric(LearnedMap, MahalanobisMetric):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-categories, encoder, notes, scores, document_components
+encoder, notes, scores, document_components
         As in `LearnedMap`.
 
     Examples
@@ -418,18 +389,17 @@ class LearnedAdapter(LearnedMap):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-categories, encoder, notes, scores, document_components
+encoder, notes, scores, document_components
         As in `LearnedMap`.
     """
 
-    _no_other_kind = (
-        "This file or estimator maps queries only and is not a distance: map the queries by "
-        "transform and search the existing index of the documents (export.to_llama_index writes it "
-        "as an adapter)."
-    )
-
 
 MAPS: dict[str, type[LearnedMap]] = {"rows": LearnedMetric, "queries": LearnedAdapter}
+NO_OTHER: dict[type[LearnedMap], str] = {
+    LearnedMetric: "is a distance, not a map of queries; use LearnedMetric",
+    LearnedAdapter: "maps queries only and is not a distance: map the queries by transform and search "
+    "the existing index of the documents (export.to_llama_index writes it as an adapter)",
+}
 
 
 def _float64(array):

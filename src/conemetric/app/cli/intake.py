@@ -14,7 +14,6 @@ import polars as pl
 
 from ...constraints.labels import encode_labels, is_continuous
 from ...storage import LearnedMetric
-from ...storage.frames import frame_features
 from ...tables import TableEncoder
 from .options import Reading
 from .wording import listed, plural
@@ -230,26 +229,22 @@ def rows_as_learned(
     gaps filled if the metric knows how. Entries that are no numbers where numbers are expected
     are gaps, and notes say so.
     """
-    frame, metric = with_entries(frame, path), isinstance(learned, LearnedMetric)
+    frame = with_entries(frame, path)
     if isinstance(learned, TableEncoder):
         kinds = {column.name: column.kind for column in learned.columns_}
-    elif learned.columns is None:
-        names = [name for name, kind in frame.schema.items() if kind.is_numeric()]
-        check_width(path, len(names), learned.n_features_in_)
-        kinds = dict.fromkeys(names, "number")
     else:
-        words = learned.categories or {}
-        kinds = {name: "word" if name in words else "number" for name in learned.columns}
+        numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+        kinds = dict.fromkeys(learned.columns or numeric, "number")
+        check_width(path, len(kinds), learned.n_features_in_)
     _check_lacking(path, frame.schema, list(kinds))
     typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
     for name, kind in kinds.items():
         if kind == "number" and frame[name].dtype == pl.String:
             tell_slips(frame[name], typed[name], notes)
-    if not metric:
+    if isinstance(learned, TableEncoder):
         return typed
-    X = frame_features(typed, list(kinds), learned.categories)
-    small = not learned.categories and all(frame[name].dtype in SMALL for name in kinds)
-    return learned.fill_missing(X.astype(np.float32) if small else X)
+    small = all(frame[name].dtype in SMALL for name in kinds)
+    return learned.fill_missing(typed.to_numpy().astype(np.float32 if small else np.float64))
 
 
 def check_width(path: str | Path, given: int, needed: int) -> None:

@@ -179,7 +179,7 @@ def _inside_metric(learned):
     """What the file holds, and what is shown of it in other words."""
     from ...core import spectral
     from ...storage import certificate_values
-    from ...storage.values import json_value
+    from ...storage.states import json_value
 
     promise = getattr(learned, "threshold_promise_", None)
     values = {
@@ -189,7 +189,6 @@ def _inside_metric(learned):
         "feature_names": learned.feature_names,
         "preprocessing": list(learned.preprocessing),
         "columns": _kinds(learned.encoder),
-        "words": learned.categories,
         "fills_missing_values": learned.fill is not None or learned.encoder is not None,
         "parameters": learned.parameters,
         "certificate": certificate_values(learned.certificate),
