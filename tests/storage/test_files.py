@@ -26,6 +26,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from conemetric import (
     FrobMetric,
+    LearnedAdapter,
     LearnedMetric,
     RelativeComparisons,
     TableEncoder,
@@ -210,6 +211,17 @@ def test_a_threshold_and_its_promise_come_back(file, tmp_path, kind, start):
     # another distance has no threshold
     for other in (again.truncated(1), blend([again, again])):
         assert not hasattr(other, "threshold_") and other.threshold_promise_ is None
+
+
+def test_a_threshold_is_kept_with_other_notes(tmp_path):
+    metric = LearnedMetric.from_estimator(FrobMetric().fit(X, y)).set_threshold(2)
+    save_metric(tmp_path / "metric.safetensors", metric, notes={"rows": 150})
+    assert load_metric(tmp_path / "metric.safetensors").threshold_ == 2
+
+
+def test_a_distance_is_no_map_of_queries(fitted):
+    with pytest.raises(TypeError, match="is a distance, not a map of queries"):
+        LearnedAdapter.from_estimator(fitted)
 
 
 @pytest.fixture
@@ -419,7 +431,7 @@ def certify(**values):
     [
         (put_in_header(format=6), "format 6 is newer"),
         (put_in_header(format="1"), "no format number"),
-        (put_in_header(extra=1), "the header is .* expected the keys"),
+        (put_in_header(extra=1), "header.kind is .* expected no such field|header.shape is"),
         (put_in_header(state=[]), "components is an array"),
         (put(scores=[]), "scores is"),
         (put(scores={"weights": {"embedding": 1.0}}), "scores.similarity is 'missing'"),

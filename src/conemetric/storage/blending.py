@@ -10,8 +10,6 @@ from ..core import spectral
 from .learned import LearnedMetric
 from .states import same_state
 
-__all__ = ["blend"]
-
 
 def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> LearnedMetric:
     """Blend fitted metrics into one: M = sum_k w_k M_k / s_k.

@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ..core.fields import Each, Named, Number, Text, check, expect
-from ..tables.kinds import IndicatorColumn, NumberColumn
+from ..core.fields import Each, Field, Named, Number, Text, check, expect
+from ..tables.kinds import IndicatorColumn, Kind, NumberColumn
 from .checked import fields_of_file, read_state, write_state
 from .learned import FIELDS, LearnedMap
 from .states import number_from_value
 
 FORMAT = 5  # from which on the file holds the state of a `LearnedMap`
-# keys of older formats, and those that they lack, by the format that added them
-KEYS = {"format", "shape", "certificate", "threshold", "threshold_promise", "method", "parameters"}
-KEYS |= {"feature_names", "preprocessing", "categories", "notes", "scores"}
+# of older formats: keys, those that they lack by the format that added them, and arrays
+KEYS = {"format", "shape", "certificate", "method", "parameters", "feature_names", "preprocessing"}
+KEYS |= {"notes", "categories", "threshold", "threshold_promise", "scores"}
+ARRAYS = ("components", "offset", "fill")
 ADDED = {"categories": 2, "threshold": 3, "threshold_promise": 3, "scores": 4}
 WORD_FIELDS = {
     "feature_names": Each(Text(), "features"),
@@ -96,11 +97,10 @@ def load_metric(path: str | os.PathLike[str]) -> Any:
 def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """The state of a file of format 1 to 4."""
     header |= {key: None for key, since in ADDED.items() if header["format"] < since}
-    expect(set(header) == KEYS, "the header", sorted(header)[:20], f"the keys {sorted(KEYS)}")
-    known = {"components", "offset", "fill"}
-    expect(set(arrays) <= known, "the arrays", sorted(arrays), f"some of {sorted(known)}")
-    shape = list(arrays["components"].shape) if "components" in arrays else None
-    expect(header["shape"] == shape, "the shape in the header", header["shape"], f"{shape}")
+    check(header, dict.fromkeys(KEYS, Field()), "header")
+    check({"fill": None, **arrays}, dict.fromkeys(ARRAYS, Field()))
+    shape = list(arrays["components"].shape)
+    expect(header["shape"] == shape, "header.shape", header["shape"], f"{shape}")
     certificate = header["certificate"]
     if isinstance(certificate, dict):
         certificate = {key: number_from_value(value) for key, value in certificate.items()}
@@ -108,7 +108,7 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
         header["scores"] |= {"target": None, "window": None}
     return {
         **{key: header[key] for key in KEYS - {"format", "shape"}},
-        **dict.fromkeys(known),
+        "fill": None,
         **arrays,
         "encoder": None,
         "document_components": None,
@@ -140,26 +140,20 @@ def encoder_of_words(
     values = {"feature_names": names, "categories": categories, "fill": fill}
     check(values, WORD_FIELDS, sizes={"features": n_features})
     column_of = {f"{column}={word}": column for column in categories for word in categories[column]}
-    columns = list(dict.fromkeys(column_of.get(name, name) for name in names))
-    words = {name: [f"{name}={word}" for word in categories.get(name, ())] for name in columns}
-    fits = [feature for name in columns for feature in words[name] or [name]] == names
-    known = fits and set(categories) <= set(columns)
-    expect(known, "categories", categories, "those of feature_names")
-    shift = np.zeros(n_features)
-    if fill is not None:
-        shift = np.where([name in column_of for name in names], 0.0, fill)
-    mean = dict(zip(names, shift, strict=True))
-    kinds = [
-        IndicatorColumn(name, categories[name])
-        if words[name]
-        else NumberColumn(name, np.array([mean[name]]), np.ones(1), np.zeros(1, np.int64), None)
-        for name in columns
-    ]
-    parameters = {"missing": "error" if fill is None else "center", "sparse_output": False}
+    expect(column_of.keys() <= set(names), "categories", categories, "those of feature_names")
+    shift = np.where([name in column_of for name in names], 0.0, fill or 0.0)
+    kinds: dict[str, Kind] = {}
+    for name, mean in zip(names, shift, strict=True):
+        column = column_of.get(name)
+        if column is None:
+            unit = np.ones(1), np.zeros(1, np.int64)
+            kinds[name] = NumberColumn(name, np.array([mean]), *unit, missing=None)
+        else:
+            kinds[column] = IndicatorColumn(column, categories[column])
     return {
-        "columns": [kind.state() for kind in kinds],
+        "columns": [kind.state() for kind in kinds.values()],
         "ignored": {},
-        "names": columns,
+        "names": list(kinds),
         "named": True,
-        "parameters": parameters,
+        "parameters": {"missing": "center" if fill else "error", "sparse_output": False},
     }, shift

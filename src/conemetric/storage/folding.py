@@ -17,8 +17,6 @@ from ..ranking.model import RankingModel
 from ..tables import TableEncoder
 from .states import json_value
 
-__all__ = ["METRICS", "folded"]
-
 SKLEARN_METRICS = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
 METRICS = (MahalanobisMetric, *SKLEARN_METRICS)  # what defines a distance
 
