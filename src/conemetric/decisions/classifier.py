@@ -65,8 +65,8 @@ class DecisionEvidence(Stored):
 
     def __str__(self) -> str:
         return (
-            f"{self.chosen}: {100 * self.error[self.chosen]:.1f} % wrong on {self.n_rows} held-out "
-            f"rows, against {100 * self.error[self.usual]:.1f} % of {self.usual} "
+            f"{self.chosen}: {100 * self.error[self.chosen]:.1f} % wrong, cross-validated on "
+            f"{self.n_rows} rows, against {100 * self.error[self.usual]:.1f} % of {self.usual} "
             f"(p = {self.p_value:.2g})"
         )
 
@@ -193,11 +193,17 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             raise ValueError(
                 f"y has one class, {y.tolist()[0]!r}; a classifier needs two classes or more."
             )
-        self._code = code
-        Y = 2.0 * np.eye(len(self.classes_))[code] - 1
+        Y = self._targets(y)
         blended = self._fit_decision(X, code, Y, weights / weights.mean(), self.classifier)
         self._calibrate(blended, code, weights)
         return self
+
+    def _targets(self, y):
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y has {unknown.tolist()[0]!r}, a class that fit did not see.")
+        self._code = np.searchsorted(self.classes_, y)
+        return 2.0 * np.eye(len(self.classes_))[self._code] - 1
 
     def _checked(self, X, y, sample_weight):
         X, y = self._rows_and_targets(X, y, sample_weight)
@@ -216,11 +222,16 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         if self._is_auto():
             self.metric_ = AutoMetric(
                 random_state=rng.randint(2**31 - 1), n_jobs=self.n_jobs, verbose=self.verbose
-            ).fit(X, y, target="classes")
+            ).fit(X, self._named(y), target="classes")
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
         folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)))
         return self._fit_folds(self.metric, X, y, folds, rng)
+
+    def _named(self, code):
+        """Labels as given, for messages, unless -1 among them would mean that a row has none."""
+        signed = self.classes_.dtype.kind in "if" and (self.classes_ < 0).any()
+        return code if signed else self.classes_[code]
 
     def _drawn(self, X, y, rng):
         return evenly_by_class(rng.permutation(canonical_order(X, y)), y)
