@@ -7,7 +7,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, RelativeComparisons
 from conemetric.core.arrays import to_numpy
-from conemetric.neighbours import neighbours_by_label
+from conemetric.neighbours.search import neighbours_by_label
 
 ESTIMATORS = [
     FrobMetric(tol=1e-2),

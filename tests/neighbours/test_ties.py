@@ -13,15 +13,15 @@ from conemetric.estimators.neighbour_graph import neighbour_edges
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.manifold import neighbourhood_quality
 from conemetric.evaluation.retrieval import precision_at_k
-from conemetric.neighbours import (
+from conemetric.neighbours.precomputed import precomputed_neighbours
+from conemetric.neighbours.search import nearest, neighbours_by_label
+from conemetric.neighbours.ties import (
     canonical_order,
     labelled_keys,
-    nearest,
-    neighbours_by_label,
-    precomputed_neighbours,
+    numbers_on_demand,
     row_keys,
+    tie_numbers,
 )
-from conemetric.neighbours.ties import numbers_on_demand, tie_numbers
 from conemetric.ranking import top_k
 
 KINDS = ["one-hot", "binary", "rounded", "duplicated", "other labels", "continuous"]

@@ -23,6 +23,7 @@ class Constraints(ABC):
     weights: Any  # vector of positive weights; None means one each
     labels: Any = None  # classes of the points, if neighbours can be searched again by them
     from_labels: bool = False  # of rows: each then weighs as much as its first row
+    n_references: int | None = None  # rows sampled to search among; None: all, or no search
 
     @property
     @abstractmethod

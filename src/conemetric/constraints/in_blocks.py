@@ -42,6 +42,7 @@ class ConstraintsInBlocks(Constraints):
     weights: BlockVector | None = None
     total: int = 0
     from_labels: bool = False
+    n_references: int | None = None
 
     @property
     def dtype(self) -> Any:

@@ -15,7 +15,8 @@ import numpy as np
 from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy
 from ..core.sparse_rows import SparseRows
 from ..core.vectors import ARRAYS, VectorSpace
-from ..neighbours import nearest, neighbours_by_label, row_keys
+from ..neighbours.search import nearest, neighbours_by_label
+from ..neighbours.ties import row_keys
 from ..operators.base import Operator
 from ..operators.span import Coordinates, in_span
 from ..operators.whitening import similar_scatter, whiten
@@ -58,6 +59,7 @@ class ConstraintsInMemory(Constraints):
     point_weights: Any = None
     rows: Any = None
     from_labels: bool = False
+    n_references: int | None = None
 
     @property
     def dtype(self) -> Any:
@@ -101,8 +103,9 @@ class ConstraintsInMemory(Constraints):
 
     def subset(self, which: Any) -> "ConstraintsInMemory":
         """Some of the constraints."""
-        weights = None if self.weights is None else self.weights[which]
-        return replace(self, index=self.index[which], weights=weights)
+        lists = {"index": self.index, "similar": self.similar, "weights": self.weights}
+        there = {name: part[which] for name, part in lists.items() if part is not None}
+        return replace(self, **there)
 
     def relisted(self, index: Any) -> "ConstraintsInMemory":
         """Other constraints from the same labels; each weighs as much as its first point."""

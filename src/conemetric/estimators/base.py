@@ -13,24 +13,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..constraints.block_rows import is_dask
-from ..constraints.labels import is_continuous, refuse_continuous
 from ..core import spectral
-from ..core.arrays import (
-    as_array,
-    float64,
-    is_torch,
-    like,
-    refuse_masked,
-    to_numpy,
-    transposed,
-)
+from ..core.arrays import as_array, float64, is_torch, like, refuse_masked, to_numpy, transposed
 from ..core.sklearn_private import Interval
 from ..operators.span import Coordinates
 from ..problems.base import Problem
 from ..solvers.base import Solver, SolveResult
 from .collapsed import warn_if_collapsed
 from .tuples import TupleMethods, look_up
-from .validation import check_tensor, validate_labelled_points, validate_points
+from .validation import check_tensor, validate_points
 
 __all__ = ["CertifiedEstimator", "MahalanobisMetric"]
 
@@ -49,7 +40,11 @@ SOLVER_PARAMETERS = {
 
 
 class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
-    """Base of all estimators: reports the progress of a solve and stores its certificate."""
+    """Base of all estimators: reports the progress of a solve and stores its certificate.
+
+    Parameters of an estimator are the fields of a dataclass: its generated ``__init__`` stores them
+    and does nothing else, as scikit-learn asks. Equality and representation are scikit-learn's.
+    """
 
     # scikit-learn links an estimator's diagram to its page
     _doc_link_module = "conemetric"
@@ -129,24 +124,6 @@ class MahalanobisMetric(
     def fit(self, *args: Any, **kwargs: Any) -> Self:
         """Learn the metric."""
 
-    # ---- validation
-
-    def _validate_X(self, X, reset=False, min_samples=1):
-        return validate_points(
-            self, X, reset=reset, min_samples=min_samples, sparse=self._takes_sparse
-        )
-
-    def _validate_X_and_y(self, X, y):
-        """X, and y as a NumPy vector with one label per row."""
-        return validate_labelled_points(self, X, y, self._takes_sparse)
-
-    def _refuse_continuous(self, y, target):
-        """Refuse a continuous y in estimators that need classes."""
-        if is_continuous(y, target):
-            refuse_continuous(*np.unique(y, return_counts=True), target, type(self).__name__)
-
-    # ---- the learned metric
-
     @property
     def _fixed_trace(self) -> bool:
         """Whether the program fixes the trace, so that a truncated metric is scaled up to it."""
@@ -222,7 +199,7 @@ class MahalanobisMetric(
         check_is_fitted(self)
         if is_dask(X):
             return self._transform_lazily(X)
-        X = self._features(self._validate_X(look_up(X, self.preprocessor)))
+        X = self._features(validate_points(self, look_up(X, self.preprocessor)))
         return X @ like(self.components_, X).T
 
     def _transform_lazily(self, X):

@@ -1,7 +1,7 @@
 """BoostMetric: a metric boosted from rank-one learners, Shen et al. (2012)."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -23,8 +23,6 @@ from ..problems.trace import TraceProgram
 from ..solvers.base import Certificate, Solver, SolveResult, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration
 from ..solvers.linear_column_generation import LinearColumnGeneration
-from .base import SOLVER_PARAMETERS, Seed
-from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS
 from .triplets import TripletMetric
 
 __all__ = ["BoostMetric"]
@@ -42,6 +40,7 @@ SCALE_FREE_V = 0.01
 SHARE_OF_MARGINS = 0.1
 
 
+@dataclass(eq=False, repr=False)
 class BoostMetric(TripletMetric):
     """Mahalanobis metric boosted from rank-one learners, with exponential, logistic or
     hinge loss on triplets.
@@ -114,7 +113,7 @@ class BoostMetric(TripletMetric):
     triplets_ : integer array (m, 3)
         Triplets of the last pass.
     n_references_ : int or None
-        Of the last search, as in `FrobMetric`.
+        As in `FrobMetric`.
 
     References
     ----------
@@ -131,6 +130,15 @@ class BoostMetric(TripletMetric):
     True
     """
 
+    v: float | str = "scale"
+    _: KW_ONLY
+    loss: str = "logistic"
+    solver: str = "corrective"
+    n_passes: int = 1
+    max_iter: int = 500
+    n_iter_no_change: int | None = None
+    validation_fraction: float = 0.1
+
     _remedy = "a lower v, " + TripletMetric._remedy
     _takes_dask = True
     _dask_needs = {
@@ -144,49 +152,10 @@ class BoostMetric(TripletMetric):
         "loss": [StrOptions(set(PROGRAMS))],
         "solver": [StrOptions({"stagewise", "corrective"})],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
-        **TRIPLET_PARAMETERS,
-        **REFERENCE_PARAMETERS,
-        **SOLVER_PARAMETERS,
+        **TripletMetric._parameter_constraints,
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
     }
-
-    def __init__(
-        self,
-        v: float | str = "scale",
-        *,
-        loss: str = "logistic",
-        solver: str = "corrective",
-        n_passes: int = 1,
-        max_iter: int = 500,
-        n_targets: int = 3,
-        n_impostors: int | str = 3,
-        n_references: int | str | None = "auto",
-        class_weight: dict | str | None = None,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        tol: float = 1e-3,
-        n_iter_no_change: int | None = None,
-        validation_fraction: float = 0.1,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.v = v
-        self.loss = loss
-        self.solver = solver
-        self.n_passes = n_passes
-        self.max_iter = max_iter
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
-        self.n_references = n_references
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _learn(self, given: Constraints) -> Self:
         if self.n_passes > 1 and given.labels is None:

@@ -17,7 +17,7 @@ from ..core.progress import all_or_nothing
 from ..core.warn import collected_warnings
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
-from ..neighbours import canonical_order, labelled_keys
+from ..neighbours.ties import canonical_order, labelled_keys
 from .base import MahalanobisMetric
 
 __all__ = [

@@ -19,6 +19,7 @@ backpropagation-free machine learning models", Science 383, 2024.
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
@@ -32,12 +33,12 @@ from ..core.blas import few_blas_threads
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.weights import check_range, check_weights
 from ..evaluation.knn import evenly_by_class
-from ..neighbours import canonical_order
+from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, solve_exactly
 from .base import MahalanobisMetric, Seed
 from .scales import warn_if_unscaled
-from .validation import rows_coincide
+from .validation import rows_coincide, validate_labelled_points
 
 __all__ = ["GradientMetric", "GradientRound", "gradient_rounds"]
 
@@ -150,6 +151,7 @@ def _signed_products(slopes, a, totals, column):
     )
 
 
+@dataclass(eq=False, repr=False)
 class GradientMetric(MahalanobisMetric):
     """Mahalanobis metric of the directions in which a kernel ridge fit of y varies.
 
@@ -214,6 +216,15 @@ class GradientMetric(MahalanobisMetric):
     [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]
     """
 
+    kernel: str = "laplacian"
+    _: KW_ONLY
+    diagonal: bool | Sequence[int] | np.ndarray = False
+    n_rounds: int = 3
+    ridge: float = 0.05
+    width: float = 1.0
+    random_state: Seed = None
+    verbose: int = 0
+
     _parameter_constraints = {
         "kernel": [StrOptions(set(KERNELS))],
         "diagonal": ["boolean", "array-like"],
@@ -223,25 +234,6 @@ class GradientMetric(MahalanobisMetric):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        kernel: str = "laplacian",
-        *,
-        diagonal: bool | Sequence[int] | np.ndarray = False,
-        n_rounds: int = 3,
-        ridge: float = 0.05,
-        width: float = 1.0,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.diagonal = diagonal
-        self.n_rounds = n_rounds
-        self.ridge = ridge
-        self.width = width
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, target: str = "auto") -> Self:
@@ -262,12 +254,7 @@ class GradientMetric(MahalanobisMetric):
         -------
         self
         """
-        if y is None:
-            raise ValueError(
-                "GradientMetric requires y to be passed, but the target y is None; give labels or "
-                "numbers y."
-            )
-        X, y = self._validate_X_and_y(X, y)
+        X, y = validate_labelled_points(self, X, y)
         blocks = self._blocks()
         weights = check_weights(sample_weight, len(X), "rows of X")
         check_range(weights, X.dtype)

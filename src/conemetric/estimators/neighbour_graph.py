@@ -9,7 +9,8 @@ from scipy.sparse.linalg import splu
 
 from ..core.sklearn_private import barycenter_weights, fix_connected_components
 from ..core.warn import warn_user
-from ..neighbours import nearest, row_keys
+from ..neighbours.search import nearest
+from ..neighbours.ties import row_keys
 from ..problems.rigidity import Face, nearly_coincident
 
 __all__ = [

@@ -1,7 +1,7 @@
 """NuMax: near-isometric linear embeddings of minimum rank (Hegde et al. 2015)."""
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..constraints.in_memory import check_pairs, check_similar
-from ..constraints.labels import encode_labels
+from ..constraints.labels import encode_labels, refuse_continuous
 from ..core.arrays import like, on_device
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
@@ -21,7 +21,7 @@ from ..problems.isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
-from .validation import dense, rows_coincide
+from .validation import dense, rows_coincide, validate_labelled_points, validate_points
 
 __all__ = ["NuMax", "numax_path"]
 
@@ -32,6 +32,7 @@ LARGEST_DELTA = 0.9
 DELTA_STEPS = 8  # halvings of the interval in which the smallest delta of a given rank lies
 
 
+@dataclass(eq=False, repr=False)
 class NuMax(MahalanobisMetric):
     """Linear embedding of low rank that preserves all pairwise distances up to a factor.
 
@@ -98,6 +99,15 @@ class NuMax(MahalanobisMetric):
     True
     """
 
+    delta: float = 0.1
+    _: KW_ONLY
+    n_components: int | None = None
+    class_aware: bool = False
+    tol: float = 1e-3
+    max_iter: int = 200
+    random_state: Seed = None
+    verbose: int = 0
+
     _takes_sparse = True
     _remedy = "a smaller delta"
     _parameter_constraints = {
@@ -106,25 +116,6 @@ class NuMax(MahalanobisMetric):
         **SOLVER_PARAMETERS,
         "tol": [Interval(Real, 0, 0.5, closed="neither")],
     }
-
-    def __init__(
-        self,
-        delta: float = 0.1,
-        *,
-        n_components: int | None = None,
-        class_aware: bool = False,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.delta = delta
-        self.n_components = n_components
-        self.class_aware = class_aware
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -190,14 +181,14 @@ class NuMax(MahalanobisMetric):
     def _validate(self, X, y, required, target):
         """X, and labels encoded as integers when they are used."""
         if not self.class_aware or (y is None and not required):
-            return self._validate_X(X, reset=True, min_samples=2), None
+            return validate_points(self, X, reset=True, min_samples=2), None
         if y is None:
             raise ValueError(
                 "NuMax with class_aware=True requires y to be passed, but the target y is None; "
                 "give labels y, or pairs and similar, or set class_aware=False."
             )
-        X, y = self._validate_X_and_y(X, y)
-        self._refuse_continuous(y, target)
+        X, y = validate_labelled_points(self, X, y)
+        refuse_continuous(y, target, "NuMax")
         codes = encode_labels(y)
         if (codes < 0).any():
             raise ValueError(

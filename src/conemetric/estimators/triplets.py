@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from ..constraints.base import Constraints
 from ..core.sklearn_private import fit_context
-from .supervised import SupervisedMetric
+from .supervised import SupervisedMetric, Supervision
 
 __all__ = ["TripletMetric"]
 
@@ -56,9 +56,8 @@ class TripletMetric(SupervisedMetric):
         -------
         self
         """
-        return self._learn(
-            self._validate_triplets(X, y, triplets, neighbors, sample_weight, target, checkpoint)
-        )
+        given = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
+        return self._learn(self._constraints(given, checkpoint))
 
     @abstractmethod
     def _learn(self, given: Constraints) -> Self:

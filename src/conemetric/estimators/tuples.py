@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
 from ..evaluation.thresholds import PROMISES, ThresholdPromise, check_share, promised_threshold
-from ..neighbours import labelled_keys, nearest
+from ..neighbours.search import nearest
+from ..neighbours.ties import labelled_keys
 
 __all__ = ["TupleMethods"]
 

@@ -13,7 +13,8 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 
 from ..core.arrays import to_numpy
-from ..neighbours import labelled_keys, nearest
+from ..neighbours.search import nearest
+from ..neighbours.ties import labelled_keys
 
 __all__ = ["evenly_by_class", "knn_error", "knn_predict", "majority", "nearest_labels"]
 

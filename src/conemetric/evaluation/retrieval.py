@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import to_numpy
-from ..neighbours import labelled_keys, nearest
+from ..neighbours.search import nearest
+from ..neighbours.ties import labelled_keys
 
 __all__ = ["neighbour_recall", "precision_at_k", "recall_at_k"]
 

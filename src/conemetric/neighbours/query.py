@@ -2,8 +2,6 @@
 
 from typing import Any, NamedTuple
 
-__all__ = ["Found", "LabelledRows", "Nearest", "SearchQuery"]
-
 
 class LabelledRows(NamedTuple):
     """Rows X (n, D), float32 or float64, and labels y (n,), integers from 0 on the host."""
@@ -50,11 +48,7 @@ class Found(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """The references found of a query's label and of others.
-
-    ``n_again`` counts lists searched a second time because rounding left them in doubt.
-    """
+    """The references found of a query's label and of others."""
 
     same: Found
     other: Found
-    n_again: int

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["sample_classes", "sample_rows", "sample_size"]
-
 MAX_ROWS_IN_BLOCKS = 200_000  # of a Dask collection, up to which all are searched
 N_REFERENCES = 20_000  # rows of the sample beyond
 

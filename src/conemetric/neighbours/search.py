@@ -12,16 +12,6 @@ from . import exact, sparse
 from .query import Found, LabelledRows, Nearest, SearchQuery
 from .ties import numbers_on_demand, row_keys, rows_of, tie_numbers
 
-__all__ = [
-    "Neighbours",
-    "enough_impostors",
-    "enough_of",
-    "exact_search",
-    "nearer_impostors",
-    "nearest",
-    "neighbours_by_label",
-]
-
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
 COVERED_SHARE = 2 / 3  # share of points that "auto" gives all impostors nearer than a target
 NEARER = 1 - 1e-6  # share of another distance below which rounding cannot have put one
@@ -72,7 +62,7 @@ def neighbours_by_label(
     numbers = tie_numbers(row_keys(searched.X), rows, n)
     found = exact_search(SearchQuery(points, searched, n_targets, most, own, numbers))
     if n_impostors == "auto":
-        most = enough_impostors(*(to_numpy(part.distances) for part in found[:2]))
+        most = enough_of(nearer_impostors(*(to_numpy(part.distances) for part in found)))
     targets, impostors = found.same.numbers, found.other.numbers[:, :most]
     return Neighbours(rows_of(targets, n), rows_of(impostors, n))
 
@@ -90,11 +80,6 @@ def _among(rows, X, y, *options):
     return Neighbours(spread(found.targets), spread(found.impostors))
 
 
-def enough_impostors(target_distances: np.ndarray, impostor_distances: np.ndarray) -> int:
-    """As many impostors as two points in three have nearer than their farthest target."""
-    return enough_of(nearer_impostors(target_distances, impostor_distances))
-
-
 def nearer_impostors(target_distances: np.ndarray, impostor_distances: np.ndarray) -> np.ndarray:
     """How many points with a target have 0, 1, 2, ... impostors nearer than their farthest target."""
     farthest = np.where(target_distances < np.inf, target_distances, -np.inf).max(1)
@@ -103,7 +88,7 @@ def nearer_impostors(target_distances: np.ndarray, impostor_distances: np.ndarra
 
 
 def enough_of(counts: np.ndarray) -> int:
-    """`enough_impostors`, from the counts of `nearer_impostors`."""
+    """The number for ``n_impostors="auto"``, from the counts of `nearer_impostors`."""
     place = int(np.ceil(COVERED_SHARE * (counts.sum() - 1)))
     return max(FEWEST_IMPOSTORS, int(np.searchsorted(np.cumsum(counts), place, side="right")))
 
@@ -162,8 +147,6 @@ def _on_host(query):
 
 def _in_library_of(X, found):
     xp = namespace(X)
-    same, other = (
-        Found(like(part.numbers, X, xp.int64), like(part.distances, X, xp.float64))
-        for part in found[:2]
+    return Nearest(
+        *(Found(like(each[0], X, xp.int64), like(each[1], X, xp.float64)) for each in found)
     )
-    return Nearest(same, other, found.n_again)
