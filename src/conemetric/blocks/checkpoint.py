@@ -21,8 +21,6 @@ from safetensors.numpy import save as to_safetensors
 from ..core.arrays import to_numpy
 from ..core.extras import require
 
-__all__ = ["REMEDY", "Checkpoint", "read_array", "write_array"]
-
 MAX_STATE = 1 << 24  # bytes read of the file ``state``, far above what a solver writes
 REMEDY = "give another folder by checkpoint=, or empty this one to start again."
 

@@ -28,8 +28,6 @@ from ..core.vectors import same
 from .checkpoint import read_array, write_array
 from .program import GROUP, Engine, Program, join
 
-__all__ = ["Cluster"]
-
 EMBEDDED = 1 << 11  # bytes up to which a program is sent with the task of every block
 
 

@@ -27,8 +27,6 @@ from ..core.vectors import total
 from ..operators.base import Operator
 from .vectors import BlockSpace, BlockVector, astype
 
-__all__ = ["BlockOperator"]
-
 
 class BlockOperator(Operator):
     """A sum of operators, one per block; see the module docstring.

@@ -12,8 +12,6 @@ import numpy as np
 from ..core.arrays import float64
 from ..core.vectors import on_host
 
-__all__ = ["Engine", "Program", "Step", "Value"]
-
 GROUP = 4  # blocks whose results are joined before they travel; part of the promised bits
 
 

@@ -27,8 +27,6 @@ from ..operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
 from .program import Engine, Program
 
-__all__ = ["Threads"]
-
 SHARE = 0.5  # of the usable memory for pieces; the rest is for the blocks being visited
 FALLBACK_MEMORY = 1 << 30  # bytes, on a system that does not say how much there is
 

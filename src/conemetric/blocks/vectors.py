@@ -13,8 +13,6 @@ from ..operators.base import Operator
 from .checkpoint import REMEDY, Checkpoint
 from .program import Engine, Program, Step, Value
 
-__all__ = ["BlockSpace", "BlockVector"]
-
 
 class Promise:
     """One piece per block: computed (``column``), or still to be computed by ``call``, whose

@@ -5,8 +5,6 @@ they name can offer its own options instead.
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Advice", "AdviceError"]
-
 
 class Advice(Exception):
     """Base of an error or warning: what is wrong, and what to do about it.

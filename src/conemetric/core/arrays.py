@@ -8,26 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "arange",
-    "as_array",
-    "float64",
-    "identity",
-    "is_float",
-    "is_scalar",
-    "is_torch",
-    "like",
-    "namespace",
-    "on_device",
-    "refuse_masked",
-    "take",
-    "to_index",
-    "to_numpy",
-    "transposed",
-    "unique_rows",
-    "zeros",
-]
-
 
 def is_torch(array: Any) -> bool:
     """Tell whether ``array`` is a PyTorch tensor, without importing PyTorch."""

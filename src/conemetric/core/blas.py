@@ -11,8 +11,6 @@ from threadpoolctl import ThreadpoolController
 
 from .threads import MIN_PARALLEL_WORK, n_threads
 
-__all__ = ["blas_threads", "few_blas_threads", "half_the_cores", "one_blas_thread"]
-
 # re-entrant, since collecting garbage may close a block of `blas_threads` while another one opens
 _blas_lock = threading.RLock()
 _blas_limits: list[int] = []  # of the open blocks, after the number that the first one found

@@ -8,8 +8,6 @@ from numba.core import event
 
 from .progress import emit
 
-__all__ = ["seconds_compiling", "stopwatch"]
-
 
 class _Compiling(event.Listener):
     """Seconds that Numba has spent compiling kernels, or fetching them from its cache."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from numba import njit
 
-__all__ = ["jit", "jit_inner", "jit_inner_sums", "jit_sums"]
-
 # reorderings that fast-math may make in long sums, so that they vectorise; infinities and
 # NaN keep their meaning. Never for a certificate.
 SUMS = {"reassoc", "contract", "nsz"}

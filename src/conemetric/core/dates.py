@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["refuse_dates"]
-
 TIMES = (date, timedelta, np.datetime64, np.timedelta64)  # a datetime is a date
 
 

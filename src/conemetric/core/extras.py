@@ -3,8 +3,6 @@
 import importlib
 from typing import Any
 
-__all__ = ["require"]
-
 
 def require(module: str, extra: str) -> Any:
     """Import ``module`` (by its full name), or name the extra of conemetric that installs it."""

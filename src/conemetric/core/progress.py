@@ -13,8 +13,6 @@ from typing import Any
 
 from .extras import require
 
-__all__ = ["Event", "all_or_nothing", "emit", "is_all_or_nothing", "labelled", "watching"]
-
 Event = dict[str, Any]
 Watcher = Callable[[Event], bool | None]
 

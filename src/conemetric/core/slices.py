@@ -1,7 +1,5 @@
 """Long arrays in slices, so that intermediate results stay small."""
 
-__all__ = ["HELD", "slices"]
-
 HELD = 1 << 24  # numbers of an intermediate result held at a time: 128 MiB in float64
 
 

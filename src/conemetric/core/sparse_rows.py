@@ -9,8 +9,6 @@ from .compiled import jit
 from .slices import slices
 from .threads import threaded
 
-__all__ = ["SparseRows"]
-
 
 class SparseRows:
     """The rows of a sparse ``matrix`` (n, D), or of ``matrix @ basis``, which is never formed.

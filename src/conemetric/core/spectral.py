@@ -19,8 +19,6 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from .arrays import float64, identity, is_torch, like, namespace, to_numpy
 from .blas import half_the_cores
 
-__all__ = ["SpectralMap", "cholesky_solver", "factor", "psd_split"]
-
 # rows; there one eigenvector takes 5 ms by Lanczos, all of them 12 (two Neoverse-N1 cores)
 PARTIAL_FROM = 300
 SINGLE_FROM = 384  # rows from which the host decomposes single precision without widening it

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MIN_PARALLEL_WORK", "n_threads", "single_threaded", "threaded"]
-
 MIN_PARALLEL_WORK = 1 << 18  # scalar operations below which one thread is faster than waking others
 CHUNKS = 4  # per thread, so that a slow one holds up the others for a quarter of its share
 

@@ -20,20 +20,6 @@ import numpy as np
 
 from .arrays import is_torch, namespace
 
-__all__ = [
-    "ARRAYS",
-    "Total",
-    "Vector",
-    "VectorSpace",
-    "clipped",
-    "greatest",
-    "magnitude",
-    "minus_least",
-    "on_host",
-    "same",
-    "total",
-]
-
 
 def same(value: Any) -> Any:
     """The identity, to sum a vector itself or to keep it."""

@@ -15,8 +15,6 @@ from types import FrameType
 
 import sklearn
 
-__all__ = ["collected_warnings", "warn_user"]
-
 _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from .arrays import to_numpy
 
-__all__ = ["HEAVIEST", "check_range", "check_weights", "class_factors", "factors_of_classes"]
-
 # the largest weight, and one over the smallest, by the bytes of numbers in X: products of two weights
 # and a squared distance stay within the range of the precision
 HEAVIEST = {4: 1e12, 8: 1e60}

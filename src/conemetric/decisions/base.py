@@ -26,7 +26,7 @@ from ..core.arrays import (
     to_numpy,
 )
 from ..core.blas import half_the_cores, one_blas_thread
-from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Text, Texts, check, expect
+from ..core.fields import Array, Each, Field, Number, Plain, Text, check, expect, with_parameters
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
@@ -71,7 +71,7 @@ DECISION_PARAMETERS: dict[str, Any] = {
 FIELDS: dict[str, Field] = {
     "parameters": Plain(dict),
     "encoder": Field(optional=True),
-    "feature_names": Texts(optional=True),
+    "feature_names": Each(Text(), distinct=True, optional=True),
     "rows": Array("i", ("m",), low=0, increasing=True),
     "X": Array("f", ("m", "d")),
     "Y": Array("f", ("m", "t")),
@@ -571,11 +571,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The estimator of such a state, after checking all of it."""
         sizes = check(state, {**FIELDS, **cls._own_fields})
-        try:
-            estimator = cls(**state["parameters"])
-            estimator._validate_params()
-        except (TypeError, ValueError) as error:
-            raise FieldError("parameters", state["parameters"], f"those of it ({error})") from error
+        estimator = with_parameters(cls, state["parameters"], "parameters")
         encoder, names = state["encoder"], state["feature_names"]
         estimator.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
         estimator.n_features_in_ = sizes["d"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ..core.arrays import like, namespace, take, to_numpy
-from ..core.fields import Array, Flag, Number, Plain, Text, check
+from ..core.fields import Array, Number, Plain, Text, check
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import (
     CITY_BLOCK,
@@ -48,7 +48,7 @@ FIELDS = {
     "ridge": Number(0, strict=True),
 }
 FITTED_FIELDS = {
-    "landmarks": Flag(),
+    "landmarks": Plain(bool),
     "scale": Number(0, strict=True),
     "coefficients": Array("f", ("n", "t")),
     "offset": Array("f", ("t",)),

@@ -20,8 +20,6 @@ from ..core.sparse_rows import SparseRows
 from ..core.spectral import SpectralMap
 from ..core.vectors import ARRAYS, Total, VectorSpace
 
-__all__ = ["DifferenceOperator", "Operator", "rank_one_newton_matrix"]
-
 DIFFERENCES = 1 << 20  # numbers of pairs' differences held at a time
 
 

@@ -16,8 +16,6 @@ from typing import Any, Self
 from ..core.arrays import like, namespace, zeros
 from .base import Operator
 
-__all__ = ["BilinearOperator", "compared"]
-
 
 class BilinearOperator(Operator):
     """Comparisons of documents for queries; see the module docstring.

@@ -14,8 +14,6 @@ from typing import Any
 from ..core.arrays import like, zeros
 from .base import Operator
 
-__all__ = ["WithColumns", "concatenated", "partitioned"]
-
 
 class WithColumns(Operator):
     """The constraints of ``operator`` with ``columns`` (m, c) besides; see the module docstring."""

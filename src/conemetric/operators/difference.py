@@ -10,8 +10,6 @@ from ..core.sparse_rows import SparseRows
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator, compared
 
-__all__ = ["from_comparisons", "from_pairs", "from_triplets"]
-
 
 def _backend(X):
     """The difference and the bilinear operator in the library of X, imported on first use."""

@@ -22,8 +22,6 @@ from ..core.threads import threaded
 from .base import Operator, rank_one_newton_matrix
 from .numpy import pair_squared_distances
 
-__all__ = ["EdgeOperator", "ReducedEdges"]
-
 LEAST_DAMPING = 1e-14  # keeps a system with redundant edges regular
 
 

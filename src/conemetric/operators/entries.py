@@ -16,8 +16,6 @@ from ..core.threads import threaded
 from .base import Operator
 from .numpy import pair_inner_products
 
-__all__ = ["EntryOperator"]
-
 MOST_DENSE = 120  # order of the adjoint up to which dense products are faster
 
 

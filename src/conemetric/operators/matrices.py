@@ -9,8 +9,6 @@ from ..core.arrays import like, namespace, zeros
 from ..core.spectral import SpectralMap
 from .base import Operator
 
-__all__ = ["MatrixOperator"]
-
 
 class MatrixOperator(Operator):
     """Operator of the symmetric parts of m matrices: (m, D, D), or a sequence, dense or sparse."""

@@ -14,14 +14,6 @@ from ..core.threads import threaded
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
-__all__ = [
-    "NumpyBilinear",
-    "NumpyOperator",
-    "degrees",
-    "pair_inner_products",
-    "pair_squared_distances",
-]
-
 MOST_TOUCHED = 0.9  # share of points with a multiplier above which copying these does not pay
 # features from which computing half of a symmetric product saves more than visiting each pair
 # once does; and the number of block rows of that product

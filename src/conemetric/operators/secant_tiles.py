@@ -8,8 +8,6 @@ from ..core.arrays import arange, is_torch, like, namespace, on_device
 from ..core.compiled import jit
 from ..core.threads import threaded
 
-__all__ = ["Tiles", "worst_secants"]
-
 CPU_TILE, GPU_TILE = (2048, 4096), (8192, 8192)  # rows x columns of pairs held at a time
 
 

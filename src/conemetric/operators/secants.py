@@ -24,8 +24,6 @@ from ..core.slices import slices
 from .base import Operator
 from .secant_tiles import Tiles
 
-__all__ = ["DUPLICATE", "AllSecants", "ListedSecants", "Secants", "Sweep"]
-
 # squared length, relative to the largest squared distance from the mean: 1e-5 of the radius,
 # where half of the digits of float64 are left in a difference
 DUPLICATE = 1e-10

@@ -28,8 +28,6 @@ from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from ..core.spectral import definite_part
 
-__all__ = ["Coordinates", "Diagonal", "Matrix", "centred_in_span", "in_span", "lift"]
-
 # rank, as a share of the features, above which solving in the span does not pay for finding
 # it: a QR factorisation in float64 costs as much as three to six evaluations of the dual
 WORTHWHILE = 0.9

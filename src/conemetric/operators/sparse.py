@@ -16,8 +16,6 @@ from ..core.sparse_rows import SparseRows
 from ..core.threads import threaded
 from .numpy import NumpyOperator, degrees
 
-__all__ = ["SparseOperator"]
-
 
 class SparseOperator(NumpyOperator):
     """The points are `SparseRows`; everything else is a NumPy array."""

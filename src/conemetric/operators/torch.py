@@ -9,8 +9,6 @@ from ..core.slices import slices
 from .base import DifferenceOperator
 from .bilinear import BilinearOperator
 
-__all__ = ["TorchBilinear", "TorchOperator"]
-
 
 class TorchOperator(DifferenceOperator):
     def _prepare(self):

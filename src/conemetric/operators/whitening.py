@@ -7,8 +7,6 @@ from ..core.sparse_rows import SparseRows
 from .difference import from_pairs
 from .span import Coordinates, Diagonal, Matrix, centred_in_span
 
-__all__ = ["amount", "ridge_of_spread", "scatter", "similar_scatter", "whiten", "whitening"]
-
 
 def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coordinates:
     """X in coordinates where the scatter of the similar pairs is the identity, in float64.

@@ -12,8 +12,6 @@ from ..core.vectors import Total, clipped, total
 from ..operators.base import Operator
 from .losses import weighted_sum
 
-__all__ = ["Bounds", "Evaluation", "Problem", "SpectralDual", "SpectralProgram", "relative"]
-
 
 class Bounds(NamedTuple):
     """``dual <= optimum``, and a point of value ``primal`` with this relative ``violation``."""

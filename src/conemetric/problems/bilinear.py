@@ -15,8 +15,6 @@ from ..core.arrays import float64
 from .base import Evaluation
 from .frobenius import FrobeniusProgram
 
-__all__ = ["BilinearProgram"]
-
 
 class BilinearProgram(FrobeniusProgram):
     """See the module docstring; parameters as for `FrobeniusProgram`, with a prior."""

@@ -27,8 +27,6 @@ from ..core.slices import slices
 from ..core.threads import threaded
 from .base import Bounds, Problem
 
-__all__ = ["ComparisonProgram", "MeasuredComparisonProgram", "add_combined", "row_products"]
-
 ENTRIES = 1 << 21  # of Z processed at a time
 
 

@@ -28,8 +28,6 @@ from ..operators.entries import EntryOperator
 from .base import Bounds, Problem, SpectralDual
 from .losses import weighted_sum
 
-__all__ = ["DMLEigProgram", "EigenvalueProgram", "LMNNEigProgram", "MMMFProgram"]
-
 
 class EigenvalueProgram(Problem):
     """See the module docstring, with w = ``trace_weight``, c = ``loss_weight`` (a number, infinite

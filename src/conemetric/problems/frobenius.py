@@ -31,8 +31,6 @@ from ..core.vectors import ARRAYS, Total, clipped, total
 from .base import Evaluation, SpectralProgram
 from .losses import LOSSES, Loss, weighted_sum
 
-__all__ = ["EIGH_ERROR", "FrobeniusProgram"]
-
 UNEVEN = 0.1  # smallest size of a constraint that counts, relative to the mean
 EIGH_ERROR = 8.0  # error of an eigendecomposition on any device, in units of D eps
 

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 from ..core.arrays import float64
 from .base import Bounds, Problem
 
-__all__ = ["Multipliers", "SecantIsometryProgram"]
-
 
 class NearIsometryProgram(Problem):
     """The program over an explicit list of secants, as ADMM solves it. ``lower`` and ``upper`` are

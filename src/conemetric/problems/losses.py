@@ -24,8 +24,6 @@ from scipy.optimize import brentq
 from ..core.arrays import float64, is_scalar, namespace
 from ..core.vectors import ARRAYS, Total, VectorSpace
 
-__all__ = ["LOSSES", "Exponential", "LogSumExp", "Logistic", "Loss", "SquaredHinge", "weighted_sum"]
-
 LARGEST_MARGIN = 80.0  # beyond, logistic multipliers are zero in any sum, and float32 overflows
 
 

@@ -17,8 +17,6 @@ from ..core.arrays import float64
 from ..operators.columns import partitioned
 from .bilinear import BilinearEvaluation, BilinearProgram
 
-__all__ = ["MixedProgram"]
-
 
 class MixedProgram(BilinearProgram):
     """See the module docstring; the operator is a `WithColumns`, and the prior holds both.

@@ -17,8 +17,6 @@ from typing import Any, Self
 from ..core.arrays import float64, like, namespace
 from ..core.vectors import on_host
 
-__all__ = ["Mixture"]
-
 SHARES = [0.7**k for k in range(10)]  # of a new point: from all of it to 4 %
 
 

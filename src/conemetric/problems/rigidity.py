@@ -22,8 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack, qr
 
-__all__ = ["Face", "clique_stress", "independent", "nearly_coincident", "rigid_face"]
-
 FLAT = 1e-8  # relative singular value below which a clique is flat: distances lose its square
 NULL = 1e-10  # relative eigenvalue of A*(w) up to which a direction is not ruled out
 # length of an edge whose ends count as one point, relative to the median length and to the extent of

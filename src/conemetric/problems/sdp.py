@@ -17,8 +17,6 @@ from ..core.arrays import float64, identity, like, namespace
 from ..core.vectors import Total, greatest
 from .base import SpectralProgram, relative
 
-__all__ = ["ConstrainedProgram", "SemidefiniteProgram"]
-
 OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
 
 

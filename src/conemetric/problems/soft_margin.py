@@ -20,8 +20,6 @@ from ..core.arrays import float64, to_numpy
 from .base import Bounds, Problem
 from .frobenius import EIGH_ERROR
 
-__all__ = ["SoftMarginProgram"]
-
 # the smallest that HiGHS accepts
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 

@@ -37,8 +37,6 @@ from ..core.vectors import greatest, minus_least, total
 from .base import Bounds, Problem
 from .losses import Loss, weighted_sum
 
-__all__ = ["MARGIN_LIMIT", "TraceProgram", "combined_rows"]
-
 MARGIN_LIMIT = 1e4  # largest change of a margin by one weight: steps end here without a minimum
 MAX_EXCESS = 0.1  # relative excess of lambda_max(A*(u)) over v above which there is no bound
 INNER = {"maxcor": 30, "maxiter": 100}  # of L-BFGS-B, which starts from the last weights

@@ -41,8 +41,6 @@ from ..operators.edges import ReducedEdges
 from .base import Bounds, Evaluation
 from .sdp import ConstrainedProgram
 
-__all__ = ["UnfoldingOnFace", "UnfoldingProgram"]
-
 REPAIRS = 12  # Levenberg-Marquardt steps, at most
 FIRST_DAMPING = 1e-6  # relative to the diagonal
 HOPEFUL, HOPELESS = 2, 0.3  # steps after which the error must be down to that share

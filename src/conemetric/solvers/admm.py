@@ -37,8 +37,6 @@ from ..core import spectral
 from ..core.arrays import arange, identity, is_torch, namespace, on_device
 from .base import Iterate, Solver
 
-__all__ = ["ADMM"]
-
 # steps between changes of beta, and the last to change it: the theory needs a fixed beta in the end
 BALANCE_EVERY, BALANCE_UNTIL = 10, 500
 BALANCE_FACTOR = 2.0  # by which beta changes at most

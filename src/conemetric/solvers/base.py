@@ -28,18 +28,6 @@ from ..core.progress import emit, is_all_or_nothing
 from ..core.warn import warn_user
 from ..problems.base import Bounds, Problem
 
-__all__ = [
-    "SAVE_EVERY",
-    "SHORT_OF_TOL",
-    "Certificate",
-    "Infeasible",
-    "Iterate",
-    "SolveResult",
-    "Solver",
-    "Status",
-    "relative_gap",
-]
-
 SAVE_EVERY = 20  # iterations between checkpoints of vectors in blocks (`VectorSpace.save_state`)
 
 

@@ -34,8 +34,6 @@ from ..problems.trace import MARGIN_LIMIT
 from .base import SAVE_EVERY, Iterate, Solver
 from .ensemble import Ensemble, LearnerMargins
 
-__all__ = ["ColumnGeneration", "positive_root"]
-
 SLOPE_TOL = 1e-4  # share of the first slope at which a weight is found
 # gap, in units of tol, below which the tighter bound is worth its logarithms: from 10 on iterations
 # and times are the same on wine and iris, at 1 the logistic loss takes a fifth more

@@ -33,8 +33,6 @@ from ..core.compiled import jit_sums
 from .base import Iterate, Solver, relative_gap
 from .semismooth_newton import SemismoothNewton
 
-__all__ = ["RUN", "DualCoordinate", "dual_sweep"]
-
 WORTHWHILE = 4.0  # factor by which a sweep must divide the gap before Newton steps take over
 WIDE = 500  # weights up to which Newton's p x p matrices are small
 PATIENCE = 200  # sweeps to divide the gap in, for a program with more weights than triplets

@@ -34,8 +34,6 @@ from .base import SAVE_EVERY, Infeasible, Iterate, Solver
 from .dual_rounds import Rounds, as_iterate, placed, unbound
 from .newton_direction import dot, newton_direction
 
-__all__ = ["BALANCE_FROM", "MAX_TRIALS", "Box", "DualQuasiNewton", "two_loop"]
-
 ARMIJO = 1e-4  # share of the predicted rise that a step must reach (Nocedal & Wright, 3.1)
 LEAST_COSINE = 1e-2  # between the two vectors of a curvature pair that is used
 MAX_TRIALS = 40  # halvings or doublings of one step

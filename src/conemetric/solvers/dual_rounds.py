@@ -18,8 +18,6 @@ from ..core.arrays import is_scalar, is_torch, like, namespace, on_device, to_in
 from ..problems.mixture import Mixture
 from .base import Iterate, relative_gap
 
-__all__ = ["Rounds", "as_iterate", "placed", "unbound"]
-
 MIN_CONSTRAINTS = 10_000  # constraints below which no round pays for its setup
 MAX_FREE_SHARE = 0.1  # share of free multipliers up to which only they, and as many more, move
 FEW_FROM = 20  # evaluations before which the free set changes too quickly

@@ -13,8 +13,6 @@ from ..core import spectral
 from ..core.arrays import like, namespace, to_numpy, zeros
 from ..problems.trace import combined_rows
 
-__all__ = ["Ensemble", "LearnerMargins"]
-
 FEWEST = 32  # learners whose margins are held, also in few dimensions
 
 

@@ -33,8 +33,6 @@ from scipy.optimize import minimize
 from ..core import spectral
 from .base import Iterate, Solver, relative_gap
 
-__all__ = ["FactoredDescent"]
-
 MU = 0.3  # curvature of the multiplier term, for constraints b - A(M) of order one
 DESCENT = 30  # quasi-Newton steps of the first descent
 SLOW = 0.7  # descents double in length when the gap falls by less than this factor

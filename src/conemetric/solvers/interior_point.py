@@ -31,8 +31,6 @@ from ..core.arrays import identity
 from ..core.spectral import SpectralMap, cholesky_solver
 from .base import Infeasible, Iterate, Solver, relative_gap
 
-__all__ = ["InteriorPoint", "PathPoint", "System"]
-
 LARGE = 0.1  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1 %
 REPAIR_GAP = 3.0  # gap, in units of tol, at which repairing X begins to pay
 # violation, in units of tol, up to which it pays for more than few constraints, whose repair is cheap

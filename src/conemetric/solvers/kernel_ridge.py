@@ -37,17 +37,6 @@ from ..core.slices import slices
 from ..problems.base import Bounds
 from .base import Certificate, Status
 
-__all__ = [
-    "CITY_BLOCK",
-    "KERNELS",
-    "KernelSetting",
-    "KernelSum",
-    "fit_exactly",
-    "fit_landmarks",
-    "ridge_solve",
-    "solve_exactly",
-]
-
 JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coincide
 # in units of eps, of a squared distance relative to the sizes of both rows: equal rows reach 9 (1 to
 # 4,096 columns, both precisions). The laplacian kernel would see its square root

@@ -21,8 +21,6 @@ from ..core.arrays import like, to_numpy
 from .base import Iterate, Solver
 from .ensemble import Ensemble
 
-__all__ = ["LinearColumnGeneration"]
-
 PATIENCE = 10  # iterations that a column without weight is kept: it may come back
 STALL_WINDOW, STALL_RATIO = 20, 0.99  # iterations in which the gap must fall to this share
 

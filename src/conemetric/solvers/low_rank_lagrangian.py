@@ -30,8 +30,6 @@ from ..core.arrays import like, to_numpy
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import MAX_TRIALS, two_loop
 
-__all__ = ["Line", "LowRankLagrangian"]
-
 INNER_ITER, MEMORY = 2000, 20  # of L-BFGS: the most iterations per outer one, curvature pairs
 GROWTH = 5.0  # of the penalty, if neither violation nor gap halved
 FIRST_ACCURACY = 1e-2  # of the gradient, relative to that of the objective alone

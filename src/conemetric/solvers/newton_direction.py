@@ -14,8 +14,6 @@ from typing import Any
 
 from ..core.arrays import namespace
 
-__all__ = ["ACCURACY", "dot", "newton_direction"]
-
 ACCURACY = 0.1  # residual of a Newton direction, relative to the gradient
 MOST = 60  # products with H for one direction
 

@@ -23,8 +23,6 @@ from typing import Any, ClassVar, NamedTuple
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import DualQuasiNewton
 
-__all__ = ["ProximalPoint"]
-
 CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
 QUICK, LIMIT = 20, 60  # steps up to which sigma grows; after which a subproblem is abandoned
 GROWTH = 2.0  # of sigma

@@ -36,8 +36,6 @@ from ..problems.isometry import Multipliers
 from .admm import ADMM
 from .base import Iterate, Solver, relative_gap
 
-__all__ = ["SecantGeneration"]
-
 INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
 NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be dropped
 SINGLE_FROM = 2000  # points; with fewer, every scan is in float64

@@ -32,8 +32,6 @@ from ..core.compiled import jit, jit_inner, jit_inner_sums
 from ..problems.comparisons import add_combined, row_products
 from .base import Iterate, Solver
 
-__all__ = ["SemismoothNewton", "nonnegative_quadratic", "workspace"]
-
 MAX_STEP_RATIO = (
     5.0  # the steps' part of the gap, relative to the multipliers' part, that is small enough
 )

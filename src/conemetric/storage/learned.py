@@ -11,21 +11,19 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from ..core.arrays import as_array, like, namespace
 from ..core.fields import (
     Array,
+    Each,
     Field,
     FieldError,
     Named,
-    Nested,
     Number,
     Plain,
     Text,
-    Texts,
     check,
     expect,
 )
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
-from ..ranking.model import FIELDS as FIELDS_OF_RANKING
 from ..ranking.model import RankingModel
 from ..solvers.base import Certificate
 from ..tables import TableEncoder
@@ -34,7 +32,6 @@ from .frames import check_categories, frame_features, source_columns
 
 __all__ = ["LearnedAdapter", "LearnedMap", "LearnedMetric"]
 
-SUM = ("weights", "normalization", "similarity", "target", "window")  # what a ranking adds up
 ARRAYS = ("components", "offset", "fill", "document_components")
 PLAIN_FIELDS = ("method", "categories", "scores")  # kept as they are
 FIELDS = {
@@ -43,13 +40,13 @@ FIELDS = {
     "method": Text(),
     "parameters": Plain(dict),
     "certificate": Plain(dict, optional=True),
-    "feature_names": Texts("features", distinct=False, optional=True),
-    "preprocessing": Texts(distinct=False),
+    "feature_names": Each(Text(), "features", optional=True),
+    "preprocessing": Each(Text()),
     "fill": Array("f", ("features",), optional=True),
-    "categories": Named(Texts(), optional=True),
+    "categories": Named(Each(Text(), distinct=True), optional=True),
     "encoder": Field(optional=True),
     "notes": Plain(dict),
-    "scores": Nested({name: FIELDS_OF_RANKING[name] for name in SUM}, optional=True),
+    "scores": Plain(dict, optional=True),
     "document_components": Array("f", ("rank", "features"), optional=True),
     "maps": Text(("rows", "queries")),
     "threshold": Number(nan=True, optional=True),
@@ -330,6 +327,8 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
             check_categories(given["feature_names"], given["categories"])
         if given["scores"] is not None:
             maps = {"query_map": None, "document_map": None}
+            fits = not maps.keys() & given["scores"].keys()
+            expect(fits, "scores", given["scores"], "no maps, which are fields of their own")
             RankingModel.from_state({**given["scores"], **maps}, "scores")
         kind = MAPS[given.pop("maps")]
         of_rows = kind is LearnedMetric

@@ -26,7 +26,7 @@ def pattern(tmp_path, frame):
 
 @pytest.fixture(autouse=True)
 def no_report(monkeypatch):
-    monkeypatch.setattr("conemetric.app.report.write_report", lambda *args, **kwargs: None)
+    monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
 
 
 @pytest.mark.slow

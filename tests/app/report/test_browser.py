@@ -6,29 +6,15 @@ import pytest
 
 TABS = {
     "images": {
-        "map": ["neighbour_map", "principal_axes"],
-        "mistakes": ["confusion", "margins"],
+        "map": ["principal_axes"],
+        "mistakes": ["confusion"],
         "dimensions": ["spectrum", "features"],
-        "proof": ["convergence"],
-    },
-    "triplets": {
-        "map": ["neighbour_map", "principal_axes"],
-        "mistakes": ["margins"],
-        "dimensions": ["spectrum", "features"],
-        "proof": ["convergence"],
+        "proof": [],
     },
 }
-TABS["names"] = TABS["images"]
-TABS["blend"] = {**TABS["images"], "proof": []}
-TABS["long"] = TABS["images"]
-TABS["helped"] = {
-    "gain": ["differences"],
-    "queries": [],
-    "choice": ["choice"],
-    "proof": ["convergence"],
-    "use": [],
-}
-TABS["frozen"] = {**TABS["helped"], "gain": [], "proof": []}  # no query moved, nothing was solved
+TABS["names"] = TABS["blend"] = TABS["long"] = TABS["images"]
+TABS["triplets"] = {**TABS["images"], "mistakes": []}
+TABS["helped"] = TABS["frozen"] = {key: [] for key in ("gain", "queries", "choice", "proof", "use")}
 
 # of each panel of a picture: marks drawn, width, height, and whether its text has the page's colour
 DRAWN = """
@@ -140,7 +126,7 @@ def test_the_keyboard_reaches_every_tab(browser, pages):
 
 
 def test_pictures_are_side_by_side_or_stacked(browser, pages):
-    tops = "return [...document.querySelectorAll('#plot-neighbour_map svg')].map((panel) => panel.getBoundingClientRect().top)"
+    tops = "return [...document.querySelectorAll('#plot-principal_axes svg')].map((panel) => panel.getBoundingClientRect().top)"
     for width, n_lines in ((1200, 1), (390, 2)):
         emulate(browser, width, 850)
         browser.get(pages["images"].as_uri())
@@ -153,7 +139,7 @@ def test_without_javascript_everything_is_there(browser, pages):
     try:
         browser.get(pages["images"].as_uri())
         pictures = browser.find_elements("css selector", ".plot svg")
-        assert len(pictures) == 11
+        assert len(pictures) == 6
         assert all(picture.is_displayed() and picture.size["width"] > 300 for picture in pictures)
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -15,7 +15,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.mark.parametrize("start", [-2.5, -1.0, 0.0, 0.3])
 def test_ticks_are_few_round_numbers_within_the_axis(size, start):
     low, high = start * size, (start + 1) * size
-    places = [place for place, _ in _ticks(low, high, False)]
+    places = [place for place, _ in _ticks(low, high)]
     assert 2 <= len(places) <= MOST_TICKS + 1
     assert all(low - 1e-9 * size <= place <= high + 1e-9 * size for place in places)
     steps = np.diff(places)
@@ -24,25 +24,14 @@ def test_ticks_are_few_round_numbers_within_the_axis(size, start):
     assert digits in ("1", "2", "5")
 
 
-@pytest.mark.parametrize("decades", [0.3, 1.5, 4.0, 13.0, 40.0])
-@pytest.mark.parametrize("low", [1e-9, 0.02, 1.0, 700.0])
-def test_ticks_of_logarithms_are_powers_of_ten_or_the_ends(low, decades):
-    high = low * 10**decades
-    places = [place for place, _ in _ticks(low, high, True)]
-    assert 2 <= len(places) <= MOST_TICKS + 1
-    assert all(low * (1 - 1e-9) <= place <= high * (1 + 1e-9) for place in places)
-    assert places == [low, high] or all(np.log10(place) % 1 in (0, 1) for place in places)
-
-
 def numbers(path):
     return [float(number) for number in re.findall(r"-?[\d.]+", path)]
 
 
-@pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("names", [None, [], [(1.0, "<b>&"), (3.0, "a long name, a long name")]])
 @pytest.mark.parametrize("square", [False, True])
 @pytest.mark.parametrize("second", [None, (0.0, 5.0, "other")])
-def test_every_mark_is_within_the_picture(log, names, square, second):
+def test_every_mark_is_within_the_picture(names, square, second):
     ticks = {"x_ticks": names, "y_ticks": names}
     chart = Chart(
         (0.5, 8.0),
@@ -50,17 +39,14 @@ def test_every_mark_is_within_the_picture(log, names, square, second):
         title="<title>",
         x_label="across",
         y_label="up",
-        log_x=log,
-        log_y=log,
         second=second,
         square=square,
         **ticks,
     )
-    values = np.array([0.5, 1.0, np.nan, 8.0])
+    values = np.array([0.5, 1.0, 8.0])
     chart.line(values, values, "#123456")
     chart.box((1, 2), (3, 4), "#123456")
     chart.rule(x=2)
-    chart.rule(y=2)
     chart.text(2, 2, "a < b")
     picture = ElementTree.fromstring(chart.svg())
     _, _, width, height = numbers(picture.get("viewBox"))
@@ -76,10 +62,9 @@ def test_every_mark_is_within_the_picture(log, names, square, second):
         assert chart.bottom - chart.top == pytest.approx(chart.right - chart.left)
 
 
-@pytest.mark.parametrize("log", [False, True])
-def test_marks_are_where_the_data_are(log):
-    chart = Chart((1.0, 100.0), (1.0, 100.0), log_x=log, log_y=log)
-    middle = 10.0 if log else 50.5
+def test_marks_are_where_the_data_are():
+    chart = Chart((1.0, 100.0), (1.0, 100.0))
+    middle = 50.5
     assert chart.at_x([1.0, middle, 100.0]) == pytest.approx(
         [chart.left, (chart.left + chart.right) / 2, chart.right]
     )

@@ -102,7 +102,7 @@ def learn(given: Learn) -> None:
         check_reading(data, given)
     out = output_folder(given.out, [*FILES.values(), PREDICTIONS, DECISION], given.overwrite)
 
-    from ..report import write_report
+    from ..report.metric import write_report
     from ..studies import run_study
     from .loading import load_task
 

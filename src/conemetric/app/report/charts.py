@@ -30,17 +30,15 @@ class Chart:
     y_label: str = ""
     x_ticks: Ticks | None = None  # positions and names; None: round numbers
     y_ticks: Ticks | None = None
-    log_x: bool = False
-    log_y: bool = False
     second: tuple[float, float, str] | None = None  # ends and label of another axis, on the right
     height: float = HEIGHT
     square: bool = False  # whether the area of the marks is a square
     font: int = FONT
 
     def __post_init__(self) -> None:
-        x_ticks = _ticks(*self.x, self.log_x) if self.x_ticks is None else self.x_ticks
-        y_ticks = _ticks(*self.y, self.log_y) if self.y_ticks is None else self.y_ticks
-        second_ticks = _ticks(*self.second[:2], False) if self.second else []
+        x_ticks = _ticks(*self.x) if self.x_ticks is None else self.x_ticks
+        y_ticks = _ticks(*self.y) if self.y_ticks is None else self.y_ticks
+        second_ticks = _ticks(*self.second[:2]) if self.second else []
         self.left = 6 + (FONT + 6) * bool(self.y_label) + self._widest(y_ticks)
         self.right = WIDTH - (12 + FONT * bool(self.second) + self._widest(second_ticks))
         self.upright = self._widest(x_ticks) * len(x_ticks) > self.right - self.left
@@ -91,14 +89,12 @@ class Chart:
 
     def at_x(self, values: Any) -> Any:
         """Data to SVG units."""
-        return _scaled(values, self.x, (self.left, self.right), self.log_x)
+        return _scaled(values, self.x, (self.left, self.right))
 
     def at_y(self, values: Any, second: bool = False) -> Any:
         """Data to SVG units."""
-        units = (self.bottom, self.top)
-        if self.second and second:
-            return _scaled(values, self.second[:2], units, False)
-        return _scaled(values, self.y, units, self.log_y)
+        ends = self.second[:2] if self.second and second else self.y
+        return _scaled(values, ends, (self.bottom, self.top))
 
     def points(self, x: Any, y: Any, colour: str, size: float = 4, second: bool = False) -> None:
         """A dot for each row."""
@@ -106,15 +102,12 @@ class Chart:
         path = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in places if math.isfinite(a + b))
         self.marks.append(_stroke(path, colour, size, "stroke-linecap:round;stroke-opacity:.8"))
 
-    def line(self, x: Any, y: Any, colour: str, *, second: bool = False, dots: bool = True) -> None:
-        """Dots joined by lines, broken where a value is not finite."""
-        path, pen = "", "M"
-        for a, b in zip(self.at_x(x), self.at_y(y, second), strict=True):
-            finite = math.isfinite(a + b)
-            path, pen = (f"{path}{pen}{a:.1f} {b:.1f}", "L") if finite else (path, "M")
-        self.marks.append(_stroke(path, colour, 1.5))
-        if dots:
-            self.points(x, y, colour, 5, second)
+    def line(self, x: Any, y: Any, colour: str, second: bool = False) -> None:
+        """Dots joined by lines."""
+        places = zip(self.at_x(x), self.at_y(y, second), strict=True)
+        path = "L".join(f"{a:.1f} {b:.1f}" for a, b in places)
+        self.marks.append(_stroke(f"M{path}", colour, 1.5))
+        self.points(x, y, colour, 5, second)
 
     def box(
         self, x: Sequence[float], y: Sequence[float], colour: str, opacity: float = 0.7
@@ -130,13 +123,9 @@ class Chart:
         base = self.at_y(np.zeros(1))[0]
         self._fill(f"M{ends[0]:.1f} {base:.1f}{path}V{base:.1f}Z", colour, opacity)
 
-    def rule(self, x: float | None = None, y: float | None = None) -> None:
-        """A dotted line across, at x or y."""
-        path = (
-            f"M{self.left:.1f} {self.at_y(y):.1f}H{self.right:.1f}"
-            if x is None
-            else f"M{self.at_x(x):.1f} {self.top}V{self.bottom:.1f}"
-        )
+    def rule(self, x: float) -> None:
+        """A dotted vertical line."""
+        path = f"M{self.at_x(x):.1f} {self.top}V{self.bottom:.1f}"
         self.marks.append(_stroke(path, "#888888", 1, "stroke-dasharray:2 3"))
 
     def text(self, x: float, y: float, text: str, anchor: str = "middle") -> None:
@@ -169,22 +158,13 @@ def _stroke(path, colour, width, style=""):
     )
 
 
-def _scaled(values, ends, units, log):
-    values, ends = np.asarray(values, float), np.asarray(ends, float)
-    if log:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values, ends = np.log10(values), np.log10(ends)
-    return units[0] + (values - ends[0]) / (ends[1] - ends[0]) * (units[1] - units[0])
+def _scaled(values, ends, units):
+    share = (np.asarray(values, float) - ends[0]) / (ends[1] - ends[0])
+    return units[0] + share * (units[1] - units[0])
 
 
-def _ticks(low: float, high: float, log: bool) -> Ticks:
-    """Round numbers within the axis, or powers of ten."""
-    if log:
-        powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-        every = math.ceil(len(powers) / MOST_TICKS) or 1
-        if len(powers) >= 2:
-            return [(10.0**power, f"{10.0**power:g}") for power in powers[::every]]
-        return [(end, f"{end:.2g}") for end in (low, high)]
+def _ticks(low: float, high: float) -> Ticks:
+    """Round numbers within the axis."""
     unit = 10.0 ** math.floor(math.log10((high - low) / MOST_TICKS))
     step = next(unit * n for n in (1, 2, 5, 10) if (high - low) / (unit * n) <= MOST_TICKS)
     counts = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)

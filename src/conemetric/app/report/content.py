@@ -3,23 +3,14 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.manifold import TSNE
 from sklearn.metrics import confusion_matrix
 
-from ...constraints.in_memory import triplets_from_labels, triplets_from_values
 from ...core import spectral
-from ...evaluation.verification import distance_score
-from ..plotting import on_principal_axes
 from ..studies import Study
-from ..studies.adapting import Adaptation
 
 SHOWN = 400  # rows drawn in the two-dimensional views: more overlap
-FEWEST_MAPPED = 20  # rows below which a neighbour map says nothing
 JUDGED = 2000  # rows the suggested dimension is judged on: a standard error below 1.2 %
 MOST_CLASSES = 30  # legible in a confusion table
-MARGIN_ROWS = 1500  # whose triplets are shown; a second's work
-WIDEST = 3  # log2 of a ratio of distances; beyond 8 to 1 the size no longer matters
-JITTER = 1e-9  # of the spread, added to rows: equal ones upset the search for a bandwidth
 
 
 def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
@@ -32,37 +23,10 @@ def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
     return rows, task.y[rows].astype(str) if task.kind == "labels" else _quarters(task.y[rows])
 
 
-def views(study: Study, rows: np.ndarray) -> dict[str, tuple[np.ndarray, ...]]:
-    """Neighbour maps (t-SNE) and principal axes of the rows, before and after."""
-    spaces = study.task.X[rows], study.estimator.transform(study.task.X[rows])
-    found = {"principal_axes": tuple(on_principal_axes(Z) for Z in spaces)}
-    if len(rows) >= FEWEST_MAPPED:
-        found["neighbour_map"] = tuple(_neighbour_map(Z, study.options.seed) for Z in spaces)
-    return found
-
-
 def _quarters(y):
     """Which quarter of the values each is in, in words."""
     names = np.array(["1: lowest quarter", "2", "3", "4: highest quarter"])
     return names[np.searchsorted(np.quantile(y, (0.25, 0.5, 0.75)), y)]
-
-
-def _neighbour_map(Z, seed):
-    Z = np.asarray(Z, np.float64) / (np.std(Z) or 1.0)
-    # the map starts from two principal axes
-    Z = Z if Z.shape[1] > 1 else np.column_stack([Z, np.zeros(len(Z))])
-    Z = Z + JITTER * np.random.default_rng(seed).standard_normal(Z.shape)
-    # with this start, mild exaggeration and 300 iterations map so few rows as well as the
-    # defaults do, in a third of their time
-    return TSNE(
-        2,
-        perplexity=min(20, len(Z) // 4),
-        early_exaggeration=4,
-        max_iter=300,
-        angle=0.7,
-        random_state=seed,
-        init="pca",
-    ).fit_transform(Z)
 
 
 @dataclass(frozen=True)
@@ -144,37 +108,6 @@ def feature_shares(study: Study) -> np.ndarray:
     return weight / weight.sum() if weight.sum() > 0 else weight
 
 
-def margins(study: Study) -> tuple[np.ndarray, ...] | None:
-    """log2 of the distance to the row that should be far over that to the row that should be
-    near, of held-out triplets before and after; None for pairs, which name no third row.
-    """
-    task = study.task
-    if task.kind == "pairs":
-        return None
-    if task.kind in ("labels", "quantity"):
-        rows = task.sample(task.test, MARGIN_ROWS, np.random.default_rng(study.options.seed))
-        X, y = np.ascontiguousarray(task.X[rows]), task.y[rows]
-        triplets = (
-            triplets_from_labels(X, np.searchsorted(task.classes, y))
-            if task.kind == "labels"
-            else triplets_from_values(X, y)
-        )
-    else:
-        X, triplets = task.X, task.indices[task.test]
-    if len(triplets) == 0:
-        return None
-    return tuple(_log_ratio(study_map, X, triplets) for study_map in (None, study.estimator))
-
-
-def _log_ratio(metric, X, triplets):
-    tiny = np.finfo(np.float32).tiny
-    near, far = (
-        np.log2(np.maximum(-distance_score(metric, X, triplets[:, [0, other]]), tiny))
-        for other in (1, 2)
-    )
-    return np.clip(far - near, -WIDEST, WIDEST)
-
-
 def distances(study: Study) -> tuple[np.ndarray, ...] | None:
     """Distances of held-out pairs before and after, in units of their threshold, and which
     pairs are similar; None for other tasks.
@@ -189,10 +122,3 @@ def distances(study: Study) -> tuple[np.ndarray, ...] | None:
             distance / (threshold if 0 < threshold < np.inf else np.median(distance) or 1.0)
         )
     return (*scaled, task.similar[task.test])
-
-
-def history(study: Study | Adaptation) -> dict[str, np.ndarray]:
-    """Primal, dual and relative gap by iteration; empty if the estimator did not keep them."""
-    record = getattr(study.estimator, "history_", None) or {}
-    names = {"primal", "dual", "relative_gap"}
-    return {name: np.asarray(record[name], float) for name in names} if names <= set(record) else {}

@@ -2,7 +2,7 @@
 long names wrap. A pair is side by side on a wide screen and stacked on a phone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,6 @@ import numpy as np
 from ..plotting import AFTER, BEFORE, class_colours
 from .charts import FONT, SMALL, Chart, extent
 from .content import Confusion, Dimensions
-
-__all__ = ["Picture"]
 
 # like BEFORE and AFTER distinguishable for the colour-blind, legible on white and on black
 FIRST, SECOND, MISTAKE, NEUTRAL = "#7a5fd0", "#12a594", "#d6455d", "#888888"
@@ -133,95 +131,19 @@ def features_picture(
     return Picture([chart.svg()])
 
 
-def convergence_picture(history: Mapping[str, np.ndarray]) -> Picture:
-    """Primal and dual closing in on the optimum, and the relative gap between the best of each."""
-    primal, dual, gap = history["primal"], history["dual"], np.abs(history["relative_gap"])
-    gap = np.where(np.isfinite(gap) & (gap > 0), gap, np.nan)
-    steps = np.arange(len(primal))
-    across = (-0.5, max(len(primal) - 0.5, 0.5))
-    bounds = Chart(across, extent(primal, dual), x_label="iteration", y_label="objective")
-    bounds.line(steps, primal, AFTER)
-    bounds.line(steps, dual, BEFORE)
-    panels = [bounds.svg()]
-    if np.isfinite(gap).any():
-        ends = float(np.nanmin(gap)) / 2, float(np.nanmax(gap)) * 2
-        closing = Chart(
-            across, ends, x_label="iteration", y_label="certified relative gap", log_y=True
-        )
-        closing.line(steps, gap, FIRST)
-        panels.append(closing.svg())
-    return Picture(panels, [(AFTER, "objective of the metric"), (BEFORE, "proven bound")])
-
-
-def _histogram(values, colours, span, **labels):
-    """Staircases of how many of the values lie where, those beyond the span at its ends."""
-    counts = [np.histogram(np.clip(each, *span), BINS, span)[0] for each in values]
-    chart = Chart(span, (0, 1.05 * max(map(np.max, counts))), **labels)
-    for count, colour in zip(counts, colours, strict=True):
-        chart.steps(np.linspace(span[0], span[1], BINS + 1), count, colour)
-    return chart
-
-
-def margins_picture(margins: tuple[np.ndarray, ...]) -> Picture:
-    """How many held-out triplets are in the right order, and by how much."""
-    low, high = np.quantile(np.concatenate(margins), [0.001, 0.999])
-    span, colours = (float(min(low, -0.2)), float(max(high, 0.2))), (BEFORE, AFTER)
-    labels = {"x_label": "log2 (far distance / near distance)", "y_label": "triplets"}
-    chart = _histogram(margins, colours, span, **labels)
-    chart.rule(x=0)
-    right = (f"{np.mean(values > 0):.1%} right" for values in margins)
-    names = (f"{name}: {share}" for name, share in zip(("before", "after"), right, strict=True))
-    return Picture([chart.svg()], list(zip(colours, names, strict=True)))
-
-
 def distances_picture(distances: tuple[np.ndarray, ...]) -> Picture:
     """Distances of similar and dissimilar pairs, before and after, in units of the threshold."""
     *scaled, similar = distances
     top = float(np.quantile(np.concatenate(scaled), 0.995))
-    panels, labels = [], {"x_label": "distance / threshold", "y_label": "pairs"}
+    labels: dict[str, Any] = {"x_label": "distance / threshold", "y_label": "pairs"}
+    panels = []
     for values, title in zip(scaled, TITLES, strict=True):
-        kinds = values[similar], values[~similar]
-        chart = _histogram(kinds, (SECOND, FIRST), (0, top), title=title, **labels)
+        kinds = [values[similar], values[~similar]]
+        # those beyond the span count at its end
+        counts = [np.histogram(np.minimum(each, top), BINS, (0, top))[0] for each in kinds]
+        chart = Chart((0, top), (0, 1.05 * max(map(np.max, counts))), title=title, **labels)
+        for count, colour in zip(counts, (SECOND, FIRST), strict=True):
+            chart.steps(np.linspace(0, top, BINS + 1), count, colour)
         chart.rule(x=1)
         panels.append(chart.svg())
     return Picture(panels, [(SECOND, "similar"), (FIRST, "dissimilar")])
-
-
-def differences_picture(differences: np.ndarray) -> Picture:
-    """The queries whose value changed, from the largest loss to the largest gain."""
-    changed = 100 * differences[differences != 0]
-    edges = np.arange(len(changed) + 1)
-    chart = Chart(
-        (0, len(changed)),
-        (-105, 105),
-        x_label="queries, by difference",
-        y_label="nDCG@10 after minus before",
-        x_ticks=[],
-    )
-    chart.steps(edges, np.maximum(changed, 0), AFTER, 1)
-    chart.steps(edges, np.minimum(changed, 0), BEFORE, 1)
-    return Picture([chart.svg()], [(AFTER, "gained"), (BEFORE, "lost")])
-
-
-def choice_picture(paths: Mapping[str, np.ndarray]) -> Picture:
-    """Gain on held-out training queries along each path (C, gain, standard error)."""
-    tried = np.concatenate([C for C, _, _ in paths.values()])
-    ends = [gain + sign * error for _, gain, error in paths.values() for sign in (-1, 1)]
-    chart = Chart(
-        (tried.min() / 1.5, tried.max() * 1.5),
-        extent(*ends, [0.0]),
-        x_label="C",
-        y_label="gain of nDCG@10, points",
-        log_x=True,
-    )
-    palette = (AFTER, BEFORE, FIRST, SECOND, MISTAKE, NEUTRAL)
-    legend = []
-    for i, (name, (C, gain, error)) in enumerate(paths.items()):
-        colour = palette[i % len(palette)]
-        chart.line(C, gain, colour)
-        for place, middle, half in zip(C, gain, error, strict=True):
-            width = place * 1.04  # thin, of an error bar
-            chart.box((place, width), (middle - half, middle + half), colour)
-        legend.append((colour, name))
-    chart.rule(y=0)
-    return Picture([chart.svg()], legend)

@@ -1,19 +1,19 @@
 """The report of a study: what a learned metric gained, what it looks at, how far it is proven."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from ...solvers.base import Certificate
+from ..plotting import on_principal_axes
 from ..studies import Study
 from . import content, figures
 from .reasons import ShownRows, reasons
 from .rendering import Card, write_page
 
-MOST_CHANGES = 24  # held-out rows listed whose prediction changed
-IN_BLEND = 0.01  # weight from which a candidate counts as part of a blend
+IN_BLEND = 0.01  # weight from which a candidate is counted
 
 
 def write_report(
@@ -44,7 +44,7 @@ def write_report(
     --------
     >>> import os, tempfile
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.app.report import write_report
+    >>> from conemetric.app.report.metric import write_report
     >>> from conemetric.app.studies import Options, run_study
     >>> from conemetric.app.studies.supervision import Labelled
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +56,6 @@ def write_report(
     rows = ShownRows(study.task.kind, ids, image_shape)
     rows.check_image_shape(study.task.raw.shape[1])
     dimensions, confusion = content.dimensions(study), content.confusion(study)
-    changed = _changed_rows(study)
     fields = {
         "name": name,
         "study": study,
@@ -65,8 +64,6 @@ def write_report(
         "cards": cards(study, dimensions),
         "pictures": pictures(study, dimensions, confusion, image_shape),
         "confusion": confusion,
-        "n_changes": len(changed),
-        "changes": [_change(study, i, rows) for i in changed[:MOST_CHANGES]],
         "images": image_shape is not None,
         "decided": study.decided,
         "reasons": study.decided and reasons(study, study.decided, _column_names(study), rows),
@@ -88,48 +85,24 @@ def pictures(
 ) -> dict[str, figures.Picture]:
     """The pictures of the page by name, as far as there is something to draw."""
     rows, groups = content.shown_rows(study)
+    X, distances = study.task.X[rows], content.distances(study)
+    axes = tuple(map(on_principal_axes, (X, study.estimator.transform(X))))
+    shares = content.feature_shares(study)
     drawn = {
-        key: figures.comparison_picture(pair, groups)
-        for key, pair in content.views(study, rows).items()
+        "principal_axes": figures.comparison_picture(axes, groups),
+        "spectrum": figures.spectrum_picture(dimensions),
+        "features": figures.features_picture(shares, _column_names(study), image_shape),
     }
-    drawn["spectrum"] = figures.spectrum_picture(dimensions)
-    drawn["features"] = figures.features_picture(
-        content.feature_shares(study), _column_names(study), image_shape
-    )
-    draw: dict[str, tuple[Any, Callable[[Any], figures.Picture]]] = {
-        "confusion": (confusion, figures.confusion_picture),
-        "margins": (content.margins(study), figures.margins_picture),
-        "distances": (content.distances(study), figures.distances_picture),
-        "convergence": (content.history(study), figures.convergence_picture),
-    }
-    drawn |= {key: picture(values) for key, (values, picture) in draw.items() if values}
+    if confusion is not None:
+        drawn["confusion"] = figures.confusion_picture(confusion)
+    if distances is not None:
+        drawn["distances"] = figures.distances_picture(distances)
     return drawn
 
 
 def _column_names(study):
     """The columns of the data; those that an encoder left out in this split included."""
     return study.names or [f"column {i}" for i in range(study.task.raw.shape[1])]
-
-
-def _changed_rows(study):
-    """Positions of the held-out rows whose prediction changed; of a quantity, largest change first."""
-    if study.task.kind not in ("labels", "quantity"):
-        return []
-    before, after = (each.detail["predicted"] for each in (study.before, study.after))
-    changed = np.flatnonzero(before != after)
-    if study.task.kind == "quantity":
-        changed = changed[np.argsort(-np.abs(after - before)[changed], kind="stable")]
-    return changed.tolist()
-
-
-def _change(study, i, rows):
-    row, task = study.task.test[i], study.task
-    before, after = (judged.detail["predicted"][i] for judged in (study.before, study.after))
-    return {
-        "name": rows.name(task.original(row)),
-        "image": rows.image(task.raw, task.original(row)),
-        "values": [rows.value(value) for value in (task.y[row], before, after)],
-    }
 
 
 # ---- the table of all rows, for the page and the screen
@@ -259,8 +232,11 @@ def _proof_card(study):
         return Card("Proven gap", f"{abs(certificate.relative_gap):.1e}", note)
     weights = study.estimator.weights_
     heaviest = max(weights, key=lambda name: weights[name])
-    note = f"of {len(weights)} candidates; the heaviest, {heaviest}, has {weights[heaviest]:.0%}"
-    return Card("Blend", str(sum(weight > IN_BLEND for weight in weights.values())), note)
+    note = (
+        f"of {len(weights)} candidates have {IN_BLEND:.0%} of the weight or more; the heaviest, "
+        f"{heaviest}, has {weights[heaviest]:.0%}"
+    )
+    return Card("Blend", str(sum(weight >= IN_BLEND for weight in weights.values())), note)
 
 
 def facts(study: Study) -> list[tuple[str, str]]:

@@ -51,8 +51,8 @@ class Deviation(Judgement):
     @cached_property
     def interval(self) -> tuple[float, float]:
         """Student's 95 % confidence interval of the rate."""
-        interval = mean_interval(self.wrong)
-        return max(0.0, float(interval.low)), float(interval.high)
+        low, high = mean_interval(self.wrong)
+        return max(0.0, low), high
 
     @property
     def figures(self) -> dict[str, float]:
