@@ -12,8 +12,6 @@ from ..core.vectors import VectorSpace
 from ..operators.base import Operator
 from ..operators.span import Coordinates
 
-__all__ = ["Constraints"]
-
 
 class Constraints(ABC):
     """Pairs, triplets or quadruplets of points."""

@@ -21,8 +21,6 @@ from .in_blocks import ConstraintsInBlocks, localised
 from .in_memory import pairs_from_neighbours, triplets_from_neighbours
 from .labels import LOWER_TARGETS, check_class_sizes, first_means_none
 
-__all__ = ["from_labels"]
-
 
 def from_labels(
     rows: BlockRows,

@@ -8,17 +8,6 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from ..core.arrays import to_numpy
 from ..core.warn import warn_user
 
-__all__ = [
-    "LOWER_TARGETS",
-    "check_class_sizes",
-    "check_labels",
-    "encode_labels",
-    "first_means_none",
-    "is_continuous",
-    "refuse_continuous",
-    "refuse_missing_labels",
-]
-
 LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
 # whole numbers are a quantity, not classes, if they have more than MAX_CLASS_VALUES values, if at
 # least the share MIN_SINGLETON_SHARE of these occurs once, and if at least the share MIN_GAP_SHARE of the whole

@@ -50,15 +50,12 @@ from .folds import (
     TOL,
     VOTES,
     CandidateMethod,
-    Evidence,
     LabelledFolds,
     fit_linear_map,
 )
 from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
 from .validation import validate_labelled_points
-
-__all__ = ["AutoMetric", "CandidateMethod", "Evidence", "default_candidates"]
 
 # each step of NCA is quadratic in rows and in features
 MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 800, 200

@@ -23,8 +23,6 @@ from .collapsed import warn_if_collapsed
 from .tuples import TupleMethods, look_up
 from .validation import check_tensor, validate_points
 
-__all__ = ["CertifiedEstimator", "MahalanobisMetric"]
-
 # Parameters between these have squares and quotients that float64 can hold.
 SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-150, 1e150
 

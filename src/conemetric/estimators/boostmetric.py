@@ -25,8 +25,6 @@ from ..solvers.column_generation import ColumnGeneration
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .triplets import TripletMetric
 
-__all__ = ["BoostMetric"]
-
 PROGRAMS: dict[str, Callable] = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),
     "logistic": partial(TraceProgram, loss=Logistic()),

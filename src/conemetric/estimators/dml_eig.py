@@ -15,8 +15,6 @@ from .eigenvalue import EigenvalueMetric
 from .supervised import Supervision
 from .tuples import check_calibration
 
-__all__ = ["DMLEig"]
-
 _ALL_COINCIDE = (
     "all {} dissimilar pairs join coinciding points, so no metric can separate them; give "
     "dissimilar pairs of different rows of X."

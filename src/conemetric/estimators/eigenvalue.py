@@ -10,8 +10,6 @@ from ..core.warn import warn_user
 from ..solvers.proximal_point import ProximalPoint
 from .supervised import SupervisedMetric
 
-__all__ = ["EigenvalueMetric"]
-
 
 @dataclass(eq=False, repr=False)
 class EigenvalueMetric(SupervisedMetric):

@@ -20,19 +20,6 @@ from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order, labelled_keys
 from .base import MahalanobisMetric
 
-__all__ = [
-    "CandidateMethod",
-    "CrossFitted",
-    "Evidence",
-    "Fold",
-    "LabelledFolds",
-    "excess",
-    "fit_linear_map",
-    "fitted_with_map",
-    "n_folds_for",
-    "stratified_folds",
-]
-
 PLAIN, BLEND = "plain", "blend"
 FEW_ROWS = 600  # five folds up to this many rows, three beyond
 VOTES = (1, 3, 5, 7)  # the k that n_neighbors="auto" chooses from

@@ -16,8 +16,6 @@ from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .prior import PRIOR_PARAMETERS, prior_matrix
 from .triplets import TripletMetric
 
-__all__ = ["FrobMetric"]
-
 # chosen over 14 data sets from D = 4 to 384; see docs/defaults.md
 SCALE_FREE_C_PER_FEATURE = 30.0
 

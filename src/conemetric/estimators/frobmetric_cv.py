@@ -20,8 +20,6 @@ from .frobmetric import FrobMetric, mean_impostor_distance
 from .supervised import Supervision
 from .tuples import n_in_tuple
 
-__all__ = ["FrobMetricCV", "frobmetric_path"]
-
 # Default grid of C s^4: about the default of `FrobMetric`, 30 per feature.
 GRID = (1, 1e5)
 

@@ -40,8 +40,6 @@ from .base import MahalanobisMetric, Seed
 from .scales import warn_if_unscaled
 from .validation import rows_coincide, validate_labelled_points
 
-__all__ = ["GradientMetric", "GradientRound", "gradient_rounds"]
-
 # rows that the metric is learned from: four matrices of this order, 0.5 GB on the host
 MAX_ROWS, MAX_ROWS_ON_GPU = 4000, 20_000
 BLOCK = 1 << 22  # kernel values multiplied by the signs of a column at a time

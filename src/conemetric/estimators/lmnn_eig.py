@@ -13,8 +13,6 @@ from ..problems.eigenvalue import LMNNEigProgram
 from .eigenvalue import EigenvalueMetric
 from .triplets import TripletMetric
 
-__all__ = ["LMNNEig"]
-
 
 @dataclass(eq=False, repr=False)
 class LMNNEig(EigenvalueMetric, TripletMetric):

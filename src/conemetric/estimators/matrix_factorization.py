@@ -18,8 +18,6 @@ from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS, CertifiedEstimator
 from .validation import refuse_dask
 
-__all__ = ["MaxMarginMatrixFactorization"]
-
 # well above common rating scales (2 to 21 levels), below what looks like a quantity: every threshold
 # adds a constraint per observation, so that 50 levels take 2.5 times as long as 5 (900 observations)
 MAX_LEVELS = 50

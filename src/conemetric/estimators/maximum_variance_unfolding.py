@@ -35,8 +35,6 @@ from .neighbour_graph import (
 )
 from .validation import rows_coincide, validate_points
 
-__all__ = ["MaximumVarianceUnfolding"]
-
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which one BLAS thread is used: those of NumPy and SciPy wait for each other longer

@@ -23,8 +23,6 @@ from ..solvers.secant_generation import SecantGeneration
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .validation import dense, rows_coincide, validate_labelled_points, validate_points
 
-__all__ = ["NuMax", "numax_path"]
-
 # secants to begin with and to add in a round: small where factorisations are slow
 BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000
 # with larger ones the lower bounds 1 - delta are so loose that ranks hardly fall and solves are slow

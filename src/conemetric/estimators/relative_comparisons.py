@@ -22,8 +22,6 @@ from .frobmetric import scaled_C
 from .supervised import SupervisedMetric, Supervision
 from .validation import dense, rows_coincide
 
-__all__ = ["RelativeComparisons"]
-
 # Asymmetry of a kernel matrix, relative to an entry and to the largest: what rounding leaves
 # of a symmetric kernel.
 SYMMETRY_RTOL, SYMMETRY_ATOL = 1e-5, 1e-8

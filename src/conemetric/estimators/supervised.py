@@ -31,8 +31,6 @@ from .scales import warn_if_unscaled
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
 
-__all__ = ["SupervisedMetric", "Supervision"]
-
 # parameters that a checkpoint may be resumed with other values of
 _MAY_CHANGE = ("verbose", "tol", "max_iter", "n_components")
 

@@ -7,8 +7,6 @@ from ..constraints.base import Constraints
 from ..core.sklearn_private import fit_context
 from .supervised import SupervisedMetric, Supervision
 
-__all__ = ["TripletMetric"]
-
 
 class TripletMetric(SupervisedMetric):
     """Learns from triplets, given or found by labels; a subclass writes `_learn`."""

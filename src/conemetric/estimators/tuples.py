@@ -21,8 +21,6 @@ from ..evaluation.thresholds import PROMISES, ThresholdPromise, check_share, pro
 from ..neighbours.search import nearest
 from ..neighbours.ties import labelled_keys
 
-__all__ = ["TupleMethods"]
-
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", *PROMISES)
 

@@ -12,8 +12,6 @@ from ..core.arrays import is_torch, namespace, refuse_masked, to_numpy
 from ..core.dates import refuse_dates
 from ..core.sparse_rows import SparseRows
 
-__all__ = ["check_extent", "check_size", "check_tensor", "refuse_dask"]
-
 # A sparse X is solved over its rows or its features, whichever are fewer, with dense
 # eigendecompositions of that order in every iteration.
 MAX_SPARSE_ORDER = 5000
