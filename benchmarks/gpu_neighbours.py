@@ -23,8 +23,7 @@ import torch
 
 from conemetric import FrobMetric
 from conemetric.neighbours import gpu as device
-from conemetric.neighbours.query import LabelledRows, SearchQuery
-from conemetric.neighbours.ranks import tie_rule
+from conemetric.neighbours.ranks import LabelledRows, SearchQuery, tie_rule
 
 
 def classes(n, D, where, n_classes=100, seed=0, dtype=torch.float32):

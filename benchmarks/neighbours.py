@@ -33,9 +33,8 @@ from conemetric import FrobMetric
 from conemetric.core.threads import n_threads
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import exact
-from conemetric.neighbours.query import LabelledRows, SearchQuery
-from conemetric.neighbours.sampling import sample_rows
-from conemetric.neighbours.search import neighbours_by_label
+from conemetric.neighbours.ranks import LabelledRows, SearchQuery
+from conemetric.neighbours.search import neighbours_by_label, sample_rows
 
 SAMPLE = 20_000  # rows of the sample to search among
 FETCHED = 64, 512  # neighbours of any label that the graph is asked for, in turn

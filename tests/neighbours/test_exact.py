@@ -11,8 +11,7 @@ from conemetric.core import slices
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
 from conemetric.neighbours import exact, sparse
-from conemetric.neighbours.query import LabelledRows, SearchQuery
-from conemetric.neighbours.ranks import merge
+from conemetric.neighbours.ranks import LabelledRows, SearchQuery, merge
 
 from . import oracle
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy.spatial.distance import cdist
 
 from conemetric.core.arrays import is_torch, to_numpy
-from conemetric.neighbours.query import LabelledRows, SearchQuery
+from conemetric.neighbours.ranks import LabelledRows, SearchQuery
 from conemetric.neighbours.search import exact_search, neighbours_by_label
 
 from . import oracle

@@ -11,10 +11,15 @@ from typing import Any
 import numpy as np
 
 from ..core.weights import check_range, factors_of_classes
-from ..neighbours.query import LabelledRows, SearchQuery
-from ..neighbours.ranks import merge
-from ..neighbours.sampling import sample_classes, sample_size
-from ..neighbours.search import MOST_IMPOSTORS, enough_of, exact_search, nearer_impostors
+from ..neighbours.ranks import LabelledRows, SearchQuery, merge
+from ..neighbours.search import (
+    MOST_IMPOSTORS,
+    enough_of,
+    exact_search,
+    nearer_impostors,
+    sample_classes,
+    sample_size,
+)
 from ..neighbours.ties import column_extent, row_keys, rows_of, tie_numbers
 from .block_rows import BlockRows, Partition, summarised
 from .in_blocks import ConstraintsInBlocks, localised

@@ -58,27 +58,22 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
 
         def report(record):
             if record["iteration"] % max(1, 11 - self.verbose) == 0:
-                print(
-                    f"[{name}] {record['iteration']:5d}  primal {record['primal']:.6e}  dual "
-                    f"{record['dual']:.6e}  "
-                    f"gap {record['relative_gap']:.2e}  {record['seconds']:.1f} s"
+                line = (
+                    "{iteration:5d}  primal {primal:.6e}  dual {dual:.6e}  gap {relative_gap:.2e}"
                 )
+                print(f"[{name}] {line.format(**record)}  {record['seconds']:.1f} s")
 
         return report
 
     def _validate_params(self):
         """Also refuse numbers whose squares and quotients float64 cannot hold."""
         for name, value in self.get_params(deep=False).items():
-            if not isinstance(value, Real) or value in (0, np.inf) or value != value:
-                continue
-            try:
-                size = abs(float(value))
-            except OverflowError:
-                size = np.inf
-            if size > LARGEST_PARAMETER or (size < SMALLEST_PARAMETER and name != "tol"):
+            size: Any = abs(value) if isinstance(value, Real) else 1.0
+            large = LARGEST_PARAMETER < size < np.inf
+            if large or (0 < size < SMALLEST_PARAMETER and name != "tol"):
                 raise ValueError(
-                    f"{name} is too {'large' if size > LARGEST_PARAMETER else 'small'} to compute "
-                    f"with; give a number between {SMALLEST_PARAMETER:g} and {LARGEST_PARAMETER:g}."
+                    f"{name} is too {'large' if large else 'small'} to compute with; give a number "
+                    f"between {SMALLEST_PARAMETER:g} and {LARGEST_PARAMETER:g}."
                 )
         super()._validate_params()
 

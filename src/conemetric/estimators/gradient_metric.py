@@ -13,9 +13,6 @@ of df/dx_j. The city block has such weights w_j of |x_j - z_j|, the roots of the
 
 Each round solves a convex program and has its certificate. The iteration over M minimises nothing,
 so nothing is proven about it; held-out rows must judge it.
-
-Radhakrishnan, Beaglehole, Pandit & Belkin, "Mechanism for feature learning in neural networks and
-backpropagation-free machine learning models", Science 383, 2024.
 """
 
 from collections.abc import Sequence
@@ -258,12 +255,12 @@ class GradientMetric(MahalanobisMetric):
         check_range(weights, X.dtype)
         labels, Y = _targets(y, target)
         rows = np.flatnonzero((labels >= 0) & (weights > 0))
-        if rows_coincide(take(X, rows)) or not (Y[rows] != Y[rows[0]]).any():
-            raise ValueError(
-                f"{'y' if not rows_coincide(take(X, rows)) else 'X'} is the same in all {len(rows)} "
-                "rows that have a label and a weight, so there is nothing to learn; give rows that "
-                "differ."
-            )
+        for name, coincide in (("X", rows_coincide(take(X, rows))), ("y", rows_coincide(Y[rows]))):
+            if coincide:
+                raise ValueError(
+                    f"{name} is the same in all {len(rows)} rows that have a label and a weight, so "
+                    "there is nothing to learn; give rows that differ."
+                )
         warn_if_unscaled(self, X)
         most = MAX_ROWS_ON_GPU if on_device(X) else MAX_ROWS
         if len(rows) > most:
@@ -284,16 +281,11 @@ class GradientMetric(MahalanobisMetric):
         if self.verbose:
             for number, each in enumerate(rounds, 1):
                 print(f"[GradientMetric] round {number}: objective {each.certificate.primal:.6e}")
-        last = rounds[-1]
-        L = (
-            namespace(last.L).diag(last.L)
-            if last.L.ndim == 1
-            else spectral.canonical_factor(last.L)
-        )
+        L, certificate = rounds[-1]
+        L = namespace(L).diag(L) if L.ndim == 1 else spectral.canonical_factor(L)
         self._forget_threshold()
-        self.components_ = transposed(like(L, X))
-        self.certificate_ = last.certificate
-        self.objective_, self.n_iter_ = last.certificate.primal, self.n_rounds
+        self.components_, self.certificate_ = transposed(like(L, X)), certificate
+        self.objective_, self.n_iter_ = certificate.primal, self.n_rounds
         return self
 
     def _blocks(self):

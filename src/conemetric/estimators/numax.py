@@ -153,7 +153,23 @@ class NuMax(MahalanobisMetric):
         """The points in the span of their differences, where the embedding of least
         trace lives, and the complete set of their secants; validated.
         """
-        X, classes = self._validate(X, y, pairs is None, target)
+        if similar is not None and pairs is None:
+            raise ValueError(
+                "Got similar without pairs; give the pairs it belongs to, or labels y."
+            )
+        if similar is not None and not self.class_aware:
+            raise ValueError(
+                "similar is used only with class_aware=True; set it, or leave similar out."
+            )
+        if similar is not None and y is not None:
+            raise ValueError(
+                "Got both y and similar; give one of them to say which pairs are within a class."
+            )
+        classes = None
+        if self.class_aware and similar is None:
+            X, classes = self._validate_classes(X, y, target)
+        else:
+            X = validate_points(self, X, reset=True, min_samples=2)
         self._check_n_components()
         nothing_to_keep = ValueError(
             "X has no two distinct points among the pairs to keep, so there is no distance to "
@@ -164,22 +180,20 @@ class NuMax(MahalanobisMetric):
         span = in_span(X if X.shape[0] <= X.shape[1] else dense(self, X), at_most=1.0)
         span = replace(span, points=like(span.points, X))
         if pairs is None:
-            if similar is not None:
-                raise ValueError(
-                    "Got similar without pairs; give the pairs it belongs to, or labels y."
-                )
             secants: Secants = AllSecants(span.points, classes)
         else:
-            pairs, similar = _check_pairs(pairs, similar, len(X), self.class_aware, classes)
+            pairs = check_pairs(pairs, len(X))
+            if classes is not None:
+                similar = classes[pairs[:, 0]] == classes[pairs[:, 1]]
+            elif similar is not None:
+                similar = check_similar(similar, len(pairs))
             secants = ListedSecants(span.points, pairs, similar)
         if secants.empty:
             raise nothing_to_keep
         return span, secants
 
-    def _validate(self, X, y, required, target):
-        """X, and labels encoded as integers when they are used."""
-        if not self.class_aware or (y is None and not required):
-            return validate_points(self, X, reset=True, min_samples=2), None
+    def _validate_classes(self, X, y, target):
+        """X, and labels encoded as integers."""
         if y is None:
             raise ValueError(
                 "NuMax with class_aware=True requires y to be passed, but the target y is None; "
@@ -203,9 +217,8 @@ class NuMax(MahalanobisMetric):
     def _solve(self, span, secants, delta, start=None):
         """The problem and its solution at one delta."""
         batch = BATCH_ON_GPU if on_device(secants.X) else BATCH_ON_CPU
-        seed = (
-            0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        )
+        given = self.random_state
+        seed = 0 if given is None else check_random_state(given).randint(2**31)
         solver = SecantGeneration(
             tol=self.tol, max_iter=self.max_iter, first=batch, add=batch, seed=seed
         )
@@ -295,29 +308,6 @@ def _rank(solution):
 def _point(solution):
     """The point from which a solve at another delta can start."""
     return solution[1].primal_point, solution[1].dual_point
-
-
-def _check_pairs(pairs, similar, n, class_aware, y):
-    """Validated pairs (m, 2) and, for class-aware bounds, which of them are within a class."""
-    pairs = check_pairs(pairs, n)
-    if not class_aware:
-        if similar is not None:
-            raise ValueError(
-                "similar is used only with class_aware=True; set it, or leave similar out."
-            )
-        return pairs, None
-    if similar is None:
-        if y is None:
-            raise ValueError(
-                "class_aware=True with pairs needs similar (one truth value per pair) or labels "
-                "y; give one."
-            )
-        return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
-    if y is not None:
-        raise ValueError(
-            "Got both y and similar; give one of them to say which pairs are within a class."
-        )
-    return pairs, check_similar(similar, len(pairs))
 
 
 def numax_path(

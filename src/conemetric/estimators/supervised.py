@@ -24,8 +24,7 @@ from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours.precomputed import precomputed_neighbours
-from ..neighbours.sampling import sample_rows, sample_size
-from ..neighbours.search import neighbours_by_label
+from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .scales import warn_if_unscaled
 from .tuples import NAMES, look_up, n_in_tuple, unfold

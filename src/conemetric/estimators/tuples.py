@@ -6,7 +6,7 @@ a triplet (a, b, c) means that a is closer to b than to c, a quadruplet (a, b, c
 closer to b than c to d.
 """
 
-from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, Self
 
@@ -85,21 +85,15 @@ def _can_judge_tuples(self):
     return True
 
 
-class TupleMethods(BaseEstimator, metaclass=ABCMeta):
+class TupleMethods(BaseEstimator):
     """Predictions and scores of a learned metric for pairs, triplets and quadruplets."""
 
     preprocessor: Any = None
     _n_in_tuple: int | None = None  # of the training tuples; None if fitted to rows
     threshold_: float
     threshold_promise_: ThresholdPromise | None = None
-
-    @abstractmethod
-    def transform(self, X: Any) -> Any:
-        """Map X to the space where the learned metric is the Euclidean distance."""
-
-    @abstractmethod
-    def pair_distance(self, pairs: Any) -> Any:
-        """Return the learned distance between the points of each pair."""
+    transform: Callable[[Any], Any]
+    pair_distance: Callable[[Any], Any]
 
     def _decide(self, tuples):
         check_is_fitted(self)

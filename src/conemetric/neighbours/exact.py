@@ -15,8 +15,7 @@ from ..core.progress import emit
 from ..core.slices import slices
 from ..core.threads import threaded
 from . import kernels
-from .query import Found, Nearest, SearchQuery
-from .ranks import product_gamma, rank_rows, tie_widths
+from .ranks import Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_widths
 
 TILE = 1024  # rows and columns of a tile
 PIECE = 1 << 17  # numbers centred at a time, which stay in the cache of a core
@@ -33,7 +32,7 @@ def search(query: SearchQuery) -> Nearest:
     on all cores at once, no two with a query in common. Memory: a tile per core, one copy of the
     points in float32, and the lists of candidates.
     """
-    (X, y), (R, _), mutual = query.queries, query.references, query.among_themselves
+    (X, y), (R, _), mutual = query.queries, query.references, query.references is query.queries
     if len(X) * len(R) * (X.shape[1] + SELECTION) <= MAX_WORK_IN_NUMPY:
         return _search_in_numpy(query)
     state = HostSearch(query)
@@ -75,7 +74,7 @@ class HostSearch:
         self.order = np.argsort(y, kind="stable")
         self.queries = self.references = self._sorted(X, y, self.order)
         self.reference_order = self.order
-        if not query.among_themselves:
+        if query.references is not query.queries:
             self.reference_order = np.argsort(y_reference, kind="stable")
             self.references = self._sorted(R, y_reference, self.reference_order)
         place = np.full(len(R) + 1, -1)

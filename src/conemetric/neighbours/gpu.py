@@ -10,8 +10,7 @@ import torch
 
 from ..core.progress import emit
 from ..core.slices import slices
-from .query import Found, LabelledRows, Nearest, SearchQuery
-from .ranks import DOUBLE_EPS, product_gamma, rank_rows, tie_rule
+from .ranks import DOUBLE_EPS, Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_rule
 
 SPARE = 22  # extra candidates: half precision confuses near ones
 DISTANCES = 1 << 29  # held at a time
@@ -38,10 +37,10 @@ class DeviceSearch:
     """Queries and references in the order of their labels, which are on the host too."""
 
     def __init__(self, query: SearchQuery):
-        queries, references = query.queries, query.references
-        self.X, self.R, self.device = queries.X, references.X, queries.X.device
-        self.order, self.host_labels = self._by_label(queries)
-        self.reference_order, self.reference_host_labels = self._by_label(references)
+        (self.X, y), (self.R, reference_y) = query[:2]
+        self.device = self.X.device
+        self.order, self.host_labels = self._by_label(y)
+        self.reference_order, self.reference_host_labels = self._by_label(reference_y)
         self.labels = torch.as_tensor(self.host_labels, device=self.device)
         self.reference_labels = torch.as_tensor(self.reference_host_labels, device=self.device)
         place = torch.full((len(self.R) + 1,), -1, device=self.device)
@@ -58,10 +57,9 @@ class DeviceSearch:
         per_length, self.slope = tie_rule(self.X.shape[1], eps)
         self.tie = per_length / self.unit * _lengths(self.X)[self.order]
 
-    def _by_label(self, points: LabelledRows):
-        labels = np.asarray(points.y)
-        order = np.argsort(labels, kind="stable")
-        return torch.as_tensor(order, device=self.device), labels[order]
+    def _by_label(self, y):
+        order = np.argsort(y, kind="stable")
+        return torch.as_tensor(order, device=self.device), y[order]
 
     def _centred(self, X):
         """Points relative to the centre, in ``unit``."""

@@ -1,4 +1,4 @@
-"""Candidates ranked by distance: bounds on rounding, and which distances are ties.
+"""A search for neighbours, and how its candidates are ranked: bounds on rounding, and ties.
 
 Points z are those of X about a centre, in a unit of length that is a power of two. A search forms
 squared distances |z_i|^2 + |z_j|^2 - 2 z_i'z_j in low precision; each is wrong by at most gamma
@@ -15,17 +15,63 @@ which of them comes first. So neither a change of units nor another order of row
 neighbours, and no result depends on how a search groups its sums.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import is_torch, namespace
 from ..core.slices import slices
-from .query import Found, Nearest
 
 TIES = 4.0  # roundings by which ties may differ
 DOUBLE_EPS = 2.0**-52  # spacing of float64 numbers at 1
 SQUARES = 8  # roundings of a squared distance besides those of its products
+
+
+class LabelledRows(NamedTuple):
+    """Rows X (n, D), float32 or float64, and labels y (n,), integers from 0 on the host."""
+
+    X: Any
+    y: Any
+
+
+class SearchQuery(NamedTuple):
+    """Find the references nearest to each query: ``n_same`` of its label, ``n_other`` of others.
+
+    ``references`` is the object ``queries`` if points are searched among themselves. ``own`` (q,)
+    names for each query the reference that is the query itself, to be skipped, or -1. ``numbers``
+    identify the references in the result, distinct integers below 2^53; of ties the lower number
+    comes first (see `ties`). They are an array, a function of row numbers, or None for the row
+    numbers themselves.
+    """
+
+    queries: LabelledRows
+    references: LabelledRows
+    n_same: int
+    n_other: int
+    own: Any
+    numbers: Any = None
+
+    def numbers_of(self, rows: Any) -> Any:
+        """The numbers of these rows of the references, on the host."""
+        if self.numbers is None:
+            return rows
+        return self.numbers(rows) if callable(self.numbers) else self.numbers[rows]
+
+
+class Found(NamedTuple):
+    """Numbers of the references found (q, k) and their distances in float64, nearest first; -1 and
+    infinity if there are too few.
+    """
+
+    numbers: Any
+    distances: Any
+
+
+class Nearest(NamedTuple):
+    """The references found of a query's label and of others."""
+
+    same: Found
+    other: Found
 
 
 def product_gamma(n_features: int, eps: float) -> float:

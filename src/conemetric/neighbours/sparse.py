@@ -8,8 +8,7 @@ from scipy import sparse
 from ..core.arrays import float64
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
-from .query import Found, Nearest, SearchQuery
-from .ranks import DOUBLE_EPS, product_gamma, rank_rows, tie_rule
+from .ranks import DOUBLE_EPS, Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_rule
 
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
 
@@ -35,7 +34,7 @@ class SparseSearch:
 
     def __init__(self, query: SearchQuery):
         queries, references = query.queries.X, query.references.X
-        parts = [queries] if query.among_themselves else [queries, references]
+        parts = [queries] if query.references is query.queries else [queries, references]
         # one matrix, so that differences of a query and a reference can be formed
         matrices = [float64(part).matrix for part in parts]
         self.points = SparseRows(sparse.vstack(matrices, format="csr"))
