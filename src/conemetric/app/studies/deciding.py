@@ -27,8 +27,8 @@ from ...core.clock import stopwatch
 from ...core.extras import require
 from ...core.progress import emit, is_all_or_nothing
 from ...core.warn import collected_warnings
-from ...decisions.base import Explanation
 from ...decisions.classifier import MetricClassifier
+from ...decisions.parts import Explanation
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.collapsed import CollapsedMetricWarning
