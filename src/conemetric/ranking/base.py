@@ -4,7 +4,6 @@ setting, a certified solve learns the map and the weights, and `rank` uses them.
 
 from abc import ABCMeta, abstractmethod
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, NoReturn, Self
 
@@ -187,8 +186,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         comparisons, model = remembered.comparisons, RankingProgram(self._form)
 
         def keep(point):
-            map_of = partial(self._form.map, data)
-            map_, weights = model.solution(comparisons, float64(point), map_of)
+            solution, weights = model.parts(comparisons, float64(point))
+            map_ = self._form.map(data, like(comparisons.T, solution), solution)
             map_ = like(map_, data.documents)
             return (map_, weights), model.joint_point(comparisons, map_, weights)
 

@@ -8,7 +8,6 @@ prior so that a margin of one is a fixed fraction of that size, which makes C an
 margin free of units.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -169,15 +168,12 @@ class RankingProgram:
         program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * stretch)
         return program
 
-    def solution(
-        self, comparisons: Comparisons, point: Any, map_of: Callable[[Any, Any], Any]
-    ) -> tuple[Any, np.ndarray]:
-        """What ``map_of(T, solution)`` makes of a point of the program, and the weights."""
-        weights = np.zeros(0)
-        if comparisons.columns is not None:
-            point, v = self.form.partitioned(point, len(comparisons.scale))
-            weights = to_numpy(v) / comparisons.scale
-        return map_of(like(comparisons.T, point), point), weights
+    def parts(self, comparisons: Comparisons, point: Any) -> tuple[Any, np.ndarray]:
+        """The solution that a point of the program is, and the weights of the columns."""
+        if comparisons.columns is None:
+            return point, np.zeros(0)
+        solution, v = self.form.partitioned(point, len(comparisons.scale))
+        return solution, to_numpy(v) / comparisons.scale
 
     def weights_beside(
         self, columns: Columns | None, comparisons: Comparisons, setting: Setting, weights: Any
@@ -190,7 +186,7 @@ class RankingProgram:
         return weights * setting.margin / comparisons.unit
 
     def joint_point(self, comparisons: Comparisons, map_: Any, weights: np.ndarray) -> Any:
-        """The point that corresponds to a map and weights: inverts `solution`."""
+        """The point that corresponds to a map and weights."""
         point = self.form.point(comparisons.inverse, float64(map_))
         if comparisons.columns is None:
             return point
