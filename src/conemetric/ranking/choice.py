@@ -136,7 +136,7 @@ class Choice:
     def _try_unchanged(self):
         initial = self.model.form.initial_map(self.data.documents)
         found = self._search((initial,), slice(None))
-        self._unchanged = Pool.of(self.columns, found, self.data.ties)
+        self._unchanged = Pool.of(self.columns, [found], self.data.ties)
         self._add(self.plain, self._ndcg(self._unchanged, self.plain, None))
 
     def _try_columns(self):

@@ -80,7 +80,7 @@ def ndcg(ranking: Any, relevance: Any, k: int = 10, gain: str = "exponential") -
     reached = _discounted(GAINS[gain](grades))
     best = np.zeros((judgements.n_queries, k))
     order = np.lexsort((-judgements.grade, judgements.query))
-    place = np.arange(len(order)) - judgements.start[judgements.query]
+    place = judgements.place
     first = place < k
     best[judgements.query[first], place[first]] = np.maximum(judgements.grade[order][first], 0)
     return _per_query(reached, judgements, _discounted(GAINS[gain](best)))

@@ -118,7 +118,7 @@ class RankingProgram:
             listed=columns and columns.listed,
             ties=data.ties,
         )
-        pool = Pool.of(columns, found, data.ties)
+        pool = Pool.of(columns, [found], data.ties)
         weights = setting.weights if setting.normalization else None
         return pool.rank(setting.normalization, weights, setting.n_hard, excluded=judgements)[0]
 
@@ -157,8 +157,8 @@ class RankingProgram:
         """The convex program of a setting."""
         prior, kind = comparisons.prior / setting.margin, self.form.program_type
         if comparisons.columns is not None:
-            start = np.array(setting.weights) * comparisons.unit / setting.margin
-            prior, kind = concatenated(prior, start * comparisons.scale), self.form.joint_type
+            start = self.start_of(comparisons, setting) * comparisons.scale
+            prior, kind = concatenated(prior, start), self.form.joint_type
         D = len(comparisons.T)
         program = kind(
             operator, setting.C * D / setting.margin, prior=prior, weights=comparisons.weights
@@ -167,6 +167,10 @@ class RankingProgram:
         stretch = LEAST_SPREAD ** (2 * SPREAD_POWER)
         program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * stretch)
         return program
+
+    def start_of(self, comparisons: Comparisons, setting: Setting) -> np.ndarray:
+        """The weights that a setting starts from, in the units of the program."""
+        return np.array(setting.weights) * comparisons.unit / setting.margin
 
     def parts(self, comparisons: Comparisons, point: Any) -> tuple[Any, np.ndarray]:
         """The solution that a point of the program is, and the weights of the columns."""
