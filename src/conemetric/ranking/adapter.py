@@ -46,7 +46,7 @@ class QueryAdapter(RankingEstimator):
         system uses (`conemetric.export.to_hybrid_query`), or the best on held-out queries.
     target : str, default=None
         The search engine that will rank (`conemetric.ranking.engines.ENGINES`): "pgvector",
-        "duckdb", "sqlite", "qdrant", "milvus", "lancedb", "llama-index", "elasticsearch" or
+        "duckdb", "sqlite", "qdrant", "milvus", "lancedb", "elasticsearch" or
         "opensearch". Columns are then scaled, cut and added up as it can, so that the query that
         `conemetric.export.to_hybrid_query` writes ranks as `rank` does. Give ``scores`` that the
         engine itself lists. None: nothing is exported, or to an engine that suits.

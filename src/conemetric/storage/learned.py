@@ -424,8 +424,7 @@ categories, encoder, notes, scores, document_components
 
     _no_other_kind = (
         "This file or estimator maps queries only and is not a distance: map the queries by "
-        "transform and search the existing index of the documents (export.to_llama_index writes it "
-        "as an adapter)."
+        "transform and search the existing index of the documents."
     )
 
 
