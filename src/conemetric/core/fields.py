@@ -18,28 +18,11 @@ shapes only and allocates nothing that grows with what the state claims.
 import dataclasses
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, get_type_hints
+from typing import Any, Self, TypeVar
 
 import numpy as np
-
-__all__ = [
-    "Array",
-    "Each",
-    "Field",
-    "FieldError",
-    "Labels",
-    "Named",
-    "Number",
-    "Plain",
-    "Stored",
-    "Text",
-    "check",
-    "expect",
-    "labels_from_state",
-    "labels_state",
-]
 
 LARGEST = 1e150  # of a finite number: its square is still finite
 MAX_TEXT = 1 << 20  # characters
@@ -47,6 +30,7 @@ MAX_LABEL_BYTES = 1 << 28  # of labels as one NumPy array
 MAX_DEPTH = 20  # of plain values
 
 Sizes = dict[str, int]
+E = TypeVar("E")
 
 
 class FieldError(ValueError):
@@ -85,15 +69,24 @@ def expect(condition: object, name: str, value: object, expected: str) -> None:
         raise FieldError(name, value, expected)
 
 
+def with_parameters(cls: Callable[..., E], parameters: Any, within: str) -> E:
+    """A scikit-learn estimator with stored parameters, validated."""
+    try:
+        estimator: Any = cls(**parameters)
+        estimator._validate_params()
+    except (TypeError, ValueError) as error:
+        raise FieldError(within, parameters, f"those of it ({error})") from error
+    return estimator
+
+
 class Stored:
     """Mixin of a dataclass whose state is its fields, all declared as ``Annotated[type, Field]``."""
 
     @classmethod
     def declared(cls) -> dict[str, "Field"]:
         """What each field may hold."""
-        hints = get_type_hints(cls, include_extras=True)
         fields: Any = dataclasses.fields(cls)  # type: ignore[arg-type]
-        return {each.name: hints[each.name].__metadata__[0] for each in fields}
+        return {each.name: each.type.__metadata__[0] for each in fields}
 
     def state(self) -> dict[str, Any]:
         """The fields as a dict of JSON values and arrays."""
