@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.blas import one_blas_thread
+from ..core.blas import blas_threads
 from ..core.threads import n_threads, single_threaded
 from ..operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
@@ -98,7 +98,7 @@ class Threads(Engine):
             jobs = [self._pool.submit(on_one_core, block) for block in islice(blocks, count)]
             waiting.extend(jobs)
 
-        with one_blas_thread():
+        with blas_threads(1):
             try:
                 begin(2 * self.workers)  # so that few results wait to be joined
                 while waiting:

@@ -8,7 +8,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ..core.arrays import like, namespace
-from ..core.vectors import Total, Vector, VectorSpace, on_host, total
+from ..core.vectors import Total, VectorSpace, on_host, total
 from ..operators.base import Operator
 from .checkpoint import REMEDY, Checkpoint
 from .program import Engine, Program, Step, Value
@@ -39,7 +39,7 @@ def _mapped_right(function):
     return lambda self, other: self.space.map(function, other, self)
 
 
-class BlockVector(Vector):
+class BlockVector:
     """The handle of a `Promise`, which is kept as long as its handle is in use."""
 
     __slots__ = ("__weakref__", "promise", "space")

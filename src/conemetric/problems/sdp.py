@@ -73,7 +73,7 @@ class SemidefiniteProgram(ConstrainedProgram):
         if not forced > eps * float(abs(self.b * point.u).sum()):
             return None
         slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
-        reach = OUT_OF_REACH * max(self._size_of_X, self.sigma * point.part.trace)
+        reach = OUT_OF_REACH * max(self._size_of_X, self.sigma * float(point.part.values.sum()))
         if not forced > slack * reach:
             slack = eps * len(point.combined) * float(abs(point.combined).max())
             if (slack and forced <= slack * reach) or not _is_psd(-point.combined, slack):

@@ -79,7 +79,7 @@ class ADMM(Solver):
         Z, AL = A.adjoint(y), A.forward(L)
         solve = self._least_squares(A)
         for iteration in itertools.count(1):
-            part = spectral.shrink(L + Z / beta, 1 / beta)
+            part = spectral.psd_split(L + Z / beta, threshold=1 / beta)
             factor = part.factor
             P, AP = factor @ factor.T, A.forward_factor(factor)
             q = xp.clip(AL - (rho / beta) * y, problem.lower, problem.upper)
