@@ -132,10 +132,15 @@ class SpectralDual(ABC):
         """
         return 0.0
 
-    def primal_at(self, factor: Any, margins: Any) -> tuple[float, float]:
-        """(objective, relative violation) of X = L L' with L = ``factor`` and A(X) = ``margins``."""
+    def primal_at(self, factor: Any, margins: Any, u: Any = None) -> tuple[float, float]:
+        """(objective, relative violation) of X = L L' with L = ``factor`` and A(X) = ``margins``;
+        with multipliers u, what it may have gained counts as violation too.
+        """
         (terms,) = self.operator.space.totals(self.primal_terms(margins))
-        return self.primal_value(terms, squared_norm(factor), factor)
+        value, violation = self.primal_value(terms, squared_norm(factor), factor)
+        if u is not None:
+            violation = max(violation, self.penalised_violation(u, margins, value))
+        return value, violation
 
 
 class SpectralProgram(SpectralDual, Problem):

@@ -35,6 +35,14 @@ class ConstrainedProgram(SpectralProgram):
         missed = self.operator.space.sum(_priced_misses, u, margins, self.b, self.equality)
         return relative(missed, primal)
 
+    def factor_of(self, X: Any) -> Any:
+        """L with X = L L', for X positive semidefinite up to rounding."""
+        return spectral.psd_split(X).factor
+
+    def repaired(self, L: Any) -> Any:
+        """L itself: general constraints have no cheap repair."""
+        return L
+
 
 class SemidefiniteProgram(ConstrainedProgram):
     """See the module docstring; C is symmetric, and ``equality`` marks E."""
@@ -53,14 +61,6 @@ class SemidefiniteProgram(ConstrainedProgram):
     def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
         linear = float(float64((self.C @ factor) * factor).sum())
         return linear + squared_norm / (2 * self.sigma), terms / self.size
-
-    def factor_of(self, X: Any) -> Any:
-        """L with X = L L', for X positive semidefinite up to rounding."""
-        return spectral.psd_split(X).factor
-
-    def repaired(self, L: Any) -> Any:
-        """L itself: general constraints have no cheap repair."""
-        return L
 
     def refutation(self, point: Any) -> str | None:
         """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every
