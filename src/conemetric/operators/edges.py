@@ -16,11 +16,9 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from ..core.arrays import identity, like, namespace, zeros
-from ..core.slices import slices
 from ..core.spectral import SpectralMap, cholesky_solver
-from ..core.threads import threaded
 from .base import Operator, rank_one_newton_matrix
-from .numpy import pair_squared_distances
+from .difference import kernels_of
 
 LEAST_DAMPING = 1e-14  # keeps a system with redundant edges regular
 
@@ -106,12 +104,7 @@ class EdgeOperator(DistanceOperator):
         return diagonal[self._a] + diagonal[self._b] - 2 * M[self._a, self._b]
 
     def forward_factor(self, L: Any) -> Any:
-        if self.xp is np:
-            L, q = np.ascontiguousarray(L), np.empty(self.n_constraints, L.dtype)
-            threaded(pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q)
-            return q
-        parts = slices(max(1, self.n_constraints), L.shape[1])
-        return self.xp.cat([(L[self._a[p]] - L[self._b[p]]).square().sum(1) for p in parts])
+        return kernels_of(L).squared_distances(L, self._a, self._b)
 
     def adjoint(self, u: Any) -> Any:
         S = zeros((self.n_points, self.n_points), u)

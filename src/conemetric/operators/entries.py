@@ -12,9 +12,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from ..core.threads import threaded
 from .base import Operator
-from .numpy import pair_inner_products
+from .numpy import inner_products
 
 MOST_DENSE = 120  # order of the adjoint up to which dense products are faster
 
@@ -46,10 +45,7 @@ class EntryOperator(Operator):
         return self.signs * M[self._a, self._b][self._entry]
 
     def forward_factor(self, L: Any) -> np.ndarray:
-        L = np.ascontiguousarray(L)
-        out = np.empty(len(self._a))
-        threaded(pair_inner_products, len(out), L.shape[1] * len(out), L, L, self._a, self._b, out)
-        return self.signs * out[self._entry]
+        return self.signs * inner_products(L, L, self._a, self._b)[self._entry]
 
     def adjoint(self, u: Any) -> Any:
         weight = np.bincount(self._entry, weights=self.signs * u, minlength=len(self._a))

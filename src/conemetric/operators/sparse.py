@@ -14,10 +14,10 @@ from ..core.compiled import jit
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from ..core.threads import threaded
-from .numpy import NumpyOperator, degrees
+from .numpy import PairOperator, degrees
 
 
-class SparseOperator(NumpyOperator):
+class SparseOperator(PairOperator):
     """The points are `SparseRows`; everything else is a NumPy array."""
 
     X: SparseRows

@@ -18,8 +18,8 @@ from ..core.arrays import float64, like, namespace, transposed
 from ..estimators.prior import prior_matrix
 from ..operators import from_triplets
 from ..operators.base import Operator
+from ..operators.bilinear import from_comparisons
 from ..operators.columns import concatenated, partitioned
-from ..operators.difference import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from ..problems.frobenius import FrobeniusProgram
 from ..problems.mixed import MixedProgram

@@ -129,8 +129,8 @@ class PathPoint:
 
     def _moved(self, move, step):
         now = self.X, self.Z, self.u, self.s
-        moved = (each + step * change for each, change in zip(now, move, strict=True))
-        return PathPoint(self.problem, *moved, self.bounded)
+        X, Z, u, s = (each + step * change for each, change in zip(now, move, strict=True))
+        return replace(self, X=X, Z=Z, u=u, s=s)
 
 
 @dataclass(frozen=True)
