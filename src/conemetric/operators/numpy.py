@@ -20,18 +20,16 @@ SYMMETRIC_FROM, PARTS = 512, 8
 
 
 class PairOperator(DifferenceOperator):
-    def _prepare(self):
-        if isinstance(self.X, np.ndarray):
-            self.X = np.ascontiguousarray(self.X)
+    def __init__(self, X: Any, *pairs: Any):
+        super().__init__(np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X, *pairs)
         shape = (self.n_constraints, self.n_pairs)
         self._B = sparse.csr_array((self.weight, self.pair, self.row_start.astype(np.int32)), shape)
         self._B_transposed = sparse.csr_array(self._B.T)
         self._first = starts(self.a, self.n_points)
 
-    def combine(self, q: Any) -> Any:
-        return self._B @ q
-
-    def _combine_sizes(self, q):
+    def combine(self, q: Any, sizes: bool = False) -> Any:
+        if not sizes:
+            return self._B @ q
         # not abs(B), which would merge equal pairs of a row in the memory that B shares
         parts = abs(self.weight), self._B.indices, self._B.indptr
         return sparse.csr_array(parts, self._B.shape) @ q
@@ -51,9 +49,9 @@ class PairOperator(DifferenceOperator):
         return _per_pair(pair_products, self.a, self.b, self.X, self._mapped(M))
 
     def pair_forward_factor(self, L: Any) -> Any:
-        return self._pair_squared_distances(self._mapped(L))
+        return self.squared_distances(self._mapped(L))
 
-    def _pair_squared_distances(self, Y):
+    def squared_distances(self, Y: Any) -> Any:
         return squared_distances(Y, self.a, self.b)
 
     def pair_adjoint(self, w: Any) -> Any:

@@ -1,15 +1,13 @@
 """Secants: the unit vectors (x_a - x_b) / ||x_a - x_b|| of all pairs of rows of X, or of listed
 ones.
 
-`SecantOperator` holds an explicit, bounded list of them (S x D: the active set of a column
-generation, never all pairs). It is an `Operator` made of dense products, with the Gram matrix A A*
-= (V V') o (V V') that ADMM factorises. `AllSecants` and `ListedSecants` are the complete sets. They
-store only X (and the list); an integer *key* names one secant, and `scan` visits all of them.
+`SecantOperator` holds an explicit, bounded list of them (the active set of a column generation).
+`AllSecants` and `ListedSecants` are the complete sets. They store only X (and the list); an integer
+*key* names one secant, and `scan` visits all of them.
 
 A pair is *near-duplicate*, and has no secant, when ||x_a - x_b||^2 <= `DUPLICATE` * max_i ||x_i -
-mean||^2. Scans count such pairs. Scans in float32 skip pairs below the coarser limit `NOISY`, where
-single-precision distances carry no information; the scan in float64, which every certificate needs,
-does not.
+mean||^2. Scans in float32 skip pairs below the coarser limit `NOISY`, where single-precision
+distances carry no information; the scan in float64, which every certificate needs, does not.
 """
 
 from abc import ABC, abstractmethod
@@ -65,8 +63,7 @@ class SecantOperator(Operator):
         """A* A on symmetric matrices as vectors, summed over blocks of secants."""
         rows, columns, weight = self._triangle
         parts = (self.V[part] for part in slices(self.n_constraints, self.n_symmetric))
-        features = (V[:, rows] * V[:, columns] * weight for V in parts)
-        return sum(F.T @ F for F in features)
+        return sum(F.T @ F for F in (V[:, rows] * V[:, columns] * weight for V in parts))
 
     def symmetric_adjoint(self, u: Any) -> Any:
         """A*(u) as a vector."""
@@ -77,8 +74,7 @@ class SecantOperator(Operator):
         """A of the symmetric matrix with vector m."""
         rows, columns, weight = self._triangle
         M = zeros((self.n_features, self.n_features), m)
-        M[rows, columns] = m / weight
-        M[columns, rows] = m / weight
+        M[rows, columns] = M[columns, rows] = m / weight
         return self.forward(M)
 
     def subset(self, index: Any) -> "SecantOperator":

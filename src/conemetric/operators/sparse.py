@@ -31,7 +31,7 @@ class SparseOperator(PairOperator):
     def pair_forward_factor(self, L: Any) -> Any:
         q = np.zeros(self.n_pairs, self.dtype)
         for columns in slices(L.shape[1], self.n_points):
-            q += self._pair_squared_distances(self.X @ L[:, columns])
+            q += self.squared_distances(self.X @ L[:, columns])
         return q
 
     @cached_property

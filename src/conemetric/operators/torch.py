@@ -10,7 +10,8 @@ from .base import DifferenceOperator
 
 
 class PairOperator(DifferenceOperator):
-    def _prepare(self):
+    def __init__(self, X: Any, *pairs: Any):
+        super().__init__(X, *pairs)
         order = torch.argsort(self.pair, stable=True)
         constraint = torch.arange(self.n_constraints, device=self.X.device, dtype=torch.int32)
         constraint = torch.repeat_interleave(constraint, self.row_start[1:] - self.row_start[:-1])
@@ -24,13 +25,8 @@ class PairOperator(DifferenceOperator):
         # entries of each constraint, if all have the same number
         self._n_entries = int(sizes[0]) if len(sizes) == 1 else None
 
-    def combine(self, q: Any) -> Any:
-        return self._per_constraint(self.weight * q[self.pair])
-
-    def _combine_sizes(self, q):
-        return self._per_constraint(self.weight.abs() * q[self.pair])
-
-    def _per_constraint(self, values):
+    def combine(self, q: Any, sizes: bool = False) -> Any:
+        values = (self.weight.abs() if sizes else self.weight) * q[self.pair]
         if self._n_entries:
             return values.reshape(-1, self._n_entries).sum(1)
         return segment_sums(values, self.row_start)
@@ -42,7 +38,7 @@ class PairOperator(DifferenceOperator):
         X, Y, vecdot = self.X, self.X @ M, torch.linalg.vecdot
         return _in_blocks(lambda a, b: vecdot(X[a] - X[b], Y[a] - Y[b]), Y, self.a, self.b)
 
-    def _pair_squared_distances(self, Y):
+    def squared_distances(self, Y: Any) -> Any:
         return squared_distances(Y, self.a, self.b)
 
     def pair_adjoint(self, w: Any) -> Any:
