@@ -35,12 +35,10 @@ class BlockOperator(Operator):
     constraints; ``n_constraints`` counts those of all blocks.
     """
 
-    xp = np
-
     def __init__(self, pieces: BlockVector, n_constraints: int, n_features: int, dtype: Any):
         self._blocks = pieces
         self.n_constraints, self.n_features = int(n_constraints), int(n_features)
-        self.dtype = np.dtype(dtype)
+        self.reference = np.empty(0, dtype)
 
     @property
     def space(self) -> BlockSpace:
@@ -49,10 +47,6 @@ class BlockOperator(Operator):
     @property
     def blocks(self) -> BlockVector:
         return self._blocks
-
-    @property
-    def reference(self) -> np.ndarray:
-        return np.empty(0, self.dtype)
 
     def forward(self, M: Any) -> BlockVector:
         return self.space.map(_forward, self.blocks, M=M)

@@ -27,8 +27,7 @@ class Operator(ABC):
 
     n_constraints: int
     n_features: int
-    xp: Any  # numpy or torch
-    dtype: Any
+    reference: Any  # an empty vector in the library, dtype and on the device of D x D matrices
 
     @abstractmethod
     def forward(self, M: Any) -> Any:
@@ -65,9 +64,13 @@ class Operator(ABC):
         return self
 
     @property
-    def reference(self) -> Any:
-        """An empty array in the library, dtype and on the device of D x D matrices."""
-        return self.empty_constraint_vector()[:0]
+    def xp(self) -> Any:
+        """NumPy or PyTorch."""
+        return namespace(self.reference)
+
+    @property
+    def dtype(self) -> Any:
+        return self.reference.dtype
 
     @property
     def row_sizes(self) -> Any:
@@ -87,9 +90,9 @@ class Operator(ABC):
     def astype(self, dtype: Any) -> "Operator":
         """The same operator in another precision."""
 
-    @abstractmethod
     def empty_constraint_vector(self) -> Any:
         """Zeros, one per constraint, in this operator's library and dtype and on its device."""
+        return zeros(self.n_constraints, self.reference)
 
     def constraint_vector(self, values: Any) -> Any:
         """``values``, one per constraint, as such a vector."""
@@ -112,10 +115,7 @@ class DifferenceOperator(Operator):
         self.row_start, self.pair, self.weight = incidence
         self.n_constraints = self.row_start.shape[0] - 1
         self.n_points, self.n_features = X.shape
-
-    @property
-    def xp(self) -> Any:
-        return namespace(self.X)
+        self.reference = zeros(0, X)
 
     @abstractmethod
     def pair_forward(self, M: Any) -> Any:
@@ -160,10 +160,6 @@ class DifferenceOperator(Operator):
         return total
 
     @property
-    def dtype(self) -> Any:
-        return self.X.dtype
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all its arrays."""
         held = [getattr(each, "nbytes", 0) for each in vars(self).values()]
@@ -186,9 +182,6 @@ class DifferenceOperator(Operator):
     def row_sizes(self) -> Any:
         """sum_p |B_rp| ||d_p||^2, within a factor of two of the norm of A_r for a triplet."""
         return self.combine(self.pair_lengths, sizes=True)
-
-    def empty_constraint_vector(self) -> Any:
-        return zeros(self.n_constraints, self.X)
 
     def astype(self, dtype: Any) -> "DifferenceOperator":
         if self.X.dtype == dtype:

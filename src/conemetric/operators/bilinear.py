@@ -34,7 +34,7 @@ class BilinearOperator(Operator):
         self.query, self.document = query, document
         self.better, self.worse = better, worse
         self.n_constraints, self.n_features = better.shape[0], queries.shape[1]
-        self.xp = namespace(queries)
+        self.reference = zeros(0, queries)
         self._first = self._kernels.starts(query, len(queries))
 
     @property
@@ -68,15 +68,8 @@ class BilinearOperator(Operator):
         return order, self._kernels.starts(ends[order], self.n_pairs)
 
     @property
-    def dtype(self) -> Any:
-        return self.queries.dtype
-
-    @property
     def n_pairs(self) -> int:
         return self.query.shape[0]
-
-    def empty_constraint_vector(self) -> Any:
-        return zeros(self.n_constraints, self.queries)
 
     def astype(self, dtype: Any) -> Self:
         if self.dtype == dtype:

@@ -19,7 +19,7 @@ class WithColumns(Operator):
     """The constraints of ``operator`` with ``columns`` (m, c) besides; see the module docstring."""
 
     def __init__(self, operator: Operator, columns: Any):
-        self.operator, self.xp, self.dtype = operator, operator.xp, operator.dtype
+        self.operator, self.reference = operator, operator.reference
         self.columns = like(columns, operator.reference)
         self.n_constraints = operator.n_constraints
         self.n_columns = self.columns.shape[1]
@@ -52,9 +52,6 @@ class WithColumns(Operator):
         if self.dtype == dtype:
             return self
         return WithColumns(self.operator.astype(dtype), like(self.columns, self.columns, dtype))
-
-    def empty_constraint_vector(self):
-        return self.operator.empty_constraint_vector()
 
 
 def concatenated(block: Any, v: Any) -> Any:

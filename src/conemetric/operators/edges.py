@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from ..core.arrays import identity, like, namespace, zeros
+from ..core.arrays import identity, like, zeros
 from ..core.spectral import SpectralMap, cholesky_solver
 from .base import Operator
 from .difference import kernels_of
@@ -85,10 +85,8 @@ class EdgeOperator(DistanceOperator):
     ignores_constants = True
 
     def __init__(self, edges: Any, n_points: int, reference: Any):
-        self.xp, self.n_constraints = namespace(reference), len(edges)
-        self.n_points = self.n_features = n_points
-        self._zero = zeros(1, reference)
-        self.dtype = reference.dtype
+        self.n_constraints, self.n_points, self.n_features = len(edges), n_points, n_points
+        self.reference = zeros(0, reference)
         self.edges = np.asarray(edges, dtype=np.int32)
         ends, others = self.edges.T.reshape(-1), self.edges[:, ::-1].T.reshape(-1)
         order = np.lexsort((others, ends))
@@ -96,9 +94,9 @@ class EdgeOperator(DistanceOperator):
         # adjacency in compressed rows: entry k joins its row to _neighbour[k] by edge _number[k]
         ints = start, ends[order], others[order], *self.edges.T.copy()
         self._start, self._row, self._neighbour, self._a, self._b = (
-            like(each, self._zero, self.xp.int32) for each in ints
+            like(each, self.reference, self.xp.int32) for each in ints
         )
-        self._number = like(order % len(edges), self._zero, self.xp.int64)
+        self._number = like(order % len(edges), self.reference, self.xp.int64)
 
     def forward(self, M: Any) -> Any:
         diagonal = self.xp.linalg.diagonal(M)
@@ -188,15 +186,12 @@ class EdgeOperator(DistanceOperator):
         return sparse.csr_array((w, self._neighbour, self._start), (self.n_points,) * 2)
 
     def subset(self, index: Any) -> "EdgeOperator":
-        return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self._zero)
+        return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self.reference)
 
     def astype(self, dtype: Any) -> "EdgeOperator":
         if dtype == self.dtype:
             return self
-        return EdgeOperator(self.edges, self.n_points, like(self._zero, self._zero, dtype))
-
-    def empty_constraint_vector(self) -> Any:
-        return zeros(self.n_constraints, self._zero)
+        return EdgeOperator(self.edges, self.n_points, like(self.reference, self.reference, dtype))
 
 
 def symmetric_solver(H: Any) -> Callable[[np.ndarray], np.ndarray]:
@@ -213,7 +208,7 @@ class ReducedEdges(DistanceOperator):
     ignores_constants = False
 
     def __init__(self, edges: Any, Q: Any):
-        self.edges, self.Q, self.xp, self.dtype = edges, Q, edges.xp, edges.dtype
+        self.edges, self.Q, self.reference = edges, Q, edges.reference
         self.n_constraints, self.n_features = edges.n_constraints, Q.shape[1]
 
     def forward(self, M: Any) -> Any:
@@ -242,6 +237,3 @@ class ReducedEdges(DistanceOperator):
 
     def astype(self, dtype: Any) -> "ReducedEdges":
         return ReducedEdges(self.edges.astype(dtype), like(self.Q, self.Q, dtype))
-
-    def empty_constraint_vector(self) -> Any:
-        return self.edges.empty_constraint_vector()

@@ -21,8 +21,7 @@ MOST_DENSE = 120  # order of the adjoint up to which dense products are faster
 class EntryOperator(Operator):
     """Operator over entries of a matrix of this ``shape``, NumPy only; entries may repeat."""
 
-    xp = np
-    dtype = np.dtype(np.float64)
+    reference = np.zeros(0)
 
     def __init__(
         self, rows: np.ndarray, columns: np.ndarray, signs: np.ndarray, shape: tuple[int, int]
@@ -60,6 +59,3 @@ class EntryOperator(Operator):
         if dtype != np.float64:
             raise ValueError(f"EntryOperator works in float64 only; got dtype={dtype}.")
         return self
-
-    def empty_constraint_vector(self) -> np.ndarray:
-        return np.zeros(self.n_constraints)

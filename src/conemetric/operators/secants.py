@@ -32,7 +32,7 @@ class SecantOperator(Operator):
     """A(M)_s = v_s' M v_s for the rows v_s of V."""
 
     def __init__(self, V: Any):
-        self.V, self.xp, self.dtype = V, namespace(V), V.dtype
+        self.V, self.reference = V, zeros(0, V)
         self.n_constraints, self.n_features = V.shape
         # dimension of the symmetric matrices
         self.n_symmetric = self.n_features * (self.n_features + 1) // 2
@@ -82,9 +82,6 @@ class SecantOperator(Operator):
 
     def astype(self, dtype: Any) -> "SecantOperator":
         return SecantOperator(like(self.V, self.V, dtype))
-
-    def empty_constraint_vector(self) -> Any:
-        return zeros(self.n_constraints, self.V)
 
 
 @dataclass(frozen=True)
