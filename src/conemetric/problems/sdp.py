@@ -9,13 +9,14 @@ certificate has a violation: the larger of max_i residual_i / max_i |b_i| and su
 / |P|, which is what missing them can have gained; residuals one-sided for inequalities.
 """
 
+import math
 from functools import cached_property
 from typing import Any
 
 from ..core import spectral
 from ..core.arrays import float64, identity, like, namespace
 from ..core.vectors import Total, greatest
-from .base import SpectralProgram, relative
+from .base import SpectralProgram
 
 OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
 
@@ -33,7 +34,7 @@ class ConstrainedProgram(SpectralProgram):
 
     def penalised_violation(self, u: Any, margins: Any, primal: float) -> float:
         missed = self.operator.space.sum(_priced_misses, u, margins, self.b, self.equality)
-        return relative(missed, primal)
+        return missed / abs(primal) if missed and primal else math.inf if missed else 0.0
 
     def factor_of(self, X: Any) -> Any:
         """L with X = L L', for X positive semidefinite up to rounding."""
@@ -90,7 +91,7 @@ class SemidefiniteProgram(ConstrainedProgram):
         """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
         square = float((self.b**2).sum())
-        return self.C.shape[0] ** 0.5 * square / norm if norm > 0 else float("inf")
+        return self.C.shape[0] ** 0.5 * square / norm if norm > 0 else math.inf
 
 
 def _is_psd(A, slack):
