@@ -216,7 +216,8 @@ class Solver(ABC):
         measure: Callable | None = None,
         retried: bool = False,
     ) -> SolveResult:
-        """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
+        """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point, with a
+        `ConvergenceWarning` if its gap is above ``tol``.
 
         ``start`` is a point to begin from (default: the problem's own). ``callback`` receives a
         dict of scalars after each iteration, and stops the solve if it returns true. ``keep`` maps
@@ -225,11 +226,6 @@ class Solver(ABC):
         certified. ``measure`` maps each primal point to further scalars for callback and history.
         ``name`` is the subject of warnings (default: the solver). With ``retried`` the caller
         solves again by other means if ``tol`` is missed, and no warning is given.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the certified gap is above ``tol``, with gap, tolerance and remedy.
         """
         own = type(self).__name__
         if not isinstance(problem, self.solves):
@@ -244,12 +240,11 @@ class Solver(ABC):
                 stop = callback is not None and callback(record)
                 if emit("solve", **record) or stop:
                     status = Status.STOPPED
-                    break
-                if best.converged:
+                elif best.converged:
                     status = Status.CONVERGED
-                    break
-                if best.n_iter >= self.max_iter:
+                elif best.n_iter >= self.max_iter:
                     status = Status.MAX_ITER
+                if status is not Status.STALLED:
                     break
         except KeyboardInterrupt:
             if best.n_iter < 0 or is_all_or_nothing():

@@ -116,9 +116,9 @@ class _Arrays(NamedTuple):
 
 @jit
 def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays, work):
-    """Go on from a place in a step until a product with Z is needed that is not made here (none of
-    them if Z is empty, and no gram if it is not `NARROW`), or no step is left to make: return the
-    new place and the new ``progress``.
+    """Go on from a place in a step until a product with Z is needed that is not made here (none is
+    if Z is empty, and no gram if it is not `NARROW`), or no step is left: the new place and
+    ``progress``.
     """
     tol, last, largest = limits
     sigma, primal, dual, idle, n_steps, loss, total, slackness = progress
@@ -136,7 +136,7 @@ def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays,
                 break
             add_combined(Z, change, combined)
         if place == COMBINE:
-            sums = _values(L, w, combined, inverse_diagonal, arrays.slope, arrays.y)
+            sums = _values(L, w, combined, inverse_diagonal, arrays.slope, arrays.y, q)
             square, square_y, product = sums
             idle += 1
             if 0.5 * square + loss < primal:
@@ -242,25 +242,17 @@ def _hinge_multipliers(s, centre, sigma, penalties, lam, change, inside):
 
 
 @jit_inner_sums
-def _values(L, w, combined, inverse_diagonal, slope, y):
-    """Set ``slope`` to Lw - ``combined``, y to w raised until Ly >= ``combined``; return w'Lw,
-    y'Ly and w'combined.
+def _values(L, w, combined, inverse_diagonal, slope, y, q):
+    """Set ``slope`` to Lw - ``combined``, y to w raised until Ly >= ``combined``, q to Ly; return
+    w'Lw, y'Ly and w'combined.
     """
-    square = square_y = product = 0.0
+    row_products(0, len(w), L, w, slope)
+    square, product = _dot(w, slope), _dot(w, combined)
     for j in range(len(w)):
-        t = 0.0
-        for c in range(len(w)):
-            t += L[j, c] * w[c]
-        slope[j] = t - combined[j]
+        slope[j] -= combined[j]
         y[j] = w[j] - slope[j] * inverse_diagonal[j] if slope[j] < 0 else w[j]
-        square += w[j] * t
-        product += w[j] * combined[j]
-    for j in range(len(w)):
-        t = 0.0
-        for c in range(len(w)):
-            t += L[j, c] * y[c]
-        square_y += y[j] * t
-    return square, square_y, product
+    row_products(0, len(w), L, y, q)
+    return square, _dot(y, q), product
 
 
 @jit_inner_sums
@@ -278,12 +270,11 @@ def _hinge_slope(s, ds, centre, sigma, penalties, step):
 
 @jit_inner
 def _hinge_step(s, ds, centre, sigma, penalties, initial, linear, quadratic):
-    """The step in (0, 1] along -ds that (nearly) minimises the smoothed objective; 0 if it does
-    not descend.
+    """The step in (0, 1] along -ds that nearly minimises the smoothed objective; 0 if none descends.
 
-    Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0, rises with
-    the step and is piecewise linear. Newton's method, or if that leaves the bracket the Illinois
-    variant of the secant rule, finds its root to `ACCURACY` times ``initial``.
+    Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0, rises and is
+    piecewise linear. Newton's method, or if that leaves the bracket the Illinois variant of the
+    secant rule, finds its root to `ACCURACY` times ``initial``.
     """
     if not initial < 0:
         return 0.0
@@ -325,9 +316,9 @@ def nonnegative_quadratic(H, q, w, work):
     factor, half, x, support, inside = work
     p, k, done = len(q), np.int64(0), np.int64(0)  # literals would be compiled twice
     for j in range(p):
-        inside[j] = 0
-        if w[j] > 0:
-            support[k], inside[j] = j, 1
+        inside[j] = w[j] > 0
+        if inside[j]:
+            support[k] = j
             k += 1
     entering = -1
     for _ in range(10 * p + 100):
