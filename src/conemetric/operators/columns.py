@@ -1,12 +1,11 @@
 """A sum of spaces: constraints on a matrix and on a few numbers besides it.
 
-The point is one matrix with two diagonal blocks: M (D x D), and v (c numbers) on the rest
-of the diagonal. With S the values of c columns for each constraint,
+The point is one matrix with two diagonal blocks: M (D x D), and v (c numbers) on the rest of the
+diagonal. With S the values of c columns for each constraint,
 
     forward   A(M) + S v        adjoint   A*(u) with S'u on the rest of the diagonal
 
-so that whatever holds for a matrix, its norm, its positive part, its certificate, holds for
-both together. Off the two blocks every adjoint is zero.
+so that whatever holds for a matrix holds for both together.
 """
 
 from typing import Any

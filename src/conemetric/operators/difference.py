@@ -49,9 +49,8 @@ def _centred(X):
 
 
 def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
-    """Operator with one row per triplet (i, j, k): A(M) = d_ik' M d_ik - d_ij' M d_ij; for a
-    quadruplet (i, j, k, l), in which x_i should be closer to x_j than x_k to x_l, d_kl' M d_kl -
-    d_ij' M d_ij.
+    """Operator with one row per triplet (i, j, k): A(M) = d_ik' M d_ik - d_ij' M d_ij; or quadruplet
+    (i, j, k, l), x_i to be closer to x_j than x_k to x_l: d_kl' M d_kl - d_ij' M d_ij.
     """
     xp, m = namespace(X), len(triplets)
     triplets = like(triplets, X, xp.int64)

@@ -97,8 +97,8 @@ class Scan:
 
 class Sweep(NamedTuple):
     """Which pairs a scan visits: those of these ``points`` (None: all), in tiles that follow their
-    order, from ``first_tile`` on and around. With ``enough``, a pair (count, excess), it may stop
-    once it has this many violations larger than that.
+    order, from ``first_tile`` on and around. With ``enough`` = (count, excess), it may stop once it
+    has this many violations larger than that.
     """
 
     points: Any = None
@@ -186,23 +186,23 @@ class AllSecants(Secants):
         self.n_pairs = self.n_points * (self.n_points - 1) // 2
 
     def sample(self, size: int, rng: Any) -> Any:
-        xp, n = self.xp, self.n_points
+        n = self.n_points
         if self.n_pairs <= size:
             first, second = np.triu_indices(n, 1)
         else:
             first, second = rng.integers(0, n, size), rng.integers(0, n - 1, size)
             second = second + (second >= first)
         keys = np.unique(np.minimum(first, second) * n + np.maximum(first, second))
-        keys = like(keys, self.X, xp.int64)
-        keys = keys[self._have_secant(*self.ends(keys))]
-        return keys if len(keys) else self._from_outermost(size)
+        keys = self._with_secant(like(keys, self.X, self.xp.int64))
+        if len(keys):
+            return keys
+        # the point farthest from the mean has some
+        far, others = (self.X * self.X).sum(1).argmax(), arange(n, self.X)
+        keys = self.xp.minimum(far, others) * n + self.xp.maximum(far, others)
+        return self._with_secant(keys)[:size]
 
-    def _from_outermost(self, size):
-        """Up to ``size`` secants from the point farthest from the mean, which has some."""
-        xp = self.xp
-        far, others = (self.X * self.X).sum(1).argmax(), arange(self.n_points, self.X)
-        keys = xp.minimum(far, others) * self.n_points + xp.maximum(far, others)
-        return keys[self._have_secant(*self.ends(keys))][:size]
+    def _with_secant(self, keys):
+        return keys[self._have_secant(*self.ends(keys))]
 
     def ends(self, keys: Any) -> tuple[Any, Any]:
         return keys // self.n_points, keys % self.n_points

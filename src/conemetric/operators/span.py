@@ -49,7 +49,7 @@ class Coordinates:
 
     def lower(self, F: Any) -> Any:
         """The L whose `lift` is F, a factor in the range of the maps, in float64."""
-        return _lower(self.maps, F)
+        return lower(self.maps, F)
 
     @property
     def isometric(self) -> bool:
@@ -84,7 +84,8 @@ def lift(maps: tuple["Map", ...], L: Any) -> Any:
     return like(lifted, L)
 
 
-def _lower(maps, F):
+def lower(maps: tuple["Map", ...], F: Any) -> Any:
+    """The L whose `lift` is F, in float64."""
     F = float64(F)
     for step in maps:
         F = step.lower(F)
@@ -169,7 +170,7 @@ class WithColumn(Map):
         return lift(self.maps, L[:-1]) + self.column * L[-1:]
 
     def lower(self, F: Any) -> Any:
-        return namespace(F).concat([_lower(self.maps, F), self.column.T @ F])
+        return namespace(F).concat([lower(self.maps, F), self.column.T @ F])
 
 
 class CentredColumns:
@@ -209,7 +210,7 @@ def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     """
     if isinstance(X, SparseRows):
         span = _sparse_span(X)
-    elif _has_rank(X, _worth(X, at_most)):
+    elif _too_high(X, at_most)[0]:
         return Coordinates(X)
     else:
         span = centred_in_span(X - _mean(X), at_most=at_most)
@@ -220,13 +221,14 @@ def centred_in_span(Z: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     """`in_span` of centred rows in float64, which may be overwritten, or of sparse ones."""
     if isinstance(Z, SparseRows):
         return _sparse_span(Z)
-    xp, (n, D), most = namespace(Z), Z.shape, _worth(Z, at_most)
+    xp, (n, D) = namespace(Z), Z.shape
     if n <= D:
         basis, R = _qr(Z.T)
         left, singular, right = xp.linalg.svd(R)  # Z = R'Q' = V s (Q U)'
         r = _rank(singular)
         return Coordinates(right[:r].T * singular[:r], (Orthonormal((basis, left[:, :r])),))
-    if _has_rank(Z, most):
+    too_high, most = _too_high(Z, at_most)
+    if too_high:
         return Coordinates(Z)
     R = xp.linalg.qr(Z, mode="r")
     _, singular, right = xp.linalg.svd(R[1] if is_torch(Z) else R)
@@ -252,19 +254,16 @@ def _sparse_span(X):
     return Coordinates(vectors[:, :r] * root, (Orthonormal(basis, isometric=False),))
 
 
-def _worth(X, at_most):
-    """The largest rank that makes mapping X worthwhile."""
-    n, D = X.shape
-    return n if n <= D else min(D - 1, int(at_most * D))
-
-
-def _has_rank(X, most):
-    """Whether a Gram matrix proves that the centred rows of X have a rank above ``most``."""
+def _too_high(X, at_most):
+    """Whether a Gram matrix proves that the centred rows of X have a rank above the largest that
+    makes mapping them worthwhile, which is returned too.
+    """
     n, D = X.shape
     if n <= D:
-        return False
+        return False, n
+    most = min(D - 1, int(at_most * D))
     few = max(1, 2 * n // (3 * D))  # 3/2 D rows usually prove full rank
-    return _least_rank(X[::few]) > most or (few > 1 and _least_rank(X) > most)
+    return _least_rank(X[::few]) > most or (few > 1 and _least_rank(X) > most), most
 
 
 def _least_rank(X):
